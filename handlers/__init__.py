@@ -1,0 +1,6 @@
+"""The handlers of this deployment: pages as files, a summary per job, word of what monitors find."""
+
+from handlers import jobs, monitors, pages
+from receiver import Router
+
+router = Router(pages.router, jobs.router, monitors.router)

@@ -1,0 +1,37 @@
+"""Receive webhooks of a crawl service, keep every delivery, and run handlers on typed events."""
+
+from receiver.app import Receiver
+from receiver.context import Context, DeliveryInfo
+from receiver.errors import (
+    ConfigurationError,
+    GiveUp,
+    HandlerError,
+    Malformed,
+    ReceiverError,
+    Retry,
+    StoreError,
+)
+from receiver.events import Event, parse_event
+from receiver.routing import Router
+from receiver.settings import Settings, load_settings
+from receiver.signing import sign, verify
+
+__all__ = [
+    "ConfigurationError",
+    "Context",
+    "DeliveryInfo",
+    "Event",
+    "GiveUp",
+    "HandlerError",
+    "Malformed",
+    "Receiver",
+    "ReceiverError",
+    "Retry",
+    "Router",
+    "Settings",
+    "StoreError",
+    "load_settings",
+    "parse_event",
+    "sign",
+    "verify",
+]

@@ -1,0 +1,151 @@
+"""Assembly: the one place where settings, stores, intake and the worker meet."""
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import socket
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from receiver.asgi.endpoint import WebhookEndpoint
+from receiver.asgi.health import Liveness, Readiness
+from receiver.asgi.replies import not_found, unavailable
+from receiver.clock import Clock, SystemClock
+from receiver.dispatch import Dispatcher
+from receiver.intake import Gate, Intake
+from receiver.ports import DeliveryLog, Reports, Store
+from receiver.routing import Router
+from receiver.settings import Settings, load_settings
+from receiver.stores import open_store
+from receiver.types import WorkerId
+
+log = logging.getLogger(__name__)
+
+
+class Receiver:
+    """The receiver as an ASGI app: run it with a server, or mount it in Starlette or FastAPI.
+
+    It takes deliveries in and runs no handlers; `receiver work` does that in a process of its own. Under a mount
+    no lifespan of its own is run, so hand `receiver.lifespan` to the outer app. Until it has been entered every
+    delivery is answered 503. Raises ConfigurationError when the settings do not fit.
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, *, store: Store | None = None, clock: Clock | None = None
+    ) -> None:
+        self.settings = settings or load_settings()
+        self._store = store or open_store(self.settings.store)
+        self._clock = clock or SystemClock()
+        self._endpoints: dict[str, ASGIApp] = {}
+        self._elsewhere: ASGIApp = _not_running
+        self._lifespan = Starlette(lifespan=self.lifespan)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] != "http":
+            await self._lifespan(scope, receive, send)
+            return
+        endpoint = self._endpoints.get(_path_below_mount(scope), self._elsewhere)
+        await endpoint(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
+        """Open the store for as long as the block lasts. `app` is ignored; frameworks pass theirs."""
+        if not self.settings.authenticated:
+            log.warning("unauthenticated", extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"})
+        async with self._store.log() as deliveries:
+            self._endpoints, self._elsewhere = self._open(deliveries), _nothing_here
+            try:
+                yield
+            finally:
+                self._endpoints, self._elsewhere = {}, _not_running
+
+    def _open(self, deliveries: DeliveryLog) -> dict[str, ASGIApp]:
+        """Return what is served, by path. A dictionary, since nothing here has a parameter in its path."""
+        settings = self.settings
+        gate = Gate(
+            signature_header=settings.signature_header,
+            secrets=settings.plain_secrets(),
+            token_header=settings.token_header,
+            tokens=settings.plain_tokens(),
+        )
+        intake = Intake(
+            deliveries, gate, self._clock, max_body=settings.max_body, max_in_flight=settings.max_in_flight
+        )
+        endpoint = WebhookEndpoint(intake, read_timeout=settings.read_timeout, ack_deadline=settings.ack_deadline)
+        return {
+            "/healthz": Liveness(),
+            "/readyz": Readiness(intake, deadline=settings.ack_deadline),
+            # A redirect to the other spelling would lose the delivery: the sender follows it as a GET.
+            settings.path: endpoint,
+            settings.path.rstrip("/") + "/": endpoint,
+        }
+
+
+def _path_below_mount(scope: Scope) -> str:
+    """Return the path as seen from where the app is mounted (ASGI specification, HTTP scope, `root_path`)."""
+    path: str = scope["path"]
+    mount: str = scope.get("root_path", "")
+    return path.removeprefix(mount) if mount else path
+
+
+async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    for message in not_found():
+        await send(message)
+
+
+async def _not_running(scope: Scope, receive: Receive, send: Send) -> None:
+    detail = "the receiver's lifespan has not begun: pass lifespan=receiver.lifespan to the outer app"
+    for message in unavailable(detail):
+        await send(message)
+
+
+def new_worker_id() -> WorkerId:
+    """Return a name for a worker that no other has or will have."""
+    return WorkerId(f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}")
+
+
+async def run_worker(
+    settings: Settings,
+    router: Router,
+    stop: asyncio.Event,
+    *,
+    worker: WorkerId,
+    takes_over: Sequence[WorkerId] = (),
+    store: Store | None = None,
+    clock: Clock | None = None,
+) -> int:
+    """Run handlers on what is in the store until `stop` is set.
+
+    `takes_over` names workers that are known to be dead; their work is claimed without waiting for their leases.
+    Returns how many handlers could not be ended within the grace time and still run in their threads.
+    """
+    clock = clock or SystemClock()
+    threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
+    async with (store or open_store(settings.store)).queue() as queue:
+        for dead in takes_over:
+            await queue.take_over(dead, now=clock.now())
+        dispatcher = Dispatcher(
+            queue,
+            router,
+            clock,
+            threads,
+            worker=worker,
+            concurrency=settings.concurrency,
+            lease=settings.lease,
+            rng=random.Random(),  # noqa: S311 - spreads retries, protects nothing
+        )
+        left_behind = await dispatcher.run(stop, grace=settings.grace)
+    threads.shutdown(wait=False, cancel_futures=True)
+    return left_behind
+
+
+def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
+    """Open the configured store for reading. Entering raises StoreError when there is none."""
+    return open_store(settings.store).reports()

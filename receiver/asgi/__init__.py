@@ -1,0 +1,1 @@
+"""HTTP: the endpoint, health checks, and the server around them."""

@@ -1,0 +1,1 @@
+"""The `receiver` command: a file per command, imported when it is asked for."""

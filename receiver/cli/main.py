@@ -1,0 +1,93 @@
+"""The `receiver` command: finds the command, runs it, and turns every error into one line and an exit code."""
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
+
+OK, FAILED, WRONG_USE, STORE_UNREACHABLE = 0, 1, 2, 3
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it."""
+
+_COMMANDS = {
+    "serve": "receiver.cli.serve:serve",
+    "work": "receiver.cli.work:work",
+    "demo": "receiver.cli.demo:demo",
+    "new": "receiver.cli.new:new",
+    "check": "receiver.cli.check:check",
+    "send": "receiver.cli.send:send",
+    "events": "receiver.cli.events:events",
+    "sign": "receiver.cli.signing:sign",
+    "verify": "receiver.cli.signing:verify",
+}
+
+
+class _LazyGroup(click.Group):
+    """Imports a command's module when it is asked for, so that `receiver sign` does not load a web server."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, _, name = _COMMANDS[cmd_name].partition(":")
+        command = getattr(importlib.import_module(module), name)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{_COMMANDS[cmd_name]} is no command")
+        return command
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="crawl-receiver", prog_name="receiver")
+def receiver() -> None:
+    """Receive webhooks of a crawl service, keep every delivery, and run your handlers on them."""
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(receiver.main))
+
+
+def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
+    """Run a click command and return its exit code; errors are told in one line on standard error."""
+    try:
+        result = command(*args, **kwargs, standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as exc:
+        return exc.exit_code
+    except click.ClickException as exc:
+        exc.show()
+        return exc.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        _drop_stdout()
+        return OK
+    except SystemExit as exc:
+        # click turns a closed pipe into exit code 1; whoever closed it has read enough.
+        if not isinstance(exc.__context__, BrokenPipeError):
+            raise
+        _drop_stdout()
+        return OK
+    except ReceiverError as exc:
+        click.echo(f"receiver: {exc}", err=True)
+        return exit_code(exc)
+    return result if isinstance(result, int) else OK
+
+
+def exit_code(error: ReceiverError) -> int:
+    """Return the exit code that tells this kind of error."""
+    if isinstance(error, StoreRefused | StoreError):
+        return STORE_UNREACHABLE
+    return WRONG_USE if isinstance(error, ConfigurationError) else FAILED
+
+
+def _drop_stdout() -> None:
+    """Keep the interpreter from flushing into the closed pipe once more as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

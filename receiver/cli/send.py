@@ -1,0 +1,262 @@
+"""`receiver send`: play the service, with a sample, a whole job, or the bytes of a file."""
+
+import asyncio
+import ipaddress
+import json
+import random
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import IO, Any
+
+import click
+
+from receiver.cli.main import FAILED, OK
+from receiver.cli.options import flush, harmless, json_option, short_id, text, write_bytes, write_line
+from receiver.clock import SystemClock
+from receiver.envelope import read_envelope
+from receiver.errors import ConfigurationError, Malformed
+from receiver.samples import encode, family_names, job_story, near, sample, sample_names, set_value
+from receiver.sender import Sender, SendResult
+from receiver.settings import Settings, load_settings
+
+_DEFAULT_PAGES = 10
+_AT_ONE_TIME = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to send: a sample or a whole job, how often, and with which values changed."""
+
+    name: str
+    count: int = 1
+    pages: int | None = None
+    changes: tuple[tuple[str, object], ...] = ()
+
+    def __post_init__(self) -> None:
+        known = [*family_names(), *sample_names()]
+        if self.name not in known:
+            hint = near(self.name, known) or "."
+            raise ConfigurationError(
+                f"there is no event type {self.name!r}{hint} `receiver send --list` shows what there is"
+            )
+        if self.pages is not None and self.name not in family_names():
+            raise ConfigurationError(f"--pages goes with a whole job: {', '.join(family_names())}")
+
+    def bodies(self, rng: random.Random) -> Iterator[bytes]:
+        """Yield the bodies one at a time, each a new delivery."""
+        for _ in range(self.count):
+            for payload in self._payloads(rng):
+                for path, value in self.changes:
+                    set_value(payload, path, value)
+                yield encode(payload)
+
+    def _payloads(self, rng: random.Random) -> Iterator[dict[str, Any]]:
+        if self.name in family_names():
+            return job_story(self.name, _DEFAULT_PAGES if self.pages is None else self.pages, rng)
+        return iter([sample(self.name, rng=rng)])
+
+
+@dataclass(slots=True)
+class Tally:
+    """Writes a line per delivery as its answer comes, and counts for the summary."""
+
+    as_json: bool
+    answers: Counter[str] = field(default_factory=Counter)
+    meanings: Counter[str] = field(default_factory=Counter)
+
+    def report(self, body: bytes, result: SendResult) -> None:
+        """Count and write one delivery."""
+        self.answers[harmless(result.answer)] += 1
+        if not result.ok:
+            self.meanings[harmless(result.meaning)] += 1
+        if self.as_json:
+            write_bytes(encode(result_fields(body, result)) + b"\n")
+        else:
+            write_line(result_line(body, result))
+        flush()
+
+    def summary(self, address: str) -> str:
+        """Return one line about all of them."""
+        sent = sum(self.answers.values())
+        answers = ", ".join(f"{number} {answer}" for answer, number in self.answers.most_common())
+        return f"{sent} {'delivery' if sent == 1 else 'deliveries'} to {harmless(address)}" + (
+            answers and f": {answers}"
+        )
+
+
+def _value(written: str) -> object:
+    """Return what a value on the command line stands for: JSON, or else the text itself."""
+    try:
+        value: object = json.loads(written)
+        encode(value)
+    except (ValueError, RecursionError):
+        return written
+    return value
+
+
+def _rate(written: str) -> float:
+    """Accept deliveries per second, neither zero nor endless."""
+    try:
+        rate = float(written)
+    except ValueError:
+        rate = 0.0
+    if not 0.001 <= rate <= 1_000_000:
+        raise click.BadParameter(f"{harmless(written)} is no rate: a number of deliveries per second, from 0.001")
+    return rate
+
+
+def _change(written: str) -> tuple[str, object]:
+    """Accept `PATH=VALUE`."""
+    path, separator, value = written.partition("=")
+    if not separator or not path:
+        raise click.BadParameter(f"{harmless(written)} is not PATH=VALUE, as in data.0.metadata.statusCode=404")
+    return path, _value(value)
+
+
+@click.command()
+@click.argument("name", metavar="[TYPE]", required=False, type=text)
+@click.option("--to", "url", metavar="URL", help="Where to send, instead of the receiver in the settings.")
+@click.option(
+    "--set",
+    "changes",
+    type=_change,
+    metavar="PATH=VALUE",
+    multiple=True,
+    help="Change a value, as data.0.metadata.statusCode=404. VALUE is JSON, or else text.",
+)
+@click.option(
+    "--count", type=click.IntRange(min=1), metavar="N", default=1, show_default=True, help="How often to send it."
+)
+@click.option("--rate", type=_rate, metavar="R", help="Deliveries per second, evenly spaced.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help=f"Deliveries on their way at one time.  [default: 1, in order; with --rate {_AT_ONE_TIME}]",
+)
+@click.option(
+    "--pages",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help=f"Pages of a whole job, or actions of an agent.  [default: {_DEFAULT_PAGES}]",
+)
+@click.option("--file", type=click.File("rb"), help="Send the exact bytes of a file (- for standard input).")
+@click.option("--seed", type=int, help="Make the same ids again, so that the receiver sees duplicates.")
+@click.option("--list", "listing", is_flag=True, help="Show what there is to send.")
+@json_option
+def send(
+    name: str | None,
+    url: str | None,
+    changes: tuple[tuple[str, object], ...],
+    count: int,
+    rate: float | None,
+    concurrency: int | None,
+    pages: int | None,
+    file: IO[bytes] | None,
+    seed: int | None,
+    listing: bool,
+    as_json: bool,
+) -> int:
+    """Send deliveries to a receiver as the service does, signed with the first secret of the settings.
+
+    TYPE is an event type (crawl.page), a variant of one (crawl.page.404), or the family of a whole job: crawl,
+    batch_scrape, extract, agent, monitor. Exit code 1 when an answer is not 2xx.
+    """
+    if listing:
+        return _list(as_json)
+    if file is not None:
+        if name or changes or pages is not None:
+            raise click.UsageError("--file sends the bytes as they are: leave out TYPE, --set and --pages")
+        bodies: Iterable[bytes] = repeat(file.read(), count)
+    elif name is None:
+        raise click.UsageError("say what to send: a TYPE, or --file; --list shows the types")
+    else:
+        # Ids of trial deliveries need not be secret, and have to be repeatable.
+        rng = random.Random(None if seed is None else f"{seed} {name} {pages}")  # noqa: S311
+        bodies = Plan(name, count, pages, changes).bodies(rng)
+    sender = make_sender(load_settings(), url, concurrency or (_AT_ONE_TIME if rate else 1))
+    tally = Tally(as_json)
+    asyncio.run(_send(sender, bodies, tally, rate))
+    if not as_json:
+        write_line(tally.summary(sender.address))
+    for meaning, number in tally.meanings.most_common():
+        click.echo(f"receiver: {number} not taken: {meaning}", err=True)
+    return FAILED if tally.meanings else OK
+
+
+def make_sender(settings: Settings, url: str | None, concurrency: int) -> Sender:
+    """Return a sender that the receiver of these settings accepts; its address is the default for `url`."""
+    secrets, tokens = settings.plain_secrets(), settings.plain_tokens()
+    return Sender(
+        url or default_url(settings),
+        secret=secrets[0] if secrets else None,
+        signature_header=settings.signature_header,
+        token=(settings.token_header, tokens[0]) if settings.token_header and tokens else None,
+        concurrency=concurrency,
+    )
+
+
+def default_url(settings: Settings) -> str:
+    """Return the address of a receiver that runs here with these settings."""
+    if settings.port == 0:
+        raise ConfigurationError("the settings let the receiver take any free port: say which with --to URL")
+    return f"http://{_reachable(settings.host)}:{settings.port}{settings.path}"
+
+
+def result_line(body: bytes, result: SendResult) -> str:
+    """Return a line for people about one delivery, harmless to a terminal."""
+    kind, key = _envelope(body)
+    status = "" if result.status is None else f"{result.status} "
+    milliseconds = f"{result.seconds * 1000:.0f} ms"
+    return harmless(f"→ {kind:<24} {short_id(result.key or key):<15} {status}{result.answer}  {milliseconds}")
+
+
+def result_fields(body: bytes, result: SendResult) -> dict[str, Any]:
+    """Return one delivery as a JSON line has it."""
+    kind, key = _envelope(body)
+    return {
+        "type": kind,
+        "id": result.key or key,
+        "ok": result.ok,
+        "status": result.status,
+        "answer": result.answer,
+        "seconds": round(result.seconds, 6),
+        "meaning": result.meaning or None,
+    }
+
+
+async def _send(sender: Sender, bodies: Iterable[bytes], tally: Tally, rate: float | None) -> None:
+    async with sender:
+        await sender.send_all(bodies, tally.report, rate=rate)
+
+
+def _list(as_json: bool) -> int:
+    entries = [("job", name) for name in family_names()] + [("event", name) for name in sample_names()]
+    for kind, name in entries:
+        if as_json:
+            write_bytes(encode({"name": name, "kind": kind}) + b"\n")
+        else:
+            write_line(f"{name:<32} {'a whole job' if kind == 'job' else 'one event'}")
+    return OK
+
+
+def _reachable(host: str) -> str:
+    """Return the address at which this machine finds what listens on `host`."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host or "127.0.0.1"
+    if address.is_unspecified:
+        return "127.0.0.1" if address.version == 4 else "[::1]"
+    return str(address) if address.version == 4 else f"[{address}]"
+
+
+def _envelope(body: bytes) -> tuple[str, str]:
+    """Return type and id of a body; of one that is no envelope, marks in their place."""
+    try:
+        delivery = read_envelope((), body, received_at=SystemClock().now())
+    except Malformed:
+        return "(no envelope)", "-"
+    return delivery.type, delivery.key

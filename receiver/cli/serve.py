@@ -1,0 +1,91 @@
+"""`receiver serve`: the endpoint, and a worker beside it."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+import click
+
+from receiver.app import Receiver, new_worker_id
+from receiver.asgi.server import bind, make_server
+from receiver.cli.flags import listening_flags, running_flags
+from receiver.cli.runtime import run
+from receiver.clock import SystemClock
+from receiver.logs import configure_logs
+from receiver.settings import PREFIX, Settings, load_settings
+from receiver.supervisor import Supervisor, worker_command
+from receiver.types import WorkerId
+
+log = logging.getLogger(__name__)
+
+_MARGIN = timedelta(seconds=5)
+"""Beyond its grace time, for a worker to give its leases back; beyond the deadline, for the last answers."""
+
+
+@click.command()
+@running_flags
+@listening_flags
+@click.option("--worker/--no-worker", default=True, help="Run a worker beside the endpoint (the default).")
+def serve(worker: bool, **flags: object) -> None:
+    """Receive deliveries and run your handlers.
+
+    The endpoint keeps every delivery before it acknowledges it; a worker process beside it runs the handlers.
+    Stops cleanly on Ctrl-C or SIGTERM: what was received is answered, what runs may finish.
+    """
+    settings = load_settings(**flags)
+    configure_logs(level=settings.log_level, as_json=settings.json_logs)
+    settings.require_safe_address()
+    app = Receiver(settings)
+    listener = bind(settings.host, settings.port)
+    supervisor = _supervisor(settings, flags) if worker else None
+    run(_serve(app, settings, listener, supervisor))
+
+
+def _supervisor(settings: Settings, flags: dict[str, object]) -> Supervisor:
+    """Return a supervisor whose workers see the same settings: environment and `.env`, and our flags on top."""
+    given = {f"{PREFIX}{name.upper()}": str(value) for name, value in flags.items() if value is not None}
+    return Supervisor(
+        _worker_command, {**os.environ, **given}, SystemClock(), new_worker_id, grace=settings.grace + _MARGIN
+    )
+
+
+def _worker_command(worker: WorkerId, dead: Sequence[WorkerId]) -> Sequence[str]:
+    taken_over = [word for name in dead for word in ("--takes-over", name)]
+    return worker_command("--name", worker, "--with-parent", *taken_over)
+
+
+async def _serve(app: Receiver, settings: Settings, listener: socket.socket, supervisor: Supervisor | None) -> None:
+    # The lifespan is entered here and not by the server, so that a store that cannot be opened ends the command
+    # with its own words.
+    async with app.lifespan():
+        server = make_server(app, read_timeout=settings.read_timeout, shutdown=settings.ack_deadline + _MARGIN)
+        loop = asyncio.get_running_loop()
+        _announce(settings, listener)
+        supervision = asyncio.create_task(supervisor.run()) if supervisor else None
+
+        def stop(signal_number: int) -> None:
+            server.handle_exit(signal_number, None)
+            if supervision is not None:
+                supervision.cancel()  # at once: platforms give both together some 30 seconds
+
+        for signal_number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(signal_number, stop, signal_number)
+        try:
+            await server.serve(sockets=[listener])
+        finally:
+            if supervision is not None:
+                supervision.cancel()
+                with suppress(asyncio.CancelledError):
+                    await supervision
+    log.info("stopped")
+
+
+def _announce(settings: Settings, listener: socket.socket) -> None:
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    log.info("listening", extra={"url": f"http://{shown}:{port}{settings.path}", "store": settings.store})

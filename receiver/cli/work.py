@@ -1,0 +1,134 @@
+"""`receiver work`: one worker."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import NoReturn
+
+import click
+
+from receiver.app import new_worker_id, run_worker
+from receiver.cli.flags import running_flags
+from receiver.cli.main import FAILED, OK, exit_code
+from receiver.cli.runtime import run
+from receiver.errors import HandlerError, ReceiverError
+from receiver.loader import load_router
+from receiver.logs import configure_logs
+from receiver.routing import Router
+from receiver.settings import Settings, export_env_file, load_settings
+from receiver.types import WorkerId
+
+log = logging.getLogger(__name__)
+
+_MARGIN = timedelta(seconds=4)
+"""Beyond the grace time, for cancelled handlers to end and leases to be given back; a supervisor waits longer."""
+
+
+@click.command()
+@running_flags
+@click.option("--name", hidden=True, help="Name of this worker, given by a supervisor.")
+@click.option(
+    "--takes-over", multiple=True, hidden=True, help="Name of a dead worker whose work is claimed at once."
+)
+@click.option("--with-parent", is_flag=True, hidden=True, help="Stop when standard input ends.")
+def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **flags: object) -> None:
+    """Run your handlers on stored deliveries.
+
+    This is a worker alone, beside `receiver serve --no-worker` or one more beside the others.
+    Stops cleanly on Ctrl-C or SIGTERM: what runs may finish, the rest goes back to be claimed again.
+    """
+    settings = load_settings(**flags)
+    configure_logs(level=settings.log_level, as_json=settings.json_logs)
+    ending = _Ending(within=settings.grace + _MARGIN)
+    if with_parent:
+        threading.Thread(target=ending.begin_at_end_of_input, daemon=True).start()
+    export_env_file()
+    router = _load(settings)
+    worker = WorkerId(name) if name else new_worker_id()
+    dead = [WorkerId(name) for name in takes_over]
+    try:
+        left_behind = run(_work(settings, router, worker, dead, ending))
+    except ReceiverError as exc:
+        click.echo(f"receiver: {exc}", err=True)
+        _leave(exit_code(exc))
+    except Exception:
+        log.exception("worker_failed")
+        _leave(FAILED)
+    if left_behind:
+        log.warning("handlers_left_behind", extra={"advice": "they ran past the grace time and will run again"})
+        _leave(OK)
+
+
+def _leave(code: int) -> NoReturn:
+    """End now: a plain handler cannot be cancelled, and the interpreter would wait for its thread without end."""
+    logging.shutdown()
+    os._exit(code)
+
+
+def _load(settings: Settings) -> Router:
+    try:
+        return load_router(settings.handlers, folder=Path.cwd())
+    except HandlerError as exc:
+        if exc.__cause__ is not None:
+            log.error("handlers_do_not_import", exc_info=exc.__cause__)
+        raise
+
+
+async def _work(
+    settings: Settings, router: Router, worker: WorkerId, dead: Sequence[WorkerId], ending: "_Ending"
+) -> int:
+    stop = asyncio.Event()
+    ending.attach(asyncio.get_running_loop(), stop)
+    # Not the event loop's own handlers: a handler that blocks the loop would block them too.
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, ending.begin)
+    log.info("working", extra={"handlers": len(router), "worker": worker})
+    return await run_worker(settings, router, stop, worker=worker, takes_over=dead)
+
+
+class _Ending:
+    """Asks the worker to stop, and ends the process if it cannot hear that.
+
+    It cannot while handlers are being imported, when it holds no work, and while one blocks the event loop.
+    """
+
+    def __init__(self, *, within: timedelta) -> None:
+        self._within = within
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._begun = threading.Event()
+        # Started now: a signal handler must not start a thread, it may have interrupted the start of another.
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def attach(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+        """Say whom to ask from now on."""
+        self._loop, self._stop = loop, stop
+
+    def begin(self, *_: object) -> None:
+        """Ask; from any thread, or as a signal handler."""
+        if self._loop is not None and self._stop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the end has come already
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._begun.set()
+
+    def begin_at_end_of_input(self) -> None:
+        """Ask once the supervisor is gone: only it held the other end of our standard input."""
+        while os.read(sys.stdin.fileno(), 1024):
+            pass
+        self.begin()
+
+    def _watch(self) -> None:
+        self._begun.wait()
+        if self._loop is not None:
+            time.sleep(self._within.total_seconds())
+        log.error("worker_blocked", extra={"advice": "a handler blocks the event loop; its work will run again"})
+        logging.shutdown()
+        os._exit(1)

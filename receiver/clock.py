@@ -1,0 +1,127 @@
+"""Time as an argument: the clock of the machine, and one that tests move by hand."""
+
+import asyncio
+import heapq
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Protocol
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Timer(Protocol):
+    """A call that is still to come."""
+
+    def cancel(self) -> None:
+        """Take the call back; nothing happens if it was made already."""
+
+
+class Clock(Protocol):
+    """What the rest of the package knows of time."""
+
+    def now(self) -> datetime:
+        """Return the present moment, aware, in UTC."""
+
+    def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
+        """Call back once this long has passed on this clock."""
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Return once this long has passed on this clock."""
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def now(self) -> datetime:
+        """Return the present moment, aware, in UTC."""
+        return datetime.fromtimestamp(time.time(), UTC)  # noqa: TID251 - the one place that may
+
+    def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
+        """Call back once this long has passed."""
+        return asyncio.get_running_loop().call_later(duration.total_seconds(), callback)
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Return once this long has passed."""
+        await asyncio.sleep(duration.total_seconds())
+
+
+class VirtualClock:
+    """A clock that stands still until `advance` moves it; what waits for it happens in the order of its times."""
+
+    def __init__(self, start: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
+        self._now = start
+        self._order = itertools.count()
+        self._timers: list[tuple[datetime, int, _VirtualTimer]] = []
+
+    def now(self) -> datetime:
+        """Return the moment the clock stands at."""
+        return self._now
+
+    def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
+        """Call back when `advance` moves the clock this far."""
+        timer = _VirtualTimer(callback)
+        heapq.heappush(self._timers, (self._now + duration, next(self._order), timer))
+        return timer
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Return once `advance` has moved the clock this far."""
+        if duration <= timedelta(0):
+            return await asyncio.sleep(0)
+        woken = asyncio.Event()
+        timer = self.call_later(duration, woken.set)
+        try:
+            await woken.wait()
+        finally:
+            timer.cancel()
+
+    def advance(self, duration: timedelta) -> None:
+        """Move the clock forward, making on the way every call whose time has come."""
+        end = self._now + duration
+        while self._timers and self._timers[0][0] <= end:
+            due, _, timer = heapq.heappop(self._timers)
+            self._now = max(self._now, due)
+            timer.fire()
+        self._now = end
+
+
+class _VirtualTimer:
+    """A call that a VirtualClock is to make."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    def fire(self) -> None:
+        if self._callback is not None:
+            self._callback()
+
+
+@asynccontextmanager
+async def time_limit(clock: Clock, duration: timedelta) -> AsyncIterator[asyncio.Timeout]:
+    """Cancel the block when this long has passed on the clock, and raise TimeoutError after it.
+
+    This is `asyncio.timeout` on another clock; `expired()` tells its TimeoutError from one of the block's own.
+    """
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(None) as limit:
+        timer = clock.call_later(duration, lambda: limit.reschedule(loop.time()))
+        try:
+            yield limit
+        finally:
+            timer.cancel()
+
+
+def to_micros(moment: datetime) -> int:
+    """Return whole microseconds since 1970, the form in which stores keep a moment."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def from_micros(micros: int) -> datetime:
+    """Return the moment that `to_micros` made this number from."""
+    return _EPOCH + timedelta(microseconds=micros)

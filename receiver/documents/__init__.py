@@ -1,0 +1,52 @@
+"""Shapes of what the service found: documents, compared pages, checks, results.
+
+Events and the service's answers share them. How they read what does not fit is said in `shape`.
+"""
+
+from receiver.documents.diffs import Diff, DiffChunk, DiffFile, DiffLine, DiffTree
+from receiver.documents.monitors import (
+    CheckedPage,
+    CheckSummary,
+    Judgment,
+    MeaningfulChange,
+    MonitorCheck,
+    MonitorDiff,
+    ValueChange,
+)
+from receiver.documents.pages import (
+    ActionResults,
+    ActionScrape,
+    ChangeTracking,
+    Document,
+    DocumentMetadata,
+    JavascriptReturn,
+    LegacyDocument,
+)
+from receiver.documents.results import AgentResult, AgentStep, ExtractResult
+from receiver.documents.shape import Shape
+
+__all__ = [
+    "ActionResults",
+    "ActionScrape",
+    "AgentResult",
+    "AgentStep",
+    "ChangeTracking",
+    "CheckSummary",
+    "CheckedPage",
+    "Diff",
+    "DiffChunk",
+    "DiffFile",
+    "DiffLine",
+    "DiffTree",
+    "Document",
+    "DocumentMetadata",
+    "ExtractResult",
+    "JavascriptReturn",
+    "Judgment",
+    "LegacyDocument",
+    "MeaningfulChange",
+    "MonitorCheck",
+    "MonitorDiff",
+    "Shape",
+    "ValueChange",
+]

@@ -1,0 +1,152 @@
+"""The common base of all shapes, and the forms their fields have.
+
+Shapes read leniently, by these rules:
+
+- A missing key and null are alike: None, an empty list, or an empty object.
+- A key that no field knows is kept in `model_extra` under its wire name, at every level.
+- A known key whose value has another form than documented never fails the whole. Its field reads as its
+  default, and the value is kept in `model_extra` under its wire name.
+- Attributes are snake_case of the wire name. The wire's `json`, `from` and `del` are `json_`, `from_` and
+  `del_`: pydantic's own `json` method and two keywords of Python are in the way (PEP 8, naming styles).
+- Closed sets of words are plain strings with the documented words named, because new words appear.
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, ClassVar, Self, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    ModelWrapValidatorHandler,
+    PlainValidator,
+    StrictFloat,
+    StrictInt,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+REPR_CHARACTERS = 100
+"""A text is cut to this length in a `repr`: a page may be many megabytes, and logs are read by people."""
+
+
+class Shape(BaseModel):
+    """Base of everything read from the service: immutable, lenient, short when printed.
+
+    Values can be given by wire name or by attribute name. `model_dump(by_alias=True, exclude_unset=True)`
+    gives the wire's names back.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        extra="allow",
+        frozen=True,
+        hide_input_in_errors=True,
+    )
+
+    shown: ClassVar[tuple[str, ...]] = ()
+    """The attributes that a `repr` shows."""
+
+    @classmethod
+    def read(cls, value: Mapping[str, Any]) -> Self:
+        """Return the shape of a parsed JSON object, whose keys are wire names only.
+
+        A page names its own meta tags, so a tag called `status_code` must not pass for `statusCode`.
+        """
+        return cls.model_validate(value, by_alias=True, by_name=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _set_unfit_values_aside(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        try:
+            return handler(value)
+        except ValidationError:
+            if not isinstance(value, Mapping):
+                raise
+        # pydantic refuses a lone surrogate in the name of an extra value, and then looks at nothing else.
+        unfit = {key: key for key in value if not _is_unicode(key)}
+        while True:
+            try:
+                shape = handler({key: item for key, item in value.items() if key not in unfit})
+            except ValidationError as exc:
+                found = _unfit_keys(exc, value, cls)
+                if found.keys() <= unfit.keys():
+                    raise
+                unfit |= found
+            else:
+                break
+        kept = shape.__pydantic_extra__
+        if kept is not None:
+            kept.update((wire_name, value[key]) for key, wire_name in unfit.items())
+        return shape
+
+    def __repr_args__(self) -> Iterable[tuple[str, Any]]:
+        for name in self.shown:
+            value = getattr(self, name)
+            if isinstance(value, str) and len(value) > REPR_CHARACTERS:
+                value = value[:REPR_CHARACTERS] + "..."
+            yield name, value
+
+
+def _unfit_keys(exc: ValidationError, value: Mapping[str, Any], shape: type[Shape]) -> dict[str, str]:
+    """Return the keys of `value` that a validation complained about, each with its wire name."""
+    errors = exc.errors(include_url=False, include_context=False, include_input=False)
+    blamed = {error["loc"][0] for error in errors if error["loc"]}
+    wire_names = {name: field.alias or name for name, field in shape.model_fields.items()}
+    return {
+        (wire_name if wire_name in value else name): wire_name
+        for name, wire_name in wire_names.items()
+        if not blamed.isdisjoint((name, wire_name)) and (wire_name in value or name in value)
+    }
+
+
+def _is_unicode(key: str) -> bool:
+    try:
+        key.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _read_moment(value: object) -> datetime:
+    moment = datetime.fromisoformat(value) if isinstance(value, str) else value
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise ValueError("not a date-time with an offset")
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as exc:
+        raise ValueError("a date-time outside of the calendar") from exc
+
+
+def _null_as_list(value: object) -> object:
+    return [] if value is None else value
+
+
+def _null_as_object(value: object) -> object:
+    return {} if value is None else value
+
+
+T = TypeVar("T")
+
+Items = Annotated[list[T], FailFast(), BeforeValidator(_null_as_list)]
+"""A list that may be missing or null, and is then empty."""
+
+OrEmpty = Annotated[T, BeforeValidator(_null_as_object)]
+"""An object that may be missing or null, and is then empty."""
+
+JsonObject = OrEmpty[dict[str, Any]]
+"""A free JSON object that may be missing or null, and is then empty."""
+
+Moment = Annotated[datetime, PlainValidator(_read_moment)]
+"""An aware moment in UTC. A text without an offset, or a number, is no moment: it would be a guess."""
+
+Number = StrictInt | StrictFloat
+"""A JSON number. A number written as a text, true and false are none."""
+
+Texts = str | list[str]
+"""One text or several: pages repeat their meta tags."""

@@ -1,0 +1,100 @@
+"""Every error this package raises on purpose, in one tree split by who must act.
+
+    ReceiverError
+    ├── ConfigurationError          the operator, before the start: settings, addresses, files
+    │   ├── HandlerError            a handler or router that cannot work, found when it is registered
+    │   └── StoreRefused            a database this version cannot use, left untouched
+    ├── RejectedRequest             the sender: answered 4xx, so a retry of the same request cannot help
+    │   ├── Unauthenticated         401
+    │   ├── Malformed               400
+    │   ├── ReadTimeout             408
+    │   └── TooLarge                413
+    ├── StoreError                  nobody at once: the store cannot do it now, try later
+    │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
+    └── UnknownDelivery             the caller of a report: no such delivery, or more than one
+
+`Retry` and `GiveUp` stand outside: a handler raises them to say what shall become of its work item.
+"""
+
+from datetime import timedelta
+from typing import ClassVar
+
+
+class ReceiverError(Exception):
+    """Base of all errors of this package."""
+
+
+class ConfigurationError(ReceiverError):
+    """Something the operator has to change before the program can run. The text says what and how."""
+
+
+class HandlerError(ConfigurationError):
+    """A handler or router that cannot work: wrong signature, unknown event, a name used twice."""
+
+
+class StoreRefused(ConfigurationError):
+    """The database is of a newer version, of another program, or damaged. It was not changed."""
+
+
+class RejectedRequest(ReceiverError):
+    """The request is refused with a 4xx. The sender may drop the event, so only its own faults end here."""
+
+    status: ClassVar[int]
+    code: ClassVar[str]
+
+
+class Unauthenticated(RejectedRequest):
+    """No configured secret or token matches what came. The text never says which part was wrong."""
+
+    status, code = 401, "unauthenticated"
+
+
+class Malformed(RejectedRequest):
+    """The body is authentic, and no envelope of the service. It is kept in quarantine."""
+
+    status, code = 400, "malformed"
+
+
+class ReadTimeout(RejectedRequest):
+    """The body did not arrive within the read time-out."""
+
+    status, code = 408, "timeout"
+
+
+class TooLarge(RejectedRequest):
+    """The body is longer than the configured limit."""
+
+    status, code = 413, "too_large"
+
+
+class StoreError(ReceiverError):
+    """The store cannot do this now: locked, full, or unreachable. Nothing of it was kept."""
+
+
+class Overloaded(StoreError):
+    """Taking this request would pass the limit on memory in use."""
+
+
+class UnknownDelivery(ReceiverError):
+    """No delivery, or more than one, has a key that begins as asked."""
+
+
+class Retry(Exception):
+    """Raised by a handler: run this work item again, after this long if given.
+
+    It counts as a failed attempt. When the attempts are used up the work item is dead all the same.
+    """
+
+    def __init__(self, reason: str = "the handler asked for a retry", *, after: timedelta | None = None) -> None:
+        if after is not None and after < timedelta(0):
+            raise ValueError("Retry(after=...) takes a duration that is not negative")
+        super().__init__(reason)
+        self.after = after
+
+
+class GiveUp(Exception):
+    """Raised by a handler: this work item is dead at once, for this reason."""
+
+    def __init__(self, reason: str = "the handler gave up") -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -1,0 +1,64 @@
+"""Events of agents."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from receiver.documents.results import AgentResult, AgentStep
+from receiver.events.base import Data, Event, TerminalEvent
+
+
+class AgentEvent(Event):
+    """Any event of an agent's job."""
+
+
+class AgentStarted(AgentEvent):
+    """An agent began."""
+
+    type_name: ClassVar[str] = "agent.started"
+    type: str = type_name
+
+
+class AgentAction(AgentEvent):
+    """An agent did something. Only `webhook_id` tells two actions of a job apart."""
+
+    type_name: ClassVar[str] = "agent.action"
+    type: str = type_name
+    data: Data[AgentStep] = Field(default_factory=list)
+
+    @property
+    def action(self) -> AgentStep:
+        """What it did. The sender always gives one; an event without has an empty step."""
+        return self.data[0] if self.data else AgentStep()
+
+
+class AgentEnded(TerminalEvent, AgentEvent):
+    """An agent's job is over: completed, failed or cancelled."""
+
+    data: Data[AgentResult] = Field(default_factory=list)
+
+    @property
+    def result(self) -> AgentResult:
+        """What it cost and found. The sender always gives one; an event without has an empty result."""
+        return self.data[0] if self.data else AgentResult()
+
+
+class AgentCompleted(AgentEnded):
+    """An agent found its data."""
+
+    type_name: ClassVar[str] = "agent.completed"
+    type: str = type_name
+
+
+class AgentFailed(AgentEnded):
+    """An agent gave up; `error` says why."""
+
+    type_name: ClassVar[str] = "agent.failed"
+    type: str = type_name
+
+
+class AgentCancelled(AgentEnded):
+    """An agent was cancelled. It has `success` false and no error."""
+
+    type_name: ClassVar[str] = "agent.cancelled"
+    type: str = type_name

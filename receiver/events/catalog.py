@@ -1,0 +1,59 @@
+"""From bytes to events: which class stands for which type."""
+
+from receiver.errors import Malformed
+from receiver.events.agent import AgentAction, AgentCancelled, AgentCompleted, AgentFailed, AgentStarted
+from receiver.events.base import Event, UnknownEvent
+from receiver.events.batch_scrape import (
+    BatchScrapeCompleted,
+    BatchScrapeFailed,
+    BatchScrapePage,
+    BatchScrapeStarted,
+)
+from receiver.events.crawl import CrawlCancelled, CrawlCompleted, CrawlFailed, CrawlPage, CrawlStarted
+from receiver.events.extract import ExtractCompleted, ExtractFailed, ExtractStarted
+from receiver.events.monitor import MonitorCheckCompleted, MonitorPage
+from receiver.wire import NotJson, load_json
+
+EVENT_CLASSES: dict[str, type[Event]] = {
+    event_class.type_name: event_class
+    for event_class in (
+        CrawlStarted,
+        CrawlPage,
+        CrawlCompleted,
+        CrawlFailed,
+        CrawlCancelled,
+        BatchScrapeStarted,
+        BatchScrapePage,
+        BatchScrapeCompleted,
+        BatchScrapeFailed,
+        ExtractStarted,
+        ExtractCompleted,
+        ExtractFailed,
+        AgentStarted,
+        AgentAction,
+        AgentCompleted,
+        AgentFailed,
+        AgentCancelled,
+        MonitorPage,
+        MonitorCheckCompleted,
+    )
+}
+"""The class of every known type. Any other type is an `UnknownEvent`."""
+
+
+def parse_event(body: bytes) -> Event:
+    """Return the event that a delivery's body holds.
+
+    Any JSON object with a `type` is an event, whatever else it holds or lacks; what has another form than
+    documented is in `model_extra`. Raises `Malformed` for everything else, without quoting the body.
+    """
+    try:
+        payload = load_json(body)
+    except NotJson as exc:
+        raise Malformed("the body is no JSON text; send the payload exactly as the service makes it") from exc
+    if not isinstance(payload, dict):
+        raise Malformed("the body is JSON, but no object; a payload is an object with a `type`")
+    event_type = payload.get("type")
+    if not isinstance(event_type, str) or not event_type:
+        raise Malformed("the body has no `type`; a payload is an object with a `type` such as `crawl.page`")
+    return EVENT_CLASSES.get(event_type, UnknownEvent).read(payload)

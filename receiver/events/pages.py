@@ -1,0 +1,45 @@
+"""What the page events of crawls and batch scrapes have in common."""
+
+from typing import ClassVar
+
+from pydantic import Field
+
+from receiver.documents.pages import Document
+from receiver.events.base import Data, Event
+
+
+class PageEvent(Event):
+    """One page of a job was scraped, or could not be.
+
+    Pages come in no order, also after the job's last event. The same URL can succeed first and fail later.
+    """
+
+    cancellation: ClassVar[str] = "Parent crawl/batch scrape was cancelled"
+    """The error text of every page that was waiting when its job was cancelled."""
+
+    data: Data[Document] = Field(default_factory=list)
+
+    @property
+    def page(self) -> Document | None:
+        """The page. None when the scrape gave no document, which the service counts as a success."""
+        return self.data[0] if self.data else None
+
+    @property
+    def url(self) -> str | None:
+        """The URL that was asked for, else the one after redirects. The only thing known of a failed page."""
+        return self.page.url if self.page else None
+
+    @property
+    def status_code(self) -> int | None:
+        """The page's own HTTP status. A page that answered 404 is a success of the scrape."""
+        return self.page.metadata.status_code if self.page else None
+
+    @property
+    def failed(self) -> bool:
+        """Whether the page could not be scraped: the event says so, or has an error text."""
+        return self.success is False or self.error is not None
+
+    @property
+    def cancelled_by_parent(self) -> bool:
+        """Whether the page failed only because its job was cancelled. Such events come in a burst."""
+        return self.error == self.cancellation

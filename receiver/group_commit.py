@@ -1,0 +1,92 @@
+"""Batching without a timer: while one batch is being written, the next one gathers."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class GroupCommit(Generic[Item, Result]):
+    """Hands everything that gathered to one `write` at a time, and resolves each item's future afterwards.
+
+    `write` returns one result for each item, in order. When it raises, the items of that batch fail with what
+    it raised, and no others. A batch ends before it passes `most` items or `heaviest` in weight, but always
+    holds one item.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[list[Item]], Awaitable[Sequence[Result]]],
+        *,
+        most: int,
+        weigh: Callable[[Item], int] = lambda item: 1,
+        heaviest: int | None = None,
+    ) -> None:
+        self._write = write
+        self._most = most
+        self._weigh = weigh
+        self._heaviest = most if heaviest is None else heaviest
+        self._gathered: deque[tuple[Item, asyncio.Future[Result]]] = deque()
+        self._writer: asyncio.Task[None] | None = None
+
+    def submit(self, item: Item) -> asyncio.Future[Result]:
+        """Put an item into the next batch. Cancelling the future does not take it out again."""
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._gathered.append((item, future))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write_all())
+        return future
+
+    async def aclose(self) -> None:
+        """Return when everything submitted was written or has failed."""
+        while self._writer is not None:
+            await asyncio.wait([self._writer])
+
+    async def _write_all(self) -> None:
+        try:
+            while self._gathered:
+                await self._write_batch(self._next_batch())
+        finally:
+            self._writer = None
+            for _, future in self._gathered:  # only when the writer was cancelled
+                future.cancel()
+            self._gathered.clear()
+
+    async def _write_batch(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        try:
+            results = await self._write([item for item, _ in batch])
+            if len(results) != len(batch):
+                raise RuntimeError(f"{len(results)} results for {len(batch)} items")
+        except BaseException as exc:
+            for _, future in batch:
+                _fail(future, exc)
+            if not isinstance(exc, Exception):
+                raise
+        else:
+            for (_, future), result in zip(batch, results, strict=True):
+                if not future.done():
+                    future.set_result(result)
+
+    def _next_batch(self) -> list[tuple[Item, asyncio.Future[Result]]]:
+        batch = [self._gathered.popleft()]
+        weight = self._weigh(batch[0][0])
+        while self._gathered and len(batch) < self._most:
+            weight += self._weigh(self._gathered[0][0])
+            if weight > self._heaviest:
+                break
+            batch.append(self._gathered.popleft())
+        return batch
+
+
+def _fail(future: asyncio.Future[Result], exc: BaseException) -> None:
+    if future.done():
+        return
+    if isinstance(exc, Exception):
+        future.set_exception(exc)
+        # Whoever waited may have answered and gone; that is no error of its own.
+        future.exception()
+    else:
+        future.cancel()

@@ -1,0 +1,59 @@
+"""When a failed work item runs again."""
+
+import random
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+LONGEST_PAUSE = timedelta(days=3650)
+"""No work item waits longer, whatever is asked for: a moment past the calendar would be an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetrySchedule:
+    """Pauses between the attempts of a work item: n pauses allow n + 1 attempts.
+
+    Each pause is stretched or shrunk at random by up to `jitter` of itself, so that what failed together does
+    not come back together.
+    """
+
+    pauses: tuple[timedelta, ...]
+    jitter: float = 0.2
+
+    def __post_init__(self) -> None:
+        if any(not timedelta(0) <= pause <= LONGEST_PAUSE for pause in self.pauses):
+            raise ValueError(f"a pause is from 0 to {LONGEST_PAUSE.days} days long")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError("jitter is a share of the pause, from 0 to 1")
+
+    @property
+    def attempts(self) -> int:
+        """How often a work item may run in all."""
+        return len(self.pauses) + 1
+
+    def due_after(self, failed: int, *, now: datetime, rng: random.Random) -> datetime | None:
+        """Return when to run again after attempt number `failed` (the first is 1), None when spent."""
+        if failed > len(self.pauses):
+            return None
+        return now + self.pauses[failed - 1] * rng.uniform(1 - self.jitter, 1 + self.jitter)
+
+    def limited_to(self, attempts: int) -> "RetrySchedule":
+        """Return this schedule for another number of attempts; its last pause repeats if it is too short."""
+        if attempts < 1:
+            raise ValueError("a handler runs at least once: attempts must be 1 or more")
+        last = self.pauses[-1:] or (timedelta(0),)
+        pauses = self.pauses + last * max(0, attempts - self.attempts)
+        return RetrySchedule(pauses[: attempts - 1], self.jitter)
+
+
+DEFAULT_SCHEDULE = RetrySchedule(
+    (
+        timedelta(seconds=1),
+        timedelta(seconds=10),
+        timedelta(minutes=1),
+        timedelta(minutes=5),
+        timedelta(minutes=15),
+        timedelta(hours=1),
+        timedelta(hours=6),
+    )
+)
+"""Eight attempts over about seven and a half hours."""

@@ -1,0 +1,244 @@
+"""All settings, read once from the environment, a `.env` file and the command line."""
+
+import difflib
+import ipaddress
+import json
+import os
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from dotenv import dotenv_values
+from dotenv.parser import parse_stream
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+
+from receiver.errors import ConfigurationError
+
+PREFIX = "RECEIVER_"
+SENDER_WINDOW = timedelta(seconds=10)
+"""How long the service waits for a 2xx (interface specification, section States and transitions)."""
+
+_HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # a token, RFC 9110, section 5.6.2
+_MEBIBYTE = 1024 * 1024
+
+
+def _split(value: Any) -> Any:
+    """Accept a JSON list or values separated by commas."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise ValueError("begins like a JSON list and is none") from None
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _usable(values: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    for value in values:
+        if not value.get_secret_value():
+            raise ValueError("an empty string is no secret")
+        if not _is_utf8(value.get_secret_value()):
+            raise ValueError("a secret is not UTF-8 text")
+    return values
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of the environment that could not be decoded
+        return False
+    return True
+
+
+def _seconds(value: Any) -> Any:
+    """Accept plain seconds beside ISO 8601 durations; numbers in strings come from the environment."""
+    try:
+        return timedelta(seconds=float(value)) if isinstance(value, str | int | float) else value
+    except (ValueError, OverflowError):
+        return value
+
+
+def _clean_path(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._~/-]*", value):
+        raise ValueError("a path is made of letters, digits and the characters . _ ~ / -")
+    return "/" + value.strip("/")
+
+
+SecretList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split), AfterValidator(_usable)]
+Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0), le=timedelta(days=365))]
+HeaderName = Annotated[str, Field(pattern=_HEADER_NAME)]
+
+
+class Settings(BaseSettings):
+    """How one deployment runs. Every field is the variable `RECEIVER_<NAME>`, in the environment or `.env`.
+
+    Raises ConfigurationError, naming the variable and never its value, when something does not fit.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True
+    )
+
+    store: str = Field("sqlite:///receiver.db", description="Where deliveries are kept: sqlite:///FILE")
+    secrets: SecretList = Field(
+        (), description="Webhook secrets, a JSON list or separated by commas; any may match"
+    )
+    signature_header: HeaderName = Field("X-Firecrawl-Signature", description="Header that carries the signature")
+    token_header: HeaderName | None = Field(None, description="Name of a static header to check instead")
+    tokens: SecretList = Field((), description="Values of the static header; any may match")
+    allow_unsigned: bool = Field(False, description="Accept deliveries without any authentication")
+    handlers: str = Field("handlers:router", description="The router with your handlers, as module:name")
+    path: Annotated[str, AfterValidator(_clean_path)] = Field("/webhooks", description="Path of the endpoint")
+    host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 for all")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 for a free one; $PORT when unset")
+    ack_deadline: Seconds = Field(
+        timedelta(seconds=5), lt=SENDER_WINDOW, description="Every delivery is answered within these seconds"
+    )
+    read_timeout: Seconds = Field(timedelta(seconds=4), description="Seconds a request body may take to arrive")
+    max_body: int = Field(32 * _MEBIBYTE, gt=0, description="Longest body accepted, in bytes")
+    max_in_flight: int = Field(256 * _MEBIBYTE, gt=0, description="Bytes being received or written at one time")
+    concurrency: int = Field(32, gt=0, description="Handlers running at one time in a worker")
+    threads: int = Field(8, gt=0, description="Threads for handlers that are plain functions")
+    lease: Seconds = Field(timedelta(seconds=60), description="Seconds after which a dead worker's work is free")
+    grace: Seconds = Field(timedelta(seconds=25), description="Seconds a stopping worker lets handlers finish")
+    base_url: str = Field(
+        "https://api.firecrawl.dev", description="Address of the service, for handlers that call it"
+    )
+    api_key: SecretStr | None = Field(None, description="Key of the service, for handlers that call it")
+    log_level: Annotated[str, AfterValidator(str.upper)] = Field(
+        "INFO", pattern="(?i)^(debug|info|warning|error)$", description="debug, info, warning or error"
+    )
+    json_logs: bool = Field(False, description="Write log lines as JSON objects")
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as exc:
+            raise ConfigurationError(_in_words(exc)) from None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        for name, value in self:
+            if isinstance(value, str) and not value.isascii() and not _is_utf8(value):
+                raise ValueError(f"{PREFIX}{name.upper()} is not UTF-8 text")
+        if bool(self.tokens) != bool(self.token_header):
+            raise ValueError(f"{PREFIX}TOKENS and {PREFIX}TOKEN_HEADER go together: set both or none")
+        if self.path in ("/healthz", "/readyz"):
+            raise ValueError(f"{PREFIX}PATH must not be that of a health check")
+        if self.read_timeout > self.ack_deadline:
+            raise ValueError(f"{PREFIX}READ_TIMEOUT must not be longer than {PREFIX}ACK_DEADLINE")
+        if self.max_body > self.max_in_flight:
+            raise ValueError(f"{PREFIX}MAX_IN_FLIGHT must not be less than {PREFIX}MAX_BODY")
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Put the platform's own `PORT` and `DATABASE_URL` last, where they stand in for what is unset."""
+        return init_settings, env_settings, dotenv_settings, _PlatformSource(settings_cls)
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether a delivery has to prove where it comes from."""
+        return bool(self.secrets or self.tokens)
+
+    def plain_secrets(self) -> tuple[str, ...]:
+        """Return the webhook secrets in the clear, for signing and verifying only."""
+        return tuple(secret.get_secret_value() for secret in self.secrets)
+
+    def plain_tokens(self) -> tuple[str, ...]:
+        """Return the static header's values in the clear, for comparing only."""
+        return tuple(token.get_secret_value() for token in self.tokens)
+
+    def require_safe_address(self) -> None:
+        """Refuse to serve the open network without authentication unless that was said aloud."""
+        if self.authenticated or self.allow_unsigned or _is_loopback(self.host):
+            return
+        raise ConfigurationError(
+            f"no {PREFIX}SECRETS and no {PREFIX}TOKENS are set, and {self.host} can be reached from outside: "
+            f"set {PREFIX}SECRETS to the webhook secret of your account, or say {PREFIX}ALLOW_UNSIGNED=true"
+        )
+
+
+class _PlatformSource(PydanticBaseSettingsSource):
+    """What hosting platforms set without our prefix."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        if port := os.environ.get("PORT"):
+            found["port"] = port
+        database = os.environ.get("DATABASE_URL", "")
+        if database.startswith(("postgres://", "postgresql://")):
+            found["store"] = database
+        return found
+
+
+def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
+    """Read all settings; a flag that is None was not given. Raises ConfigurationError with one clear line."""
+    _refuse_unknown_names(env_file)
+    given = {name: value for name, value in flags.items() if value is not None}
+    return Settings(_env_file=env_file, **given)
+
+
+def _in_words(error: ValidationError) -> str:
+    """Return the first thing that is wrong. The input is left out on purpose: it may be a secret."""
+    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    name = f"{PREFIX}{str(first['loc'][0]).upper()}: " if first["loc"] else ""
+    return name + first["msg"].removeprefix("Value error, ")
+
+
+def export_env_file(env_file: Path = Path(".env")) -> None:
+    """Put what is not ours in a `.env` file into the environment, for handlers; what is set there stays."""
+    for name, value in _read_env_file(env_file).items():
+        if value is not None and not name.upper().startswith(PREFIX):
+            os.environ.setdefault(name, value)
+
+
+def _refuse_unknown_names(env_file: Path) -> None:
+    """A mistyped name would be ignored in silence, and the deployment run without its secrets."""
+    known = {name.upper() for name in Settings.model_fields}
+    for origin, names in (("the environment", os.environ), (str(env_file), _read_env_file(env_file))):
+        for name in names:
+            if name.upper().startswith(PREFIX) and (own := name.upper().removeprefix(PREFIX)) not in known:
+                close = difflib.get_close_matches(own, known, n=1)
+                hint = f"; did you mean {PREFIX}{close[0]}?" if close else ""
+                raise ConfigurationError(f"{name} in {origin} is no setting{hint}")
+
+
+def _read_env_file(env_file: Path) -> Mapping[str, str | None]:
+    if not env_file.exists():
+        return {}
+    try:
+        text = env_file.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise ConfigurationError(f"cannot read {env_file}: {exc.strerror}") from exc
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{env_file} is not UTF-8 text") from None
+    for binding in parse_stream(StringIO(text)):
+        if binding.error or (binding.key is not None and binding.value is None):
+            # The parser would pass over it, and the line may hold the secrets: an open quote, say.
+            raise ConfigurationError(f"{env_file}, line {binding.original.line}: expected NAME=value")
+    return dotenv_values(env_file)
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

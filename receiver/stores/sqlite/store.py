@@ -1,0 +1,81 @@
+"""A store in one SQLite file, for any number of processes on one machine."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import timedelta
+
+from receiver.ports import DeliveryLog, Reports, WorkQueue
+from receiver.stores.sqlite.checkpoints import Checkpointer
+from receiver.stores.sqlite.database import LOCK_PATIENCE, Database, database_path, exists, opened, prepare
+from receiver.stores.sqlite.log import SqliteLog
+from receiver.stores.sqlite.queue import SqliteQueue
+from receiver.stores.sqlite.reports import SqliteReports
+
+_ANY = "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000;"
+_READS = "PRAGMA busy_timeout = 5000;"
+# macOS writes through the drive's own cache only when asked (SQLite manual, PRAGMA fullfsync); a checkpoint must,
+# whoever makes it, as it takes from the log what was acknowledged.
+_WRITES = """
+PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;
+PRAGMA checkpoint_fullfsync = ON;
+"""
+_SYNCED = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;"
+_UNSYNCED = "PRAGMA synchronous = NORMAL;"
+
+
+class SqliteStore:
+    """A Store. `patience` is how long a transaction waits for another process that holds the write lock."""
+
+    def __init__(self, url: str, *, patience: timedelta = LOCK_PATIENCE) -> None:
+        self._path = database_path(url)
+        self._patience = patience
+
+    def exists(self) -> bool:
+        """Tell whether the file is there."""
+        return exists(self._path)
+
+    @asynccontextmanager
+    async def log(self) -> AsyncIterator[DeliveryLog]:
+        """Open for appending; creates the file if there is none."""
+        await asyncio.to_thread(prepare, self._path, create=True)
+        async with AsyncExitStack() as stack:
+            database = await self._connection(stack, _WRITES + _SYNCED)
+            log = SqliteLog(database, self._path, await self._checkpointer(stack))
+            stack.push_async_callback(log.aclose)
+            yield log
+
+    @asynccontextmanager
+    async def queue(self) -> AsyncIterator[WorkQueue]:
+        """Open for working; creates the file if there is none."""
+        await asyncio.to_thread(prepare, self._path, create=True)
+        async with AsyncExitStack() as stack:
+            database = await self._connection(stack, _WRITES + _UNSYNCED)
+            yield SqliteQueue(database, await self._checkpointer(stack))
+
+    @asynccontextmanager
+    async def reports(self) -> AsyncIterator[Reports]:
+        """Open for reading."""
+        await asyncio.to_thread(prepare, self._path, create=False)
+        async with AsyncExitStack() as stack:
+            yield SqliteReports(await self._connection(stack, _READS, read_only=True))
+
+    async def _connection(self, stack: AsyncExitStack, setup: str, *, read_only: bool = False) -> Database:
+        database = await opened(
+            Database(self._path, setup=_ANY + setup, read_only=read_only, patience=self._patience)
+        )
+        stack.push_async_callback(database.close)
+        return database
+
+    async def _checkpointer(self, stack: AsyncExitStack) -> Checkpointer:
+        # A checkpoint syncs what the worker's own commits left unsynced.
+        checkpointer = Checkpointer(await self._connection(stack, _WRITES + _SYNCED))
+        task = asyncio.create_task(checkpointer.run())
+        stack.push_async_callback(_cancelled, task)
+        return checkpointer
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

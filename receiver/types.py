@@ -1,0 +1,73 @@
+"""The words that every part shares: ids, states, and the shapes of headers."""
+
+from enum import StrEnum
+from typing import NewType
+
+DeliveryKey = NewType("DeliveryKey", str)
+"""Public id of a delivery: the sender's `webhookId`, or `sha256:` and the hex digest of the body."""
+
+HandlerName = NewType("HandlerName", str)
+"""Name of a handler, unique in a router: `module.function` unless it was given one."""
+
+WorkerId = NewType("WorkerId", str)
+"""Name of one run of one worker process. It is never used again, so a lease tells who holds it."""
+
+Headers = tuple[tuple[str, str], ...]
+"""Request headers in the order they came, names in lower case, values decoded as Latin-1 (RFC 9110, 5.5)."""
+
+
+class Outcome(StrEnum):
+    """What the store did with a delivery that was appended to it."""
+
+    ACCEPTED = "accepted"
+    """It is new and now stored."""
+    DUPLICATE = "duplicate"
+    """A delivery with this key is stored; this one was counted on it."""
+    CONFLICT = "conflict"
+    """A delivery with this key and another body is stored; this body was put in quarantine."""
+
+
+class DeliveryState(StrEnum):
+    """How far a delivery has come, seen over all its work items."""
+
+    NEW = "new"
+    """No worker has looked at it."""
+    WORKING = "working"
+    """At least one of its work items is waiting or running."""
+    DONE = "done"
+    """Every work item succeeded, or no handler matched."""
+    DEAD = "dead"
+    """Nothing is waiting or running, and at least one work item is dead."""
+
+
+class WorkState(StrEnum):
+    """State of one work item.
+
+    A claim moves WAITING to RUNNING. The end of an attempt moves RUNNING to DONE, to DEAD, or back to
+    WAITING with a later due time. A worker that stops gives RUNNING back to WAITING; one that dies leaves
+    RUNNING until its lease ends, when any worker may claim it. DONE and DEAD are not left by themselves.
+    """
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    DEAD = "dead"
+
+
+class Trigger(StrEnum):
+    """Why an attempt ran."""
+
+    DELIVERY = "delivery"
+    RETRY = "retry"
+    REPLAY = "replay"
+    BACKFILL = "backfill"
+
+
+class AttemptOutcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    """Its worker died or lost its lease, so nobody knows how far it came."""

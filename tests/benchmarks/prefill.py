@@ -1,0 +1,94 @@
+"""A store with a past: many deliveries put into it by SQL, faster than any client could send them."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from receiver.stores.sqlite.database import prepare
+from tests.benchmarks.payloads import Pages, request_head
+
+_NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"
+
+# Random keys, as webhook ids are: each goes to another place of the index.
+_DELIVERIES = f"""
+{_NUMBERS}
+INSERT INTO deliveries (seq, key, type, job_id, success, received_at, size)
+SELECT :last + n, lower(hex(randomblob(16))), 'crawl.page', 'job-' || (n / 100), 1, :now + n, length(:body)
+FROM numbers
+"""
+
+_BODIES = f"{_NUMBERS} INSERT INTO bodies (seq, headers, body) SELECT :last + n, :headers, :body FROM numbers"
+
+_WORK = """
+INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at)
+SELECT seq, :handler, :state, :attempts, 'delivery', :due_at FROM deliveries WHERE seq > :last ORDER BY seq
+"""
+
+_ATTEMPTS = """
+INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, overdue)
+SELECT id, 1, 'delivery', due_at, due_at, 'succeeded', 0 FROM work_items WHERE delivery_seq > :last ORDER BY id
+"""
+
+_UNSAFE = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -524288;"
+
+_ROUTED = "UPDATE marks SET value = (SELECT max(seq) FROM deliveries) WHERE name = 'routed'"
+
+
+class Prefill:
+    """Adds to one store. Methods that begin with `past_` need it to themselves."""
+
+    def __init__(self, path: Path, size: int) -> None:
+        self._path = path
+        pages = Pages(size)
+        self._body = pages.body()
+        lines = request_head(pages.size, "***").decode().split("\r\n")[1:-2]
+        self._headers = json.dumps([line.split(": ", 1) for line in lines])
+        self._now = time.time_ns() // 1000
+        prepare(path, create=True)
+
+    def past_done(self, rows: int, handler: str) -> None:
+        """Add deliveries that were handled once, with success."""
+        self._past(rows, handler, state="done", attempts=1, due_at=self._now)
+
+    def past_waiting(self, rows: int, handler: str) -> None:
+        """Add deliveries whose work item is due in an hour."""
+        self._past(rows, handler, state="waiting", attempts=1, due_at=self._now + 3_600_000_000)
+
+    def new(self, rows: int) -> None:
+        """Add deliveries that no worker has seen, in one transaction; a worker may be running."""
+        with closing(sqlite3.connect(self._path, timeout=30)) as connection, connection:
+            # A checkpoint after the commit would go on while the worker runs already.
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute("BEGIN IMMEDIATE")
+            self._deliveries(connection, rows)
+
+    def _past(self, rows: int, handler: str, *, state: str, attempts: int, due_at: int) -> None:
+        if not rows:
+            return
+        with _without_safety(self._path) as connection:
+            last = self._deliveries(connection, rows)
+            values = {"last": last, "handler": handler, "state": state, "attempts": attempts, "due_at": due_at}
+            connection.execute(_WORK, values)
+            connection.execute(_ATTEMPTS, values)
+            connection.execute(_ROUTED)
+
+    def _deliveries(self, connection: sqlite3.Connection, rows: int) -> int:
+        (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM deliveries").fetchone()
+        values = {"rows": rows, "last": last, "now": self._now, "headers": self._headers, "body": self._body}
+        connection.execute(_DELIVERIES, values)
+        connection.execute(_BODIES, values)
+        return int(last)
+
+
+@contextmanager
+def _without_safety(path: Path) -> Iterator[sqlite3.Connection]:
+    """Give a transaction that nothing protects and nothing slows down; a failure leaves a broken file."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.executescript(_UNSAFE)
+        connection.execute("BEGIN")
+        yield connection
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")

@@ -1,0 +1,44 @@
+"""Does each benchmark still run, and does it say what it should? How fast it was is nobody's concern here."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import ack, dispatch
+from tests.benchmarks.servers import contenders_here
+
+ACK = "--sizes 2048 --connections 4 --rounds 1 --seconds 0.1 --warmup 0 --stored 100 --in-flight 1000000 --no-wrk"
+DISPATCH = "--stored 0,100 --waiting 100 --deliveries 50 --rounds 1 --batch 5 --repeat 2"
+
+
+def test_ack(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every contender answers, and everything it acknowledged is in its store."""
+    file = tmp_path / "ack.json"
+
+    code = ack.main([*ACK.split(), "--folder", str(tmp_path), "--json", str(file)])
+
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert code == 0
+    assert [one["contender"] for one in written["acks"]] == contenders_here()
+    for sample in (*written["acks"], *written["growth"]):
+        assert sample["acked"] > 0
+        assert sample["refused"] == {}
+        assert sample["stored"] in (sample["acked"], None)
+    assert "NOT ALL" not in capsys.readouterr().out
+
+
+def test_dispatch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The worker handles each delivery once, and each call of the store has a time."""
+    file = tmp_path / "dispatch.json"
+
+    code = dispatch.main([*DISPATCH.split(), "--folder", str(tmp_path), "--json", str(file)])
+
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert code == 0
+    assert {(one["stored"], one["handler"]) for one in written["handled"]} == {
+        (stored, kind) for stored in ("0 done", "100 done", "0 done, 100 waiting") for kind in ("async", "sync")
+    }
+    assert all(one["handled"] == one["expected"] for one in written["handled"])
+    assert len({len(one) for one in written["calls"]}) == 1
+    assert "NOT ALL" not in capsys.readouterr().out

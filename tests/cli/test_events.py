@@ -1,0 +1,513 @@
+"""`receiver events`, run as a user runs it, on a real database."""
+
+import asyncio
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.cli.events import detail_fields, readable, write_json_list, write_list
+from receiver.cli.main import receiver, run
+from receiver.cli.options import parse_moment
+from receiver.records import (
+    Attempt,
+    Delivery,
+    DeliveryDetail,
+    DeliveryFilter,
+    DeliverySummary,
+    Lease,
+    NewWork,
+    Settlement,
+    WorkSummary,
+)
+from receiver.stores import open_store
+from receiver.types import (
+    AttemptOutcome,
+    DeliveryKey,
+    DeliveryState,
+    HandlerName,
+    Headers,
+    Trigger,
+    WorkerId,
+    WorkState,
+)
+
+NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
+STORE = "sqlite:///kept.db"
+BODY = b'{ "type": "crawl.page",\n "data": [{}, {}], "error": "slow", "metadata": {"a": "1"} }\r\n'
+HEADERS = (("content-type", "application/json"), ("x-a", "1"), ("x-a", "2"))
+
+
+def delivery(key: str, minutes: float = 0, **changes: Any) -> Delivery:
+    made = Delivery(
+        key=DeliveryKey(key),
+        type="crawl.page",
+        job_id="job-1",
+        webhook_id=key,
+        success=True,
+        received_at=NOON + timedelta(minutes=minutes),
+        headers=HEADERS,
+        body=BODY,
+    )
+    return replace(made, **changes)
+
+
+async def stored(*deliveries: Delivery) -> None:
+    async with open_store(STORE).log() as log:
+        for one in deliveries:
+            await log.append(one)
+
+
+async def worked(handler: str, *, ended: WorkState, due_at: datetime, error: str | None) -> None:
+    """Route every delivery to this handler, and end its first attempt so."""
+    worker = WorkerId("w")
+    lease = Lease(worker, NOON + timedelta(hours=1))
+    async with open_store(STORE).queue() as queue:
+        batch = await queue.unrouted(limit=100, max_bytes=10**9)
+        new = [NewWork(one.seq, HandlerName(handler)) for one in batch.deliveries]
+        ids = await queue.route(batch, new, lease=lease)
+        outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
+        attempt = Attempt(1, Trigger.DELIVERY, NOON, NOON, outcome, error)
+        await queue.settle([Settlement(one, worker, attempt, ended, due_at) for one in ids or ()])
+
+
+@pytest.fixture(autouse=True)
+def configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("RECEIVER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RECEIVER_STORE", STORE)
+
+
+@pytest.fixture
+def kept() -> None:
+    """Three deliveries, the last without much of an envelope."""
+    asyncio.run(
+        stored(
+            delivery("aaa-1"),
+            delivery("aab-2", 1, type="agent.action", job_id="job-2", success=False),
+            delivery("aaa-1"),
+            delivery(
+                "sha256:ffff", 2, type="odd", job_id=None, webhook_id=None, success=None, body=b'{"type":"odd"}'
+            ),
+        )
+    )
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["events", *args])
+
+
+def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any]]:
+    assert invoke("list", "--json", *args) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def shown(capsys: pytest.CaptureFixture[str], key: str) -> dict[str, Any]:
+    assert invoke("show", key, "--json") == 0
+    read: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return read
+
+
+@pytest.mark.usefixtures("kept")
+def test_the_listing_as_json_has_one_object_per_delivery_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the fields that scripts rely on; what an envelope lacks is null."""
+    assert listed(capsys) == [
+        {
+            "id": "sha256:ffff",
+            "type": "odd",
+            "job_id": None,
+            "webhook_id": None,
+            "success": None,
+            "received_at": "2026-08-04T12:02:00.000000Z",
+            "size": 14,
+            "duplicates": 0,
+            "state": "new",
+        },
+        {
+            "id": "aab-2",
+            "type": "agent.action",
+            "job_id": "job-2",
+            "webhook_id": "aab-2",
+            "success": False,
+            "received_at": "2026-08-04T12:01:00.000000Z",
+            "size": len(BODY),
+            "duplicates": 0,
+            "state": "new",
+        },
+        {
+            "id": "aaa-1",
+            "type": "crawl.page",
+            "job_id": "job-1",
+            "webhook_id": "aaa-1",
+            "success": True,
+            "received_at": "2026-08-04T12:00:00.000000Z",
+            "size": len(BODY),
+            "duplicates": 1,
+            "state": "new",
+        },
+    ]
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize(
+    ("filters", "ids"),
+    [
+        (("--type", "crawl.page"), ["aaa-1"]),
+        (("--type", "*.a*"), ["aab-2"]),
+        (("--job", "job-2"), ["aab-2"]),
+        (("--since", "2026-08-04T12:01:00Z"), ["sha256:ffff", "aab-2"]),
+        (("--until", "2026-08-04T12:01:00Z"), ["aaa-1"]),
+        (("--since", "2026-08-04T14:01:00+02:00", "--until", "2026-08-04T12:02:00Z"), ["aab-2"]),
+        (("--until", "1s"), ["sha256:ffff", "aab-2", "aaa-1"]),
+        (("--state", "new", "--limit", "2"), ["sha256:ffff", "aab-2"]),
+        (("--state", "done"), []),
+        (("--type", "crawl.page", "--job", "job-2"), []),
+    ],
+)
+def test_filters_narrow_the_listing_together(
+    filters: tuple[str, ...], ids: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Since is included, until is not; a zone in a moment counts."""
+    assert [line["id"] for line in listed(capsys, *filters)] == ids
+
+
+@pytest.mark.parametrize(
+    ("written", "moment"),
+    [
+        ("2026-08-04T12:00:00Z", NOON),
+        ("2026-08-04 13:30+01:30", NOON),
+        ("30m", NOON - timedelta(minutes=30)),
+        ("2h", NOON - timedelta(hours=2)),
+        ("7d", NOON - timedelta(days=7)),
+        ("1w", NOON - timedelta(days=7)),
+        ("1h30m", NOON - timedelta(minutes=90)),
+        ("90s", NOON - timedelta(seconds=90)),
+    ],
+)
+def test_a_moment_is_iso_8601_or_how_long_ago(written: str, moment: datetime) -> None:
+    """Always read as an aware moment in UTC."""
+    assert parse_moment(written, NOON) == moment
+    assert parse_moment(written, NOON).tzinfo is UTC
+
+
+@pytest.mark.parametrize("written", ["2026-08-04T12:00:00", "2026-08-04 12:00"])
+def test_a_moment_without_a_zone_is_local_time(written: str) -> None:
+    """As the clock on the wall shows it."""
+    assert parse_moment(written, NOON) == datetime(2026, 8, 4, 12).astimezone()
+
+
+@pytest.mark.parametrize("written", ["yesterday", "", "7", "m", "-5m", "1y", "9" * 30 + "w", "2026-13-01"])
+@pytest.mark.parametrize("option", ["--since", "--until"])
+def test_what_is_no_moment_is_wrong_use(written: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message shows how one is written."""
+    assert invoke("list", option, written) == 2
+    assert "is no moment: write 2026-08-04T08:00:00Z" in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.usefixtures("kept")
+def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per delivery, whole ids, nothing to strip off; `-` for what is missing."""
+    assert invoke("list") == 0
+
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["2026-08-04T12:02:00Z", "odd", "sha256:ffff", "-", "new", "-", "14"],
+        ["2026-08-04T12:01:00Z", "agent.action", "aab-2", "job-2", "new", "failed", str(len(BODY))],
+        ["2026-08-04T12:00:00Z", "crawl.page", "aaa-1", "job-1", "new", "ok", str(len(BODY)), "+1"],
+    ]
+    assert len({line.index(" new ") for line in lines}) == 1
+    assert err == ""
+
+
+def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error, so that a pipe gets deliveries only. A limit that was asked for needs no words."""
+    asyncio.run(stored(*(delivery(f"key-{number}") for number in range(51))))
+
+    assert invoke("list") == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 50
+    assert "the newest 50 of more; --limit N" in err
+
+    assert invoke("list", "--limit", "20") == 0
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (20, "")
+
+    assert len(listed(capsys)) == 51
+
+
+def test_exactly_fifty_are_not_said_to_be_more(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing was cut."""
+    asyncio.run(stored(*(delivery(f"key-{number}") for number in range(50))))
+
+    assert invoke("list") == 0
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (50, "")
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_listing_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error; it is no failure."""
+    assert invoke("list", "--type", "nothing.*") == 0
+    assert capsys.readouterr() == ("", "no delivery fits\n")
+
+
+def on_a_terminal(*args: str, columns: int) -> str:
+    """Run the command with a terminal as its standard output and return what appears there, styles left out."""
+    ours, theirs = pty.openpty()
+    environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm"}
+    command = [sys.executable, "-m", "receiver", "events", *args]
+    with subprocess.Popen(command, stdout=theirs, env=environment, stdin=subprocess.DEVNULL) as process:
+        os.close(theirs)
+        seen = b""
+        while True:
+            try:
+                chunk = os.read(ours, 65_536)
+            except OSError:  # how Linux tells the end of a terminal
+                chunk = b""
+            if not chunk:
+                break
+            seen += chunk
+    os.close(ours)
+    assert process.returncode == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", seen.decode())
+
+
+@pytest.mark.usefixtures("kept")
+def test_the_listing_on_a_terminal_is_a_table() -> None:
+    """It has a head, and as many columns as there is room for."""
+    wide = on_a_terminal("list", columns=140).splitlines()
+    narrow = on_a_terminal("list", columns=80).splitlines()
+
+    assert wide[0].split() == ["received", "(UTC)", "type", "id", "job", "state", "success", "size", "dup."]
+    assert narrow[0].split() == ["received", "(UTC)", "type", "id", "state", "success", "dup."]
+    assert wide[2].split() == [
+        "08-04",
+        "12:01:00",
+        "agent.action",
+        "aab-2",
+        "job-2",
+        "new",
+        "failed",
+        str(len(BODY)),
+    ]
+    assert [len(wide), len(narrow)] == [4, 4]
+    assert max(map(len, narrow)) <= 80
+
+
+def test_nothing_from_outside_can_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither in the listing, nor in the table, nor in what is shown of one, nor in a body on a terminal."""
+    evil = "\x1b]0;owned\x07\x9b2J\u202e[red]"
+    body = json.dumps({"type": evil, "error": evil, "metadata": {evil: evil}}, ensure_ascii=False).encode()
+    headers: Headers = (("x-" + evil, evil),)
+    asyncio.run(stored(delivery("evil", type=evil, job_id=evil, headers=headers, body=body)))
+
+    invoke("list")
+    invoke("show", "evil")
+    seen = capsys.readouterr().out + on_a_terminal("list", columns=140) + on_a_terminal("raw", "evil", columns=80)
+
+    assert [char for char in seen if not char.isprintable() and char not in "\r\n"] == []
+    assert "\\x1b]0;owned\\x07\\x9b2J\\u202e" in seen
+
+
+@pytest.mark.usefixtures("kept")
+def test_raw_writes_the_exact_bytes(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """Nothing read, mended or added, not even a line end."""
+    assert invoke("raw", "aaa-1") == 0
+    assert capsysbinary.readouterr().out == BODY
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("prefix", ["aab-2", "aab", "aab-"])
+def test_an_id_may_be_shortened(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """To any beginning that only one delivery has."""
+    assert shown(capsys, prefix)["id"] == "aab-2"
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("command", ["show", "raw"])
+@pytest.mark.parametrize("prefix", ["aa", "nothing"])
+def test_an_id_that_names_no_or_several_deliveries_fails(
+    command: str, prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, the id in the message, nothing on standard output."""
+    assert invoke(command, prefix) == 1
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert repr(prefix) in err
+
+
+@pytest.mark.usefixtures("kept")
+def test_show_as_json_adds_what_the_listing_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside the listing's fields: error, metadata and number of items of the body; headers; work."""
+    (line,) = listed(capsys, "--type", "crawl.page")
+
+    assert shown(capsys, "aaa-1") == line | {
+        "error": "slow",
+        "metadata": {"a": "1"},
+        "headers": {"content-type": "application/json", "x-a": "1, 2"},
+        "items": 2,
+        "work": [],
+    }
+
+
+def test_show_tells_the_work_of_every_handler(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the error of its last attempt, and when it is due again."""
+    asyncio.run(stored(delivery("key")))
+    asyncio.run(worked("h.one", ended=WorkState.WAITING, due_at=NOON + timedelta(minutes=1), error="it broke"))
+
+    read = shown(capsys, "key")
+    assert read["state"] == "working"
+    assert read["work"] == [
+        {
+            "handler": "h.one",
+            "state": "waiting",
+            "attempts": 1,
+            "last_error": "it broke",
+            "due_at": "2026-08-04T12:01:00.000000Z",
+        }
+    ]
+
+
+def test_states_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Dead is what needs a person."""
+    asyncio.run(stored(delivery("key")))
+    asyncio.run(worked("h.one", ended=WorkState.DEAD, due_at=NOON, error="it broke"))
+
+    assert [line["id"] for line in listed(capsys, "--state", "dead")] == ["key"]
+    assert listed(capsys, "--state", "done") == []
+
+
+def detail(body: bytes, *work: WorkSummary, state: DeliveryState = DeliveryState.NEW) -> DeliveryDetail:
+    summary = DeliverySummary(1, DeliveryKey("key-1"), "crawl.page", None, None, None, NOON, len(body), 0, state)
+    return DeliveryDetail(summary, HEADERS, body, work)
+
+
+@pytest.mark.parametrize(
+    ("data", "items"), [("[]", 0), ("null", 0), ("{}", 1), ("[1,2,3]", 3), ("[null]", 1), ('"x"', 1)]
+)
+def test_items_are_counted_whatever_form_data_has(data: str, items: int) -> None:
+    """As the events read it: an object is one item, null is none."""
+    assert detail_fields(detail(b'{"type":"x","data":%s}' % data.encode()))["items"] == items
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"no JSON",
+        b"[]",
+        b'{"type":"x"}',
+        b'{"type":"x","metadata":{"a":NaN}}',
+        b'{"type":"x","error":' + b"[" * 900 + b"]" * 900 + b"}",
+        b'{"type":"x","metadata":%s}' % (b"9" * 5000),
+        b'{"type":"x","error":"cut \\ud83d here"}',
+        b"\xff\xfe\x00",
+    ],
+)
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_any_body_can_be_shown(
+    body: bytes, flags: tuple[str, ...], capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """In valid UTF-8, and the JSON is what every parser takes: no NaN, a lone surrogate as an escape."""
+    asyncio.run(stored(delivery("key", body=body)))
+
+    assert invoke("show", "key", *flags) == 0
+
+    out = capsysbinary.readouterr().out.decode("utf-8")
+    if flags:
+        json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+
+
+def test_a_long_body_is_cut_and_says_where_the_rest_is() -> None:
+    """In lines and in their width; the view stays a view."""
+    many = readable(detail(json.dumps({"data": list(range(10_000))}).encode()))
+    wide = readable(detail(json.dumps({"data": "x" * 100_000}).encode()))
+
+    for lines in (many, wide):
+        assert len(lines) < 90
+        assert max(map(len, lines)) < 200
+        assert "receiver events raw key-1" in lines[-1]
+
+
+def test_a_short_body_is_shown_whole_and_pretty() -> None:
+    """Indented, with its letters and not their escapes."""
+    lines = readable(detail('{"type":"é"}'.encode()))
+
+    assert lines[-4:] == ["body", "  {", '    "type": "é"', "  }"]
+
+
+def test_the_view_for_people_tells_work_and_its_absence() -> None:
+    """A delivery that nobody wanted is told from one that nobody has looked at."""
+    work = WorkSummary(HandlerName("h.one"), WorkState.WAITING, 2, "it broke\nbadly", NOON)
+    waiting = "\n".join(readable(detail(b"{}", work, state=DeliveryState.WORKING)))
+
+    assert "attempts 2  due 2026-08-04T12:00:00Z  it broke\\nbadly" in waiting
+    assert "  no work item yet" in readable(detail(b"{}"))
+    assert "  no work item: no handler wanted it" in readable(detail(b"{}", state=DeliveryState.DONE))
+
+
+@pytest.mark.parametrize("command", [("list",), ("list", "--json"), ("show", "x"), ("raw", "x")])
+def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, one line, and the folder stays empty."""
+    assert invoke(*command, "--store", "sqlite:///nowhere.db") == 3
+
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "nowhere.db" in err
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "x"])
+def test_a_limit_is_one_or_more(limit: str) -> None:
+    """Anything else is wrong use."""
+    assert invoke("list", "--limit", limit) == 2
+
+
+class ManyReports:
+    """Reports of many deliveries. `behind` is how many at most had been read and not yet written."""
+
+    def __init__(self, number: int, output: io.BytesIO) -> None:
+        self.number = number
+        self.output = output
+        self.behind = 0
+
+    async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
+        for seq in range(self.number):
+            self.behind = max(self.behind, seq - self.output.getvalue().count(b"\n"))
+            yield replace(detail(b"").summary, seq=seq)
+
+    async def resolve(self, prefix: str) -> DeliveryKey:
+        raise NotImplementedError
+
+    async def detail(self, key: DeliveryKey) -> DeliveryDetail:
+        raise NotImplementedError
+
+    async def unfinished(self) -> int:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("write", [write_json_list, write_list])
+def test_a_listing_is_written_while_it_is_read(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a million deliveries take the memory of a few hundred."""
+    output = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output, write_through=True))
+    reports = ManyReports(2000, output)
+
+    asyncio.run(write(reports, DeliveryFilter(limit=2000)))
+    sys.stdout.flush()
+
+    assert output.getvalue().count(b"\n") == 2000
+    assert reports.behind <= 200

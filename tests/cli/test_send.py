@@ -1,0 +1,380 @@
+"""`receiver send`, run as a user runs it, against a server that keeps what it gets."""
+
+import hashlib
+import hmac
+import io
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from receiver.cli.send import default_url
+from receiver.errors import ConfigurationError
+from receiver.samples import load_sample, sample_names
+from receiver.settings import load_settings
+
+SECRET = "a-secret-nobody-sees"
+
+
+class Endpoint(ThreadingHTTPServer):
+    """A web server that is no part of this package: keeps requests, gives one answer."""
+
+    daemon_threads = False
+    status = 200
+    content = b'{"status":"accepted"}'
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Keeper)
+        self.requests: list[tuple[str, dict[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/webhooks"
+
+    @property
+    def payloads(self) -> list[dict[str, Any]]:
+        return [json.loads(body) for _, _, body in self.requests]
+
+
+class _Keeper(BaseHTTPRequestHandler):
+    server: Endpoint
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.requests.append((self.path, headers, body))
+        self.send_response(self.server.status)
+        self.send_header("Content-Length", str(len(self.server.content)))
+        self.end_headers()
+        self.wfile.write(self.server.content)
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name it has in the base class
+        pass
+
+
+@pytest.fixture(autouse=True)
+def unconfigured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("RECEIVER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    with Endpoint() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        monkeypatch.setenv("RECEIVER_SECRETS", SECRET)
+        monkeypatch.setenv("RECEIVER_PORT", str(server.server_port))
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["send", *args])
+
+
+def types(endpoint: Endpoint) -> list[str]:
+    return [payload["type"] for payload in endpoint.payloads]
+
+
+def test_a_sample_goes_signed_to_the_receiver_of_the_settings(
+    endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One signed request; a line for it with an arrow, and a summary."""
+    assert invoke("crawl.page") == 0
+
+    ((path, headers, body),) = endpoint.requests
+    digest = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    assert path == "/webhooks"
+    assert headers["x-firecrawl-signature"] == f"sha256={digest}"
+    delivery, summary = capsys.readouterr().out.splitlines()
+    webhook_id = endpoint.payloads[0]["webhookId"]
+    assert delivery.split()[:5] == ["→", "crawl.page", webhook_id[:8], "200", "accepted"]
+    assert summary == f"1 delivery to {endpoint.url}: 1 accepted"
+
+
+def test_another_address_can_be_given(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings then count for the secret only."""
+    monkeypatch.setenv("RECEIVER_PORT", "1")
+
+    assert invoke("crawl.page", "--to", f"http://127.0.0.1:{endpoint.server_port}/other?x=1") == 0
+    assert endpoint.requests[0][0] == "/other?x=1"
+
+
+def test_nothing_is_signed_without_a_secret(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver on a developer's machine has none."""
+    monkeypatch.delenv("RECEIVER_SECRETS")
+
+    assert invoke("crawl.page") == 0
+    assert "x-firecrawl-signature" not in endpoint.requests[0][1]
+
+
+def test_the_static_header_goes_along_when_one_is_configured(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first value, beside the signature."""
+    monkeypatch.setenv("RECEIVER_TOKEN_HEADER", "X-Token")
+    monkeypatch.setenv("RECEIVER_TOKENS", "token-1,token-2")
+
+    assert invoke("crawl.page") == 0
+    assert endpoint.requests[0][1]["x-token"] == "token-1"
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_every_sample_can_be_sent(endpoint: Endpoint, name: str) -> None:
+    """Each is of the type that its recorded form has."""
+    assert invoke(name) == 0
+    assert types(endpoint) == [load_sample(name)["type"]]
+
+
+def test_a_family_is_sent_as_the_story_of_a_job(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
+    """In order: started, as many pages as asked for, completed; all of one job."""
+    assert invoke("crawl", "--pages", "4") == 0
+
+    assert types(endpoint) == ["crawl.started", *["crawl.page"] * 4, "crawl.completed"]
+    assert len({payload["id"] for payload in endpoint.payloads}) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == f"6 deliveries to {endpoint.url}: 6 accepted"
+
+
+def test_a_count_repeats_with_fresh_ids(endpoint: Endpoint) -> None:
+    """Of single events and of whole jobs."""
+    assert invoke("batch_scrape", "--pages", "1", "--count", "3") == 0
+
+    assert Counter(types(endpoint)) == {
+        "batch_scrape.started": 3,
+        "batch_scrape.page": 3,
+        "batch_scrape.completed": 3,
+    }
+    assert len({payload["webhookId"] for payload in endpoint.payloads}) == 9
+    assert len({payload["id"] for payload in endpoint.payloads}) == 3
+
+
+def test_several_deliveries_can_be_on_their_way_together(endpoint: Endpoint) -> None:
+    """All of them arrive, each once."""
+    assert invoke("crawl.page", "--count", "40", "--concurrency", "8") == 0
+
+    assert len({payload["webhookId"] for payload in endpoint.payloads}) == 40
+
+
+def test_a_rate_sends_everything_too(endpoint: Endpoint) -> None:
+    """How it is spaced is the sender's test."""
+    assert invoke("crawl.page", "--count", "5", "--rate", "1000") == 0
+
+    assert len(endpoint.requests) == 5
+
+
+def test_a_seed_repeats_a_command_to_the_byte(endpoint: Endpoint) -> None:
+    """And another command with the same seed makes other deliveries, not conflicts with these."""
+    invoke("crawl", "--pages", "2", "--seed", "5")
+    invoke("crawl", "--pages", "2", "--seed", "5")
+    invoke("extract", "--seed", "5")
+    invoke("crawl", "--pages", "3", "--seed", "5")
+
+    bodies = [body for _, _, body in endpoint.requests]
+    assert bodies[:4] == bodies[4:8]
+    assert len({payload["webhookId"] for payload in endpoint.payloads}) == 4 + 2 + 5
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("404", 404),
+        ("true", True),
+        ("null", None),
+        ('"404"', "404"),
+        ('{"a":[1]}', {"a": [1]}),
+        ("two words", "two words"),
+        ("", ""),
+        ("a=b", "a=b"),
+        ("NaN", "NaN"),
+        ("1e999", "1e999"),
+    ],
+)
+def test_a_changed_value_is_json_or_else_text(endpoint: Endpoint, written: str, value: object) -> None:
+    """What only looks like JSON is text."""
+    assert invoke("crawl.page", "--set", f"data.0.metadata.statusCode={written}", "--set", "metadata.new=1") == 0
+
+    payload = endpoint.payloads[0]
+    assert payload["data"][0]["metadata"]["statusCode"] == value
+    assert payload["metadata"]["new"] == 1
+
+
+def test_a_wrong_path_sends_nothing(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wrong use, and the message names the part that does not exist."""
+    assert invoke("crawl.page", "--set", "data.0.metdata.statusCode=404") == 2
+
+    assert not endpoint.requests
+    assert "data.0 has no 'metdata'" in capsys.readouterr().err
+
+
+def test_an_unknown_type_is_told_with_the_near_ones(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
+    """And where to see them all."""
+    assert invoke("crawl.paeg") == 2
+
+    message = capsys.readouterr().err
+    assert not endpoint.requests
+    assert "'crawl.paeg'; did you mean crawl.page" in message
+    assert "receiver send --list" in message
+
+
+@pytest.mark.parametrize("body", [b'{ "type": "crawl.page" }\n', b"\xff\x00 no JSON at all", b""])
+def test_a_file_goes_as_it_is(endpoint: Endpoint, body: bytes) -> None:
+    """Not one byte is read, mended or added."""
+    Path("body").write_bytes(body)
+
+    assert invoke("--file", "body", "--count", "2") == 0
+    assert [kept for _, _, kept in endpoint.requests] == [body, body]
+
+
+def test_a_file_can_come_from_standard_input(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `events raw ID | send --file -` has it."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"type":"x"}')))
+
+    assert invoke("--file", "-") == 0
+    assert endpoint.requests[0][2] == b'{"type":"x"}'
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        (),
+        ("crawl.page", "--file", "body"),
+        ("--file", "body", "--set", "a=1"),
+        ("--file", "body", "--pages", "2"),
+        ("--file", "nowhere"),
+        ("crawl.page", "--pages", "2"),
+        ("crawl.page", "--set", "success"),
+        ("crawl.page", "--set", "=1"),
+        ("crawl.page", "--count", "0"),
+        ("crawl.page", "--rate", "0"),
+        ("crawl.page", "--rate", "nan"),
+        ("crawl.page", "--rate", "1e-300"),
+        ("crawl.page", "--to", "127.0.0.1:8000"),
+        ("\udcff",),
+    ],
+)
+def test_wrong_use_sends_nothing(
+    endpoint: Endpoint, args: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2 and a message."""
+    Path("body").write_bytes(b"{}")
+
+    assert invoke(*args) == 2
+    assert not endpoint.requests
+    assert capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "told"),
+    [
+        (401, "unauthenticated", "another secret"),
+        (413, "too_large", "longer than"),
+        (503, "unavailable", "cannot store now"),
+    ],
+)
+def test_a_refusal_is_exit_code_1_and_explained_once(
+    endpoint: Endpoint, status: int, code: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the number of deliveries that met it; the secret is not shown."""
+    endpoint.status, endpoint.content = status, json.dumps({"error": code, "detail": "..."}).encode()
+
+    assert invoke("crawl.page", "--count", "3") == 1
+
+    shown = capsys.readouterr()
+    assert shown.out.count(f"{status} {code}") == 3
+    assert shown.out.splitlines()[-1].endswith(f": 3 {code}")
+    assert shown.err.count(told) == 1
+    assert shown.err.startswith(f"receiver: 3 not taken: {status}: ")
+    assert SECRET not in shown.out + shown.err
+
+
+def test_a_receiver_that_does_not_run_is_told_in_words(
+    endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the command that starts it. Port 1 of this machine listens nowhere."""
+    assert invoke("crawl.page", "--to", "http://127.0.0.1:1/webhooks") == 1
+
+    assert (
+        "nothing listens at http://127.0.0.1:1/webhooks; start it with `receiver serve`" in capsys.readouterr().err
+    )
+
+
+def test_json_has_one_object_per_delivery(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
+    """And nothing else on standard output."""
+    endpoint.content = b'{"status":"duplicate","id":"the-key"}'
+
+    assert invoke("crawl.page", "--count", "2", "--json") == 0
+
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line.pop("seconds") >= 0 for line in lines] == [True, True]
+    assert (
+        lines
+        == [
+            {
+                "type": "crawl.page",
+                "id": "the-key",
+                "ok": True,
+                "status": 200,
+                "answer": "duplicate",
+                "meaning": None,
+            }
+        ]
+        * 2
+    )
+
+
+def test_what_a_server_says_cannot_steer_the_terminal(
+    endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nor what a file holds: escape sequences are shown, not obeyed."""
+    endpoint.content = json.dumps({"status": "\x1b[2Jgone\u202e", "id": "\x1b]0;title\x07"}).encode()
+    Path("body").write_text(json.dumps({"type": "\x1b[31mred", "webhookId": "x"}))
+
+    assert invoke("--file", "body") == 0
+
+    shown = capsys.readouterr().out.replace("\n", "")
+    assert shown.isprintable()
+    assert "\\x1b[2Jgone\\u202e" in shown
+
+
+def test_the_list_names_every_job_and_every_sample(capsys: pytest.CaptureFixture[str]) -> None:
+    """For people, and one object per line for programs."""
+    assert invoke("--list") == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert invoke("--list", "--json") == 0
+    entries = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    assert set(names) == {"crawl", "batch_scrape", "extract", "agent", "monitor", *sample_names()}
+    assert [entry["name"] for entry in entries] == names
+    assert {entry["kind"] for entry in entries} == {"job", "event"}
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:8000/hooks"),
+        ("0.0.0.0", "http://127.0.0.1:8000/hooks"),
+        ("::", "http://[::1]:8000/hooks"),
+        ("::1", "http://[::1]:8000/hooks"),
+        ("localhost", "http://localhost:8000/hooks"),
+        ("", "http://127.0.0.1:8000/hooks"),
+    ],
+)
+def test_the_address_is_where_a_receiver_with_these_settings_is_found(host: str, url: str) -> None:
+    """An address that means all of them is not one to connect to."""
+    assert default_url(load_settings(host=host, port=8000, path="/hooks")) == url
+
+
+def test_a_free_port_has_no_address_to_guess() -> None:
+    """The message says how to give it."""
+    with pytest.raises(ConfigurationError, match="--to URL"):
+        default_url(load_settings(port=0))

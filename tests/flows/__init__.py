@@ -1,0 +1,1 @@
+"""In one process, from signed request to handler."""

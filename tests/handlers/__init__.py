@@ -1,0 +1,1 @@
+"""Tests of this deployment's own handlers."""

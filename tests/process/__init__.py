@@ -1,0 +1,1 @@
+"""Real processes on this machine: killed, starved, blocked, and spoken to rudely."""

@@ -1,0 +1,297 @@
+"""Handlers that block, spin, eat memory, crash or do not import: acks go on, nothing is lost, all is told."""
+
+import asyncio
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from receiver.clock import SystemClock, to_micros
+from tests.process.harness import HANDLERS, PATIENCE_SECONDS, Deployment, Load, Serving, kill, until
+
+BEGIN = """
+import os, resource, signal, sys, threading, time
+from pathlib import Path
+from receiver import Context, Router
+
+router = Router()
+
+"""
+RECORD = """
+@router.on("*")
+async def record(event, ctx: Context):
+    with open("handled", "a") as out:
+        out.write(ctx.delivery.key + "\\n")
+"""
+BLOCK = """
+    Path("begun").touch()
+    while not Path("mended").exists():
+        time.sleep(0.01)
+"""
+"""Blocks for as long as the test wants, in place of `time.sleep(30)`."""
+
+
+async def deliver(serving: Serving, count: int = 50, *, seed: int = 1) -> Load:
+    """Send deliveries of which every single one must be acknowledged."""
+    load = Load(random.Random(seed))
+    await load.send(serving.port, count)
+    assert set(load.answers) == {200}
+    return load
+
+
+async def begun(deployment: Deployment) -> None:
+    """Return when the misbehaving handler runs."""
+    await until((deployment.folder / "begun").exists, "the handler to begin")
+
+
+def mend(deployment: Deployment) -> None:
+    """Let the handler go on, or behave the next time."""
+    (deployment.folder / "mended").touch()
+
+
+async def all_is_well(deployment: Deployment, *loads: Load) -> None:
+    """Check that everything acknowledged is stored and, in the end, handled."""
+    await deployment.all_handled()
+    stored = deployment.stored()
+    for load in loads:
+        assert load.acknowledged.items() <= stored.items()
+        assert load.acknowledged.keys() <= deployment.handled().keys()
+    assert deployment.intact()
+
+
+async def test_a_handler_that_blocks_the_event_loop_delays_no_ack(tmp_path: Path) -> None:
+    """While `time.sleep` stops the whole worker for longer than a lease, every delivery is acknowledged.
+
+    Afterwards everything is handled, and what the worker held during the block was not claimed a second time.
+    """
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(BEGIN + '@router.on("*")\nasync def block(event):' + BLOCK + RECORD)
+    async with deployment.serve() as serving:
+        first = await deliver(serving, 10)
+        await begun(deployment)
+
+        second = await deliver(serving, 200, seed=2)
+
+        def leases_ended() -> bool:
+            [(until_micros,)] = deployment.rows("SELECT max(due_at) FROM work_items")
+            return int(until_micros) < to_micros(SystemClock().now())
+
+        await until(leases_ended, "the leases to end")
+        mend(deployment)
+        await all_is_well(deployment, first, second)
+        assert {attempts for _, _, attempts in deployment.work()} == {1}
+        assert "worker_ended" not in serving.output
+
+
+async def test_a_handler_that_spins_for_ever_delays_no_ack(tmp_path: Path) -> None:
+    """It has the worker for itself until an operator kills that; then a mended handler takes over its work."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(
+        BEGIN
+        + '@router.on("*")\nasync def spin(event):\n    Path("begun").touch()\n    while True: pass\n'
+        + RECORD
+    )
+    async with deployment.serve() as serving:
+        first = await deliver(serving)
+        await begun(deployment)
+        second = await deliver(serving, 200, seed=2)
+
+        deployment.write_handlers(BEGIN + '@router.on("*")\nasync def spin(event): pass\n' + RECORD)
+        kill(await serving.worker())
+        await serving.line("worker_ended", "SIGKILL")
+        await all_is_well(deployment, first, second)
+
+
+async def test_a_plain_function_that_spins_takes_only_its_own_slot(tmp_path: Path) -> None:
+    """It runs in a thread, so other handlers go on beside it, and acks anyway."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(
+        BEGIN
+        + '@router.on("*", where=lambda event: not Path("begun").exists())\ndef spin(event):\n'
+        + '    Path("begun").touch()\n    while not Path("mended").exists(): sum(range(1000))\n'
+        + RECORD
+    )
+    async with deployment.serve() as serving:
+        load = await deliver(serving)
+        await until(lambda: len(deployment.handled()) == 50, "the other handler to go on")
+        mend(deployment)
+        await all_is_well(deployment, load)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux holds a process to RLIMIT_AS")
+async def test_a_handler_that_allocates_all_memory_fails_alone(tmp_path: Path) -> None:
+    """Under a limit on memory it is a failed attempt, and the worker and its other handlers live on."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(
+        BEGIN
+        + """
+first = []
+@router.on("*", where=lambda event: not first)
+async def greedy(event):
+    first.append(event)
+    if Path("mended").exists():
+        return
+    Path("begun").touch()
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + 64 * 2**20, hard))
+    try:
+        hoard = []
+        while True:
+            hoard.append(bytearray(2**20))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+        first.clear() if Path("mended").exists() else None
+"""
+        + RECORD
+    )
+    async with deployment.serve() as serving:
+        load = await deliver(serving)
+        await serving.line("greedy", "MemoryError")
+        mend(deployment)
+        await all_is_well(deployment, load)
+        assert "worker_ended" not in serving.output
+
+
+END_SUDDENLY = {
+    "is killed, as for want of memory": "os.kill(os.getpid(), signal.SIGKILL)",
+    "leaves with os._exit": "os._exit(7)",
+    "crashes the interpreter": "import ctypes; ctypes.string_at(0)",
+}
+
+
+@pytest.mark.parametrize("how", END_SUDDENLY.values(), ids=END_SUDDENLY.keys())
+async def test_a_handler_whose_process_ends_under_it_loses_nothing(tmp_path: Path, how: str) -> None:
+    """The worker is started again, each end is told, and pauses grow; once it behaves all is handled."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(
+        BEGIN + f'@router.on("*")\ndef crash(event):\n    if not Path("mended").exists():\n        {how}\n' + RECORD
+    )
+    async with deployment.serve() as serving:
+        first = await deliver(serving)
+        assert "restart_in_s=1.0" in await serving.line("worker_ended")
+        second = await deliver(serving, seed=2)
+        assert "restart_in_s=2.0" in await serving.line("worker_ended", times=2)
+        third = await deliver(serving, seed=3)
+        mend(deployment)
+        await all_is_well(deployment, first, second, third)
+
+
+async def test_a_handler_that_ends_its_worker_every_time_is_dead_in_the_end(tmp_path: Path) -> None:
+    """It does not take the worker down for ever, and what was in hand beside it is handled."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(BEGIN + '@router.on("crawl.failed")\ndef poison(event):\n    os._exit(7)\n' + RECORD)
+    async with deployment.serve() as serving:
+        load = await deliver(serving, 20)
+        url = f"http://127.0.0.1:{serving.port}/webhooks"
+        assert (await asyncio.to_thread(deployment.run, "send", "crawl.failed", "--to", url)).code == 0
+        await serving.line("DEAD", "poison", within=3 * PATIENCE_SECONDS)  # each restart pauses longer
+        await until(lambda: load.acknowledged.keys() <= deployment.handled().keys(), "the others to be handled")
+
+        def states() -> list[str]:
+            return [state for name, state, _ in deployment.work() if "poison" in name]
+
+        await until(lambda: states() == ["dead"], "the poisonous work item to be recorded as dead")
+
+
+@pytest.mark.parametrize("kind", ["async def", "def"])
+@pytest.mark.parametrize(
+    "what",
+    ["sys.exit(3)", "raise KeyboardInterrupt", "raise GeneratorExit", "next(iter([]))", "raise StopAsyncIteration"],
+)
+async def test_whatever_a_handler_raises_is_a_failed_attempt(tmp_path: Path, kind: str, what: str) -> None:
+    """Also what is no Exception, and what generators and event loops treat specially: the worker lives on."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(BEGIN + f'@router.on("*", attempts=1)\n{kind} leave(event):\n    {what}\n' + RECORD)
+    async with deployment.serve() as serving:
+        load = await deliver(serving, 20)
+        await until(lambda: len(deployment.handled()) == 20, "the other handler to go on")
+
+        def states() -> set[str]:
+            return {state for name, state, _ in deployment.work() if "leave" in name}
+
+        await until(lambda: states() == {"dead"}, "every attempt to have failed", within=10)
+        assert load.acknowledged.keys() == deployment.handled().keys()
+        assert "worker_ended" not in serving.output
+
+
+@pytest.mark.parametrize("what", ["sys.exit(3)", "1 / 0"])
+async def test_a_condition_that_raises_hides_no_delivery(tmp_path: Path, what: str) -> None:
+    """`where` raising anything is a failed attempt of its own handler, not the end of the worker."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(
+        BEGIN + f'@router.on("*", where=lambda event: {what}, attempts=1)\ndef picky(event): ...\n' + RECORD
+    )
+    async with deployment.serve() as serving:
+        load = await deliver(serving, 20)
+        await until(lambda: len(deployment.handled()) == 20, "the other handler to go on", within=10)
+        assert load.acknowledged.keys() == deployment.handled().keys()
+        assert "worker_ended" not in serving.output
+
+
+BROKEN_MODULES = {
+    "raises on import": ("raise RuntimeError('no such luck')", "RuntimeError: no such luck"),
+    "has a syntax error": ("def handler(:", "SyntaxError"),
+    "calls sys.exit on import": ("import sys; sys.exit(0)", "SystemExit"),
+    "calls os._exit on import": ("import os; os._exit(0)", "worker_ended"),
+    "has no router": ("", "a Router is expected there"),
+    "registers a wrong handler": (
+        "from receiver import Router\nrouter = Router()\n@router.on('crawl.page')\ndef f(): ...",
+        "f",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "told"), BROKEN_MODULES.values(), ids=BROKEN_MODULES.keys())
+async def test_a_handlers_module_that_does_not_import_stops_no_ack(tmp_path: Path, text: str, told: str) -> None:
+    """Every start of the worker tells it, with growing pauses; a mended file is taken up by itself."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(text)
+    async with deployment.serve() as serving:
+        first = await deliver(serving)
+        await serving.line(told)
+        await serving.line("worker_ended", "restart_in_s=1.0")
+        second = await deliver(serving, seed=2)
+        await serving.line("worker_ended", "restart_in_s=2.0")
+        assert told == "worker_ended" or sum(told in line for line in serving.lines) >= 2
+        deployment.write_handlers(HANDLERS)
+        await all_is_well(deployment, first, second)
+
+
+async def test_a_module_that_hangs_on_import_stops_neither_acks_nor_the_stop(tmp_path: Path) -> None:
+    """The worker never gets to work, deliveries are kept, and `serve` ends when it is told to."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(BEGIN + 'Path("begun").touch()\ntime.sleep(3600)\n')
+    async with deployment.serve() as serving:
+        await begun(deployment)
+        load = await deliver(serving)
+        serving.send_signal(signal.SIGTERM)
+        assert await serving.exit_code() == 0
+        await serving.gone()
+
+    deployment.write_handlers(HANDLERS)
+    async with deployment.serve():
+        await all_is_well(deployment, load)
+
+
+@pytest.mark.parametrize("where", ["in a handler", "on import"])
+async def test_a_blocked_worker_does_not_outlive_a_killed_web_process(tmp_path: Path, where: str) -> None:
+    """Nobody is left to stop it, and it would keep a CPU and its memory for ever: it has to end by itself."""
+    deployment = Deployment(tmp_path)
+    if where == "on import":
+        deployment.write_handlers(BEGIN + 'Path("begun").touch()\nwhile True: pass\n')
+    else:
+        deployment.write_handlers(
+            BEGIN + '@router.on("*")\nasync def spin(event):\n    Path("begun").touch()\n    while True: pass\n'
+        )
+    async with deployment.serve() as serving:
+        load = await deliver(serving)
+        await begun(deployment)
+        serving.send_signal(signal.SIGKILL)
+        await serving.gone()
+
+    deployment.write_handlers(HANDLERS.replace("def record", "def spin"))
+    async with deployment.serve():
+        await all_is_well(deployment, load)

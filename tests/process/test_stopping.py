@@ -1,0 +1,253 @@
+"""SIGTERM and Ctrl-C: what runs may finish, the rest is given back uncounted, and the exit code is 0."""
+
+import asyncio
+import random
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.process.harness import HANDLERS, Deployment, Load, Program, connection, get, request, until
+
+BEGIN = """
+import asyncio, os, time
+from pathlib import Path
+from receiver import Context, Router
+
+router = Router()
+
+def told(event, ctx):
+    with open("handled", "a") as out:
+        out.write(ctx.delivery.key + "\\n")
+
+"""
+WAITS = """
+@router.on("*")
+async def record(event, ctx: Context):
+    Path("begun").touch()
+    while not Path("released").exists():
+        await asyncio.sleep(0.01)
+    told(event, ctx)
+"""
+STUCK_IN_A_THREAD = """
+@router.on("*")
+def record(event, ctx: Context):
+    Path("begun").touch()
+    if not Path("released").exists():
+        time.sleep(3600)
+    told(event, ctx)
+"""
+REFUSES_TO_END = """
+@router.on("*")
+async def record(event, ctx: Context):
+    Path("begun").touch()
+    while not Path("released").exists():
+        try:
+            await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            pass
+    told(event, ctx)
+"""
+BLOCKS = """
+@router.on("*")
+async def record(event, ctx: Context):
+    Path("begun").touch()
+    while not Path("released").exists():
+        time.sleep(0.01)
+    told(event, ctx)
+"""
+
+Stop = Callable[[Program], None]
+
+
+def terminate(program: Program) -> None:
+    """Stop as a service manager does."""
+    program.send_signal(signal.SIGTERM)
+
+
+def interrupt(program: Program) -> None:
+    """Press Ctrl-C in the terminal: every process of the group gets it."""
+    program.send_signal_to_group(signal.SIGINT)
+
+
+by_every_signal = pytest.mark.parametrize("stop", [terminate, interrupt])
+
+
+def release(deployment: Deployment) -> None:
+    """Let the handlers end."""
+    (deployment.folder / "released").touch()
+
+
+async def begun(deployment: Deployment) -> None:
+    """Return when a handler runs."""
+    await until((deployment.folder / "begun").exists, "a handler to begin")
+
+
+async def ends_well(program: Program) -> None:
+    """Check that the program and all its processes end, without a fault."""
+    assert await program.exit_code() == 0, program.output
+    await program.gone()
+    assert "Traceback" not in program.output
+
+
+async def the_next_start_handles(deployment: Deployment, load: Load) -> None:
+    """Check that nothing was lost, and that no attempt was counted that did not end."""
+    release(deployment)
+    async with deployment.serve():
+        await deployment.all_handled()
+    assert deployment.handled().keys() == load.acknowledged.keys()
+    assert {attempts for _, _, attempts in deployment.work()} == {1}
+
+
+@by_every_signal
+async def test_a_running_handler_finishes_within_the_grace_time(tmp_path: Path, stop: Stop) -> None:
+    """It is told as done with one attempt, and the exit code is 0."""
+    deployment = Deployment(tmp_path, grace="20")
+    deployment.write_handlers(BEGIN + WAITS)
+    load = Load(random.Random(1))
+    async with deployment.serve() as serving:
+        await load.send(serving.port, 1)
+        await begun(deployment)
+        stop(serving)
+        await serving.line("worker_finishing")
+        release(deployment)
+        await ends_well(serving)
+
+    assert [(state, attempts) for _, state, attempts in deployment.work()] == [("done", 1)]
+    assert deployment.handled().keys() == load.acknowledged.keys()
+
+
+@by_every_signal
+@pytest.mark.parametrize(
+    "handlers",
+    [
+        pytest.param(WAITS, id="waits"),
+        pytest.param(STUCK_IN_A_THREAD, id="sleeps in a thread"),
+        pytest.param(REFUSES_TO_END, id="refuses to be cancelled"),
+    ],
+)
+async def test_a_handler_that_does_not_finish_in_time_is_given_back_uncounted(
+    tmp_path: Path, stop: Stop, handlers: str
+) -> None:
+    """The exit does not wait for it, all that was claimed waits with no attempt counted, the next start does it."""
+    deployment = Deployment(tmp_path, grace="0.5", concurrency="3")
+    deployment.write_handlers(BEGIN + handlers)
+    load = Load(random.Random(1))
+    async with deployment.serve() as serving:
+        await load.send(serving.port, 10)
+        await begun(deployment)
+        stop(serving)
+        await ends_well(serving)
+
+    assert {(state, attempts) for _, state, attempts in deployment.work()} == {("waiting", 0)}
+    assert not deployment.handled()
+    await the_next_start_handles(deployment, load)
+
+
+async def test_a_blocked_worker_does_not_hold_up_the_exit(tmp_path: Path) -> None:
+    """It can hear nothing, so `serve` ends it after its grace time; its work runs again once its lease ends."""
+    deployment = Deployment(tmp_path, grace="0.5")
+    deployment.write_handlers(BEGIN + BLOCKS)
+    load = Load(random.Random(1))
+    async with deployment.serve() as serving:
+        await load.send(serving.port, 10)
+        await begun(deployment)
+        terminate(serving)
+        await ends_well(serving)
+
+    release(deployment)
+    async with deployment.serve():
+        await deployment.all_handled()
+    assert deployment.handled().keys() == load.acknowledged.keys()
+
+
+@by_every_signal
+async def test_a_worker_alone_stops_in_the_same_way(tmp_path: Path, stop: Stop) -> None:
+    """`receiver work` beside `receiver serve --no-worker`, as the Procfile has it."""
+    deployment = Deployment(tmp_path, grace="0.5")
+    deployment.write_handlers(BEGIN + WAITS)
+    load = Load(random.Random(1))
+    async with deployment.serve("--no-worker") as serving:
+        await load.send(serving.port, 10)
+        async with deployment.start("work") as worker:
+            await begun(deployment)
+            stop(worker)
+            await ends_well(worker)
+        assert {(state, attempts) for _, state, attempts in deployment.work()} == {("waiting", 0)}
+        assert (await get(serving.port, "/readyz")).status == 200
+        release(deployment)
+        async with deployment.start("work") as worker:
+            await deployment.all_handled()
+            stop(worker)
+            await ends_well(worker)
+    assert deployment.handled().keys() == load.acknowledged.keys()
+
+
+async def test_a_worker_alone_whose_event_loop_is_blocked_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    """There is no supervisor to kill it: after its grace time it ends by itself, and its work is not lost."""
+    deployment = Deployment(tmp_path, grace="0.5")
+    deployment.write_handlers(BEGIN + BLOCKS)
+    load = Load(random.Random(1))
+    async with deployment.serve("--no-worker") as serving:
+        await load.send(serving.port, 10)
+        async with deployment.start("work") as worker:
+            await begun(deployment)
+            terminate(worker)
+            await worker.exit_code()
+        release(deployment)
+        async with deployment.start("work"):
+            await deployment.all_handled()
+    assert deployment.handled().keys() == load.acknowledged.keys()
+
+
+@by_every_signal
+async def test_a_request_that_has_begun_is_answered(tmp_path: Path, stop: Stop) -> None:
+    """Its second half comes after the signal; it is stored and acknowledged."""
+    deployment = Deployment(tmp_path)
+    body = Load(random.Random(1)).body()
+    async with deployment.serve() as serving, connection(serving.port) as line:
+        await line.say(request(body)[:-1])
+        async with connection(serving.port) as other:  # so the first has been read before the signal comes
+            assert (await other.post(Load(random.Random(2)).body())).status == 200
+        stop(serving)
+        await line.say(body[-1:])
+
+        assert (await line.answer()).status == 200
+        await ends_well(serving)
+    assert len(deployment.stored()) == 2
+
+
+@by_every_signal
+async def test_idle_connections_do_not_hold_up_the_exit(tmp_path: Path, stop: Stop) -> None:
+    """Silent ones, and those kept open after an answer."""
+    deployment = Deployment(tmp_path)
+    async with deployment.serve() as serving, connection(serving.port), connection(serving.port) as line:
+        assert (await line.post(Load(random.Random(1)).body())).status == 200
+        stop(serving)
+        await ends_well(serving)
+
+
+async def test_a_stop_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
+    """Again and again on one database, as with frequent deployments: no lost ack, no attempt twice."""
+    deployment = Deployment(tmp_path)
+    load = Load(random.Random(1))
+
+    async def more() -> None:
+        enough = len(load.acknowledged) + 150
+        await until(lambda: len(load.acknowledged) >= enough, "some deliveries")
+
+    for _ in range(3):
+        async with deployment.serve() as serving:
+            sending = asyncio.create_task(load.run(serving.port))
+            await more()
+            terminate(serving)
+            await ends_well(serving)
+            await sending
+    deployment.write_handlers(HANDLERS)
+    async with deployment.serve() as serving:
+        await load.send_again(serving.port)
+        load.check_stored(deployment.stored())
+        await deployment.all_handled()
+    assert set(deployment.handled().values()) == {1}
+    assert deployment.handled().keys() == load.acknowledged.keys()

@@ -1,0 +1,1 @@
+"""One contract over every store, and what only SQLite has to promise."""

@@ -1,0 +1,25 @@
+"""Reads a database from outside, as somebody with the sqlite3 tool would."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+
+def select(path: Path, sql: str, *, as_json: str = "") -> list[tuple[Any, ...]]:
+    """Return the rows; the values of the column named are read as JSON."""
+    with closing(sqlite3.connect(path)) as connection:
+        cursor = connection.execute(sql)
+        names = [column[0] for column in cursor.description]
+        return [
+            tuple(json.loads(value) if name == as_json else value for name, value in zip(names, row, strict=True))
+            for row in cursor
+        ]
+
+
+def execute(path: Path, *statements: str) -> None:
+    """Change a database from outside."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)

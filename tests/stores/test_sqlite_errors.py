@@ -1,0 +1,231 @@
+"""SQLite's errors in our own words, and a log that works again when their cause has gone."""
+# ruff: noqa: ASYNC240 - looks at small files between two steps of a test, where nothing else runs
+
+import asyncio
+import sqlite3
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.errors import ReceiverError, StoreError, StoreRefused
+from receiver.records import DeliveryFilter, Lease, Wanted
+from receiver.stores.sqlite.database import Database, opened, prepare, translated
+from receiver.stores.sqlite.log import SqliteLog
+from receiver.stores.sqlite.store import SqliteStore
+from receiver.types import HandlerName, Outcome, WorkerId
+from tests.doubles import NOON, delivery, soon
+
+PATIENCE = timedelta(milliseconds=20)
+
+
+@asynccontextmanager
+async def database(path: Path, setup: str = "", *, read_only: bool = False) -> AsyncIterator[Database]:
+    """Open a connection with a setup of its own."""
+    connection = await opened(Database(path, setup=setup, read_only=read_only))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def insert(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "INSERT INTO quarantine (received_at, reason, detail, headers, body) "
+        "VALUES (0, '', '', '[]', zeroblob(100000))"
+    )
+
+
+def check_words(error: ReceiverError, path: Path, words: str) -> None:
+    """One line, which file, what is wrong; nothing of SQLite's own tracebacks."""
+    assert str(path) in str(error)
+    assert words in str(error)
+    assert "\n" not in str(error)
+    assert "sqlite3." not in str(error)
+    assert "Error" not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("code", "kind", "words"),
+    [
+        (sqlite3.SQLITE_BUSY, StoreError, "locked by another process"),
+        (sqlite3.SQLITE_BUSY_SNAPSHOT, StoreError, "locked by another process"),
+        (sqlite3.SQLITE_BUSY_RECOVERY, StoreError, "locked by another process"),
+        (sqlite3.SQLITE_LOCKED, StoreError, "locked by another process"),
+        (sqlite3.SQLITE_FULL, StoreError, "the disk is full"),
+        (sqlite3.SQLITE_IOERR, StoreError, "reading or writing the file failed"),
+        (sqlite3.SQLITE_IOERR_FSYNC, StoreError, "reading or writing the file failed"),
+        (sqlite3.SQLITE_IOERR_WRITE, StoreError, "reading or writing the file failed"),
+        (sqlite3.SQLITE_READONLY, StoreError, "read-only for this user"),
+        (sqlite3.SQLITE_READONLY_DBMOVED, StoreError, "read-only for this user"),
+        (sqlite3.SQLITE_CANTOPEN, StoreError, "cannot be opened"),
+        (sqlite3.SQLITE_PERM, StoreError, "permission denied"),
+        (sqlite3.SQLITE_TOOBIG, StoreError, "longer than SQLite allows"),
+        (sqlite3.SQLITE_NOTADB, StoreRefused, "not a SQLite database"),
+        (sqlite3.SQLITE_CORRUPT, StoreRefused, "it is damaged"),
+        (sqlite3.SQLITE_CORRUPT_INDEX, StoreRefused, "it is damaged"),
+        (sqlite3.SQLITE_INTERRUPT, StoreError, "something of SQLite's own"),
+    ],
+)
+def test_every_code_has_its_words(path: Path, code: int, kind: type[ReceiverError], words: str) -> None:
+    """What waiting cannot help is refused, everything else may be tried again."""
+    error = sqlite3.OperationalError("something of SQLite's own")
+    error.sqlite_errorcode = code
+
+    with pytest.raises(kind) as caught, translated(path):
+        raise error
+
+    check_words(caught.value, path, words)
+    assert caught.value.__cause__ is error
+
+
+def test_other_errors_come_through_as_they_are(path: Path) -> None:
+    """They are mistakes of ours, to be seen."""
+    with pytest.raises(ValueError, match="of ours"), translated(path):
+        raise ValueError("of ours")
+
+
+async def test_a_full_disk_is_said(made: Path) -> None:
+    """Here a limit on pages stands in for one."""
+    async with database(made, "PRAGMA max_page_count = 20;") as full:
+        with pytest.raises(StoreError) as caught:
+            await full.call(insert)
+
+    check_words(caught.value, made, "the disk is full")
+
+
+async def test_a_read_only_database_is_said(made: Path) -> None:
+    """A reader that writes is told so too."""
+    async with database(made, read_only=True) as reader:
+        with pytest.raises(StoreError) as caught:
+            await reader.call(insert)
+
+    check_words(caught.value, made, "read-only")
+
+
+async def test_a_file_that_cannot_be_opened_is_said(path: Path) -> None:
+    """Nothing is created by opening a connection, and no thread of it outlives the failure.
+
+    One that did would write a traceback once the event loop has gone.
+    """
+    threads = set(threading.enumerate())
+    with pytest.raises(StoreError) as caught:
+        async with database(path):
+            pass
+    left = {thread for thread in threading.enumerate() if "_connection_worker" in thread.name} - threads
+
+    check_words(caught.value, path, "cannot be opened")
+    assert not path.exists()
+    assert not left
+
+
+async def test_a_damaged_file_is_refused(made: Path) -> None:
+    """A page in the middle is garbage: waiting does not help."""
+    content = bytearray(made.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    made.write_bytes(content)
+
+    async with database(made) as damaged:
+        with pytest.raises(StoreRefused) as caught:
+            await damaged.call(lambda connection: connection.execute("SELECT * FROM deliveries").fetchall())
+
+    check_words(caught.value, made, "damaged")
+
+
+async def test_a_closed_database_is_a_store_error(made: Path) -> None:
+    """A request that comes after the store was closed is answered 503 like any other fault."""
+    async with database(made) as closed:
+        pass
+
+    with pytest.raises(StoreError, match="is closed"):
+        await closed.call(insert)
+
+
+@pytest.fixture
+def held(made: Path) -> Any:
+    """A connection of another process that holds the write lock."""
+    with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield connection
+
+
+async def test_a_locked_database_fails_the_append_and_keeps_nothing(made: Path, held: sqlite3.Connection) -> None:
+    """It works again as soon as the lock is gone."""
+    store = SqliteStore(f"sqlite:///{made}", patience=PATIENCE)
+    async with store.log() as log, store.reports() as reports:
+        for write in (log.append(delivery()), log.probe(NOON)):
+            with pytest.raises(StoreError) as caught:
+                await soon(write)
+            check_words(caught.value, made, "locked")
+        held.execute("ROLLBACK")
+
+        assert await reports.unfinished() == 0
+        assert (await log.append(delivery())).outcome is Outcome.ACCEPTED
+
+
+async def test_a_locked_database_fails_the_worker_and_keeps_its_leases(
+    made: Path, held: sqlite3.Connection
+) -> None:
+    """Every call that writes says so; reading goes on."""
+    held.execute("ROLLBACK")
+    store = SqliteStore(f"sqlite:///{made}", patience=PATIENCE)
+    lease, names = Lease(WorkerId("w"), NOON), (HandlerName("h"),)
+    async with store.log() as log, store.queue() as queue, store.reports() as reports:
+        await log.append(delivery())
+        held.execute("BEGIN IMMEDIATE")
+        batch = await queue.unrouted(limit=1, max_bytes=1)
+
+        for write in (
+            queue.route(batch, [], lease=lease),
+            queue.renew([1], lease),
+            queue.settle([]),
+            queue.give_back([1], lease.worker, now=NOON),
+            queue.take_over(lease.worker, now=NOON),
+        ):
+            with pytest.raises(StoreError, match="locked"):
+                await write
+
+        assert await queue.claim(names, Wanted(1, 1), lease=lease, now=NOON) == ()
+        assert [one.key async for one in reports.deliveries(DeliveryFilter())] == ["k"]
+
+
+async def test_a_full_disk_fails_its_own_batch_and_the_log_recovers(made: Path) -> None:
+    """Nothing is acknowledged that is not there, and no restart is needed."""
+    store = SqliteStore(f"sqlite:///{made}")
+    async with store.log() as log, store.reports() as reports:
+        assert isinstance(log, SqliteLog)
+        await log._database.call(lambda connection: connection.execute("PRAGMA max_page_count = 30").fetchone())
+
+        results = await asyncio.gather(
+            *[log.append(delivery(str(n), body=b"x" * 100_000)) for n in range(3)], return_exceptions=True
+        )
+        assert [type(result) for result in results] == [StoreError] * 3
+        assert await reports.unfinished() == 0
+
+        await log._database.call(lambda connection: connection.execute("PRAGMA max_page_count = 100000").fetchone())
+        assert (await log.append(delivery("0", body=b"x" * 100_000))).outcome is Outcome.ACCEPTED
+
+
+@pytest.mark.parametrize("deed", ["deleted", "moved", "replaced"])
+async def test_a_database_that_is_taken_away_fails_every_append(
+    made: Path, sqlite_store: SqliteStore, deed: str
+) -> None:
+    """SQLite would write on into a file that nobody finds again; put back, it is used again."""
+    async with sqlite_store.log() as log:
+        aside = made.with_name("aside.db")
+        made.rename(aside)
+        if deed == "deleted":
+            aside.unlink()
+        if deed == "replaced":
+            prepare(made, create=True)
+
+        with pytest.raises(StoreError, match="was moved or deleted"):
+            await log.append(delivery())
+
+        if deed == "moved":
+            aside.rename(made)
+            assert (await log.append(delivery())).outcome is Outcome.ACCEPTED

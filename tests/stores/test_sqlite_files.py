@@ -1,0 +1,329 @@
+"""The SQLite file: how it is made, migrated, refused and left alone."""
+# ruff: noqa: ASYNC240 - looks at small files between two steps of a test, where nothing else runs
+
+import asyncio
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from receiver.clock import to_micros
+from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
+from receiver.ports import Store
+from receiver.records import Lease, NewWork
+from receiver.stores import open_store
+from receiver.stores.sqlite.database import APPLICATION_ID
+from receiver.stores.sqlite.store import SqliteStore
+from receiver.types import HandlerName, Outcome, WorkerId
+from tests.doubles import LONG, NOON, delivery
+from tests.stores.rows import execute, select
+
+FACES = ("log", "queue", "reports")
+MIGRATIONS = resources.files("receiver.stores.sqlite") / "migrations"
+
+
+async def enter(store: Store, face: str) -> None:
+    """Open a face of a store and leave it again."""
+    async with getattr(store, face)():
+        pass
+
+
+def make_schema_1(path: Path) -> None:
+    """Make a database as the first version would have, with two deliveries in it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript((MIGRATIONS / "0001_deliveries.sql").read_text(encoding="utf-8"))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 1")
+        for seq in (1, 2):
+            row = (seq, f"old-{seq}", "crawl.page", "job", f"old-{seq}", 1, to_micros(NOON), 5)
+            connection.execute(
+                "INSERT INTO deliveries (seq, key, type, job_id, webhook_id, success, received_at, size) "
+                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+            connection.execute('INSERT INTO bodies VALUES (?, \'[["a", "b"]]\', ?)', (seq, b"old %d" % seq))
+        connection.commit()
+
+
+def newest() -> int:
+    """Return the schema this version writes."""
+    return sum(entry.name.endswith(".sql") for entry in MIGRATIONS.iterdir())
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_a_database_of_an_older_version_is_migrated(path: Path, sqlite_store: SqliteStore, face: str) -> None:
+    """By whichever process opens it first."""
+    make_schema_1(path)
+
+    await enter(sqlite_store, face)
+
+    assert select(path, "PRAGMA user_version") == [(newest(),)]
+    assert select(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_deliveries_of_an_older_version_are_routed_and_known(path: Path, sqlite_store: SqliteStore) -> None:
+    """They are new to the worker, and duplicates to the web process."""
+    make_schema_1(path)
+
+    async with sqlite_store.log() as log, sqlite_store.queue() as queue:
+        known = await log.append(delivery("old-1", body=b"old 1"))
+        batch = await queue.unrouted(limit=10, max_bytes=1_000)
+        work = [NewWork(one.seq, HandlerName("h")) for one in batch.deliveries]
+        ids = await queue.route(batch, work, lease=Lease(WorkerId("w"), NOON))
+
+    assert known.outcome is Outcome.DUPLICATE
+    assert [(one.delivery.key, one.delivery.body) for one in batch.deliveries] == [
+        ("old-1", b"old 1"),
+        ("old-2", b"old 2"),
+    ]
+    assert ids is not None
+    assert len(ids) == 2
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_a_database_of_a_newer_version_is_refused_untouched(
+    made: Path, sqlite_store: SqliteStore, face: str
+) -> None:
+    """In words that say which versions they are and what to do."""
+    execute(made, "PRAGMA user_version = 99")
+    before = made.read_bytes()
+
+    with pytest.raises(StoreRefused, match=rf"newer version.*schema 99.*knows {newest()}.*Nothing was changed"):
+        await enter(sqlite_store, face)
+
+    assert made.read_bytes() == before
+
+
+@pytest.mark.parametrize("face", FACES)
+async def test_a_database_of_another_program_is_refused_untouched(
+    path: Path, sqlite_store: SqliteStore, face: str
+) -> None:
+    """Even when its own version number happens to look like ours."""
+    execute(path, "CREATE TABLE theirs (x)", f"PRAGMA user_version = {newest()}")
+    before = path.read_bytes()
+
+    with pytest.raises(StoreRefused, match="another program"):
+        await enter(sqlite_store, face)
+
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("face", FACES)
+@pytest.mark.parametrize(
+    "content",
+    [b"hello", b"\0" * 10, b"x" * 600, b"garbage " * 2_000, b"SQLite format 3\0" + b"\xff" * 2_000],
+    ids=["tiny", "nul", "short", "long", "right magic"],
+)
+async def test_a_file_that_is_no_database_is_refused_untouched(
+    path: Path, sqlite_store: SqliteStore, face: str, content: bytes
+) -> None:
+    """And says so."""
+    path.write_bytes(content)
+
+    with pytest.raises(StoreRefused, match=r"not a SQLite database|another program"):
+        await enter(sqlite_store, face)
+
+    assert path.read_bytes() == content
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+async def test_an_empty_file_becomes_a_database(path: Path, sqlite_store: SqliteStore) -> None:
+    """`touch receiver.db`, or a mounted empty file."""
+    path.touch()
+
+    async with sqlite_store.log() as log:
+        assert (await log.append(delivery())).outcome is Outcome.ACCEPTED
+
+
+async def test_readers_do_not_create_a_database(path: Path, sqlite_store: SqliteStore) -> None:
+    """They say that there is none and who makes it."""
+    with pytest.raises(StoreError, match=r"there is no database at .*receiver serve"):
+        await enter(sqlite_store, "reports")
+
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("face", ["log", "queue"])
+async def test_the_writers_create_a_database(path: Path, sqlite_store: SqliteStore, face: str) -> None:
+    """Web process and worker may start in any order. Nothing but the database is left behind."""
+    await enter(sqlite_store, face)
+
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+    assert select(path, "PRAGMA user_version") == [(newest(),)]
+    assert select(path, "PRAGMA journal_mode") == [("wal",)]
+
+
+def test_existence_is_told_without_touching_anything(path: Path, sqlite_store: SqliteStore) -> None:
+    """True for any file; an error when there is none and none could be made."""
+    assert not sqlite_store.exists()
+    assert list(path.parent.iterdir()) == []
+    path.touch()
+    assert sqlite_store.exists()
+    with pytest.raises(StoreRefused, match=r"there is no folder .*nowhere"):
+        SqliteStore(f"sqlite:///{path.parent}/nowhere/x.db").exists()
+
+
+async def test_a_database_is_readable_for_its_owner_only(path: Path, sqlite_store: SqliteStore) -> None:
+    """Bodies can be confidential; so are the files SQLite puts beside it."""
+    async with sqlite_store.log() as log:
+        await log.append(delivery())
+        modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.parent.iterdir()}
+
+    assert modes == {"receiver.db": 0o600, "receiver.db-wal": 0o600, "receiver.db-shm": 0o600}
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("nowhere/receiver.db", "no folder"), ("n" * 250, "too long"), ("file/receiver.db", "no folder")],
+)
+async def test_a_creation_that_fails_leaves_nothing(tmp_path: Path, name: str, words: str) -> None:
+    """And says why in one line."""
+    (tmp_path / "file").touch()
+
+    with pytest.raises(StoreRefused, match=f"cannot create the database.*{words}"):
+        await enter(SqliteStore(f"sqlite:///{tmp_path}/{name}"), "log")
+
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_creation_that_runs_out_of_space_leaves_nothing(tmp_path: Path) -> None:
+    """Here a limit on the size of files stands in for a full disk."""
+    program = """
+import asyncio, resource, signal, sys
+from receiver.errors import ReceiverError
+from receiver.stores import open_store
+
+async def main():
+    async with open_store("sqlite:///" + sys.argv[1]).log():
+        print("opened")
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+try:
+    asyncio.run(main())
+except ReceiverError as exc:
+    print(type(exc).__name__, exc)
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "receiver.db")]
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=True)
+
+    assert done.stdout.startswith("StoreError the database")
+    assert done.stderr == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_many_threads_may_open_an_empty_path_at_once(tmp_path: Path) -> None:
+    """One makes the database, and what each of them stores is there."""
+    for attempt in range(10):
+        path = tmp_path / str(attempt) / "receiver.db"
+        path.parent.mkdir()
+
+        def use(name: str, path: Path = path) -> Outcome:
+            async def append() -> Outcome:
+                async with SqliteStore(f"sqlite:///{path}").log() as log:
+                    return (await log.append(delivery(name))).outcome
+
+            return asyncio.run(append())
+
+        outcomes = await asyncio.gather(*[asyncio.to_thread(use, str(n)) for n in range(4)])
+
+        assert outcomes == [Outcome.ACCEPTED] * 4
+        assert select(path, "SELECT count(*) FROM deliveries") == [(4,)]
+        assert [entry.name for entry in path.parent.iterdir()] == ["receiver.db"]
+
+
+def test_processes_may_open_an_empty_path_at_once(path: Path) -> None:
+    """Web process and worker are started together by a Procfile."""
+    program = """
+import asyncio, sys
+from receiver.stores import open_store
+
+async def main():
+    store = open_store("sqlite:///" + sys.argv[1])
+    sys.stdin.read()  # until all have started
+    async with store.queue(), store.log() as log:
+        await log.probe(__import__("datetime").datetime.fromtimestamp(0, __import__("datetime").UTC))
+
+asyncio.run(main())
+"""
+    started = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(path)], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(3)
+    ]
+    errors = [process.communicate(timeout=LONG)[1] for process in started]
+
+    assert errors == [""] * 3
+    assert [process.returncode for process in started] == [0] * 3
+    assert [entry.name for entry in path.parent.iterdir()] == ["receiver.db"]
+
+
+async def test_two_processes_may_migrate_at_once(path: Path) -> None:
+    """Each migration is applied once."""
+    make_schema_1(path)
+
+    stores = [SqliteStore(f"sqlite:///{path}") for _ in range(4)]
+    await asyncio.gather(*[enter(store, "queue") for store in stores])
+
+    assert select(path, "SELECT count(*) FROM marks WHERE name = 'routed'") == [(1,)]
+
+
+@pytest.mark.parametrize("name", ["with space.db", "per%cent.db", "que?stion.db", "ha#sh.db", "ünï.db", "a&b=c.db"])
+async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
+    """What has a meaning in URIs has none here."""
+    store = SqliteStore(f"sqlite:///{tmp_path}/{name}")
+
+    async with store.log() as log, store.reports() as reports:
+        await log.append(delivery())
+        assert await reports.unfinished() == 1
+
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("sqlite://", "names no database file"),
+        ("sqlite:///", "names no database file"),
+        ("sqlite:///:memory:", "names no database file"),
+        ("sqlite:receiver.db", "names no database file"),
+        ("postgresql://user:hidden-password@host/db", "SQLite only"),
+        ("mysql://user:hidden-password@host/db", "no store has addresses like 'mysql':"),
+        ("receiver.db", "write sqlite:///receiver.db"),
+        ("", "write sqlite:///receiver.db"),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_refused(url: str, words: str) -> None:
+    """In words that say what to write, without a password."""
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        open_store(url)
+
+    assert "hidden-password" not in str(caught.value)
+
+
+def test_three_slashes_are_relative_and_four_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in every other tool that has such addresses."""
+    monkeypatch.chdir(tmp_path)
+
+    async def make(url: str) -> None:
+        await enter(open_store(url), "log")
+
+    asyncio.run(make("sqlite:///near.db"))
+    asyncio.run(make(f"sqlite:///{tmp_path}/far.db"))
+
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["far.db", "near.db"]
+
+
+async def test_a_folder_in_place_of_the_file_is_an_error_in_words(tmp_path: Path) -> None:
+    """Not a traceback of SQLite's."""
+    with pytest.raises(ReceiverError, match=str(tmp_path)):
+        await enter(SqliteStore(f"sqlite:///{tmp_path}"), "log")

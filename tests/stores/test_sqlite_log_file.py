@@ -1,0 +1,212 @@
+"""The write-ahead log: synced before an ack, and moved into the database beside the ack path, not in it."""
+# ruff: noqa: ASYNC240 - looks at small files between two steps of a test, where nothing else runs
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from receiver.stores.sqlite.checkpoints import Checkpointer
+from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.log import SqliteLog
+from receiver.stores.sqlite.queue import SqliteQueue
+from receiver.stores.sqlite.store import SqliteStore
+from tests.doubles import delivery, eventually
+
+PAGE = 4096
+LONG_LOG = 70 * 1024 * 1024
+"""More than the pages after which the log is made to start again."""
+
+
+async def pragma(database: Database, name: str) -> object:
+    return await database.call(lambda connection: connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("synchronous", 2),
+        ("fullfsync", 1),
+        ("checkpoint_fullfsync", 1),
+        ("wal_autocheckpoint", 0),
+        ("journal_mode", "wal"),
+    ],
+)
+async def test_the_log_syncs_every_commit_and_never_checkpoints_in_one(
+    sqlite_store: SqliteStore, name: str, value: object
+) -> None:
+    """P1: a resolved future means that the disk has it, on macOS too."""
+    async with sqlite_store.log() as log:
+        assert isinstance(log, SqliteLog)
+        assert await pragma(log._database, name) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("synchronous", 1), ("wal_autocheckpoint", 0), ("journal_mode", "wal")]
+)
+async def test_the_worker_does_not_sync_and_does_not_checkpoint_in_a_commit(
+    sqlite_store: SqliteStore, name: str, value: object
+) -> None:
+    """Losing `done` in a power cut repeats work; that is allowed. Acks wait for no checkpoint of the worker's."""
+    async with sqlite_store.queue() as queue:
+        assert isinstance(queue, SqliteQueue)
+        assert await pragma(queue._database, name) == value
+
+
+async def test_a_commit_leaves_the_database_file_alone(made: Path, sqlite_store: SqliteStore) -> None:
+    """Far past the 1,000 pages at which SQLite would checkpoint by itself."""
+    async with sqlite_store.log() as log:
+        before = made.stat().st_size
+        await log.append(delivery(body=b"x" * 6_000_000))
+        size = made.with_name("receiver.db-wal").stat().st_size
+        grown = made.stat().st_size - before
+
+    assert size > 6_000_000
+    assert grown == 0
+
+
+async def test_the_log_is_checkpointed_in_the_background(made: Path, sqlite_store: SqliteStore) -> None:
+    """Nobody has to close the store for it."""
+    async with sqlite_store.log() as log:
+        before = made.stat().st_size
+        await log.append(delivery(body=b"x" * 1_000_000))
+        await eventually(lambda: made.stat().st_size - before > 900_000)
+
+
+async def test_a_closed_store_leaves_one_file(made: Path, sqlite_store: SqliteStore) -> None:
+    """The last one to leave empties the log."""
+    async with sqlite_store.log() as log, sqlite_store.queue():
+        await log.append(delivery())
+
+    assert [entry.name for entry in made.parent.iterdir()] == [made.name]
+
+
+@pytest.fixture
+def writer(made: Path) -> Iterator[sqlite3.Connection]:
+    """A connection that commits without syncing and never checkpoints by itself."""
+    with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+        connection.executescript("PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 0; PRAGMA busy_timeout = 0")
+        yield connection
+
+
+def write(connection: sqlite3.Connection, size: int) -> None:
+    connection.execute(
+        "INSERT INTO quarantine (received_at, reason, detail, headers, body) VALUES (0, '', '', '[]', zeroblob(?))",
+        (size,),
+    )
+
+
+def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writer: sqlite3.Connection) -> None:
+    """A commit came between every checkpoint, so only the writer itself can let the log start at its front."""
+    checkpointer = Checkpointer(Database(made, setup=""), longest_log_pages=2_048)
+    wal = made.with_name("receiver.db-wal")
+    with closing(sqlite3.connect(made, isolation_level=None)) as reader:
+        write(writer, LONG_LOG)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM quarantine").fetchone()
+        write(writer, 10)  # the reader keeps this one out of the checkpoint
+        checkpointer._checkpoint(writer)
+        long = wal.stat().st_size
+
+        checkpointer.after_commit(writer)  # the reader is still there: no wait, no error, no restart
+        write(writer, 10 * PAGE)
+        assert wal.stat().st_size > long
+
+        reader.execute("ROLLBACK")
+    longest = wal.stat().st_size
+    for _ in range(3):
+        write(writer, PAGE)
+    with closing(sqlite3.connect(made, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM quarantine").fetchone()
+        write(writer, PAGE)
+        checkpointer._checkpoint(writer)
+        reader.execute("ROLLBACK")
+    checkpointer.after_commit(writer)
+    end = wal.stat().st_size
+    write(writer, 50 * PAGE)
+
+    assert end > longest
+    assert wal.stat().st_size == end  # written over from its front
+    assert writer.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()[1] < 100
+    assert writer.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def test_a_short_log_is_left_alone_by_commits(made: Path, writer: sqlite3.Connection) -> None:
+    """Nothing is restarted, and the patience of the connection stays what it was."""
+    checkpointer = Checkpointer(Database(made, setup=""), longest_log_pages=2_048)
+    writer.execute("PRAGMA busy_timeout = 1234")
+    write(writer, PAGE)
+    checkpointer._checkpoint(writer)
+    checkpointer.after_commit(writer)
+    size = made.with_name("receiver.db-wal").stat().st_size
+    writer.execute("BEGIN")
+    write(writer, 10)
+    writer.execute("COMMIT")
+
+    assert made.with_name("receiver.db-wal").stat().st_size == size  # emptied by the checkpoint, so begun anew
+    assert writer.execute("PRAGMA busy_timeout").fetchone() == (1234,)
+
+
+class Overtaken:
+    """A connection whose checkpoint reports the log as it was when it began; a commit has come since."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, sql: str) -> "Overtaken":
+        """Run it."""
+        self._row = self._connection.execute(sql).fetchone()
+        return self
+
+    def fetchone(self) -> tuple[int, ...]:
+        """Return what SQLite says: it takes the length of the log before it starts to move pages."""
+        if len(self._row) == 1:  # no checkpoint, but the question whether there is anything to do
+            return tuple(self._row)
+        busy, _, moved = self._row
+        return busy, moved, moved
+
+
+def test_a_log_is_restarted_although_every_checkpoint_seems_complete(
+    made: Path, writer: sqlite3.Connection
+) -> None:
+    """A checkpoint does not see the commits made while it ran: all moved does not mean that the log is empty."""
+    checkpointer = Checkpointer(Database(made, setup=""), longest_log_pages=2_048)
+    wal = made.with_name("receiver.db-wal")
+    write(writer, LONG_LOG)
+    with closing(sqlite3.connect(made, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM quarantine").fetchone()
+        write(writer, PAGE)
+        checkpointer._checkpoint(Overtaken(writer))  # type: ignore[arg-type]
+        reader.execute("ROLLBACK")
+    checkpointer.after_commit(writer)
+    end = wal.stat().st_size
+
+    write(writer, 50 * PAGE)
+
+    assert wal.stat().st_size == end
+
+
+async def test_the_log_starts_again_under_writes_without_a_pause(made: Path, sqlite_store: SqliteStore) -> None:
+    """Else it would grow for as long as the load lasts, until the disk is full."""
+    wal = made.with_name("receiver.db-wal")
+    body = os.urandom(1_000_000)
+    sizes = [0]
+    async with sqlite_store.log() as log:
+
+        async def send(sender: int) -> None:
+            for number in range(400):
+                if len(sizes) > 50 and len(sizes) * len(body) > 2 * max(sizes):
+                    return  # it has begun again at its front
+                await log.append(delivery(f"{sender}-{number}", body=body))
+                sizes.append(wal.stat().st_size)
+
+        await asyncio.gather(*[send(sender) for sender in range(6)])
+        written = (len(sizes) - 1) * len(body)
+
+    assert max(sizes) < written

@@ -1,0 +1,71 @@
+"""What is imported by whom, in a fresh interpreter. `.ci/run` checks the layers themselves with import-linter."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.doubles import LONG
+
+ROOT = Path(__file__).parent.parent
+EMPTY_ROOT = """
+import types
+root = types.ModuleType("receiver")
+root.__path__ = ["receiver"]
+sys.modules["receiver"] = root
+"""
+
+
+def imported(statement: str, *, folder: Path = ROOT) -> set[str]:
+    """Return the modules that are loaded after a statement."""
+    program = f"import sys, json\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LONG, check=True, cwd=folder
+    )
+    assert done.stderr == ""
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "receiver.asgi.endpoint",
+        "receiver.asgi.health",
+        "receiver.asgi.server",
+        "receiver.app",
+        "receiver.cli.serve",
+    ],
+)
+def test_the_web_side_imports_no_handlers(module: str) -> None:
+    """P3: not even when they lie in the working folder."""
+    loaded = imported(f"import {module}")
+
+    assert not {name for name in loaded if name.partition(".")[0] == "handlers"}
+
+
+@pytest.mark.parametrize("module", ["receiver.asgi.endpoint", "receiver.asgi.health", "receiver.intake"])
+def test_the_intake_knows_neither_stores_nor_dispatch_nor_events(module: str) -> None:
+    """It hands bytes to a port. (`receiver` itself re-exports names, so the root is stepped over.)"""
+    loaded = imported(f"{EMPTY_ROOT}\nimport {module}")
+
+    parts = {name.split(".")[1] for name in loaded if name.startswith("receiver.")}
+    assert not parts & {"stores", "dispatch", "routing", "loader", "events", "documents", "cli"}
+
+
+@pytest.mark.parametrize(
+    "module", ["receiver.cli.signing", "receiver.cli.main", "receiver.samples", "receiver.events"]
+)
+def test_small_commands_load_no_server(module: str) -> None:
+    """`receiver sign` answers at once."""
+    loaded = imported(f"{EMPTY_ROOT}\nimport {module}")
+
+    assert not loaded & {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "fastapi"}
+
+
+def test_parsing_an_event_loads_no_server() -> None:
+    """`receiver.events` is for tests and notebooks too: no web server, no database, no HTTP client."""
+    loaded = imported("import receiver.events")
+
+    assert not loaded & {"uvicorn", "httpx", "rich", "aiosqlite", "click"}

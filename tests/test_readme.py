@@ -1,0 +1,72 @@
+"""The README tells the truth: its commands exist, its Python runs, its table lists the settings."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from receiver import Router
+from receiver.cli.main import receiver
+from receiver.scaffold import env_example
+from receiver.settings import Settings
+
+README = Path(__file__).parent.parent / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    """Return the code blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+def test_the_first_screen_has_exactly_two_commands() -> None:
+    """One runs the main job and one the tests, before the first heading of the second level."""
+    first_screen = README.read_text(encoding="utf-8").partition("\n## ")[0]
+
+    commands = re.findall(r"^```sh\n(.*?)\n```$", first_screen, re.DOTALL | re.MULTILINE)
+
+    assert [command.rpartition(" ")[2] for command in commands] == ["demo", "pytest"]
+    assert not any("\n" in command for command in commands)
+
+
+def test_the_router_of_the_readme_registers_its_handlers() -> None:
+    """The block runs as it stands and leaves a router with two handlers."""
+    names: dict[str, object] = {"__name__": "handlers"}
+    exec(compile(blocks("python")[0], "README.md", "exec"), names)
+
+    router = names["router"]
+    assert isinstance(router, Router)
+    assert [handler.name for handler in router] == ["handlers.index", "handlers.tell"]
+
+
+@pytest.mark.parametrize("block", blocks("python"))
+def test_every_python_block_is_python(block: str) -> None:
+    """A block that does not compile has lost something."""
+    compile(block, "README.md", "exec")
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    """Each word after `receiver` in a code span or console block is a command."""
+    text = README.read_text(encoding="utf-8")
+    used = set(re.findall(r"(?:`|\$ |\.venv/bin/)receiver ([a-z]+)", text))
+
+    assert used <= set(receiver.commands) | set(receiver.list_commands(None))  # type: ignore[arg-type]
+
+
+def test_the_table_lists_every_setting_with_its_description() -> None:
+    """A setting that is added, renamed or explained anew shows in the table."""
+    rows = re.findall(r"^\| `([A-Z_]+)` \|.*\| (.*) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
+
+    expected = [(name.upper(), field.description) for name, field in Settings.model_fields.items()]
+    assert rows == expected
+
+
+def test_the_example_environment_names_every_setting() -> None:
+    """What `receiver new` writes is complete, and only the secret is not commented out."""
+    lines = env_example().splitlines()
+
+    assert {line.removeprefix("# ").partition("=")[0] for line in lines if "RECEIVER_" in line} == {
+        f"RECEIVER_{name.upper()}" for name in Settings.model_fields
+    }
+    assert [line for line in lines if line and not line.startswith("#")] == [
+        "RECEIVER_SECRETS=the-webhook-secret-of-your-account"
+    ]

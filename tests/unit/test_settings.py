@@ -1,0 +1,421 @@
+"""Settings: every name, every source, every mistake in one line, and no secret in any text."""
+
+import os
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.errors import ConfigurationError
+from receiver.settings import Settings, export_env_file, load_settings
+
+pytestmark = pytest.mark.usefixtures("bare_environment")
+
+HIDDEN = "hidden-value-1"
+MEBIBYTE = 1024 * 1024
+
+
+@pytest.fixture
+def env_file(bare_environment: Path) -> Path:
+    """The `.env` file of the working folder; there is none yet."""
+    return bare_environment / ".env"
+
+
+def refusal(*args: Any, **flags: Any) -> str:
+    """Return the text of the error that loading ends with; it is one line and names no secret."""
+    with pytest.raises(ConfigurationError) as caught:
+        load_settings(*args, **flags)
+    text = str(caught.value)
+    assert "\n" not in text
+    assert HIDDEN not in "".join(traceback.format_exception(caught.value))
+    return text
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    """Design, sections 2, 6 and 7."""
+    settings = load_settings()
+
+    assert settings.model_dump() == {
+        "store": "sqlite:///receiver.db",
+        "secrets": (),
+        "signature_header": "X-Firecrawl-Signature",
+        "token_header": None,
+        "tokens": (),
+        "allow_unsigned": False,
+        "handlers": "handlers:router",
+        "path": "/webhooks",
+        "host": "127.0.0.1",
+        "port": 8000,
+        "ack_deadline": timedelta(seconds=5),
+        "read_timeout": timedelta(seconds=4),
+        "max_body": 32 * MEBIBYTE,
+        "max_in_flight": 256 * MEBIBYTE,
+        "concurrency": 32,
+        "threads": 8,
+        "lease": timedelta(seconds=60),
+        "grace": timedelta(seconds=25),
+        "base_url": "https://api.firecrawl.dev",
+        "api_key": None,
+        "log_level": "INFO",
+        "json_logs": False,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "value"),
+    [
+        ("store", "sqlite:////data/r.db", "sqlite:////data/r.db"),
+        ("signature_header", "X-Other-Signature", "X-Other-Signature"),
+        ("allow_unsigned", "true", True),
+        ("allow_unsigned", "1", True),
+        ("allow_unsigned", "off", False),
+        ("handlers", "app.hooks:main", "app.hooks:main"),
+        ("path", "/hooks/in/", "/hooks/in"),
+        ("path", "hooks", "/hooks"),
+        ("path", "/", "/"),
+        ("path", "", "/"),
+        ("host", "0.0.0.0", "0.0.0.0"),
+        ("port", "0", 0),
+        ("ack_deadline", "9.5", timedelta(seconds=9.5)),
+        ("ack_deadline", "PT8S", timedelta(seconds=8)),
+        ("read_timeout", "0.25", timedelta(seconds=0.25)),
+        ("max_body", "1024", 1024),
+        ("max_in_flight", str(64 * MEBIBYTE), 64 * MEBIBYTE),
+        ("concurrency", "1", 1),
+        ("threads", "1", 1),
+        ("lease", "120", timedelta(minutes=2)),
+        ("grace", "1", timedelta(seconds=1)),
+        ("base_url", "http://127.0.0.1:9", "http://127.0.0.1:9"),
+        ("log_level", "debug", "DEBUG"),
+        ("log_level", "Warning", "WARNING"),
+        ("json_logs", "yes", True),
+    ],
+)
+def test_every_setting_is_read_from_the_environment(
+    env_file: Path, monkeypatch: pytest.MonkeyPatch, name: str, written: str, value: object
+) -> None:
+    """And from `.env`, over which the environment has its way, and over that a flag."""
+    env_file.write_text(f"RECEIVER_{name.upper()}='{written}'\n")
+    assert getattr(load_settings(), name) == value
+
+    env_file.write_text(f"RECEIVER_{name.upper()}=nonsense {HIDDEN}\n")
+    monkeypatch.setenv(f"RECEIVER_{name.upper()}", written)
+    assert getattr(load_settings(), name) == value
+
+    monkeypatch.setenv(f"receiver_{name}".upper(), "overruled")
+    assert getattr(load_settings(**{name: written}), name) == value
+
+
+def test_a_flag_that_was_not_given_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command line hands on None for those."""
+    monkeypatch.setenv("RECEIVER_HOST", "::1")
+
+    assert load_settings(host=None, port=None).host == "::1"
+
+
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("one", ["one"]),
+        ("one,two", ["one", "two"]),
+        (" one , two ,", ["one", "two"]),
+        ('["one", "two"]', ["one", "two"]),
+        (' ["with, comma"]', ["with, comma"]),
+        ('["clé"]', ["clé"]),
+        ("clé,ключ", ["clé", "ключ"]),
+        ("", []),
+        (" , ", []),
+        ("[]", []),
+        ("with space", ["with space"]),
+        ("a=b", ["a=b"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["SECRETS", "TOKENS"])
+def test_secrets_are_a_json_list_or_separated_by_commas(
+    monkeypatch: pytest.MonkeyPatch, name: str, written: str, values: list[str]
+) -> None:
+    """Either way, for secrets and for tokens."""
+    monkeypatch.setenv(f"RECEIVER_{name}", written)
+    if values and name == "TOKENS":
+        monkeypatch.setenv("RECEIVER_TOKEN_HEADER", "X-Token")
+    settings = load_settings()
+
+    assert list(settings.plain_secrets() if name == "SECRETS" else settings.plain_tokens()) == values
+    assert settings.authenticated == bool(values)
+
+
+@pytest.mark.parametrize(
+    ("name", "written", "words"),
+    [
+        ("SECRETS", f'["{HIDDEN}"', "begins like a JSON list and is none"),
+        ("SECRETS", f'["{HIDDEN}", ""]', "an empty string is no secret"),
+        ("SECRETS", f'["{HIDDEN}", 5]', "string"),
+        ("SECRETS", f'[["{HIDDEN}"]]', "string"),
+        ("SECRETS", f"{HIDDEN}\udcff", "UTF-8"),
+        ("PORT", f"{HIDDEN}", "integer"),
+        ("PORT", "65536", "65535"),
+        ("PORT", "-1", "greater than or equal to 0"),
+        ("ACK_DEADLINE", "10", "less than 10"),
+        ("ACK_DEADLINE", "0", "greater than"),
+        ("ACK_DEADLINE", "-1", "greater than"),
+        ("ACK_DEADLINE", "nan", "duration"),
+        ("ACK_DEADLINE", "inf", "duration"),
+        ("ACK_DEADLINE", "soon", "duration"),
+        ("READ_TIMEOUT", "0", "greater than"),
+        ("READ_TIMEOUT", "6", "RECEIVER_READ_TIMEOUT must not be longer than RECEIVER_ACK_DEADLINE"),
+        ("MAX_BODY", "0", "greater than 0"),
+        ("MAX_BODY", str(257 * MEBIBYTE), "RECEIVER_MAX_IN_FLIGHT must not be less than RECEIVER_MAX_BODY"),
+        ("MAX_IN_FLIGHT", "32MiB", "integer"),
+        ("CONCURRENCY", "0", "greater than 0"),
+        ("THREADS", "0", "greater than 0"),
+        ("LEASE", "0", "greater than"),
+        ("GRACE", "-1", "greater than"),
+        ("ALLOW_UNSIGNED", "perhaps", "boolean"),
+        ("JSON_LOGS", "perhaps", "boolean"),
+        ("LOG_LEVEL", "loud", "pattern"),
+        ("SIGNATURE_HEADER", "", "pattern"),
+        ("SIGNATURE_HEADER", "X Signature", "pattern"),
+        ("SIGNATURE_HEADER", "X-Signature:", "pattern"),
+        ("TOKEN_HEADER", "X-Token", "go together"),
+        ("TOKENS", HIDDEN, "go together"),
+        ("PATH", "/{path}", "a path is made of"),
+        ("PATH", "/a b", "a path is made of"),
+        ("PATH", "/a?b", "a path is made of"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_named_and_never_shown(
+    env_file: Path, monkeypatch: pytest.MonkeyPatch, name: str, written: str, words: str
+) -> None:
+    """One line that says which setting and what is wrong with it."""
+    monkeypatch.setenv(f"RECEIVER_{name}", written)
+    text = refusal()
+
+    assert words in text
+    assert f"RECEIVER_{name}" in text
+    if written.isascii():
+        monkeypatch.delenv(f"RECEIVER_{name}")
+        env_file.write_text(f"RECEIVER_{name}='{written}'\n")
+        assert refusal() == text
+
+
+def test_a_wrong_flag_is_named_too() -> None:
+    """As its setting."""
+    assert "RECEIVER_PORT" in refusal(port=70_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("RECEIVER_SECRETZ", "RECEIVER_SECRETS"),
+        ("RECEIVER_SECRET", "RECEIVER_SECRETS"),
+        ("RECEIVER_TOKEN", "RECEIVER_TOKENS"),
+        ("receiver_ack_dedline", "RECEIVER_ACK_DEADLINE"),
+        ("RECEIVER_XYZZY", None),
+    ],
+)
+def test_an_unknown_name_is_refused_with_a_suggestion(
+    env_file: Path, monkeypatch: pytest.MonkeyPatch, name: str, near: str | None
+) -> None:
+    """It would be ignored in silence, and the deployment run without its secrets."""
+    monkeypatch.setenv(name, HIDDEN)
+    assert refusal() == f"{name} in the environment is no setting" + (f"; did you mean {near}?" if near else "")
+
+    monkeypatch.delenv(name)
+    env_file.write_text(f"{name}={HIDDEN}\n")
+    assert refusal().startswith(f"{name} in .env is no setting")
+
+
+def test_names_of_others_are_left_alone(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `.env` file is shared with handlers and tools."""
+    monkeypatch.setenv("SECRETS", "x")
+    env_file.write_text("OTHER=1\nexport CHAT_URL=https://chat.example\n# RECEIVER_NOTHING=1\n\n")
+
+    assert load_settings().secrets == ()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"RECEIVER_SECRETS\n# {HIDDEN}",
+        f"RECEIVER_SECRETS {HIDDEN}",
+        f"{HIDDEN}",
+        f'RECEIVER_SECRETS="{HIDDEN}\n',
+        f"RECEIVER_SECRETS='{HIDDEN}\nRECEIVER_PORT=9\n",
+        f"RECEIVER SECRETS={HIDDEN}",
+        f"={HIDDEN}",
+    ],
+)
+def test_a_broken_env_file_is_refused_with_its_line(env_file: Path, content: str) -> None:
+    """A line that cannot be read must not vanish: it may hold the secrets."""
+    env_file.write_text(content)
+
+    assert ".env, line 1" in refusal()
+
+
+def test_an_env_file_that_is_no_text_is_refused(env_file: Path) -> None:
+    """One line, no traceback."""
+    env_file.write_bytes(b"\xff\xfe\x00")
+    assert refusal() == ".env is not UTF-8 text"
+
+
+def test_an_env_file_that_cannot_be_read_is_refused(env_file: Path) -> None:
+    """Here it is a folder."""
+    env_file.mkdir()
+    assert "cannot read .env" in refusal()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "RECEIVER_SECRETS=s1\n",
+        "\ufeffRECEIVER_SECRETS=s1\n",
+        "export RECEIVER_SECRETS=s1\n",
+        "RECEIVER_SECRETS = 's1'  # mine\n",
+        'receiver_secrets="s1"\r\n',
+        "A=1\n\n# RECEIVER\nRECEIVER_SECRETS=s1",
+        "A='two\nlines'\nRECEIVER_SECRETS=s1",
+    ],
+    ids=repr,
+)
+def test_an_env_file_is_read_as_other_tools_read_it(env_file: Path, content: str) -> None:
+    """Byte order mark, export, spaces, quotes over several lines, comments."""
+    env_file.write_text(content, encoding="utf-8")
+
+    assert load_settings().plain_secrets() == ("s1",)
+
+
+def test_another_env_file_can_be_named(bare_environment: Path) -> None:
+    """And it is named in what is wrong with it."""
+    other = bare_environment / "other.env"
+    other.write_text("RECEIVER_PORT=9\n")
+    assert load_settings(other).port == 9
+
+    other.write_text("RECEIVER_PORTS=9\n")
+    assert f"{other} is no setting" in refusal(other)
+
+
+def test_the_platforms_own_names_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`$PORT` and a PostgreSQL `$DATABASE_URL`, and ours come first."""
+    monkeypatch.setenv("PORT", "9001")
+    monkeypatch.setenv("DATABASE_URL", "postgres://u:p@h/d")
+    settings = load_settings()
+    assert (settings.port, settings.store) == (9001, "postgres://u:p@h/d")
+
+    monkeypatch.setenv("RECEIVER_PORT", "9002")
+    monkeypatch.setenv("RECEIVER_STORE", "sqlite:///own.db")
+    settings = load_settings()
+    assert (settings.port, settings.store) == (9002, "sqlite:///own.db")
+
+
+def test_the_platforms_names_come_after_the_env_file(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the operator wrote counts more than what the platform sets for everyone."""
+    monkeypatch.setenv("PORT", "9001")
+    env_file.write_text("RECEIVER_PORT=9003\n")
+
+    assert load_settings().port == 9003
+
+
+@pytest.mark.parametrize("url", ["mysql://h/d", "sqlite:///other.db", "", "postgresql"])
+def test_a_database_of_another_kind_is_not_taken(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """It belongs to somebody else's program."""
+    monkeypatch.setenv("DATABASE_URL", url)
+    monkeypatch.setenv("PORT", "")
+
+    assert (load_settings().store, load_settings().port) == ("sqlite:///receiver.db", 8000)
+
+
+def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by repr, str, a dump nor JSON."""
+    for name, value in {
+        "SECRETS": f"{HIDDEN},other",
+        "TOKENS": f'["{HIDDEN}"]',
+        "TOKEN_HEADER": "X-Token",
+        "API_KEY": HIDDEN,
+    }.items():
+        monkeypatch.setenv(f"RECEIVER_{name}", value)
+    settings = load_settings()
+
+    for text in (repr(settings), str(settings), repr(settings.model_dump()), settings.model_dump_json()):
+        assert HIDDEN not in text
+    assert settings.plain_secrets() == (HIDDEN, "other")
+    assert settings.plain_tokens() == (HIDDEN,)
+    assert settings.api_key is not None
+    assert settings.api_key.get_secret_value() == HIDDEN
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"secrets": [HIDDEN], "tokens": ["other"]},
+        {"secrets": HIDDEN, "read_timeout": 9},
+        {"secrets": {HIDDEN: 1}},
+        {"secrets": [HIDDEN, ""]},
+        {"tokens": HIDDEN},
+        {"api_key": [HIDDEN]},
+    ],
+    ids=str,
+)
+def test_no_secret_is_shown_when_settings_are_made_by_hand(values: dict[str, Any]) -> None:
+    """`Settings` is public: mounting in another app makes one, and its error ends up in that app's log."""
+    with pytest.raises((ConfigurationError, ValueError)) as caught:
+        Settings(**values)
+
+    assert HIDDEN not in "".join(traceback.format_exception(caught.value))
+
+
+def test_settings_made_by_hand_raise_a_configuration_error() -> None:
+    """As their docstring says."""
+    with pytest.raises(ConfigurationError, match="RECEIVER_PORT"):
+        Settings(port=70_000)
+
+
+def test_settings_do_not_change() -> None:
+    """Everyone got plain values from them at the start."""
+    with pytest.raises(ValueError, match="frozen"):
+        load_settings().port = 9  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("host", "safe"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("localhost", True),
+        ("::1", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("", False),
+        ("192.168.0.1", False),
+        ("10.0.0.1", False),
+        ("example.com", False),
+        ("127.0.0.1.example.com", False),
+        ("localhost.example.com", False),
+    ],
+)
+def test_without_authentication_only_loopback_is_served(host: str, safe: bool) -> None:
+    """Anything else has to be said aloud."""
+    settings = load_settings(host=host)
+    if safe:
+        settings.require_safe_address()
+    else:
+        with pytest.raises(ConfigurationError, match=r"RECEIVER_SECRETS.*RECEIVER_ALLOW_UNSIGNED=true"):
+            settings.require_safe_address()
+
+    for proof in ({"secrets": "s"}, {"tokens": "t", "token_header": "X-T"}, {"allow_unsigned": True}):
+        load_settings(host=host, **proof).require_safe_address()
+
+
+def test_the_env_file_is_exported_for_handlers(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what is not ours, and nothing over what is set."""
+    monkeypatch.delenv("CHAT_URL", raising=False)
+    monkeypatch.setenv("KEPT", "from the environment")
+    env_file.write_text("CHAT_URL=https://chat\nKEPT=from the file\nRECEIVER_SECRETS=s\n")
+
+    export_env_file()
+
+    assert os.environ["CHAT_URL"] == "https://chat"
+    assert os.environ["KEPT"] == "from the environment"
+    assert "RECEIVER_SECRETS" not in os.environ
+    monkeypatch.delenv("CHAT_URL")
