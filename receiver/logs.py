@@ -2,20 +2,131 @@
 
 import json
 import logging
+import os
+import select
 import sys
+import threading
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any
+from queue import Empty, SimpleQueue
+from typing import Any, TextIO
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
+_MOST_WAITING = 4 * 1024 * 1024
+"""Bytes of lines that wait for a slow reader; some seconds of the fastest logging."""
+_FLUSH_SECONDS = 2.0
+_MOST_AT_ONCE: int = getattr(select, "PIPE_BUF", 512)
+"""POSIX, write(): what is no longer goes into a pipe in one piece, unmixed with other processes' lines."""
+_END = b""
+
 
 def configure_logs(*, level: str, as_json: bool) -> None:
-    """Send all log lines of the process to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
+    """Send all log lines of the process to standard error, whose reader can stop without stopping the process."""
+    # There is no standard error when whoever started the process has closed it.
+    handler = BackgroundHandler(sys.stderr) if sys.stderr else logging.NullHandler()
     handler.setFormatter(JsonFormatter() if as_json else ConsoleFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore", "aiosqlite"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+
+
+class BackgroundHandler(logging.Handler):
+    """Writes lines to a file or pipe from a thread of its own: logging never waits for whoever reads them.
+
+    What finds no room in the queue is dropped, and a line says how much it was once there is room again. `close`
+    waits until everything is written, but for two seconds at most; `logging.shutdown` closes every handler, and
+    the interpreter calls that when it ends.
+    """
+
+    # Not the standard library's QueueHandler and QueueListener: they answer a full queue with a traceback on
+    # standard error, which is what must not be waited for, and write one record at a time.
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__()
+        self._descriptor = stream.fileno()
+        self._encoding = stream.encoding
+        self._process = os.getpid()
+        self._lines: SimpleQueue[bytes] = SimpleQueue()
+        self._accepted = 0
+        self._dropped = 0
+        self._written = 0  # the only one that the thread changes
+        self._thread = threading.Thread(target=self._write_all, name="logs", daemon=True)
+        self._thread.start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue the line of a record; in a forked process, which has no such thread, write it."""
+        line = self._line(record)
+        if os.getpid() != self._process:
+            self._write(line)
+            return
+        # Once lines are dropped, half of the queue must be free before the next is taken: few reports of drops.
+        most = _MOST_WAITING // 2 if self._dropped else _MOST_WAITING
+        if self._accepted - self._written + len(line) > most:
+            self._dropped += 1
+            return
+        self._report_dropped()
+        self._put(line)
+
+    def close(self) -> None:
+        """Wait until what is queued is written, but not for ever."""
+        self._report_dropped()
+        self._lines.put(_END)
+        self._thread.join(_FLUSH_SECONDS)
+        super().close()
+
+    def _line(self, record: logging.LogRecord) -> bytes:
+        try:
+            text = self.format(record)
+        except Exception:  # arguments that do not fit the message; logging's own way is to print a traceback
+            where = f"{record.pathname}:{record.lineno}"
+            text = self.format(_own_record("log_line_broken", exc_info=sys.exc_info(), where=where))
+        return f"{text}\n".encode(self._encoding, "backslashreplace")
+
+    def _report_dropped(self) -> None:
+        if self._dropped:
+            self._put(self._line(_own_record("log_lines_dropped", count=self._dropped)))
+            self._dropped = 0
+
+    def _put(self, line: bytes) -> None:
+        self._accepted += len(line)
+        self._lines.put(line)
+
+    def _write_all(self) -> None:
+        for piece in self._pieces():
+            self._write(piece)
+            self._written += len(piece)
+
+    def _pieces(self) -> Iterator[bytes]:
+        """Yield what is queued, several lines at a time, until the end of the queue is marked."""
+        piece = b""
+        while True:
+            try:
+                line = self._lines.get_nowait() if piece else self._lines.get()
+            except Empty:
+                line = None
+            if piece and (not line or len(piece) + len(line) > _MOST_AT_ONCE):
+                yield piece
+                piece = b""
+            if line == _END:
+                return
+            piece += line or b""
+
+    def _write(self, piece: bytes) -> None:
+        # Not through sys.stderr: the interpreter aborts at its end when a stuck thread holds the lock of that
+        # (CPython, Modules/_io/bufferedio.c, _enter_buffered_busy).
+        while piece:
+            try:
+                piece = piece[os.write(self._descriptor, piece) :]
+            except BlockingIOError:  # another program has made the pipe it shares with us non-blocking
+                select.select((), (self._descriptor,), ())
+            except OSError:
+                return  # the reader is gone or the disk full, and there is nowhere to say so
+
+
+def _own_record(word: str, *, exc_info: Any = None, **fields: Any) -> logging.LogRecord:
+    own = logging.getLogger(__name__)
+    return own.makeRecord(own.name, logging.WARNING, "", 0, word, (), exc_info, extra=fields)
 
 
 class JsonFormatter(logging.Formatter):

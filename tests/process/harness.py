@@ -15,8 +15,8 @@ import subprocess
 import sys
 import uuid
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
@@ -130,6 +130,15 @@ class Program:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 return await asyncio.to_thread(self._process.wait)
 
+    @contextmanager
+    def unread(self) -> Iterator[None]:
+        """Leave the output in its pipe for a block. Some line must have been waited for before."""
+        self._transport.pause_reading()
+        try:
+            yield
+        finally:
+            self._transport.resume_reading()
+
     def errors(self) -> list[str]:
         """Return the lines that tell of a fault: of level error, or out of a traceback. For JSON logs."""
         return [line for line in self.lines if '"level": "error"' in line or "Traceback" in line]
@@ -167,13 +176,13 @@ class Program:
     async def _lines_of(self) -> AsyncIterator[asyncio.StreamReader]:
         reader = asyncio.StreamReader(limit=2**20)
         pipe: IO[bytes] = os.fdopen(self._read_end, "rb", buffering=0)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(
             lambda: asyncio.StreamReaderProtocol(reader), pipe
         )
         try:
             yield reader
         finally:
-            transport.close()
+            self._transport.close()
 
     async def _read_output(self) -> None:
         async with self._lines_of() as reader:

@@ -3,16 +3,20 @@
 import ast
 import json
 import logging
+import os
+import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import receiver
-from receiver.logs import ConsoleFormatter, JsonFormatter, configure_logs
+import receiver.logs
+from receiver.logs import BackgroundHandler, ConsoleFormatter, JsonFormatter, configure_logs
 
 DELIVERY: dict[str, Any] = {"key": "6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", "type": "crawl.page", "job_id": "job-1"}
 ATTEMPT: dict[str, Any] = DELIVERY | {"handler": "handlers.pages.write", "attempt": 2}
@@ -64,6 +68,8 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
     "unauthenticated": ({"advice": "set RECEIVER_SECRETS"}, ("unauthenticated", "set RECEIVER_SECRETS")),
     "stopped": ({}, ("stopped",)),
+    "log_lines_dropped": ({"count": 3}, ("WARNING", "log_lines_dropped", "count=3")),
+    "log_line_broken": ({"where": "handlers/pages.py:7"}, ("log_line_broken", "handlers/pages.py:7")),
 }
 
 
@@ -96,8 +102,9 @@ def record(word: str, level: int = logging.WARNING, **fields: Any) -> logging.Lo
 def test_every_event_word_of_the_code_is_known_here() -> None:
     """A new one needs its line in the table, and a look at how it is shown."""
     outcomes = {"delivery_accepted", "delivery_duplicate", "delivery_conflict"}  # made with an f-string
+    own = {"log_lines_dropped", "log_line_broken"}  # about the log itself, written without a logger
 
-    assert words_in_code() | outcomes == set(WORDS)
+    assert words_in_code() | outcomes | own == set(WORDS)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -180,19 +187,162 @@ def test_values_that_json_does_not_know_are_written_as_text() -> None:
     assert (content["path"], content["error"], content["lone"]) == ("/a", "no", "\ud800")
 
 
-def test_logs_are_configured_once_for_the_whole_process(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error; libraries only from warnings on."""
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger; what a test does to its handlers and level is undone."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    try:
-        configure_logs(level="INFO", as_json=True)
-        logging.getLogger("receiver.x").info("stopped")
-        logging.getLogger("receiver.x").debug("hidden")
-        logging.getLogger("httpx").info("hidden")
-        logging.getLogger("httpx").warning("shown")
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
-    shown = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    root.handlers[:] = []
+    yield root
+    for handler in root.handlers:
+        handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_logs_are_configured_once_for_the_whole_process(
+    root: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """On standard error; libraries only from warnings on."""
+    configure_logs(level="INFO", as_json=True)
+    logging.getLogger("receiver.x").info("stopped")
+    logging.getLogger("receiver.x").debug("hidden")
+    logging.getLogger("httpx").info("hidden")
+    logging.getLogger("httpx").warning("shown")
+    root.handlers[0].close()
+    shown = [json.loads(line)["event"] for line in capfd.readouterr().err.splitlines()]
 
     assert shown == ["stopped", "shown"]
+
+
+def test_logs_can_be_configured_without_standard_error(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number may belong to another file then, the database say."""
+    monkeypatch.setattr(sys, "stderr", None)
+    configure_logs(level="INFO", as_json=True)
+
+    root.warning("lost")
+
+
+# --- the thread that writes
+
+
+class Pipe:
+    """A handler that writes into a pipe, and the other end of that."""
+
+    def __init__(self) -> None:
+        read_end, write_end = os.pipe()
+        self.reader: IO[str] = os.fdopen(read_end)
+        self.writer: IO[str] = os.fdopen(write_end, "w")
+        self.handler = BackgroundHandler(self.writer)
+        self.handler.setFormatter(JsonFormatter())
+
+    def log(self, count: int) -> None:
+        """Log so many lines of about 1 KB."""
+        for number in range(count):
+            self.handler.handle(record("stopped", number=number, filling="x" * 900))
+
+    def event(self) -> dict[str, Any]:
+        """Return the next line."""
+        content: dict[str, Any] = json.loads(self.reader.readline())
+        return content
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    """A handler whose lines nobody reads before the test does."""
+    pipe = Pipe()
+    yield pipe
+    pipe.reader.close()  # a thread that still writes there ends
+    pipe.handler.close()
+    pipe.writer.close()
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_what_is_queued_is_written_in_order(pipe: Pipe, blocking: bool) -> None:
+    """All of it, although a pipe takes a part of it only; and whoever shares it may have made it non-blocking."""
+    os.set_blocking(pipe.writer.fileno(), blocking)
+    pipe.log(500)
+
+    assert [pipe.event()["number"] for _ in range(500)] == list(range(500))
+
+
+def test_lines_without_room_are_dropped_and_counted(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next line that finds room again comes after one that says how many are missing."""
+    monkeypatch.setattr(receiver.logs, "_MOST_WAITING", 100_000)
+    pipe.log(500)
+    dropped = pipe.handler._dropped
+    kept = [pipe.event()["number"] for _ in range(500 - dropped)]
+    pipe.log(1)
+    told, after = pipe.event(), pipe.event()
+
+    assert kept == list(range(500 - dropped))
+    assert 0 < dropped < 500
+    assert (told["event"], told["level"], told["count"]) == ("log_lines_dropped", "warning", dropped)
+    assert after["number"] == 0
+
+
+def test_dropped_lines_are_counted_at_the_end(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when nothing was logged after them."""
+    monkeypatch.setattr(receiver.logs, "_MOST_WAITING", 3_000)
+    pipe.log(500)
+    with ThreadPoolExecutor(1) as beside:
+        lines = beside.submit(pipe.reader.readlines)
+        pipe.handler.close()
+        pipe.writer.close()
+    events = [json.loads(line) for line in lines.result()]
+    told = [event["count"] for event in events if event["event"] == "log_lines_dropped"]
+
+    assert events[-1]["event"] == "log_lines_dropped"
+    assert len(events) - len(told) + sum(told) == 500
+
+
+def test_fields_and_tracebacks_are_taken_when_they_are_logged(pipe: Pipe) -> None:
+    """What a program changes afterwards does not change the line."""
+    parts = ["one"]
+    try:
+        raise ValueError("no")
+    except ValueError:
+        failed = record("intake_failed", parts=parts)
+        failed.exc_info = sys.exc_info()
+        pipe.handler.handle(failed)
+    parts.append("two")
+    event = pipe.event()
+
+    assert event["parts"] == ["one"]
+    assert event["exception"].startswith("Traceback")
+    assert event["exception"].endswith("ValueError: no")
+
+
+def test_a_record_that_cannot_be_formatted_is_told_in_the_log(
+    pipe: Pipe, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And not past it on standard error, where somebody would have to read it."""
+    broken = record("%d pages")
+    broken.args = ("no number",)
+    pipe.handler.handle(broken)
+    event = pipe.event()
+
+    assert (event["event"], event["where"]) == ("log_line_broken", ":0")
+    assert "TypeError" in event["exception"]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_forked_process_writes_its_lines_too() -> None:
+    """A handler may use processes (multiprocessing); only the one that forks has the thread."""
+    program = """
+import logging, os
+from receiver.logs import configure_logs
+configure_logs(level="INFO", as_json=True)
+child = os.fork()
+if child == 0:
+    logging.warning("from the child")
+    os._exit(0)
+os.waitpid(child, 0)
+logging.warning("from the parent")
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]  # 3.12 warns of forks beside threads
+    done = subprocess.run(command, capture_output=True, check=True)
+
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["from the child", "from the parent"]
