@@ -6,7 +6,6 @@ what many would build: FastAPI with a Huey queue in SQLite. All run on the same 
 options.
 """
 
-import asyncio
 import hashlib
 import hmac
 import json
@@ -23,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from receiver.cli.runtime import run
 from tests.benchmarks.payloads import SECRET, SIGNATURE_HEADER
 from tests.benchmarks.servers import RIVAL_STORE
 
@@ -118,8 +118,7 @@ def main() -> None:
         server_header=False,
         proxy_headers=False,
     )
-    # On the loop that `receiver serve` runs on: uvicorn's own choice would be another where uvloop is installed.
-    asyncio.run(uvicorn.Server(config).serve())
+    run(uvicorn.Server(config).serve())  # on the loop, and with the settings of the collector, that `serve` has
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ _READS = "PRAGMA busy_timeout = 5000;"
 # macOS writes through the drive's own cache only when asked (SQLite manual, PRAGMA fullfsync); a checkpoint must,
 # whoever makes it, as it takes from the log what was acknowledged.
 _WRITES = """
-PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;
+PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 268435456;
 PRAGMA checkpoint_fullfsync = ON;
 """
 _SYNCED = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;"
