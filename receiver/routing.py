@@ -12,6 +12,7 @@ from typing import Any, TypeVar, overload
 
 from receiver.errors import HandlerError
 from receiver.events import EVENT_CLASSES, Event
+from receiver.policies import AfterPages, Batch, Lane, Rate, RunsIn
 from receiver.retries import DEFAULT_SCHEDULE, RetrySchedule
 from receiver.types import HandlerName
 
@@ -35,6 +36,14 @@ class Handler:
     where: Callable[[Any], object] | None
     schedule: RetrySchedule
     timeout: timedelta
+    lane: Lane | None = None
+    after_pages: AfterPages | None = None
+    batch: Batch | None = None
+    concurrency: int | None = None
+    rate: Rate | None = None
+    runs_in: RunsIn = RunsIn.LOOP
+    retry_on: tuple[type[BaseException], ...] = ()
+    give_up_on: tuple[type[BaseException], ...] = ()
 
     def wants(self, event: Event) -> bool:
         """Tell whether class, name or glob fit, and `where` agrees. What `where` raises comes through."""

@@ -1,0 +1,68 @@
+"""What a handler asks of dispatch beside its retries, as plain values."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import Any
+
+_RATE = re.compile(r"([1-9]\d{0,6})/(s|sec|second|min|minute|h|hour|d|day)")
+_PERIODS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+
+
+class RunsIn(StrEnum):
+    """Where a handler's function runs."""
+
+    LOOP = "loop"
+    """In the worker's event loop: async functions."""
+    THREAD = "thread"
+    """In one of the worker's threads: plain functions, unless they ask for a process."""
+    PROCESS = "process"
+    """In one of the worker's processes, beside the interpreter lock: plain functions that compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """Work items of one handler with the same key run one after the other, in the order of arrival.
+
+    A key of None is no lane. An item that waits for its retry holds its lane. A dead one releases it, unless
+    `holds_when_dead`: then the lane stands still until somebody retries or buries the item.
+    """
+
+    key: Callable[[Any], str | None]
+    holds_when_dead: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AfterPages:
+    """A terminal event waits until the pages of its job are handled and none has come for `quiet`.
+
+    It waits `at_most` this long after its own arrival, whatever is still missing then.
+    """
+
+    at_most: timedelta
+    quiet: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A handler is given a list: of `size` events, or of what has come within `linger` of the first."""
+
+    size: int
+    linger: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Attempts of one handler begin at least this far apart, over all workers and over restarts."""
+
+    interval: timedelta
+
+    @classmethod
+    def parse(cls, written: str) -> "Rate":
+        """Read `30/min`; the unit is s, min, h or d. Anything else is a ValueError."""
+        found = _RATE.fullmatch(written)
+        if found is None:
+            raise ValueError(f"{written!r} is no rate: write a number and a unit, as in '10/s', '30/min' or '500/h'")
+        return cls(timedelta(seconds=_PERIODS[found[2][0]]) / int(found[1]))
