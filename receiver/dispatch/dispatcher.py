@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from receiver.clock import Clock, time_limit
 from receiver.decisions import ALONE_AFTER, POISON_AFTER, Bury, Complete, RetryAt, decide
 from receiver.dispatch.fanout import Unhandled, read_event, wanting
-from receiver.dispatch.runner import Ended, Job, Runner, tell_attempt
+from receiver.dispatch.runner import Claimed, Ended, Runner, tell_attempt
 from receiver.errors import StoreError
 from receiver.events import Event
 from receiver.group_commit import GroupCommit
@@ -67,8 +67,8 @@ class Dispatcher:
         self._draining_since: datetime | None = None
         self._cancelling = False
         self._looked_at = clock.now() - _LOOK
-        self._ready: deque[Job] = deque()
-        self._running: dict[asyncio.Task[None], Job] = {}
+        self._ready: deque[Claimed] = deque()
+        self._running: dict[asyncio.Task[None], Claimed] = {}
         self._freed = asyncio.Event()
         self._settlements = GroupCommit(self._settle_all, most=_MOST_SETTLED)
         self._renewed_at = clock.now()
@@ -142,7 +142,7 @@ class Dispatcher:
 
     async def _claim(self, wanted: Wanted, lease: Lease, now: datetime) -> int:
         items = await self._queue.claim(tuple(self._names), wanted, lease=lease, now=now)
-        self._take([Job(item, self._router[item.handler]) for item in items], lease)
+        self._take([Claimed(item, self._router[item.handler]) for item in items], lease)
         return len(items)
 
     async def _route(self, limit: int, lease: Lease) -> bool:
@@ -157,7 +157,7 @@ class Dispatcher:
             return True  # another worker was first; there may be more behind
         self._take(
             [
-                Job(WorkItem(work_id, handler.name, 1, 0, Trigger.DELIVERY, stored), handler, event)
+                Claimed(WorkItem(work_id, handler.name, 1, 0, Trigger.DELIVERY, stored), handler, event)
                 for work_id, (stored, handler, event) in zip(ids, wanted, strict=True)
             ],
             lease,
@@ -182,7 +182,7 @@ class Dispatcher:
 
     # --- running
 
-    def _take(self, jobs: Sequence[Job], lease: Lease) -> None:
+    def _take(self, jobs: Sequence[Claimed], lease: Lease) -> None:
         if jobs and lease.until - self._clock.now() < self._lease * (2 / 3):
             # The event loop was blocked since the lease was made: renew before the next claim.
             self._renewed_at = self._clock.now() - self._lease
@@ -197,7 +197,7 @@ class Dispatcher:
             self._running[task] = job
             task.add_done_callback(self._ended)
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: Claimed) -> None:
         poisonous = job.item.lost >= POISON_AFTER
         try:
             ended = self._runner.refuse(job) if poisonous else await self._runner.run(job)
@@ -215,7 +215,7 @@ class Dispatcher:
             self._settlements.submit(self._settlement(job, broken))
         self._start_ready()
 
-    def _settlement(self, job: Job, ended: Ended) -> Settlement:
+    def _settlement(self, job: Claimed, ended: Ended) -> Settlement:
         attempt = ended.attempt
         now = attempt.ended_at
         decision = decide(

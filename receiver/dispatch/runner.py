@@ -27,7 +27,7 @@ _LONGEST_TRACEBACK = 8_000
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class Claimed:
     """A claimed work item with what is needed to run it. `event` is None until the body has been read."""
 
     item: WorkItem
@@ -50,17 +50,17 @@ class Runner:
         self._clock = clock
         self._threads = threads
 
-    async def run(self, job: Job) -> Ended:
+    async def run(self, claimed: Claimed) -> Ended:
         """Run one attempt. Whatever the handler does ends up in the result.
 
         Raises CancelledError when the worker cancels it, and only then.
         """
         started_at = self._clock.now()
         overdue = asyncio.Event()
-        outcome, result, error = await self._outcome(job, overdue)
+        outcome, result, error = await self._outcome(claimed, overdue)
         attempt = Attempt(
-            number=job.item.attempt,
-            trigger=job.item.trigger,
+            number=claimed.item.attempt,
+            trigger=claimed.item.trigger,
             started_at=started_at,
             ended_at=self._clock.now(),
             outcome=outcome,
@@ -70,25 +70,25 @@ class Runner:
         )
         return Ended(attempt, result)
 
-    def refuse(self, job: Job) -> Ended:
+    def refuse(self, claimed: Claimed) -> Ended:
         """Return the end of an attempt that is not made, because too many workers died in the ones before."""
         now = self._clock.now()
-        item = job.item
+        item = claimed.item
         error = f"not run again: {item.lost} workers died while they ran it"
         attempt = Attempt(item.attempt, item.trigger, now, now, AttemptOutcome.FAILED, error)
         return Ended(attempt, Refused())
 
-    def failed(self, job: Job, error: str) -> Ended:
+    def failed(self, claimed: Claimed, error: str) -> Ended:
         """Return the end of an attempt that ended in a way nobody foresaw."""
         now = self._clock.now()
-        attempt = Attempt(job.item.attempt, job.item.trigger, now, now, AttemptOutcome.FAILED, error)
+        attempt = Attempt(claimed.item.attempt, claimed.item.trigger, now, now, AttemptOutcome.FAILED, error)
         return Ended(attempt, Failed())
 
     async def _outcome(
-        self, job: Job, overdue: asyncio.Event
+        self, claimed: Claimed, overdue: asyncio.Event
     ) -> tuple[AttemptOutcome, Result, BaseException | None]:
         try:
-            await self._call(job, overdue)
+            await self._call(claimed, overdue)
         except asyncio.CancelledError as exc:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -106,16 +106,16 @@ class Runner:
             return AttemptOutcome.FAILED, Failed(), exc
         return AttemptOutcome.SUCCEEDED, Succeeded(), None
 
-    async def _call(self, job: Job, overdue: asyncio.Event) -> None:
-        handler = job.handler
-        event = job.event or read_event(job.item.source)
+    async def _call(self, claimed: Claimed, overdue: asyncio.Event) -> None:
+        handler = claimed.handler
+        event = claimed.event or read_event(claimed.item.source)
         if not handler.wants(event):
             return  # `where` raised when the delivery was routed, and now says no
-        arguments = (event, self._context(job)) if handler.takes_context else (event,)
+        arguments = (event, self._context(claimed)) if handler.takes_context else (event,)
         if handler.is_async:
             await self._within_time(handler, handler.function(*arguments))
         else:
-            await self._in_thread(job, functools.partial(handler.function, *arguments), overdue)
+            await self._in_thread(claimed, functools.partial(handler.function, *arguments), overdue)
 
     async def _within_time(self, handler: Handler, running: Awaitable[object]) -> None:
         try:
@@ -126,8 +126,10 @@ class Runner:
                 raise _TimedOut(f"took longer than {handler.timeout.total_seconds():g} s") from exc
             raise
 
-    async def _in_thread(self, job: Job, function: "functools.partial[object]", overdue: asyncio.Event) -> None:
-        timeout = job.handler.timeout
+    async def _in_thread(
+        self, claimed: Claimed, function: "functools.partial[object]", overdue: asyncio.Event
+    ) -> None:
+        timeout = claimed.handler.timeout
         began: list[datetime] = []
 
         def call() -> BaseException | None:
@@ -145,7 +147,7 @@ class Runner:
                 timers.append(self._clock.call_later(left, tell))
                 return
             overdue.set()
-            log.warning("attempt_overdue", extra={**_fields(job), "timeout_s": timeout.total_seconds()})
+            log.warning("attempt_overdue", extra={**_fields(claimed), "timeout_s": timeout.total_seconds()})
 
         timers = [self._clock.call_later(timeout, tell)]
         try:
@@ -156,15 +158,15 @@ class Runner:
         if error is not None:
             raise error
 
-    def _context(self, job: Job) -> Context:
-        item = job.item
+    def _context(self, claimed: Claimed) -> Context:
+        item = claimed.item
         return Context(
             handler=item.handler,
             attempt=item.attempt,
             trigger=item.trigger,
             delivery=_info(item.source),
             now=self._clock.now(),
-            log=HandlerLog(logging.getLogger(item.handler), _fields(job)),
+            log=HandlerLog(logging.getLogger(item.handler), _fields(claimed)),
         )
 
 
@@ -195,10 +197,10 @@ def _storable(text: str, longest: int) -> str:
     return text[:longest].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-def tell_attempt(job: Job, ended: Ended, state: WorkState, due_at: datetime) -> None:
+def tell_attempt(claimed: Claimed, ended: Ended, state: WorkState, due_at: datetime) -> None:
     """Log how an attempt ended and what comes next."""
     attempt = ended.attempt
-    fields = {**_fields(job), "seconds": (attempt.ended_at - attempt.started_at).total_seconds()}
+    fields = {**_fields(claimed), "seconds": (attempt.ended_at - attempt.started_at).total_seconds()}
     match state:
         case WorkState.DONE:
             log.info("attempt_succeeded", extra=fields)
@@ -219,12 +221,12 @@ def _info(stored: StoredDelivery) -> DeliveryInfo:
     )
 
 
-def _fields(job: Job) -> dict[str, object]:
-    delivery = job.item.source.delivery
+def _fields(claimed: Claimed) -> dict[str, object]:
+    delivery = claimed.item.source.delivery
     return {
-        "handler": job.item.handler,
+        "handler": claimed.item.handler,
         "key": delivery.key,
         "type": delivery.type,
         "job_id": delivery.job_id,
-        "attempt": job.item.attempt,
+        "attempt": claimed.item.attempt,
     }

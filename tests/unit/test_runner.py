@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from receiver.clock import VirtualClock
 from receiver.context import Context
 from receiver.decisions import Failed, Refused, Succeeded
-from receiver.dispatch.runner import Ended, Job, Runner, describe
+from receiver.dispatch.runner import Claimed, Ended, Runner, describe
 from receiver.errors import GiveUp, Retry
 from receiver.events import CrawlPage, Event, UnknownEvent
 from receiver.records import StoredDelivery, WorkItem
@@ -29,12 +29,12 @@ SECOND = timedelta(seconds=1)
 
 def job(
     function: Callable[..., Any], *, body: bytes | None = None, event: Event | None = None, **options: Any
-) -> Job:
+) -> Claimed:
     router = Router()
     router.add(function, "*", name="h", **options)
     source = StoredDelivery(7, 2, delivery("k", body=body_of(id="j") if body is None else body))
     item = WorkItem(1, HandlerName("h"), 3, 0, Trigger.RETRY, source)
-    return Job(item, router[HandlerName("h")], event)
+    return Claimed(item, router[HandlerName("h")], event)
 
 
 async def run(
