@@ -45,9 +45,10 @@ def refused(error: RejectedRequest) -> Reply:
     return reply(error.status, {"error": error.code, "detail": str(error)})
 
 
-def unavailable(detail: str) -> Reply:
+def unavailable(detail: str, *headers: tuple[bytes, bytes]) -> Reply:
     """503: our fault; the sender is asked to come again."""
-    return reply(503, {"error": "unavailable", "detail": detail}, (b"retry-after", b"%d" % RETRY_AFTER_SECONDS))
+    retry_after = (b"retry-after", b"%d" % RETRY_AFTER_SECONDS)
+    return reply(503, {"error": "unavailable", "detail": detail}, retry_after, *headers)
 
 
 def not_found() -> Reply:

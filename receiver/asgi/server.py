@@ -57,7 +57,8 @@ def _why_not(error: OSError, host: str, port: int) -> str:
 
 def make_server(app: ASGIApp, *, read_timeout: timedelta, shutdown: timedelta) -> Server:
     """Return a server for the app that answers its last requests within `shutdown` when told to exit."""
-    protocol = type("Protocol", (BoundedProtocol,), {"read_seconds": read_timeout.total_seconds()})
+    limits = {"read_seconds": read_timeout.total_seconds(), "most_connections": _connection_limit()}
+    protocol = type("Protocol", (BoundedProtocol,), limits)
     return Server(
         uvicorn.Config(
             app,
@@ -68,7 +69,6 @@ def make_server(app: ASGIApp, *, read_timeout: timedelta, shutdown: timedelta) -
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_connection_limit(),
             timeout_graceful_shutdown=max(1, round(shutdown.total_seconds())),
         )
     )

@@ -343,14 +343,15 @@ async def test_what_is_no_proper_request_is_refused_or_cut_off(tmp_path: Path, s
 
 @pytest.mark.parametrize("protocol", ["h2c", "websocket", "anything"])
 async def test_an_offer_to_speak_another_protocol_does_not_lose_the_delivery(tmp_path: Path, protocol: str) -> None:
-    """The HTTP parser stops before the body then: no fault of the sender, who is asked to come again."""
+    """A server may ignore it (RFC 9110, section 7.8); body and headers are stored as they came."""
     offer = [("Connection", "Upgrade"), ("Upgrade", protocol)]
-    served = endpoint(tmp_path, faults="Upgrade header")
-    async with served as (deployment, serving), connection(serving.port) as line:
-        answer = await line.post(BODY, headers=offer)
+    async with endpoint(tmp_path) as (deployment, serving), connection(serving.port) as line:
+        answers = [await line.post(BODY, headers=offer), await line.post(BODY)]
+        [(headers, body)] = deployment.rows("SELECT headers, body FROM bodies")
 
-        assert (answer.status, answer.json()["error"]) == (503, "unavailable")
-        assert list(deployment.stored()) == []
+    assert [answer.json()["status"] for answer in answers] == ["accepted", "duplicate"]
+    assert body == BODY
+    assert ["upgrade", protocol] in json.loads(headers)
 
 
 async def test_http_1_0_is_answered_and_closed(tmp_path: Path) -> None:

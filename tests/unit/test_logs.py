@@ -66,6 +66,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "handlers_left_behind": ({"advice": "they will run again"}, ("handlers_left_behind", "they will run again")),
     "working": ({"handlers": 3, "worker": "host-1-ab"}, ("working", "handlers=3", "host-1-ab")),
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
+    "too_many_connections": ({}, ("WARNING", "too_many_connections")),
     "unauthenticated": ({"advice": "set RECEIVER_SECRETS"}, ("unauthenticated", "set RECEIVER_SECRETS")),
     "stopped": ({}, ("stopped",)),
     "log_lines_dropped": ({"count": 3}, ("WARNING", "log_lines_dropped", "count=3")),

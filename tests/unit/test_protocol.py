@@ -1,6 +1,7 @@
 """The limits that uvicorn's protocol does not have, on a transport that only takes notes."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -56,21 +57,23 @@ class Connection:
         config = Config(self._app, interface="asgi3", lifespan="off", ws="none", log_config=None, access_log=False)
         self.protocol = BoundedProtocol(config, ServerState(), {})
         self.protocol.read_seconds = read_seconds
+        self.requests: list[tuple[list[tuple[bytes, bytes]], bytes]] = []
         self.transport = Notes()
         self.protocol.connection_made(self.transport)
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
-        size, more = 0, True
+        body, more = b"", True
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
                 return
-            size += len(message.get("body", b""))
+            body += message.get("body", b"")
             more = message.get("more_body", False)
-        body = b"%d" % size
-        headers = [(b"content-length", b"%d" % len(body))]
+        self.requests.append((scope["headers"], body))
+        size = b"%d" % len(body)
+        headers = [(b"content-length", b"%d" % len(size))]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.body", "body": size})
 
     async def feed(self, *pieces: bytes) -> None:
         """Let these bytes arrive, one piece after the other."""
@@ -85,6 +88,7 @@ class Connection:
 
 
 def answers(connection: Connection) -> int:
+    """Return how many requests have been answered."""
     return connection.transport.written.count(b"HTTP/1.1 200 OK")
 
 
@@ -181,3 +185,104 @@ async def test_a_lost_connection_forgets_its_timer() -> None:
     connection.end()
 
     assert connection.protocol._timer is None
+
+
+async def test_a_request_too_many_is_asked_to_come_again() -> None:
+    """In our words, with the time after which to do that; a server's own words have none."""
+    connection = Connection()
+    connection.protocol.most_connections = 0
+    await connection.feed(HEAD + b"Content-Length: 3\r\n\r\nabc")
+    await eventually(lambda: connection.transport.closed)
+    head, _, body = connection.transport.written.partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nretry-after: " in head
+    assert b"\r\nconnection: close" in head
+    assert json.loads(body)["error"] == "unavailable"
+    assert connection.requests == []
+    connection.end()
+
+
+async def test_requests_are_taken_again_when_there_is_room() -> None:
+    """As many as the limit says, this one among them."""
+    connection = Connection()
+    connection.protocol.most_connections = 1
+    await connection.feed(HEAD + b"Content-Length: 0\r\n\r\n")
+    await eventually(lambda: answers(connection) == 1)
+
+    assert not connection.transport.is_closing()
+    connection.end()
+
+
+OFFER = (
+    HEAD + b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        [b"Content-Length: 3\r\n\r\nabc"],
+        [b"Content-Length: 3\r\n\r\n", b"ab", b"c"],
+        [b"Content", b"-Length: 3\r\n\r", b"\nabc"],
+        [b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n", b"2\r\nbc\r\n0\r\n\r\n"],
+    ],
+    ids=["at once", "body later", "headers in pieces", "chunks"],
+)
+async def test_an_offer_of_another_protocol_costs_no_body(rest: list[bytes]) -> None:
+    """The app sees the whole request, and the connection goes on."""
+    connection = Connection()
+    await connection.feed(OFFER + rest[0], *rest[1:])
+    await connection.feed(HEAD + b"Content-Length: 2\r\n\r\nab")
+    await eventually(lambda: answers(connection) == 2)
+
+    (headers, body), (_, second_body) = connection.requests
+    assert (body, second_body) == (b"abc", b"ab")
+    assert headers[:4] == [
+        (b"host", b"h"),
+        (b"connection", b"Upgrade, HTTP2-Settings"),
+        (b"upgrade", b"h2c"),
+        (b"http2-settings", b"AAMAAABkAAQCAAAAAAIAAAAA"),
+    ]
+    assert not connection.transport.is_closing()
+    connection.end()
+
+
+async def test_an_offer_of_another_protocol_may_be_the_last_request() -> None:
+    """The connection ends after its answer."""
+    connection = Connection()
+    await connection.feed(OFFER.replace(b"Upgrade,", b"close, Upgrade,") + b"Content-Length: 3\r\n\r\n", b"abc")
+    await eventually(lambda: connection.transport.closed)
+
+    assert [body for _, body in connection.requests] == [b"abc"]
+    connection.end()
+
+
+async def test_offers_of_another_protocol_may_come_one_after_the_other() -> None:
+    """In one piece, too."""
+    connection = Connection()
+    await connection.feed((OFFER + b"Content-Length: 3\r\n\r\nabc") * 5)
+    await eventually(lambda: answers(connection) == 5)
+
+    assert not connection.transport.is_closing()
+    connection.end()
+
+
+async def test_offers_of_another_protocol_are_limited_as_all_requests_are() -> None:
+    """Also when thousands come in one piece."""
+    connection = Connection()
+    await connection.feed((OFFER + b"Content-Length: 0\r\n\r\n") * 2_000)
+
+    assert connection.transport.aborted.is_set()
+    assert len(connection.requests) < 20
+    connection.end()
+
+
+@pytest.mark.parametrize("offer", [b"", b"Connection: Upgrade\r\nUpgrade: h2c\r\n"])
+async def test_a_tunnel_is_refused(offer: bytes) -> None:
+    """CONNECT is for proxies."""
+    connection = Connection()
+    await connection.feed(b"CONNECT h:443 HTTP/1.1\r\nHost: h\r\n" + offer + b"\r\nabc")
+
+    assert connection.transport.written.startswith(b"HTTP/1.1 400 ")
+    connection.end()
