@@ -1,6 +1,7 @@
 """`receiver check`: would this deployment work?"""
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,9 @@ from receiver.loader import load_router
 from receiver.settings import PREFIX, Settings, load_settings
 from receiver.stores import open_store
 
+_WAL_RESET_FIXED = (3, 51, 3)
+_WAL_RESET_FIXED_IN_BRANCHES = ((3, 50, 7), (3, 44, 6))
+
 
 @click.command()
 @running_flags
@@ -23,8 +27,9 @@ def check(**flags: object) -> int:
 
     Looks at settings, store and handlers.
 
-    Nothing is created and no handler is run. Exit code 0 when all is well, 2 for settings or handlers, 3 for
-    the store.
+    Handlers are imported and none is run. A store that is there is made ready for this version, as `receiver
+    serve` does, and a write to it is tried; one that is not there is not created. Exit code 0 when all is well,
+    2 for settings or handlers, 3 for the store.
     """
     settings = load_settings(**flags)
     click.echo("settings  read without errors")
@@ -33,6 +38,11 @@ def check(**flags: object) -> int:
         _told("store", lambda: asyncio.run(_check_store(settings))),
         _told("handlers", lambda: _check_handlers(settings)),
     ]
+    if settings.store.startswith("sqlite:") and _has_wal_reset_bug(sqlite3.sqlite_version_info):
+        click.echo(
+            f"note      SQLite {sqlite3.sqlite_version} has a bug that can, very rarely, damage the database; "
+            "use a Python with SQLite 3.51.3 or later: https://sqlite.org/wal.html#walresetbug"
+        )
     return max(codes)
 
 
@@ -67,3 +77,12 @@ def _check_handlers(settings: Settings) -> str:
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers; register some with @router.on(...)")
     return f"{settings.handlers} has {len(router)}: {', '.join(handler.name for handler in router)}"
+
+
+def _has_wal_reset_bug(version: tuple[int, ...]) -> bool:
+    """Tell whether two processes can damage a database in WAL mode, as the web process and a worker are two.
+
+    SQLite manual, Write-Ahead Logging, "The WAL-Reset Bug"; distributions may have mended an older version.
+    """
+    mended = any(fixed <= version < (*fixed[:2], 1000) for fixed in _WAL_RESET_FIXED_IN_BRANCHES)
+    return version < _WAL_RESET_FIXED and not mended

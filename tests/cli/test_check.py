@@ -1,0 +1,65 @@
+"""`receiver check`, run as a user runs it."""
+
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from receiver.cli.main import receiver, run
+
+HANDLERS = """
+from receiver import Router
+
+router = Router()
+
+@router.on("*")
+def look(event): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def deployed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in [name for name in os.environ if name.startswith("RECEIVER_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("handlers_to_check.py").write_text(HANDLERS)
+    monkeypatch.setenv("RECEIVER_HANDLERS", "handlers_to_check:router")
+    monkeypatch.setenv("RECEIVER_SECRETS", "a-secret")
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, list(args))
+
+
+@pytest.mark.parametrize("version", [(3, 40, 1), (3, 44, 5), (3, 45, 0), (3, 50, 6), (3, 51, 0), (3, 51, 2)])
+def test_an_sqlite_that_can_damage_the_database_is_noted(
+    version: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, with what to do. It is no error: it is rare, and most systems have such a version."""
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+    monkeypatch.setattr(sqlite3, "sqlite_version", ".".join(map(str, version)))
+
+    assert invoke("check") == 0
+    [note] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note ")]
+    assert sqlite3.sqlite_version in note
+    assert "3.51.3 or later" in note
+
+
+@pytest.mark.parametrize("version", [(3, 44, 6), (3, 50, 7), (3, 51, 3), (3, 52, 0), (3, 53, 4), (4, 0, 0)])
+def test_an_sqlite_without_that_bug_is_not_mentioned(
+    version: tuple[int, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The fix came to older branches, too."""
+    monkeypatch.setattr(sqlite3, "sqlite_version_info", version)
+
+    assert invoke("check") == 0
+    assert "note " not in capsys.readouterr().out
+
+
+def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is told, and is no error: `receiver serve` creates it."""
+    assert invoke("check") == 0
+    assert "is not there yet" in capsys.readouterr().out
+    assert list(tmp_path.glob("receiver.db*")) == []
