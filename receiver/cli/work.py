@@ -63,7 +63,8 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
         log.exception("worker_failed")
         _leave(FAILED)
     if left_behind:
-        log.warning("handlers_left_behind", extra={"advice": "they ran past the grace time and will run again"})
+        advice = "they had not ended after the grace time; they are cut off now and will run again"
+        log.warning("handlers_left_behind", extra={"count": left_behind, "advice": advice})
         _leave(OK)
 
 

@@ -63,7 +63,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "worker_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("worker_ended", "exit code 1", "2.0")),
     "worker_killed": ({"reason": "it did not stop"}, ("worker_killed", "it did not stop")),
     "handlers_do_not_import": ({}, ("handlers_do_not_import",)),
-    "handlers_left_behind": ({"advice": "they will run again"}, ("handlers_left_behind", "they will run again")),
+    "handlers_left_behind": (
+        {"count": 2, "advice": "they will run again"},
+        ("handlers_left_behind", "count=2", "they will run again"),
+    ),
     "working": ({"handlers": 3, "worker": "host-1-ab"}, ("working", "handlers=3", "host-1-ab")),
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
     "too_many_connections": ({}, ("WARNING", "too_many_connections")),
