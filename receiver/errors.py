@@ -3,7 +3,7 @@
     ReceiverError
     ├── ConfigurationError          the operator, before the start: settings, addresses, files
     │   ├── HandlerError            a handler or router that cannot work, found when it is registered
-    │   └── StoreRefused            a database this version cannot use, left untouched
+    │   └── StoreRefused            a database that cannot be used here, and waiting does not help
     ├── RejectedRequest             the sender: answered 4xx, so a retry of the same request cannot help
     │   ├── Unauthenticated         401
     │   ├── Malformed               400
@@ -33,7 +33,10 @@ class HandlerError(ConfigurationError):
 
 
 class StoreRefused(ConfigurationError):
-    """The database is of a newer version, of another program, or damaged. It was not changed."""
+    """The database is damaged, of a newer version, of another program, or cannot be created or written here.
+
+    Waiting does not help. What is newer or another program's is left as it was.
+    """
 
 
 class RejectedRequest(ReceiverError):
