@@ -91,8 +91,12 @@ class Receiver:
 def _path_below_mount(scope: Scope) -> str:
     """Return the path as seen from where the app is mounted (ASGI specification, HTTP scope, `root_path`)."""
     path: str = scope["path"]
-    mount: str = scope.get("root_path", "")
-    return path.removeprefix(mount) if mount else path
+    root: str = scope.get("root_path", "")
+    # A proxy may have cut its own prefix off; then the path has only the mounts (Starlette's Mount.matches).
+    for mount in (root, root.removeprefix(scope.get("app_root_path", ""))):
+        if path.startswith(f"{mount}/"):
+            return path[len(mount) :]
+    return path
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,0 +1,80 @@
+"""A receiver in another app, behind a proxy that cuts a prefix off the path, or leaves it there."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from receiver.app import Receiver
+from receiver.settings import Settings
+from receiver.signing import sign
+from tests.doubles import SECRET, body_of
+
+pytestmark = pytest.mark.usefixtures("bare_environment")
+
+
+@pytest.fixture
+def receiver(bare_environment: Path) -> Receiver:
+    """One that takes deliveries at the usual path."""
+    return Receiver(Settings(store=f"sqlite:///{bare_environment}/receiver.db", secrets=[SECRET]))
+
+
+async def status_of(app: Any, receiver: Receiver, path: str, *, root_path: str = "") -> int:
+    """Return how a delivery to this path is answered."""
+    body = body_of()
+    transport = httpx.ASGITransport(app, root_path=root_path)
+    async with receiver.lifespan(), httpx.AsyncClient(transport=transport, base_url="http://outer.test") as client:
+        answer = await client.post(path, content=body, headers={"X-Firecrawl-Signature": sign(body, SECRET)})
+        return answer.status_code
+
+
+async def test_under_a_mount_of_fastapi(receiver: Receiver) -> None:
+    """As the README shows it."""
+    app = FastAPI()
+    app.mount("/hooks", receiver)
+
+    assert await status_of(app, receiver, "/hooks/webhooks") == 200
+    assert await status_of(app, receiver, "/webhooks") == 404
+
+
+PREFIX = pytest.mark.parametrize("prefix", ["", "/api"], ids=["cut off", "left"])
+
+
+@PREFIX
+@pytest.mark.filterwarnings("ignore:The `root_path` parameter")  # deprecated since FastAPI 0.165, and much in use
+async def test_fastapi_may_be_told_the_prefix(receiver: Receiver, prefix: str) -> None:
+    """By its own setting, for a proxy that has cut it off or not."""
+    app = FastAPI(root_path="/api")
+    app.mount("/hooks", receiver)
+
+    assert await status_of(app, receiver, f"{prefix}/hooks/webhooks") == 200
+    assert await status_of(app, receiver, f"{prefix}/webhooks") == 404
+
+
+@PREFIX
+async def test_the_server_may_be_told_the_prefix(receiver: Receiver, prefix: str) -> None:
+    """As with `uvicorn --root-path`."""
+    app = Starlette(routes=[Mount("/hooks", receiver)])
+
+    assert await status_of(app, receiver, f"{prefix}/hooks/webhooks", root_path="/api") == 200
+
+
+async def test_a_mount_may_be_in_a_mount(receiver: Receiver) -> None:
+    """Behind a prefix that is in the path; Starlette itself finds no inner mount when that has been cut off."""
+    app = Starlette(routes=[Mount("/in", Starlette(routes=[Mount("/hooks", receiver)]))])
+
+    assert await status_of(app, receiver, "/in/hooks/webhooks") == 200
+    assert await status_of(app, receiver, "/api/in/hooks/webhooks", root_path="/api") == 200
+
+
+@PREFIX
+@pytest.mark.parametrize("root_path", ["/api", "/web"])
+async def test_a_receiver_alone_may_be_behind_a_prefix(receiver: Receiver, prefix: str, root_path: str) -> None:
+    """Also behind one that its own path happens to begin with."""
+    path = "/webhooks" if not prefix else f"{root_path}/webhooks"
+
+    assert await status_of(receiver, receiver, path, root_path=root_path) == 200
