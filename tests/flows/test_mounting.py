@@ -12,7 +12,7 @@ from starlette.routing import Mount
 from receiver.app import Receiver
 from receiver.settings import Settings
 from receiver.signing import sign
-from tests.doubles import SECRET, body_of
+from tests.doubles import SECRET, ask, body_of
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
@@ -78,3 +78,13 @@ async def test_a_receiver_alone_may_be_behind_a_prefix(receiver: Receiver, prefi
     path = "/webhooks" if not prefix else f"{root_path}/webhooks"
 
     assert await status_of(receiver, receiver, path, root_path=root_path) == 200
+
+
+async def test_a_body_that_another_server_has_not_read_is_asked_for_again(receiver: Receiver) -> None:
+    """uvicorn's own protocol on httptools stops before it when there is an Upgrade header; ours reads it."""
+    body = body_of()
+    headers = [(b"x-firecrawl-signature", sign(body, SECRET).encode()), (b"upgrade", b"h2c")]
+    async with receiver.lifespan():
+        answer = await ask(receiver, headers=headers, chunks=[b""])
+
+    assert (answer.status, answer.content["error"]) == (503, "unavailable")
