@@ -17,9 +17,10 @@ from receiver.asgi.endpoint import WebhookEndpoint
 from receiver.asgi.health import Liveness, Readiness
 from receiver.asgi.replies import not_found, unavailable
 from receiver.clock import Clock, SystemClock
-from receiver.dispatch import Dispatcher
+from receiver.dispatch import Dispatcher, Runner
 from receiver.intake import Gate, Intake
-from receiver.ports import DeliveryLog, Reports, Store
+from receiver.policies import RunsIn
+from receiver.ports import Controls, DeliveryLog, Reports, Store
 from receiver.routing import Router
 from receiver.settings import Settings, load_settings
 from receiver.stores import open_store
@@ -139,9 +140,13 @@ async def run_worker(
             queue,
             router,
             clock,
-            threads,
+            Runner(clock, threads),
             worker=worker,
-            concurrency=settings.concurrency,
+            places={
+                RunsIn.LOOP: settings.concurrency,
+                RunsIn.THREAD: settings.threads,
+                RunsIn.PROCESS: settings.processes,
+            },
             lease=settings.lease,
             rng=random.Random(),  # noqa: S311 - spreads retries, protects nothing
         )
@@ -153,3 +158,8 @@ async def run_worker(
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
     """Open the configured store for reading. Entering raises StoreError when there is none."""
     return open_store(settings.store).reports()
+
+
+def open_controls(settings: Settings) -> AbstractAsyncContextManager[Controls]:
+    """Open the configured store for deciding. Entering raises StoreError when there is none."""
+    return open_store(settings.store).controls()

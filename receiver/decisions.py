@@ -1,10 +1,12 @@
-"""What the end of an attempt means for its work item: done, again later, or dead."""
+"""Every rule by which a work item moves: where it begins, when it may run, and what the end of an attempt means."""
 
 import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from receiver.records import HeldItem, JobPages, NewWork
 from receiver.retries import LONGEST_PAUSE, RetrySchedule
+from receiver.types import HandlerSwitch, WorkState
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +46,29 @@ class Bury:
     """The work item is dead."""
 
 
-ALONE_AFTER = 2
-"""A work item whose workers died this often runs with nothing beside it: the next death names the culprit."""
-POISON_AFTER = 6
-"""A work item whose workers died this often is dead: four of them ran nothing else. Fewer would bury what was only
-there when somebody killed the process from outside."""
+POISON_AFTER = 2
+"""A work item that this many workers died of, while it ran, is dead."""
 
 Decision = Complete | RetryAt | Bury
 
 
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A held work item may run."""
+
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookAgain:
+    """A held work item waits on, until the next look."""
+
+    at: datetime
+    note: str
+
+
 def decide(result: Result, *, attempt: int, schedule: RetrySchedule, now: datetime, rng: random.Random) -> Decision:
-    """Return what becomes of a work item after an attempt; `attempt` is its number without the lost ones.
+    """Return what becomes of a work item after an attempt; `attempt` is its number without the uncounted ones.
 
     A pause asked for by the handler replaces the schedule's, without jitter; the number of attempts stays.
     """
@@ -68,3 +82,79 @@ def decide(result: Result, *, attempt: int, schedule: RetrySchedule, now: dateti
             if due_at is None:
                 return Bury()
             return RetryAt(due_at if after is None else now + min(after, LONGEST_PAUSE))
+
+
+def suspicious(*, lost: int, deaths: int) -> bool:
+    """Tell whether an item may be what kills its workers, so that it has to run with nothing beside it.
+
+    `lost` of its attempts ended with their worker, and `deaths` of those are known to have begun.
+    """
+    return deaths >= 1 or lost >= 2
+
+
+def placed(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> WorkState:
+    """Return the state in which a work item begins."""
+    if switch is HandlerSwitch.DISABLED:
+        return WorkState.SKIPPED
+    if work.hold is not None:
+        return WorkState.HELD
+    if lane_busy:
+        return WorkState.QUEUED
+    if switch is HandlerSwitch.PAUSED or not work.claim:
+        return WorkState.WAITING
+    return WorkState.RUNNING
+
+
+_SLACK = timedelta(milliseconds=100)
+"""Claims come now and then and not evenly; a rate lets what fell due within this time begin together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The generic cell rate algorithm for one handler: attempts begin `interval` apart.
+
+    `until` is the moment that the last attempt asked the next one to wait for.
+    """
+
+    interval: timedelta
+    until: datetime
+
+    def begin_from(self, now: datetime) -> datetime:
+        """Return when the next attempt may begin."""
+        return self._until(now) - _SLACK
+
+    def allows(self, now: datetime) -> int:
+        """Return how many attempts may begin now."""
+        ahead = max(self._until(now) - now, timedelta(0))
+        return max(0, (_SLACK - ahead) // self.interval + 1)
+
+    def after(self, begun: int, now: datetime) -> datetime:
+        """Return `until` after so many have begun."""
+        return max(self._until(now), now) + begun * self.interval
+
+    def _until(self, now: datetime) -> datetime:
+        # Further ahead than it can have been put: the clock was set back, and nobody waits for it to come again.
+        return now if self.until - now > _SLACK + self.interval else self.until
+
+
+_LOOK = timedelta(seconds=1)
+
+
+def look(item: HeldItem, pages: JobPages, *, quiet: timedelta, now: datetime) -> Release | LookAgain:
+    """Return whether a terminal event may be handled, given what is known of its job's pages."""
+    if pages.open_key is not None:
+        missing = f"the page of delivery {pages.open_key} is not handled"
+        then = now + _LOOK
+    else:
+        then = max(item.received_at, pages.last_at or item.received_at) + quiet
+        last = "no page came" if pages.last_at is None else f"the last page came at {_clock(pages.last_at)}"
+        if then <= now:
+            return Release(f"every page is handled; {last}")
+        missing = f"{last}, quiet until {_clock(then)}"
+    if item.until <= now:
+        return Release(f"waited long enough, though {missing}")
+    return LookAgain(min(then, item.until), f"waits: {missing}; until {_clock(item.until)} at most")
+
+
+def _clock(moment: datetime) -> str:
+    return f"{moment:%H:%M:%S} UTC"

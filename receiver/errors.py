@@ -11,7 +11,8 @@
     │   └── TooLarge                413
     ├── StoreError                  nobody at once: the store cannot do it now, try later
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
-    └── UnknownDelivery             the caller of a report: no such delivery, or more than one
+    ├── UnknownDelivery             the caller of a report: no such delivery, or more than one
+    └── UnknownWork                 the caller of a report: no such work item
 
 `Retry` and `GiveUp` stand outside: a handler raises them to say what shall become of its work item.
 """
@@ -80,6 +81,10 @@ class Overloaded(StoreError):
 
 class UnknownDelivery(ReceiverError):
     """No delivery, or more than one, has a key that begins as asked."""
+
+
+class UnknownWork(ReceiverError):
+    """There is no work item with this id."""
 
 
 class Retry(Exception):

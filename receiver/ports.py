@@ -1,16 +1,21 @@
-"""The three faces of a store: the web process appends, the worker claims and settles, readers read."""
+"""The faces of a store: the web process appends, the worker claims and settles, people decide and read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
 from receiver.records import (
+    Backlog,
+    Claimant,
     Delivery,
     DeliveryDetail,
     DeliveryFilter,
     DeliverySummary,
+    HandlerReport,
+    HeldItem,
+    JobPages,
     Lease,
     NewWork,
     Quarantined,
@@ -18,9 +23,12 @@ from receiver.records import (
     Settlement,
     Unrouted,
     Wanted,
+    WorkDetail,
+    WorkFilter,
     WorkItem,
+    WorkSummary,
 )
-from receiver.types import DeliveryKey, HandlerName, WorkerId
+from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId
 
 
 class DeliveryLog(Protocol):
@@ -53,22 +61,35 @@ class WorkQueue(Protocol):
         At most `limit` of them, and no more than fit in `max_bytes` of bodies, but always one if there is one.
         """
 
-    async def route(self, batch: Unrouted, work: Sequence[NewWork], *, lease: Lease) -> Sequence[int] | None:
-        """Make work items, already claimed under the lease, and mark the deliveries of the batch as routed.
+    async def route(
+        self, batch: Unrouted, work: Sequence[NewWork], *, lease: Lease, now: datetime
+    ) -> Sequence[int | None] | None:
+        """Make work items and mark the deliveries of the batch as routed.
 
-        Returns the ids in the order of `work`, or None, changing nothing, when another worker has routed since
-        the batch was read.
+        Returns, in the order of `work`, the ids of those that are now claimed under the lease, and None for the
+        others: those that did not ask for it, are held, are queued behind another in their lane, or whose
+        handler is paused or disabled. Returns None, changing nothing, when another worker has routed since the
+        batch was read.
         """
 
     async def claim(
-        self, handlers: Sequence[HandlerName], wanted: Wanted, *, lease: Lease, now: datetime
+        self, claimants: Sequence[Claimant], wanted: Wanted, *, lease: Lease, now: datetime
     ) -> Sequence[WorkItem]:
-        """Claim work items of these handlers that are due or whose lease has ended.
+        """Claim work items of these handlers that are due, within each handler's limits.
 
-        Handlers are served in the order given, and of each the longest due first. Each claim counts as an
-        attempt. An item whose lease had ended gets its lost attempt recorded, and counted before it is compared
-        with what is wanted.
+        Handlers are served in the order given, and of each the longest due first; none of a handler that is
+        paused or disabled. Each claim counts as an attempt. Before that, what these handlers' dead workers held
+        has its lost attempt recorded and becomes due; and what waits for a disabled handler is skipped.
         """
+
+    async def suspects_due(self, claimants: Sequence[Claimant], *, now: datetime) -> bool:
+        """Tell whether an item is due that may have killed its worker.
+
+        One is suspected when its worker died after it had begun, or when two of its workers died.
+        """
+
+    async def begun(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        """Note that items which this worker still holds have begun."""
 
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
         """Move the end of the lease on those of the items that its worker still holds."""
@@ -85,11 +106,45 @@ class WorkQueue(Protocol):
     async def take_over(self, worker: WorkerId, *, now: datetime) -> int:
         """End all leases of a worker that is known to be dead; return how many there were."""
 
-    async def next_due(self, handlers: Sequence[HandlerName], *, lost: range) -> datetime | None:
-        """Return when the next item of these handlers, lost as often as said, becomes due or loses its lease."""
+    async def next_due(self, claimants: Sequence[Claimant], *, now: datetime) -> datetime | None:
+        """Return when there may be something to claim or to look at: what is due, a rate, a lease, a held item."""
+
+    async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
+        """Return held items that are due for a look, the longest due first."""
+
+    async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
+        """Return how far these handlers have come with the pages of a job; unrouted ones are not handled."""
+
+    async def look_again(self, work_id: int, *, at: datetime, note: str) -> None:
+        """Keep a held item until the next look. `note` says what it waits for."""
+
+    async def release(self, work_id: int, *, now: datetime, note: str) -> None:
+        """Make a held item due."""
+
+    async def once(self, handler: HandlerName, key: str, *, now: datetime) -> bool:
+        """Return True the first time this handler asks for this key, and False ever after."""
+
+    async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
+        """Return the handlers that are not ON."""
 
     async def changed(self) -> None:
         """Return soon after another process, or this one, has appended a delivery."""
+
+
+class Controls(Protocol):
+    """What an operator decides about work items and handlers. Each call is one transaction."""
+
+    async def retry(self, work_ids: Sequence[int], *, now: datetime) -> int:
+        """Make dead, skipped, waiting and held items due at once, with a fresh schedule; return how many.
+
+        One whose lane is busy is queued there, in the order of arrival.
+        """
+
+    async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime) -> int:
+        """Make items dead that wait, are queued or held, and release the lanes of dead ones; return how many."""
+
+    async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
+        """Set a handler's switch. Disabling it skips what waits for it when a worker next looks."""
 
 
 class Reports(Protocol):
@@ -107,9 +162,21 @@ class Reports(Protocol):
     async def unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
 
+    def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
+        """Yield the wanted work items, the newest first, in flat memory."""
+
+    async def work_item(self, work_id: int) -> WorkDetail:
+        """Return a work item with its attempts, or raise UnknownWork."""
+
+    async def handlers(self) -> Sequence[HandlerReport]:
+        """Return every handler that has work items or a switch, by name."""
+
+    async def backlog(self, now: datetime) -> Backlog:
+        """Return what is still to be done."""
+
 
 class Store(Protocol):
-    """Where the three faces are opened. Nothing is touched before one of them is entered.
+    """Where its faces are opened. Nothing is touched before one of them is entered.
 
     Entering raises StoreError or StoreRefused when the database cannot be used. `log` and `queue` create and
     migrate it, `reports` migrates it but does not create it. Leaving finishes what was submitted.
@@ -123,6 +190,9 @@ class Store(Protocol):
 
     def queue(self) -> AbstractAsyncContextManager[WorkQueue]:
         """Open for working."""
+
+    def controls(self) -> AbstractAsyncContextManager[Controls]:
+        """Open for deciding. There has to be a database."""
 
     def reports(self) -> AbstractAsyncContextManager[Reports]:
         """Open for reading."""

@@ -1,13 +1,15 @@
 """What the store keeps, as plain frozen rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from receiver.types import (
     AttemptOutcome,
     DeliveryKey,
     DeliveryState,
     HandlerName,
+    HandlerSwitch,
     Headers,
     Outcome,
     Trigger,
@@ -79,33 +81,89 @@ class Lease:
 class WorkItem:
     """One delivery bound for one handler, claimed by a worker.
 
-    `attempt` counts from 1 and includes this one. `lost` of the attempts before it ended with their worker, which
-    says nothing of the handler: it may only have been there when another one killed the process.
+    `attempt` counts from 1 and includes this one; `uncounted` of the attempts before it do not count against the
+    handler's schedule: they ended with their worker, or came before somebody asked for a retry. `deaths` is how
+    many workers are known to have died while they ran it.
     """
 
     id: int
     handler: HandlerName
     attempt: int
-    lost: int
+    uncounted: int
+    deaths: int
     trigger: Trigger
     source: StoredDelivery
 
 
 @dataclass(frozen=True, slots=True)
+class Claimant:
+    """A handler whose work a worker claims, with the limits that hold for it over all workers.
+
+    At most `concurrency` of its items run at one time; attempts begin `interval` apart. `most` is how many this
+    claim may take.
+    """
+
+    handler: HandlerName
+    concurrency: int | None = None
+    interval: timedelta | None = None
+    most: int = 2**31
+
+
+@dataclass(frozen=True, slots=True)
 class Wanted:
-    """How much to claim: items, bytes of their bodies (one item always fits), and how often they were lost."""
+    """How much to claim: items, and bytes of their bodies (one item always fits).
+
+    The first `starting` of them begin at once, so that a worker that dies at once is known to have run them.
+    `suspects` claims what may have killed its worker, and nothing else; without it only those are left out.
+    """
 
     limit: int
     max_bytes: int
-    lost: range = range(2**31)
+    starting: int = 0
+    suspects: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """When to look for the first time whether a held work item may run, and when it runs whatever is missing."""
+
+    look_at: datetime
+    until: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class NewWork:
-    """A work item to be made: the `seq` of its delivery and the handler it is bound for."""
+    """A work item to be made: the `seq` of its delivery and the handler it is bound for.
+
+    With `claim` the worker that makes it runs it, with `starts` at once; else it waits for any worker.
+    """
 
     seq: int
     handler: HandlerName
+    claim: bool = True
+    starts: bool = False
+    lane: str | None = None
+    hold: Hold | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldItem:
+    """A work item that waits for the pages of its job, `until` then at most."""
+
+    id: int
+    handler: HandlerName
+    event_type: str
+    job_id: str
+    received_at: datetime
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class JobPages:
+    """What is known of a job's pages: when the last one arrived, and one that is not handled yet."""
+
+    last_at: datetime | None
+    open_key: DeliveryKey | None
 
 
 LOST = "the worker died or lost its lease during the attempt"
@@ -118,7 +176,8 @@ class Attempt:
 
     number: int
     trigger: Trigger
-    started_at: datetime
+    started_at: datetime | None
+    """None for a lost one: nobody knows."""
     ended_at: datetime
     outcome: AttemptOutcome
     error: str | None = None
@@ -136,6 +195,8 @@ class Settlement:
     attempt: Attempt
     state: WorkState
     due_at: datetime
+    holds_lane: bool = False
+    """If it is dead now, its lane stands still until somebody decides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +217,54 @@ class DeliverySummary:
 
 @dataclass(frozen=True, slots=True)
 class WorkSummary:
-    """One work item as a report shows it. `due_at` is set while it is WAITING."""
+    """One work item as a listing shows it.
 
+    `due_at` is when it runs again while it is WAITING, and when it is looked at again while it is HELD. `note`
+    says what a held item waits for, or waited for.
+    """
+
+    id: int
+    key: DeliveryKey
+    type: str
+    job_id: str | None
+    received_at: datetime
     handler: HandlerName
     state: WorkState
     attempts: int
-    last_error: str | None
+    lane: str | None
     due_at: datetime | None
+    last_error: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkDetail:
+    """A work item and every attempt of it that has ended."""
+
+    summary: WorkSummary
+    attempts: tuple[Attempt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerReport:
+    """How one handler is doing. `latency` is the median of its latest attempts, None before the first."""
+
+    name: HandlerName
+    switch: HandlerSwitch
+    counts: Mapping[WorkState, int]
+    last_error: str | None
+    latency: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is still to be done: deliveries nobody looked at, work items, and the age of what is due the longest."""
+
+    new: int
+    waiting: int
+    running: int
+    oldest_waiting: timedelta | None
+    paused: tuple[HandlerName, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,4 +286,17 @@ class DeliveryFilter:
     since: datetime | None = None
     until: datetime | None = None
     state: DeliveryState | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkFilter:
+    """Which work items a report or an action is about. `type` and `handler` are globs; moments are of arrival."""
+
+    type: str | None = None
+    job_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    handler: str | None = None
+    state: WorkState | None = None
     limit: int | None = None

@@ -104,6 +104,9 @@ class Settings(BaseSettings):
     max_in_flight: int = Field(256 * _MEBIBYTE, gt=0, description="Bytes being received or written at one time")
     concurrency: int = Field(32, gt=0, description="Handlers running at one time in a worker")
     threads: int = Field(8, gt=0, description="Threads for handlers that are plain functions")
+    processes: int = Field(
+        default_factory=lambda: os.cpu_count() or 1, gt=0, description="Processes for handlers that run in one"
+    )
     lease: Seconds = Field(timedelta(seconds=60), description="Seconds after which a dead worker's work is free")
     grace: Seconds = Field(timedelta(seconds=25), description="Seconds a stopping worker lets handlers finish")
     base_url: str = Field(

@@ -33,25 +33,44 @@ class DeliveryState(StrEnum):
     NEW = "new"
     """No worker has looked at it."""
     WORKING = "working"
-    """At least one of its work items is waiting or running."""
+    """At least one of its work items is still to run, or runs."""
     DONE = "done"
-    """Every work item succeeded, or no handler matched."""
+    """Every work item succeeded or was skipped, or no handler matched."""
     DEAD = "dead"
-    """Nothing is waiting or running, and at least one work item is dead."""
+    """Nothing is left to run, and at least one work item is dead."""
 
 
 class WorkState(StrEnum):
     """State of one work item.
 
-    A claim moves WAITING to RUNNING. The end of an attempt moves RUNNING to DONE, to DEAD, or back to
-    WAITING with a later due time. A worker that stops gives RUNNING back to WAITING; one that dies leaves
-    RUNNING until its lease ends, when any worker may claim it. DONE and DEAD are not left by themselves.
+    It begins WAITING, or QUEUED behind another one in its lane, or HELD until the pages of its job are handled,
+    or SKIPPED while its handler is disabled. QUEUED and HELD turn to WAITING; a claim moves WAITING to RUNNING.
+    The end of an attempt moves RUNNING to DONE, to DEAD, or back to WAITING with a later due time. A worker that
+    stops gives RUNNING back to WAITING; one that dies leaves RUNNING until its lease ends. DONE, DEAD and SKIPPED
+    are not left by themselves.
     """
 
     WAITING = "waiting"
+    QUEUED = "queued"
+    HELD = "held"
     RUNNING = "running"
     DONE = "done"
     DEAD = "dead"
+    SKIPPED = "skipped"
+
+
+OPEN_STATES = frozenset({WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.RUNNING})
+"""A work item in one of these will run, or runs."""
+
+
+class HandlerSwitch(StrEnum):
+    """What an operator has decided about a handler, for all workers, until it is decided otherwise."""
+
+    ON = "on"
+    PAUSED = "paused"
+    """Its work piles up and runs after a resume."""
+    DISABLED = "disabled"
+    """Its work is recorded as skipped."""
 
 
 class Trigger(StrEnum):

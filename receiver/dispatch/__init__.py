@@ -1,5 +1,6 @@
 """From stored deliveries to handlers: routing, running, settling."""
 
 from receiver.dispatch.dispatcher import Dispatcher
+from receiver.dispatch.runner import Runner
 
-__all__ = ["Dispatcher"]
+__all__ = ["Dispatcher", "Runner"]

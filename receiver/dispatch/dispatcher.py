@@ -4,34 +4,34 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Coroutine, Sequence
-from concurrent.futures import Executor
+from collections.abc import Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, assert_never
+from typing import Any
 
-from receiver.clock import Clock, time_limit
-from receiver.decisions import ALONE_AFTER, POISON_AFTER, Bury, Complete, RetryAt, decide
+from receiver.clock import Clock
+from receiver.decisions import POISON_AFTER
 from receiver.dispatch.fanout import Unhandled, read_event, wanting
-from receiver.dispatch.runner import Claimed, Ended, Runner, tell_attempt
+from receiver.dispatch.holding import HoldingBack
+from receiver.dispatch.leases import Leases
+from receiver.dispatch.lines import Call, Lines
+from receiver.dispatch.ordering import lane_of
+from receiver.dispatch.runner import Claimed, Ended, Runner
+from receiver.dispatch.settling import Settling
 from receiver.errors import StoreError
 from receiver.events import Event
-from receiver.group_commit import GroupCommit
+from receiver.policies import RunsIn
 from receiver.ports import WorkQueue
-from receiver.records import Lease, NewWork, Settlement, StoredDelivery, Wanted, WorkItem
+from receiver.records import Claimant, Lease, NewWork, StoredDelivery, Wanted, WorkItem
 from receiver.routing import Handler, Router
-from receiver.types import HandlerName, Trigger, WorkerId, WorkState
+from receiver.types import HandlerName, Trigger, WorkerId
 
 log = logging.getLogger(__name__)
 
-_AHEAD = 4
-"""Work items claimed for each that may run at one time, so that one transaction fetches many."""
 MAX_BYTES = 64 * 1024 * 1024
 """Bodies held at one time, and one more."""
-_MOST_SETTLED = 1_000
-_TRUSTED, _SUSPECTED, _ANY = range(ALONE_AFTER), range(ALONE_AFTER, 2**31), range(2**31)
 _STORE_PAUSE = timedelta(seconds=1)
 _LOOK = timedelta(seconds=1)
-"""How often to look for work items that may be killing workers."""
+"""How often to look for what no claim finds: suspects, held items, and handlers that were switched off."""
 _CANCEL_SECONDS = 1
 """How long a cancelled handler may take to end; one that refuses to is left behind with the process."""
 
@@ -44,34 +44,33 @@ class Dispatcher:
         queue: WorkQueue,
         router: Router,
         clock: Clock,
-        threads: Executor,
+        runner: Runner,
         *,
         worker: WorkerId,
-        concurrency: int,
+        places: Mapping[RunsIn, int],
         lease: timedelta,
         rng: random.Random,
         max_bytes: int = MAX_BYTES,
     ) -> None:
+        """`places` is how many calls run at one time of each kind; those of the event loop count for all kinds."""
         self._queue = queue
         self._router = router
         self._clock = clock
-        self._runner = Runner(clock, threads)
-        self._worker = worker
-        self._concurrency = concurrency
+        self._runner = runner
         self._lease = lease
-        self._rng = rng
         self._max_bytes = max_bytes
-        self._names: deque[HandlerName] = deque(handler.name for handler in router)
+        self._handlers: deque[Handler] = deque(router)
         self._unhandled = Unhandled()
-        self._held: dict[int, int] = {}  # work id to size of its body
-        self._draining_since: datetime | None = None
-        self._cancelling = False
-        self._looked_at = clock.now() - _LOOK
-        self._ready: deque[Claimed] = deque()
-        self._running: dict[asyncio.Task[None], Claimed] = {}
         self._freed = asyncio.Event()
-        self._settlements = GroupCommit(self._settle_all, most=_MOST_SETTLED)
-        self._renewed_at = clock.now()
+        self._leases = Leases(queue, clock, worker, lease)
+        self._lines = Lines(router, places, clock, concurrency=places[RunsIn.LOOP], wake=self._start_ready)
+        self._holding = HoldingBack(queue, router, clock)
+        self._settling = Settling(queue, clock, self._leases, rng, self._settled)
+        self._running: dict[asyncio.Task[None], Call] = {}
+        self._draining_since: datetime | None = None
+        self._looked_at = clock.now() - _LOOK
+        self._stopping = False
+        self._cancelling = False
 
     async def run(self, stop: asyncio.Event, *, grace: timedelta) -> int:
         """Work until `stop` is set; return how many handlers could not be ended and still run.
@@ -79,88 +78,115 @@ class Dispatcher:
         From then on nothing is claimed; what runs may finish within `grace`; the rest is cancelled without
         counting the attempt, and its leases are given back.
         """
-        renewal = asyncio.create_task(self._keep_leases())
+        keeping = asyncio.create_task(self._leases.keep())
         try:
             while not stop.is_set():
                 await self._turn(stop)
             return await self._finish(grace)
         finally:
-            renewal.cancel()
+            keeping.cancel()
 
     # --- claiming
 
     async def _turn(self, stop: asyncio.Event) -> None:
         self._freed.clear()
         try:
-            if self._room() <= 0:
+            if not (claimants := self._claimants()):
                 await first_of(stop.wait(), self._freed.wait(), self._clock.sleep(self._lease))
-            elif not await self._fetch():
-                await self._wait_for_work(stop)
+            elif not await self._fetch(claimants):
+                await self._wait_for_work(claimants, stop)
         except StoreError as exc:
             log.error("store_unavailable", extra={"reason": str(exc)})
             await first_of(stop.wait(), self._clock.sleep(_STORE_PAUSE))
 
-    def _room(self) -> int:
-        if self._held and (self._isolating() or self._bytes_left() <= 0):
-            return 0
-        return self._concurrency * _AHEAD - len(self._held)
+    def _claimants(self) -> Sequence[Claimant]:
+        """Return the handlers for which there is room, each time beginning with another one."""
+        if self._leases and (self._isolating() or self._bytes_left() <= 0):
+            return ()
+        self._handlers.rotate(-1)  # no handler's backlog may keep the others waiting for ever
+        return [
+            Claimant(
+                handler.name,
+                None if handler.batch is not None else handler.concurrency,
+                None if handler.rate is None else handler.rate.interval,
+                room,
+            )
+            for handler in self._handlers
+            if (room := self._lines[handler.name].room) > 0
+        ]
 
     def _bytes_left(self) -> int:
-        return self._max_bytes - sum(self._held.values())
+        return self._max_bytes - self._leases.bytes
 
     def _isolating(self) -> bool:
         """Tell whether a suspect runs alone or waits to. It may not hold up everything for longer than a lease."""
         since = self._draining_since
         return since is not None and self._clock.now() - since < self._lease
 
-    async def _fetch(self) -> bool:
+    async def _fetch(self, claimants: Sequence[Claimant]) -> bool:
         """Claim and route as much as there is room for; return whether to go on at once."""
-        await self._renew_if_late()
+        await self._leases.renew_if_late()
         now = self._clock.now()
-        lease = Lease(self._worker, now + self._lease)
-        self._names.rotate(-1)  # no handler's backlog may keep the others waiting for ever
-        if await self._suspects_due(now):
-            if not self._held or not self._isolating():
-                await self._claim(Wanted(1, self._max_bytes, _SUSPECTED), lease, now)
+        lease = self._leases.new(now)
+        await self._look(claimants, now)
+        if self._draining_since is not None:
+            if not self._leases or not self._isolating():
+                suspect = Wanted(1, self._max_bytes, starting=1, suspects=True)
+                if not await self._claim(claimants, suspect, lease, now):
+                    self._draining_since = None  # another worker has it, or its handler's limits forbid it now
             if self._isolating():
                 return True
-        claimed = await self._claim(Wanted(self._room(), self._bytes_left(), _TRUSTED), lease, now)
-        routed = self._room() > 0 and await self._route(self._room(), lease)
+        lines = {id(line): line for line in (self._lines[one.handler] for one in claimants)}.values()
+        starting = min(self._lines.free, *(line.free for line in lines))
+        wanted = Wanted(sum(line.room for line in lines), self._bytes_left(), starting)
+        claimed = await self._claim(claimants, wanted, lease, now)
+        routed = self._bytes_left() > 0 and await self._route(max(line.room for line in lines), lease, now)
         return claimed > 0 or routed
 
-    async def _suspects_due(self, now: datetime) -> bool:
-        """Tell whether an item waits that may have killed its workers; it is run with nothing else beside it."""
+    async def _look(self, claimants: Sequence[Claimant], now: datetime) -> None:
+        """Find, now and then, what no claim finds; a suspect that is due runs with nothing else beside it."""
         if self._draining_since is None and timedelta(0) <= now - self._looked_at < _LOOK:
-            return False
+            return
         self._looked_at = now
-        due = await self._queue.next_due(tuple(self._names), lost=_SUSPECTED)
-        if due is None or due > now:
+        off = await self._queue.switches()
+        unwanted = self._lines.withdraw(lambda one: one.item.handler in off)
+        await self._leases.give_back([one.item.id for one in unwanted])
+        await self._holding.look()
+        if not await self._queue.suspects_due(claimants, now=now):
             self._draining_since = None
         elif self._draining_since is None:
             self._draining_since = now
-        return self._draining_since is not None
 
-    async def _claim(self, wanted: Wanted, lease: Lease, now: datetime) -> int:
-        items = await self._queue.claim(tuple(self._names), wanted, lease=lease, now=now)
-        self._take([Claimed(item, self._router[item.handler]) for item in items], lease)
+    async def _claim(self, claimants: Sequence[Claimant], wanted: Wanted, lease: Lease, now: datetime) -> int:
+        items = await self._queue.claim(claimants, wanted, lease=lease, now=now)
+        self._take(
+            [Claimed(item, self._router[item.handler]) for item in items],
+            lease,
+            begun=frozenset(item.id for item in items[: wanted.starting]),
+        )
         return len(items)
 
-    async def _route(self, limit: int, lease: Lease) -> bool:
+    async def _route(self, limit: int, lease: Lease, now: datetime) -> bool:
         """Route new deliveries to the handlers that want them; return whether there were any."""
+        if limit <= 0:
+            return False
         batch = await self._queue.unrouted(limit=limit, max_bytes=self._bytes_left())
         if not batch.deliveries:
             return False
         wanted = [match for stored in batch.deliveries for match in self._matches(stored)]
-        work = [NewWork(stored.seq, handler.name) for stored, handler, _ in wanted]
-        ids = await self._queue.route(batch, work, lease=lease)
+        work = self._new_work(wanted)
+        ids = await self._queue.route(batch, work, lease=lease, now=now)
         if ids is None:
             return True  # another worker was first; there may be more behind
+        found = zip(ids, work, wanted, strict=True)
+        claimed = [(work_id, new, match) for work_id, new, match in found if work_id is not None]
         self._take(
             [
-                Claimed(WorkItem(work_id, handler.name, 1, 0, Trigger.DELIVERY, stored), handler, event)
-                for work_id, (stored, handler, event) in zip(ids, wanted, strict=True)
+                Claimed(WorkItem(work_id, handler.name, 1, 0, 0, Trigger.DELIVERY, stored), handler, event)
+                for work_id, _, (stored, handler, event) in claimed
             ],
             lease,
+            begun=frozenset(work_id for work_id, new, _ in claimed if new.starts),
         )
         return True
 
@@ -171,122 +197,89 @@ class Dispatcher:
             self._unhandled.tell(event)
         return [(stored, handler, event) for handler in handlers]
 
-    async def _wait_for_work(self, stop: asyncio.Event) -> None:
+    def _new_work(self, wanted: Sequence[tuple[StoredDelivery, Handler, Event]]) -> list[NewWork]:
+        """Claim what there is room for at once, as far as no limit over all workers has to be asked first."""
+        rooms = {id(line): line.room for line in self._lines}
+        free = {id(line): line.free for line in self._lines}
+        total = self._lines.free
+        work: list[NewWork] = []
+        for stored, handler, event in wanted:
+            line = id(self._lines[handler.name])
+            unlimited = handler.rate is None and (handler.concurrency is None or handler.batch is not None)
+            claim = unlimited and rooms[line] > 0
+            starts = claim and handler.batch is None and free[line] > 0 and total > 0
+            rooms[line] -= claim
+            free[line] -= starts
+            total -= starts
+            hold = self._holding.hold(handler, stored)
+            work.append(NewWork(stored.seq, handler.name, claim, starts, lane_of(handler, event), hold))
+        return work
+
+    async def _wait_for_work(self, claimants: Sequence[Claimant], stop: asyncio.Event) -> None:
         waits: list[Coroutine[Any, Any, object]] = [stop.wait(), self._freed.wait(), self._queue.changed()]
-        due = await self._queue.next_due(tuple(self._names), lost=_ANY)
+        due = await self._queue.next_due(claimants, now=self._clock.now())
         if due is not None:
-            # What is due already was not when this claimed, or is a suspect; the next look finds both.
+            # What is due already was not when this claimed, or is for the next look.
             now = self._clock.now()
             waits.append(self._clock.sleep(due - now if due > now else self._looked_at + _LOOK - now))
         await first_of(*waits)
 
     # --- running
 
-    def _take(self, jobs: Sequence[Claimed], lease: Lease) -> None:
-        if jobs and lease.until - self._clock.now() < self._lease * (2 / 3):
-            # The event loop was blocked since the lease was made: renew before the next claim.
-            self._renewed_at = self._clock.now() - self._lease
-        self._held.update((job.item.id, len(job.item.source.delivery.body)) for job in jobs)
-        self._ready.extend(jobs)
-        self._start_ready()
+    def _take(self, claimed: Sequence[Claimed], lease: Lease, *, begun: frozenset[int]) -> None:
+        if not claimed:
+            return
+        self._leases.take(claimed, lease)
+        for one in claimed:
+            self._lines.add(one)
+        self._start_ready(begun)
 
-    def _start_ready(self) -> None:
-        while self._ready and len(self._running) < self._concurrency:
-            job = self._ready.popleft()
-            task = asyncio.create_task(self._run(job))
-            self._running[task] = job
+    def _start_ready(self, begun: frozenset[int] = frozenset()) -> None:
+        """Begin every call that has a place. Those in `begun` are known by the store to begin now."""
+        while not self._stopping and (call := self._lines.begin_next()):
+            for one in call:
+                if one.item.id not in begun:
+                    self._leases.begins(one.item.id)
+            task = asyncio.create_task(self._run(call))
+            self._running[task] = call
             task.add_done_callback(self._ended)
 
-    async def _run(self, job: Claimed) -> None:
-        poisonous = job.item.lost >= POISON_AFTER
+    async def _run(self, call: Call) -> None:
         try:
-            ended = self._runner.refuse(job) if poisonous else await self._runner.run(job)
+            ended = await self._attempts(call)
         except asyncio.CancelledError:
             if self._cancelling:
                 raise
-            ended = self._runner.failed(job, "the handler cancelled its own task")
-        self._settlements.submit(self._settlement(job, ended))
+            ended = [self._runner.failed(one, "the handler cancelled its own task") for one in call]
+        for one, end in zip(call, ended, strict=True):
+            self._settling.submit(one, end)
+
+    async def _attempts(self, call: Call) -> Sequence[Ended]:
+        if len(call) > 1:
+            return await self._runner.run_batch(call)
+        (one,) = call
+        return [self._runner.refuse(one) if one.item.deaths >= POISON_AFTER else await self._runner.run(one)]
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
-        job = self._running.pop(task)
+        call = self._running.pop(task)
+        self._lines.ended(call)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("attempt_broken", extra={"handler": job.item.handler}, exc_info=error)
-            broken = self._runner.failed(job, "the attempt broke; the worker's log says how")
-            self._settlements.submit(self._settlement(job, broken))
+            log.error("attempt_broken", extra={"handler": call[0].item.handler}, exc_info=error)
+            for one in call:
+                broken = self._runner.failed(one, "the attempt broke; the worker's log says how")
+                self._settling.submit(one, broken)
         self._start_ready()
 
-    def _settlement(self, job: Claimed, ended: Ended) -> Settlement:
-        attempt = ended.attempt
-        now = attempt.ended_at
-        decision = decide(
-            ended.result,
-            attempt=attempt.number - job.item.lost,
-            schedule=job.handler.schedule,
-            now=now,
-            rng=self._rng,
-        )
-        match decision:
-            case Complete():
-                state, due_at = WorkState.DONE, now
-            case RetryAt(due_at):
-                state = WorkState.WAITING
-            case Bury():
-                state, due_at = WorkState.DEAD, now
-            case _:
-                assert_never(decision)
-        tell_attempt(job, ended, state, due_at)
-        return Settlement(job.item.id, self._worker, attempt, state, due_at)
-
-    async def _settle_all(self, settlements: list[Settlement]) -> Sequence[bool]:
-        """Record results; while the store is away they are kept here, since running again is the alternative."""
-        while True:
-            try:
-                settled = await self._queue.settle(settlements)
-                break
-            except StoreError as exc:
-                log.error("results_waiting", extra={"count": len(settlements), "reason": str(exc)})
-                await self._clock.sleep(_STORE_PAUSE)
-            except Exception:
-                # A fault of ours. The items are let go: their leases end, and they run again where it can be seen.
-                log.exception("results_not_recorded", extra={"count": len(settlements)})
-                settled = [False] * len(settlements)
-                break
-        for settlement, done in zip(settlements, settled, strict=True):
-            self._held.pop(settlement.work_id, None)
-            if not done:
-                log.warning("lease_lost", extra={"work_id": settlement.work_id})
+    def _settled(self, handlers: Sequence[HandlerName]) -> None:
+        for handler in handlers:
+            self._lines.settled(handler)
         self._freed.set()
-        return settled
-
-    # --- leases
-
-    async def _keep_leases(self) -> None:
-        while True:
-            await self._clock.sleep(self._lease / 3)
-            try:
-                await self._renew_if_late()
-            except StoreError as exc:
-                log.error("leases_not_renewed", extra={"reason": str(exc)})
-
-    async def _renew_if_late(self) -> None:
-        """Renew every lease once a third of its time has gone.
-
-        Asked before every claim too: after a handler has blocked the event loop for longer than a lease, this
-        worker would else claim again what it is still running.
-        """
-        now, before = self._clock.now(), self._renewed_at
-        if not timedelta(0) <= now - before < self._lease / 3:
-            if self._held:
-                await self._queue.renew(tuple(self._held), Lease(self._worker, now + self._lease))
-            if self._renewed_at == before:  # nothing was taken in between
-                self._renewed_at = now
 
     # --- stopping
 
     async def _finish(self, grace: timedelta) -> int:
-        unstarted = [job.item.id for job in self._ready]
-        self._ready.clear()  # first of all: whatever ends from here on starts the next one that is ready
-        await self._give_back(unstarted)
+        self._stopping = True
+        await self._leases.give_back([one.item.id for one in self._lines.withdraw(lambda _: True)])
         if self._running:
             log.info("worker_finishing", extra={"running": len(self._running)})
             await first_of(self._all_ended(), self._clock.sleep(grace))
@@ -296,28 +289,13 @@ class Dispatcher:
             task.cancel()
         if interrupted:
             await asyncio.wait(interrupted, timeout=_CANCEL_SECONDS)
-        try:
-            async with time_limit(self._clock, _STORE_PAUSE):
-                await self._settlements.aclose()
-        except TimeoutError:
-            log.error("results_lost", extra={"count": len(self._held)})
-        await self._give_back(list(self._held))
-        return sum(not job.handler.is_async or not task.done() for task, job in interrupted.items())
+        await self._settling.aclose()
+        await self._leases.give_all_back()
+        return sum(not call[0].handler.is_async or not task.done() for task, call in interrupted.items())
 
     async def _all_ended(self) -> None:
         while self._running:
             await asyncio.wait(self._running)
-
-    async def _give_back(self, work_ids: Sequence[int]) -> None:
-        if not work_ids:
-            return
-        for work_id in work_ids:
-            self._held.pop(work_id, None)
-        try:
-            await self._queue.give_back(work_ids, self._worker, now=self._clock.now())
-        except StoreError as exc:
-            # Their leases end by themselves.
-            log.error("work_not_given_back", extra={"count": len(work_ids), "reason": str(exc)})
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:

@@ -74,7 +74,7 @@ class Runner:
         """Return the end of an attempt that is not made, because too many workers died in the ones before."""
         now = self._clock.now()
         item = claimed.item
-        error = f"not run again: {item.lost} workers died while they ran it"
+        error = f"not run again: {item.deaths} workers died while it ran"
         attempt = Attempt(item.attempt, item.trigger, now, now, AttemptOutcome.FAILED, error)
         return Ended(attempt, Refused())
 
@@ -200,7 +200,7 @@ def _storable(text: str, longest: int) -> str:
 def tell_attempt(claimed: Claimed, ended: Ended, state: WorkState, due_at: datetime) -> None:
     """Log how an attempt ended and what comes next."""
     attempt = ended.attempt
-    fields = {**_fields(claimed), "seconds": (attempt.ended_at - attempt.started_at).total_seconds()}
+    fields = {**_fields(claimed), "seconds": _seconds(attempt)}
     match state:
         case WorkState.DONE:
             log.info("attempt_succeeded", extra=fields)
@@ -230,3 +230,7 @@ def _fields(claimed: Claimed) -> dict[str, object]:
         "job_id": delivery.job_id,
         "attempt": claimed.item.attempt,
     }
+
+
+def _seconds(attempt: Attempt) -> float:
+    return (attempt.ended_at - (attempt.started_at or attempt.ended_at)).total_seconds()

@@ -3,18 +3,28 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from receiver.clock import from_micros, to_micros
-from receiver.records import LOST, Lease, NewWork, Settlement, Unrouted, Wanted, WorkItem
-from receiver.stores.sqlite import statements
+from receiver.decisions import placed
+from receiver.records import (
+    Claimant,
+    HeldItem,
+    JobPages,
+    Lease,
+    NewWork,
+    Settlement,
+    Unrouted,
+    Wanted,
+    WorkItem,
+)
+from receiver.stores.sqlite import claims, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.rows import stored_delivery
-from receiver.types import HandlerName, Trigger, WorkerId
+from receiver.types import HandlerName, HandlerSwitch, Trigger, WorkerId, WorkState
 
 _POLL_SECONDS = 0.02
 
@@ -38,43 +48,50 @@ class SqliteQueue:
 
         return await self._database.call(read)
 
-    async def route(self, batch: Unrouted, work: Sequence[NewWork], *, lease: Lease) -> Sequence[int] | None:
-        """Make claimed work items and mark the batch as routed, unless another worker was first."""
+    async def route(
+        self, batch: Unrouted, work: Sequence[NewWork], *, lease: Lease, now: datetime
+    ) -> Sequence[int | None] | None:
+        """Make work items and mark the batch as routed, unless another worker was first."""
         through = batch.deliveries[-1].seq
-        values = {
-            "work": json.dumps([(one.seq, one.handler) for one in work]),
-            "due_at": to_micros(lease.until),
-            "worker": lease.worker,
-        }
 
-        def write(connection: sqlite3.Connection) -> Sequence[int] | None:
+        def write(connection: sqlite3.Connection) -> Sequence[int | None] | None:
             with self._database.transaction(connection):
                 if connection.execute(statements.ADVANCE_ROUTED, (through, batch.after)).rowcount == 0:
                     return None
                 if not work:
                     return ()
+                states = _places(connection, work)
+                rows = [_new_row(*one, lease, now) for one in zip(work, states, strict=True)]
                 # Under the write lock the ids of one statement follow each other.
-                connection.execute(statements.INSERT_WORK, values)
+                connection.execute(statements.INSERT_WORK, {"work": json.dumps(rows)})
                 (last,) = connection.execute("SELECT last_insert_rowid()").fetchone()
             self._checkpointer.after_commit(connection)
-            return range(last - len(work) + 1, last + 1)
+            ids = range(last - len(work) + 1, last + 1)
+            return [
+                work_id if state is WorkState.RUNNING else None
+                for work_id, state in zip(ids, states, strict=True)
+            ]
 
         return await self._database.call(write)
 
     async def claim(
-        self, handlers: Sequence[HandlerName], wanted: Wanted, *, lease: Lease, now: datetime
+        self, claimants: Sequence[Claimant], wanted: Wanted, *, lease: Lease, now: datetime
     ) -> Sequence[WorkItem]:
-        """Claim what is due or has lost its worker."""
+        """Claim what is due, after taking back what dead workers held."""
 
         def write(connection: sqlite3.Connection) -> Sequence[WorkItem]:
-            if not _due(connection, handlers, replace(wanted, limit=1), now):
+            if not claims.anything_to_do(connection, claimants, wanted, now):
                 return ()  # most often; asked without the write lock, which acks need too
             with self._database.transaction(connection):
-                due = _due(connection, handlers, wanted, now)
-                ids = json.dumps([work_id for work_id, _ in due])
-                if lost := [work_id for work_id, state in due if state == "running"]:
-                    _record_lost(connection, lost, now)
-                claim = {"ids": ids, "worker": lease.worker, "due_at": to_micros(lease.until)}
+                claims.tidy(connection, claimants, now)
+                chosen = claims.choose(connection, claimants, wanted, now)
+                ids = json.dumps(chosen)
+                claim = {
+                    "ids": ids,
+                    "starting": json.dumps(chosen[: wanted.starting]),
+                    "worker": lease.worker,
+                    "due_at": to_micros(lease.until),
+                }
                 connection.execute(statements.CLAIM, claim)
             # The rows are ours by now, and bodies never change: reading them need not hold up an ack.
             rows = connection.execute(statements.CLAIMED, {"ids": ids}).fetchall()
@@ -82,6 +99,22 @@ class SqliteQueue:
             return [_work_item(row) for row in rows]
 
         return await self._database.call(write)
+
+    async def suspects_due(self, claimants: Sequence[Claimant], *, now: datetime) -> bool:
+        """Tell whether an item is due that may have killed its worker."""
+
+        def read(connection: sqlite3.Connection) -> bool:
+            due = (
+                connection.execute(statements.SUSPECT_DUE, (one.handler, to_micros(now))).fetchone()
+                for one in claims.claimable(connection, claimants)
+            )
+            return any(due)
+
+        return await self._database.call(read)
+
+    async def begun(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        """Note that items have begun."""
+        await self._write(statements.BEGUN, {"ids": json.dumps(list(work_ids)), "worker": worker})
 
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
         """Move the end of the lease."""
@@ -91,11 +124,16 @@ class SqliteQueue:
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Record attempts and move their work items where the worker still holds them."""
 
+        now = max(one.attempt.ended_at for one in settlements)
+
         def write(connection: sqlite3.Connection) -> Sequence[bool]:
             with self._database.transaction(connection):
                 moves = json.dumps([_move(one) for one in settlements])
-                held = set(connection.execute(statements.SETTLE, (moves,)).fetchall())
-                settled = [(one.work_id, one.attempt.number) in held for one in settlements]
+                held = connection.execute(statements.SETTLE, (moves,)).fetchall()
+                moved = {(work_id, number) for work_id, number, _ in held}
+                settled = [(one.work_id, one.attempt.number) in moved for one in settlements]
+                if in_lanes := [work_id for work_id, _, lane in held if lane is not None]:
+                    promote(connection, in_lanes, now)
                 records = [_attempt_row(one) for one, done in zip(settlements, settled, strict=True) if done]
                 connection.execute(statements.INSERT_ATTEMPTS, (json.dumps(records),))
             self._checkpointer.after_commit(connection)
@@ -113,17 +151,52 @@ class SqliteQueue:
         values = {"worker": worker, "now": to_micros(now)}
         return await self._write(statements.TAKE_OVER, values)
 
-    async def next_due(self, handlers: Sequence[HandlerName], *, lost: range) -> datetime | None:
-        """Return when the next item becomes due or loses its lease."""
+    async def next_due(self, claimants: Sequence[Claimant], *, now: datetime) -> datetime | None:
+        """Return when there may be something to claim or to look at."""
+        return await self._database.call(lambda connection: claims.next_due(connection, claimants, now))
 
-        def read(connection: sqlite3.Connection) -> datetime | None:
-            statement = statements.NEXT_DUE_LOST if lost.start > 1 else statements.NEXT_DUE
-            bounds = (lost.start, lost.stop - 1)
-            found = (connection.execute(statement, (name, *bounds)).fetchone() for name in handlers)
-            first = min((due_at for (due_at,) in filter(None, found)), default=None)
-            return None if first is None else from_micros(first)
+    async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
+        """Return held items that are due for a look."""
+
+        def read(connection: sqlite3.Connection) -> Sequence[HeldItem]:
+            off = claims.switches(connection)
+            return [
+                _held_item(row)
+                for handler in handlers
+                if handler not in off
+                for row in connection.execute(statements.HELD, (handler, to_micros(now), limit))
+            ][:limit]
 
         return await self._database.call(read)
+
+    async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
+        """Return how far these handlers have come with the pages of a job."""
+
+        def read(connection: sqlite3.Connection) -> JobPages:
+            job = (job_id, page_type)
+            last = connection.execute(statements.LAST_PAGE, job).fetchone()
+            missing = connection.execute(statements.UNROUTED_PAGE, job).fetchone() or connection.execute(
+                statements.OPEN_PAGE, (*job, json.dumps(list(handlers)))
+            ).fetchone()
+            return JobPages(from_micros(last[0]) if last else None, missing[0] if missing else None)
+
+        return await self._database.call(read)
+
+    async def look_again(self, work_id: int, *, at: datetime, note: str) -> None:
+        """Keep a held item until the next look."""
+        await self._write(statements.LOOK_AGAIN, (to_micros(at), note, work_id))
+
+    async def release(self, work_id: int, *, now: datetime, note: str) -> None:
+        """Make a held item due."""
+        await self._write(statements.RELEASE, (to_micros(now), note, work_id))
+
+    async def once(self, handler: HandlerName, key: str, *, now: datetime) -> bool:
+        """Return True the first time."""
+        return await self._write(statements.ONCE, (handler, key, to_micros(now))) == 1
+
+    async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
+        """Return the handlers that are not on."""
+        return await self._database.call(claims.switches)
 
     async def changed(self) -> None:
         """Return when another connection has committed since the last call (PRAGMA data_version)."""
@@ -135,7 +208,7 @@ class SqliteQueue:
             # The real clock, whatever clock the worker has: the change comes from another process.
             await asyncio.sleep(_POLL_SECONDS)
 
-    async def _write(self, statement: str, values: dict[str, object]) -> int:
+    async def _write(self, statement: str, values: dict[str, object] | tuple[object, ...]) -> int:
         """Run one writing statement and return how many rows it changed."""
 
         def write(connection: sqlite3.Connection) -> int:
@@ -150,51 +223,59 @@ def _data_version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _due(
-    connection: sqlite3.Connection, handlers: Sequence[HandlerName], wanted: Wanted, now: datetime
-) -> list[tuple[int, str]]:
-    """Return id and state of what may be claimed, the longest due first within each handler."""
-    statement = statements.DUE_LOST if wanted.lost.start > 1 else statements.DUE
-    due: list[tuple[int, str]] = []
-    total = 0
-    for handler in handlers:
-        values = {
-            "handler": handler,
-            "now": to_micros(now),
-            "limit": wanted.limit - len(due),
-            "least_lost": wanted.lost.start,
-            "most_lost": wanted.lost.stop - 1,
-        }
-        for work_id, state, size in connection.execute(statement, values).fetchall():
-            total += size
-            if due and total > wanted.max_bytes:
-                return due
-            due.append((work_id, state))
-        if len(due) >= wanted.limit:
-            break
-    return due
+def _places(connection: sqlite3.Connection, work: Sequence[NewWork]) -> list[WorkState]:
+    """Return the state in which each item begins."""
+    off = claims.switches(connection)
+    lanes = json.dumps([(one.handler, one.lane) for one in work if one.lane is not None])
+    busy = set(connection.execute(statements.LANE_HEADS, {"lanes": lanes}).fetchall())
+    states = []
+    for one in work:
+        lane = (one.handler, one.lane)
+        state = placed(one, off.get(one.handler, HandlerSwitch.ON), lane_busy=lane in busy)
+        if one.lane is not None and state is not WorkState.SKIPPED:
+            busy.add(lane)
+        states.append(state)
+    return states
 
 
-def _record_lost(connection: sqlite3.Connection, ids: Sequence[int], now: datetime) -> None:
-    values = {"ids": json.dumps(ids), "now": to_micros(now), "error": LOST}
-    connection.execute(statements.LOSE_ATTEMPTS, values)
-    connection.execute(statements.COUNT_LOST, values)
+def _new_row(one: NewWork, state: WorkState, lease: Lease, now: datetime) -> tuple[object, ...]:
+    running = state is WorkState.RUNNING
+    heads_lane = one.lane is not None and state in (WorkState.WAITING, WorkState.RUNNING)
+    due_at = lease.until if running else one.hold.look_at if one.hold else now
+    return (
+        *(one.seq, one.handler, state, int(running), int(running and one.starts), to_micros(due_at)),
+        *(lease.worker if running else None, one.lane, int(heads_lane)),
+        to_micros(one.hold.until) if one.hold else None,
+    )
+
+
+def promote(connection: sqlite3.Connection, work_ids: Sequence[int], now: datetime) -> None:
+    """Let the next ones of these items' lanes come forward where nobody is at the head."""
+    connection.execute(statements.PROMOTE, {"ids": json.dumps(list(work_ids)), "now": to_micros(now)})
+
+
+def _held_item(row: tuple[Any, ...]) -> HeldItem:
+    work_id, handler, kind, job_id, received_at, until = row
+    return HeldItem(work_id, handler, kind, job_id, from_micros(received_at), from_micros(until))
 
 
 def _work_item(row: tuple[Any, ...]) -> WorkItem:
-    work_id, handler, attempts, lost, trigger, *stored = row
+    work_id, handler, attempts, uncounted, deaths, trigger, *stored = row
     return WorkItem(
         id=work_id,
         handler=handler,
         attempt=attempts,
-        lost=lost,
+        uncounted=uncounted,
+        deaths=deaths,
         trigger=Trigger(trigger) if attempts == 1 else Trigger.RETRY,
         source=stored_delivery(tuple(stored)),
     )
 
 
 def _move(one: Settlement) -> tuple[object, ...]:
-    return one.work_id, one.worker, one.attempt.number, one.state, to_micros(one.due_at), one.attempt.error
+    attempt = one.attempt
+    due_at, holds_lane = to_micros(one.due_at), int(one.holds_lane)
+    return one.work_id, one.worker, attempt.number, one.state, due_at, attempt.error, holds_lane
 
 
 def _attempt_row(one: Settlement) -> tuple[object, ...]:
@@ -203,7 +284,7 @@ def _attempt_row(one: Settlement) -> tuple[object, ...]:
         one.work_id,
         attempt.number,
         attempt.trigger,
-        to_micros(attempt.started_at),
+        None if attempt.started_at is None else to_micros(attempt.started_at),
         to_micros(attempt.ended_at),
         attempt.outcome,
         attempt.error,

@@ -1,16 +1,29 @@
 """The readers' side of a SQLite store. No read holds a snapshot for long, so the log can always be emptied."""
 
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
 
-from receiver.clock import to_micros
-from receiver.errors import UnknownDelivery
-from receiver.records import DeliveryDetail, DeliveryFilter, DeliverySummary
+from receiver.clock import from_micros
+from receiver.errors import UnknownDelivery, UnknownWork
+from receiver.records import (
+    Backlog,
+    DeliveryDetail,
+    DeliveryFilter,
+    DeliverySummary,
+    HandlerReport,
+    WorkDetail,
+    WorkFilter,
+    WorkSummary,
+)
 from receiver.stores.candidates import MOST, candidates
 from receiver.stores.sqlite import statements
+from receiver.stores.sqlite.claims import switches
 from receiver.stores.sqlite.database import Database
-from receiver.stores.sqlite.rows import delivery_summary, headers_of, work_summary
-from receiver.types import DeliveryKey
+from receiver.stores.sqlite.filters import delivery_listing, work_listing
+from receiver.stores.sqlite.rows import attempt, delivery_summary, headers_of, work_summary
+from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 
 _PAGE = 500
 _NEWEST = 2**63 - 1
@@ -24,19 +37,16 @@ class SqliteReports:
         self._database = database
 
     async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
-        """Yield the wanted deliveries, the newest first, a page at a time."""
-        statement, values = _listing(wanted)
-        left = wanted.limit
-        before = _NEWEST
-        while left is None or left > 0:
-            size = _PAGE if left is None else min(_PAGE, left)
-            page = await self._page(statement, {**values, "before": before, "rows": size})
-            for summary in page:
-                yield summary
-            if len(page) < size:
-                return
-            before = page[-1].seq
-            left = None if left is None else left - len(page)
+        """Yield the wanted deliveries, the newest first."""
+        statement, values = delivery_listing(wanted)
+        async for row in self._rows(statement, values, wanted.limit):
+            yield delivery_summary(row)
+
+    async def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
+        """Yield the wanted work items, the newest first."""
+        statement, values = work_listing(wanted)
+        async for row in self._rows(statement, values, wanted.limit):
+            yield work_summary(row)
 
     async def resolve(self, prefix: str) -> DeliveryKey:
         """Return the one key that begins so."""
@@ -74,25 +84,72 @@ class SqliteReports:
             lambda connection: int(connection.execute(statements.UNFINISHED).fetchone()[0])
         )
 
-    async def _page(self, statement: str, values: dict[str, object]) -> list[DeliverySummary]:
-        return await self._database.call(
-            lambda connection: [delivery_summary(row) for row in connection.execute(statement, values)]
+    async def work_item(self, work_id: int) -> WorkDetail:
+        """Return a work item with its attempts."""
+
+        def read(connection: sqlite3.Connection) -> WorkDetail | None:
+            row = connection.execute(statements.WORK_ITEM, (work_id,)).fetchone()
+            if row is None:
+                return None
+            attempts = connection.execute(statements.ATTEMPTS_OF, (work_id,)).fetchall()
+            return WorkDetail(work_summary(row), tuple(attempt(one) for one in attempts))
+
+        found = await self._database.call(read)
+        if found is None:
+            raise UnknownWork(f"there is no work item {work_id}")
+        return found
+
+    async def handlers(self) -> Sequence[HandlerReport]:
+        """Return every handler that has work items or a switch."""
+        return await self._database.call(_handlers)
+
+    async def backlog(self, now: datetime) -> Backlog:
+        """Return what is still to be done."""
+
+        def read(connection: sqlite3.Connection) -> Backlog:
+            (new,) = connection.execute(statements.NEW_DELIVERIES).fetchone()
+            waiting, running, due_at = connection.execute(statements.BACKLOG).fetchone()
+            age = None if due_at is None else max(timedelta(0), now - from_micros(due_at))
+            paused = [name for name, to in switches(connection).items() if to is HandlerSwitch.PAUSED]
+            return Backlog(new, waiting, running, age, tuple(sorted(paused)))
+
+        return await self._database.call(read)
+
+    async def _rows(
+        self, statement: str, values: dict[str, object], limit: int | None
+    ) -> AsyncIterator[tuple[Any, ...]]:
+        """Yield rows a page at a time; the first column is what they are ordered by, downwards."""
+        before = _NEWEST
+        while limit is None or limit > 0:
+            size = _PAGE if limit is None else min(_PAGE, limit)
+            page = await self._page(statement, {**values, "before": before, "rows": size})
+            for row in page:
+                yield row
+            if len(page) < size:
+                return
+            before = page[-1][0]
+            limit = None if limit is None else limit - len(page)
+
+    async def _page(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
+        return await self._database.call(lambda connection: connection.execute(statement, values).fetchall())
+
+
+def _handlers(connection: sqlite3.Connection) -> Sequence[HandlerReport]:
+    counts: dict[HandlerName, dict[WorkState, int]] = {}
+    for name, state, count in connection.execute(statements.COUNTS):
+        counts.setdefault(name, {})[WorkState(state)] = count
+    off = switches(connection)
+    return [
+        HandlerReport(
+            name=name,
+            switch=off.get(name, HandlerSwitch.ON),
+            counts=counts.get(name, {}),
+            last_error=next((error for (error,) in connection.execute(statements.LATEST_ERROR, (name,))), None),
+            latency=_median(connection.execute(statements.LATEST_ATTEMPTS, (name,)).fetchall()),
         )
+        for name in sorted(counts.keys() | off.keys())
+    ]
 
 
-def _listing(wanted: DeliveryFilter) -> tuple[str, dict[str, object]]:
-    conditions: list[tuple[str, str, object]] = []
-    if wanted.type is not None:
-        conditions.append(("AND d.type GLOB :type", "type", wanted.type.replace("[!", "[^")))  # SQLite's spelling
-    if wanted.job_id is not None:
-        conditions.append(("AND d.job_id = :job_id", "job_id", wanted.job_id))
-    if wanted.since is not None:
-        conditions.append(("AND d.received_at >= :since", "since", to_micros(wanted.since)))
-    if wanted.until is not None:
-        conditions.append(("AND d.received_at < :until", "until", to_micros(wanted.until)))
-    values: dict[str, object] = {name: value for _, name, value in conditions}
-    state = ""
-    if wanted.state is not None:
-        state, values["state"] = "WHERE state = :state", wanted.state.value
-    sql = " ".join(condition for condition, _, _ in conditions)
-    return statements.LIST.format(conditions=sql, state=state), values
+def _median(rows: list[tuple[int]]) -> timedelta | None:
+    return timedelta(microseconds=rows[len(rows) // 2][0]) if rows else None

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from receiver.clock import from_micros
-from receiver.records import Delivery, DeliverySummary, StoredDelivery, WorkSummary
-from receiver.types import DeliveryState, Headers, WorkState
+from receiver.records import Attempt, Delivery, DeliverySummary, StoredDelivery, WorkSummary
+from receiver.types import AttemptOutcome, DeliveryState, Headers, Trigger, WorkState
 
 
 def headers_of(text: str) -> Headers:
@@ -51,9 +51,36 @@ def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
 
 def work_summary(row: tuple[Any, ...]) -> WorkSummary:
     """Read the columns that `statements` selects for a work item."""
-    handler, state, attempts, last_error, due_at = row
-    waiting = state == WorkState.WAITING
-    return WorkSummary(handler, WorkState(state), attempts, last_error, from_micros(due_at) if waiting else None)
+    work_id, key, kind, job_id, received_at, handler, state, attempts, lane, due_at, last_error, note = row
+    return WorkSummary(
+        id=work_id,
+        key=key,
+        type=kind,
+        job_id=job_id,
+        received_at=from_micros(received_at),
+        handler=handler,
+        state=WorkState(state),
+        attempts=attempts,
+        lane=lane,
+        due_at=from_micros(due_at) if state in (WorkState.WAITING, WorkState.HELD) else None,
+        last_error=last_error,
+        note=note,
+    )
+
+
+def attempt(row: tuple[Any, ...]) -> Attempt:
+    """Read the columns that `statements` selects for an attempt."""
+    number, trigger, started_at, ended_at, outcome, error, traceback, overdue = row
+    return Attempt(
+        number=number,
+        trigger=Trigger(trigger),
+        started_at=None if started_at is None else from_micros(started_at),
+        ended_at=from_micros(ended_at),
+        outcome=AttemptOutcome(outcome),
+        error=error,
+        traceback=traceback,
+        overdue=bool(overdue),
+    )
 
 
 def _flag(value: int | None) -> bool | None:

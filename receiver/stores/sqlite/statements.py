@@ -4,8 +4,7 @@ Between two steps of a statement Python's interpreter lock is given away and tak
 cost milliseconds; that is why nothing here runs row by row where a batch can be long.
 """
 
-OPEN = "state IN ('waiting', 'running')"
-"""Spelled as in the partial index, or SQLite does not use that."""
+OPEN = "state IN ('waiting', 'queued', 'held', 'running')"
 
 # --- DeliveryLog
 
@@ -60,31 +59,28 @@ WHERE d.bytes_before + d.size <= :max_bytes OR d.bytes_before = 0
 ORDER BY d.seq
 """
 
+SWITCHES = "SELECT name, switch FROM handlers WHERE switch <> 'on'"
+
+LANE_HEADS = """
+SELECT w.handler, w.lane FROM json_each(:lanes) AS l
+JOIN work_items AS w
+    ON w.handler = json_extract(l.value, '$[0]') AND w.lane = json_extract(l.value, '$[1]') AND w.heads_lane = 1
+"""
+
 INSERT_WORK = """
-INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, worker)
-SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), 'running', 1, 'delivery', :due_at, :worker
+INSERT INTO work_items (
+    delivery_seq, handler, state, attempts, begun, trigger, due_at, worker, lane, heads_lane, hold_until
+)
+SELECT
+    json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+    json_extract(value, '$[3]'), json_extract(value, '$[4]'), 'delivery', json_extract(value, '$[5]'),
+    json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'),
+    json_extract(value, '$[9]')
 FROM json_each(:work)
 """
 
-
-def _due(condition: str) -> str:
-    return f"""
-    SELECT w.id, w.state, d.size
-    FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
-    WHERE w.handler = :handler AND w.{OPEN} AND w.due_at <= :now {condition}
-        AND w.lost + (w.state = 'running') BETWEEN :least_lost AND :most_lost
-    ORDER BY w.due_at LIMIT :limit
-    """
-
-
-DUE = _due("")
-
-DUE_LOST = _due("AND w.lost > 0")
-"""For what was lost at least twice: the condition is that of a partial index, which holds hardly anything."""
-
-CLAIM = """
-UPDATE work_items SET state = 'running', attempts = attempts + 1, worker = :worker, due_at = :due_at
-WHERE id IN (SELECT value FROM json_each(:ids))
+LEASES_ENDED = """
+SELECT id FROM work_items WHERE handler = :handler AND state = 'running' AND due_at <= :now LIMIT :limit
 """
 
 LOSE_ATTEMPTS = """
@@ -93,17 +89,70 @@ SELECT id, attempts, iif(attempts = 1, trigger, 'retry'), :now, 'lost', :error, 
 FROM work_items WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
-COUNT_LOST = """
-UPDATE work_items SET lost = lost + 1, last_error = :error WHERE id IN (SELECT value FROM json_each(:ids))
+# Suspicious as in decisions.py; in an UPDATE every column still has its old value on the right.
+LOSE = """
+UPDATE work_items SET
+    state = 'waiting', worker = NULL, begun = 0, last_error = :error,
+    uncounted = uncounted + 1, lost = lost + 1, deaths = deaths + begun,
+    suspect = (deaths + begun >= 1 OR lost + 1 >= 2)
+WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+
+SKIPPABLE = """
+SELECT EXISTS (SELECT 1 FROM work_items WHERE handler = :handler AND state = 'waiting')
+    OR EXISTS (SELECT 1 FROM work_items WHERE handler = :handler AND state = 'queued')
+    OR EXISTS (SELECT 1 FROM work_items WHERE handler = :handler AND state = 'held')
+"""
+
+
+def skip(state: str) -> str:
+    """Skip work items of a handler that are in this state."""
+    return f"""
+    UPDATE work_items SET state = 'skipped', heads_lane = 0
+    WHERE id IN (SELECT id FROM work_items WHERE handler = ? AND state = '{state}' LIMIT ?)
+    """
+
+
+RUNNING = "SELECT count(*) FROM work_items WHERE handler = ? AND state = 'running'"
+
+PACED_UNTIL = "SELECT paced_until FROM handlers WHERE name = ?"
+
+PACE = """
+INSERT INTO handlers (name, paced_until) VALUES (?, ?)
+ON CONFLICT (name) DO UPDATE SET paced_until = excluded.paced_until
+"""
+
+DUE = """
+SELECT w.id, d.size FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+WHERE w.handler = :handler AND w.state = 'waiting' AND w.due_at <= :now AND w.suspect = 0
+ORDER BY w.due_at LIMIT :limit
+"""
+
+DUE_SUSPECTS = """
+SELECT w.id, d.size FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+WHERE w.handler = :handler AND w.state = 'waiting' AND w.suspect = 1 AND w.due_at <= :now
+ORDER BY w.due_at LIMIT :limit
+"""
+
+CLAIM = """
+UPDATE work_items SET
+    state = 'running', attempts = attempts + 1, worker = :worker, due_at = :due_at,
+    begun = id IN (SELECT value FROM json_each(:starting))
+WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
 CLAIMED = f"""
-SELECT w.id, w.handler, w.attempts, w.lost, w.trigger, {_STORED}
+SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {_STORED}
 FROM json_each(:ids) AS ids
 JOIN work_items AS w ON w.id = ids.value
 JOIN deliveries AS d ON d.seq = w.delivery_seq
 JOIN bodies AS b ON b.seq = d.seq
 ORDER BY ids.key
+"""
+
+BEGUN = """
+UPDATE work_items SET begun = 1
+WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
 """
 
 RENEW = """
@@ -112,18 +161,39 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state =
 """
 
 SETTLE = """
-UPDATE work_items SET state = s.state, due_at = s.due_at, worker = NULL, last_error = s.error
+UPDATE work_items SET
+    state = s.state, due_at = s.due_at, worker = NULL, begun = 0, last_error = s.error,
+    heads_lane = iif(s.state = 'waiting' OR s.holds_lane, heads_lane, 0)
 FROM (
     SELECT
         json_extract(value, '$[0]') AS work_id, json_extract(value, '$[1]') AS worker,
         json_extract(value, '$[2]') AS number, json_extract(value, '$[3]') AS state,
-        json_extract(value, '$[4]') AS due_at, json_extract(value, '$[5]') AS error
+        json_extract(value, '$[4]') AS due_at, json_extract(value, '$[5]') AS error,
+        json_extract(value, '$[6]') AS holds_lane
     FROM json_each(?)
 ) AS s
 WHERE work_items.id = s.work_id AND work_items.worker = s.worker AND work_items.attempts = s.number
     AND work_items.state = 'running'
-RETURNING id, attempts
+RETURNING id, attempts, lane
 """
+
+PROMOTE = """
+UPDATE work_items SET state = 'waiting', heads_lane = 1, due_at = :now
+WHERE id IN (
+    SELECT (
+        SELECT q.id FROM work_items AS q
+        WHERE q.handler = l.handler AND q.lane = l.lane AND q.state = 'queued' ORDER BY q.id LIMIT 1
+    )
+    FROM (
+        SELECT DISTINCT handler, lane FROM work_items
+        WHERE id IN (SELECT value FROM json_each(:ids)) AND lane IS NOT NULL
+    ) AS l
+    WHERE NOT EXISTS (
+        SELECT 1 FROM work_items AS h WHERE h.handler = l.handler AND h.lane = l.lane AND h.heads_lane = 1
+    )
+)
+"""
+"""Let the first of those queued in the lanes of these items head its lane, where no other does."""
 
 INSERT_ATTEMPTS = """
 INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue)
@@ -135,24 +205,63 @@ FROM json_each(?)
 """
 
 GIVE_BACK = """
-UPDATE work_items SET state = 'waiting', attempts = attempts - 1, worker = NULL, due_at = :now
+UPDATE work_items SET state = 'waiting', attempts = attempts - 1, begun = 0, worker = NULL, due_at = :now
 WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
 """
 
-TAKE_OVER = f"UPDATE work_items SET due_at = :now WHERE {OPEN} AND state = 'running' AND worker = :worker"
+TAKE_OVER = "UPDATE work_items SET due_at = :now WHERE state = 'running' AND worker = :worker"
 
+SUSPECT_DUE = "SELECT 1 FROM work_items WHERE handler = ? AND state = 'waiting' AND suspect = 1 AND due_at <= ?"
 
-def _next_due(condition: str) -> str:
-    return f"""
-    SELECT due_at FROM work_items
-    WHERE handler = ? AND {OPEN} {condition} AND lost + (state = 'running') BETWEEN ? AND ?
-    ORDER BY due_at LIMIT 1
-    """
+NEXT_DUE = """
+SELECT min(due_at) FROM work_items WHERE handler = ? AND state = 'waiting'
+UNION ALL SELECT min(due_at) FROM work_items WHERE handler = ? AND state = 'running'
+UNION ALL SELECT min(due_at) FROM work_items WHERE handler = ? AND state = 'held'
+"""
 
+HELD = """
+SELECT w.id, w.handler, d.type, d.job_id, d.received_at, w.hold_until
+FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+WHERE w.handler = ? AND w.state = 'held' AND w.due_at <= ? ORDER BY w.due_at LIMIT ?
+"""
 
-NEXT_DUE = _next_due("")
+LAST_PAGE = "SELECT received_at FROM deliveries WHERE job_id = ? AND type = ? ORDER BY seq DESC LIMIT 1"
 
-NEXT_DUE_LOST = _next_due("AND lost > 0")
+UNROUTED_PAGE = f"SELECT key FROM deliveries WHERE job_id = ? AND type = ? AND seq > ({ROUTED}) LIMIT 1"
+
+# The newest first: where one is open, that is mostly among them.
+OPEN_PAGE = """
+SELECT d.key FROM deliveries AS d JOIN work_items AS w ON w.delivery_seq = d.seq
+WHERE d.job_id = ? AND d.type = ? AND w.state IN ('waiting', 'queued', 'held', 'running')
+    AND w.handler IN (SELECT value FROM json_each(?))
+ORDER BY d.seq DESC LIMIT 1
+"""
+
+LOOK_AGAIN = "UPDATE work_items SET due_at = ?, note = ? WHERE id = ? AND state = 'held'"
+
+RELEASE = "UPDATE work_items SET state = 'waiting', due_at = ?, note = ? WHERE id = ? AND state = 'held'"
+
+ONCE = "INSERT INTO onces (handler, key, at) VALUES (?, ?, ?) ON CONFLICT (handler, key) DO NOTHING"
+
+# --- Controls
+
+RETRY = """
+UPDATE work_items SET
+    state = iif(lane IS NULL OR heads_lane, 'waiting', 'queued'), due_at = :now,
+    uncounted = attempts, lost = 0, deaths = 0, suspect = 0, hold_until = NULL
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('dead', 'skipped', 'waiting', 'held')
+"""
+
+BURY = """
+UPDATE work_items SET
+    last_error = iif(state = 'dead', last_error, :reason), state = 'dead', heads_lane = 0
+WHERE id IN (SELECT value FROM json_each(:ids))
+    AND (state IN ('waiting', 'queued', 'held') OR (state = 'dead' AND heads_lane))
+"""
+
+SWITCH = """
+INSERT INTO handlers (name, switch) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET switch = excluded.switch
+"""
 
 # --- Reports
 
@@ -182,10 +291,55 @@ SELECT {_SUMMARY}, b.headers, b.body
 FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq WHERE d.key = ?
 """
 
-WORK_OF = "SELECT handler, state, attempts, last_error, due_at FROM work_items WHERE delivery_seq = ? ORDER BY id"
+_WORK = """
+SELECT
+    w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane, w.due_at, w.last_error,
+    w.note
+FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+"""
+
+WORK_OF = f"{_WORK} WHERE w.delivery_seq = ? ORDER BY w.id"
+
+WORK_ITEM = f"{_WORK} WHERE w.id = ?"
+
+LIST_WORK = f"{_WORK} WHERE w.id < :before {{conditions}} ORDER BY w.id DESC LIMIT :rows"
+
+ATTEMPTS_OF = """
+SELECT number, trigger, started_at, ended_at, outcome, error, traceback, overdue
+FROM attempts WHERE work_id = ? ORDER BY number
+"""
+
+COUNTS = "SELECT handler, state, count(*) FROM work_items GROUP BY handler, state"
+
+LATEST_ATTEMPTS = """
+SELECT a.ended_at - a.started_at
+FROM (SELECT id FROM work_items WHERE handler = ? AND state IN ('done', 'dead') ORDER BY id DESC LIMIT 100) AS w
+JOIN attempts AS a ON a.work_id = w.id
+WHERE a.started_at IS NOT NULL ORDER BY 1
+"""
+
+LATEST_ERROR = """
+SELECT last_error FROM work_items WHERE handler = ? AND last_error IS NOT NULL ORDER BY id DESC LIMIT 1
+"""
+
+NEW_DELIVERIES = f"SELECT count(*) FROM deliveries WHERE seq > ({ROUTED})"
+
+BACKLOG = """
+SELECT
+    (SELECT count(*) FROM work_items WHERE state = 'waiting')
+    + (SELECT count(*) FROM work_items WHERE state = 'queued')
+    + (SELECT count(*) FROM work_items WHERE state = 'held'),
+    (SELECT count(*) FROM work_items WHERE state = 'running'),
+    (SELECT min(due_at) FROM work_items WHERE state = 'waiting')
+"""
 
 UNFINISHED = f"""
-SELECT
-    (SELECT count(*) FROM deliveries WHERE seq > ({ROUTED}))
-    + (SELECT count(DISTINCT delivery_seq) FROM work_items INDEXED BY work_open WHERE {OPEN})
+SELECT ({NEW_DELIVERIES}) + (
+    SELECT count(*) FROM (
+        SELECT delivery_seq FROM work_items WHERE state = 'waiting'
+        UNION SELECT delivery_seq FROM work_items WHERE state = 'queued'
+        UNION SELECT delivery_seq FROM work_items WHERE state = 'held'
+        UNION SELECT delivery_seq FROM work_items WHERE state = 'running'
+    )
+)
 """

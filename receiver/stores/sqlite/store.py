@@ -5,8 +5,9 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 
-from receiver.ports import DeliveryLog, Reports, WorkQueue
+from receiver.ports import Controls, DeliveryLog, Reports, WorkQueue
 from receiver.stores.sqlite.checkpoints import Checkpointer
+from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database, database_path, exists, opened, prepare
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.queue import SqliteQueue
@@ -52,6 +53,13 @@ class SqliteStore:
         async with AsyncExitStack() as stack:
             database = await self._connection(stack, _WRITES + _UNSYNCED)
             yield SqliteQueue(database, await self._checkpointer(stack))
+
+    @asynccontextmanager
+    async def controls(self) -> AsyncIterator[Controls]:
+        """Open for deciding."""
+        await asyncio.to_thread(prepare, self._path, create=False)
+        async with AsyncExitStack() as stack:
+            yield SqliteControls(await self._connection(stack, _WRITES + _SYNCED))
 
     @asynccontextmanager
     async def reports(self) -> AsyncIterator[Reports]:

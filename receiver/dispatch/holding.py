@@ -1,0 +1,59 @@
+"""Terminal events that wait for the pages of their jobs."""
+
+import logging
+from collections.abc import Sequence
+
+from receiver.clock import Clock
+from receiver.decisions import LookAgain, Release, look
+from receiver.ports import WorkQueue
+from receiver.records import HeldItem, Hold, JobPages, StoredDelivery
+from receiver.routing import Handler, Router
+from receiver.types import HandlerName
+
+log = logging.getLogger(__name__)
+
+_MOST_AT_ONCE = 100
+
+
+class HoldingBack:
+    """Holds terminal events back at routing, and looks again until they may run."""
+
+    def __init__(self, queue: WorkQueue, router: Router, clock: Clock) -> None:
+        self._queue = queue
+        self._router = router
+        self._clock = clock
+        self._handlers: Sequence[HandlerName] = tuple(
+            handler.name for handler in router if handler.after_pages is not None
+        )
+
+    def hold(self, handler: Handler, stored: StoredDelivery) -> Hold | None:
+        """Return how long this event is held back for this handler, None if it is not."""
+        delivery, wait = stored.delivery, handler.after_pages
+        if wait is None or delivery.job_id is None or self._router.page_type(delivery.type) is None:
+            return None
+        until = delivery.received_at + wait.at_most
+        return Hold(min(delivery.received_at + wait.quiet, until), until)
+
+    async def look(self) -> None:
+        """Look at every held item that is due for it."""
+        if not self._handlers:
+            return
+        for item in await self._queue.held(self._handlers, now=self._clock.now(), limit=_MOST_AT_ONCE):
+            await self._look_at(item)
+
+    async def _look_at(self, item: HeldItem) -> None:
+        now = self._clock.now()
+        wait = self._router[item.handler].after_pages
+        page_type = self._router.page_type(item.event_type)
+        if wait is None or page_type is None:  # the handler was another when the item was made
+            await self._queue.release(item.id, now=now, note="its handler waits for no pages any more")
+            return
+        pages: JobPages = await self._queue.pages(
+            item.job_id, page_type=page_type, handlers=self._router.page_handlers(item.event_type)
+        )
+        match look(item, pages, quiet=wait.quiet, now=now):
+            case Release(note):
+                log.info("work_released", extra={"work_id": item.id, "job_id": item.job_id, "note": note})
+                await self._queue.release(item.id, now=now, note=note)
+            case LookAgain(at, note):
+                await self._queue.look_again(item.id, at=at, note=note)

@@ -1,0 +1,109 @@
+"""What a worker has claimed, and keeping it the worker's own."""
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from receiver.clock import Clock
+from receiver.dispatch.runner import Claimed
+from receiver.errors import StoreError
+from receiver.ports import WorkQueue
+from receiver.records import Lease
+from receiver.types import WorkerId
+
+log = logging.getLogger(__name__)
+
+_MARK = timedelta(milliseconds=250)
+"""How often to note what has begun. What ends sooner leaves no mark, and costs no write."""
+
+
+class Leases:
+    """The leases of one worker: on everything it has claimed and not yet settled."""
+
+    def __init__(self, queue: WorkQueue, clock: Clock, worker: WorkerId, length: timedelta) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._length = length
+        self._sizes: dict[int, int] = {}  # work id to size of its body
+        self._bytes = 0
+        self._unmarked: set[int] = set()
+        self._renewed_at = clock.now()
+        self.worker = worker
+
+    def __len__(self) -> int:
+        return len(self._sizes)
+
+    def __contains__(self, work_id: int) -> bool:
+        return work_id in self._sizes
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of bodies are held."""
+        return self._bytes
+
+    def new(self, now: datetime) -> Lease:
+        """Return a lease that begins now."""
+        return Lease(self.worker, now + self._length)
+
+    def take(self, claimed: Iterable[Claimed], lease: Lease) -> None:
+        """Hold these from now on."""
+        if lease.until - self._clock.now() < self._length * (2 / 3):
+            # The event loop was blocked since the lease was made: renew before the next claim.
+            self._renewed_at = self._clock.now() - self._length
+        for one in claimed:
+            size = len(one.item.source.delivery.body)
+            self._sizes[one.item.id] = size
+            self._bytes += size
+
+    def drop(self, work_id: int) -> None:
+        """Hold this no longer."""
+        self._bytes -= self._sizes.pop(work_id, 0)
+        self._unmarked.discard(work_id)
+
+    def begins(self, work_id: int) -> None:
+        """Have it noted in the store, if it takes long enough, that this has begun."""
+        self._unmarked.add(work_id)
+
+    async def give_back(self, work_ids: Sequence[int]) -> None:
+        """Let any worker have these at once."""
+        if not work_ids:
+            return
+        for work_id in work_ids:
+            self.drop(work_id)
+        try:
+            await self._queue.give_back(work_ids, self.worker, now=self._clock.now())
+        except StoreError as exc:
+            # Their leases end by themselves.
+            log.error("work_not_given_back", extra={"count": len(work_ids), "reason": str(exc)})
+
+    async def give_all_back(self) -> None:
+        """Let any worker have everything at once."""
+        await self.give_back(list(self._sizes))
+
+    async def keep(self) -> None:
+        """Renew leases and note what has begun, until cancelled."""
+        while True:
+            await self._clock.sleep(min(_MARK, self._length / 3))
+            try:
+                await self._mark_begun()
+                await self.renew_if_late()
+            except StoreError as exc:
+                log.error("leases_not_renewed", extra={"reason": str(exc)})
+
+    async def renew_if_late(self) -> None:
+        """Renew every lease once a third of its time has gone.
+
+        Asked before every claim too: after a handler has blocked the event loop for longer than a lease, this
+        worker would else claim again what it is still running.
+        """
+        now, before = self._clock.now(), self._renewed_at
+        if not timedelta(0) <= now - before < self._length / 3:
+            if self._sizes:
+                await self._queue.renew(tuple(self._sizes), self.new(now))
+            if self._renewed_at == before:  # nothing was taken in between
+                self._renewed_at = now
+
+    async def _mark_begun(self) -> None:
+        if begun := tuple(self._unmarked):
+            self._unmarked.clear()
+            await self._queue.begun(begun, self.worker)

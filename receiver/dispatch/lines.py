@@ -1,0 +1,159 @@
+"""Where claimed work waits until it may run: a line for each kind of place, and one for each handler of batches."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from receiver.clock import Clock, Timer
+from receiver.dispatch.runner import Claimed
+from receiver.policies import Batch, RunsIn
+from receiver.routing import Handler
+from receiver.types import HandlerName
+
+Call = tuple[Claimed, ...]
+"""What one call of a handler is given: one work item, or a batch of one handler's."""
+
+_AHEAD = 4
+"""Work items claimed for each call that may run at one time, so that one transaction fetches many."""
+_BATCHES_AHEAD = 8
+
+
+@dataclass(slots=True)
+class Line:
+    """Calls that wait for the same kind of place.
+
+    Lines are apart so that plain functions that hang fill up the threads, and nothing else.
+    """
+
+    places: int
+    capacity: int
+    ready: deque[Call] = field(default_factory=deque)
+    running: int = 0
+    held: int = 0
+
+    @property
+    def room(self) -> int:
+        """How many more work items may be claimed for this line."""
+        return self.capacity - self.held
+
+    @property
+    def free(self) -> int:
+        """How many calls would begin at once, were they ready now."""
+        return max(0, self.places - self.running - len(self.ready))
+
+
+@dataclass(slots=True)
+class _Gathering:
+    """A batch that is not complete yet."""
+
+    items: list[Claimed]
+    timer: Timer
+
+
+class Lines:
+    """All lines of a worker. `concurrency` calls run at one time, however many lines there are.
+
+    `wake` is called when a batch has become ready by itself, because its time is over.
+    """
+
+    def __init__(
+        self,
+        handlers: Iterable[Handler],
+        places: Mapping[RunsIn, int],
+        clock: Clock,
+        *,
+        concurrency: int,
+        wake: Callable[[], None],
+    ) -> None:
+        self._concurrency = concurrency
+        self._clock = clock
+        self._wake = wake
+        self._running = 0
+        self._gathering: dict[HandlerName, _Gathering] = {}
+        kinds = {kind: Line(count, count * _AHEAD) for kind, count in places.items()}
+        self._of: dict[HandlerName, Line] = {}
+        for handler in handlers:
+            line = kinds[handler.runs_in]
+            self._of[handler.name] = line if handler.batch is None else _batch_line(handler, handler.batch, line)
+        self._turns = deque({id(line): line for line in self._of.values()}.values())
+
+    def __getitem__(self, handler: HandlerName) -> Line:
+        return self._of[handler]
+
+    def __iter__(self) -> Iterator[Line]:
+        return iter(self._turns)
+
+    @property
+    def free(self) -> int:
+        """How many calls would begin at once on any line, were they ready now."""
+        return max(0, self._concurrency - self._running - sum(len(line.ready) for line in self._turns))
+
+    def add(self, claimed: Claimed) -> None:
+        """Let a work item wait for its place, or for the others of its batch."""
+        handler = claimed.handler
+        line = self._of[handler.name]
+        line.held += 1
+        if handler.batch is not None and claimed.item.attempt == 1:
+            self._gather(claimed, handler.batch)
+        else:
+            line.ready.append((claimed,))
+
+    def begin_next(self) -> Call | None:
+        """Take the next call that has a place, each line in its turn; None when there is none."""
+        if self._running >= self._concurrency:
+            return None
+        for _ in range(len(self._turns)):
+            line = self._turns[0]
+            self._turns.rotate(-1)
+            if line.ready and line.running < line.places:
+                line.running += 1
+                self._running += 1
+                return line.ready.popleft()
+        return None
+
+    def ended(self, call: Call) -> None:
+        """Give the place of a call free."""
+        self._of[call[0].handler.name].running -= 1
+        self._running -= 1
+
+    def settled(self, handler: HandlerName) -> None:
+        """Count one work item less."""
+        self._of[handler].held -= 1
+
+    def withdraw(self, unwanted: Callable[[Claimed], bool]) -> list[Claimed]:
+        """Take out and return what is unwanted and has not begun."""
+        withdrawn: list[Claimed] = []
+        for line in self._turns:
+            waiting = list(line.ready)
+            line.ready.clear()
+            for call in waiting:
+                withdrawn += [one for one in call if unwanted(one)]
+                if kept := tuple(one for one in call if not unwanted(one)):
+                    line.ready.append(kept)
+        for name, batch in list(self._gathering.items()):
+            if unwanted(batch.items[0]):
+                batch.timer.cancel()
+                withdrawn += self._gathering.pop(name).items
+        for one in withdrawn:
+            self.settled(one.handler.name)
+        return withdrawn
+
+    def _gather(self, claimed: Claimed, batch: Batch) -> None:
+        name = claimed.handler.name
+        gathering = self._gathering.get(name)
+        if gathering is None:
+            timer = self._clock.call_later(batch.linger, lambda: self._complete(name))
+            gathering = self._gathering[name] = _Gathering([], timer)
+        gathering.items.append(claimed)
+        if len(gathering.items) == batch.size:
+            gathering.timer.cancel()
+            self._of[name].ready.append(tuple(self._gathering.pop(name).items))
+
+    def _complete(self, name: HandlerName) -> None:
+        self._of[name].ready.append(tuple(self._gathering.pop(name).items))
+        self._wake()
+
+
+def _batch_line(handler: Handler, batch: Batch, kind: Line) -> Line:
+    places = kind.places if handler.concurrency is None else min(handler.concurrency, kind.places)
+    return Line(places, min(places * 2, _BATCHES_AHEAD) * batch.size)

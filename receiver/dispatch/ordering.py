@@ -1,0 +1,28 @@
+"""Which lane an event belongs to."""
+
+import logging
+
+from receiver.events import Event
+from receiver.routing import Handler
+
+log = logging.getLogger(__name__)
+
+
+def lane_of(handler: Handler, event: Event) -> str | None:
+    """Return the event's lane for this handler, None if it may run beside anything.
+
+    A function for the lane that raises must not lose the event, nor let it overtake another: such events share the
+    lane of their job.
+    """
+    if handler.lane is None:
+        return None
+    try:
+        key = handler.lane.key(event)
+    except Exception:
+        log.exception("lane_unknown", extra={"handler": handler.name, "type": event.type, "job_id": event.job_id})
+        key = event.job_id
+    return None if key is None else _storable(str(key))
+
+
+def _storable(key: str) -> str:
+    return key.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

@@ -1,0 +1,131 @@
+"""What a claim reads and writes, statement by statement, inside the queue's transactions."""
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from receiver.clock import from_micros, to_micros
+from receiver.decisions import Pace
+from receiver.records import LOST, Claimant, Wanted
+from receiver.stores.sqlite import statements
+from receiver.types import HandlerName, HandlerSwitch, WorkState
+
+_MOST_AT_ONCE = 1_000
+"""Rows that one transaction skips or takes from dead workers for a handler: acks wait for the write lock."""
+
+
+def switches(connection: sqlite3.Connection) -> Mapping[HandlerName, HandlerSwitch]:
+    """Return the handlers that are not on."""
+    return {name: HandlerSwitch(switch) for name, switch in connection.execute(statements.SWITCHES)}
+
+
+def claimable(connection: sqlite3.Connection, claimants: Sequence[Claimant]) -> list[Claimant]:
+    """Return those whose handlers are neither paused nor disabled."""
+    off = switches(connection)
+    return [one for one in claimants if one.handler not in off]
+
+
+def anything_to_do(
+    connection: sqlite3.Connection, claimants: Sequence[Claimant], wanted: Wanted, now: datetime
+) -> bool:
+    """Tell whether a claim would change anything. This takes no lock, and most often the answer is no."""
+    off = switches(connection)
+    for one in claimants:
+        if _leases_ended(connection, one.handler, now, limit=1):
+            return True
+        switch = off.get(one.handler, HandlerSwitch.ON)
+        if switch is HandlerSwitch.ON and _due(connection, one, wanted, now, limit=1):
+            return True
+        if switch is HandlerSwitch.DISABLED and _skippable(connection, one.handler):
+            return True
+    return False
+
+
+def tidy(connection: sqlite3.Connection, claimants: Sequence[Claimant], now: datetime) -> None:
+    """Take back what dead workers held, and skip what waits for disabled handlers."""
+    off = switches(connection)
+    for one in claimants:
+        if lost := _leases_ended(connection, one.handler, now, limit=_MOST_AT_ONCE):
+            values = {"ids": json.dumps(lost), "now": to_micros(now), "error": LOST}
+            connection.execute(statements.LOSE_ATTEMPTS, values)
+            connection.execute(statements.LOSE, values)
+        if off.get(one.handler) is HandlerSwitch.DISABLED:
+            _skip(connection, one.handler)
+
+
+def _skippable(connection: sqlite3.Connection, handler: HandlerName) -> bool:
+    (found,) = connection.execute(statements.SKIPPABLE, {"handler": handler}).fetchone()
+    return bool(found)
+
+
+def _skip(connection: sqlite3.Connection, handler: HandlerName) -> None:
+    """Skip from the ends of the lanes: one that is queued always has a head before it, which it waits for."""
+    for state in (WorkState.QUEUED, WorkState.WAITING, WorkState.HELD):
+        skipped = connection.execute(statements.skip(state), (handler, _MOST_AT_ONCE)).rowcount
+        if skipped == _MOST_AT_ONCE:
+            return
+
+
+def choose(
+    connection: sqlite3.Connection, claimants: Sequence[Claimant], wanted: Wanted, now: datetime
+) -> list[int]:
+    """Return the ids to claim, the longest due first within each handler, and note what their rates allow next."""
+    ids: list[int] = []
+    total = 0
+    for one in claimable(connection, claimants):
+        before = len(ids)
+        for work_id, size in _due(connection, one, wanted, now, limit=wanted.limit - before):
+            total += size
+            if ids and total > wanted.max_bytes:
+                break
+            ids.append(work_id)
+        if one.interval is not None and len(ids) > before:
+            until = _pace(connection, one.handler, one.interval).after(len(ids) - before, now)
+            connection.execute(statements.PACE, (one.handler, to_micros(until)))
+        if len(ids) >= wanted.limit or total > wanted.max_bytes:
+            break
+    return ids
+
+
+def next_due(connection: sqlite3.Connection, claimants: Sequence[Claimant], now: datetime) -> datetime | None:
+    """Return when one of these has something due, loses a lease, or holds something to look at."""
+    moments: list[datetime] = []
+    for one in claimable(connection, claimants):
+        waiting, running, held = (
+            None if due_at is None else from_micros(due_at)
+            for (due_at,) in connection.execute(statements.NEXT_DUE, (one.handler,) * 3)
+        )
+        if waiting is not None and one.interval is not None:
+            waiting = max(waiting, _pace(connection, one.handler, one.interval).begin_from(now))
+        moments += [moment for moment in (waiting, running, held) if moment is not None]
+    return min(moments, default=None)
+
+
+def _leases_ended(
+    connection: sqlite3.Connection, handler: HandlerName, now: datetime, *, limit: int
+) -> list[int]:
+    values = {"handler": handler, "now": to_micros(now), "limit": limit}
+    return [work_id for (work_id,) in connection.execute(statements.LEASES_ENDED, values)]
+
+
+def _due(
+    connection: sqlite3.Connection, claimant: Claimant, wanted: Wanted, now: datetime, *, limit: int
+) -> list[tuple[int, int]]:
+    """Return id and size of what may be claimed within the handler's limits."""
+    limit = min(limit, claimant.most)
+    if claimant.concurrency is not None:
+        (running,) = connection.execute(statements.RUNNING, (claimant.handler,)).fetchone()
+        limit = min(limit, claimant.concurrency - running)
+    if claimant.interval is not None:
+        limit = min(limit, _pace(connection, claimant.handler, claimant.interval).allows(now))
+    if limit <= 0:
+        return []
+    statement = statements.DUE_SUSPECTS if wanted.suspects else statements.DUE
+    values = {"handler": claimant.handler, "now": to_micros(now), "limit": limit}
+    return connection.execute(statement, values).fetchall()
+
+
+def _pace(connection: sqlite3.Connection, handler: HandlerName, interval: timedelta) -> Pace:
+    row = connection.execute(statements.PACED_UNTIL, (handler,)).fetchone()
+    return Pace(interval, from_micros(row[0] if row else 0))
