@@ -171,6 +171,12 @@ class Reports(Protocol):
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch, by name."""
 
+    async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
+        """Return the handlers that are not ON."""
+
+    async def waiting(self) -> Mapping[HandlerName, int]:
+        """Return how many work items of each handler wait, are queued or held; a handler without any is absent."""
+
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""
 

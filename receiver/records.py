@@ -220,7 +220,8 @@ class WorkSummary:
     """One work item as a listing shows it.
 
     `due_at` is when it runs again while it is WAITING, and when it is looked at again while it is HELD. `note`
-    says what a held item waits for, or waited for.
+    says what a held item waits for, or waited for. `holds_lane` is true of a DEAD one whose lane stands still
+    until somebody decides.
     """
 
     id: int
@@ -235,6 +236,7 @@ class WorkSummary:
     due_at: datetime | None
     last_error: str | None
     note: str | None
+    holds_lane: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The store in memory: deliveries, quarantine and reports beside the work items."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -137,6 +138,11 @@ class MemoryStore(MemoryQueue):
         names = {one.handler for one in self._work} | self._switches.keys()
         return [self._report(name) for name in sorted(names)]
 
+    async def waiting(self) -> Mapping[HandlerName, int]:
+        """Return how many work items of each handler wait, are queued or held."""
+        states = OPEN_STATES - {WorkState.RUNNING}
+        return Counter(one.handler for one in self._work if one.state in states)
+
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""
         states = [one.state for one in self._work if one.state in OPEN_STATES]
@@ -190,6 +196,7 @@ class MemoryStore(MemoryQueue):
             due_at=work.due_at if work.state in (WorkState.WAITING, WorkState.HELD) else None,
             last_error=work.last_error,
             note=work.note,
+            holds_lane=work.heads_lane and work.state is WorkState.DEAD,
         )
 
     def _report(self, name: HandlerName) -> HandlerReport:

@@ -1,7 +1,7 @@
 """The readers' side of a SQLite store. No read holds a snapshot for long, so the log can always be emptied."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -102,6 +102,14 @@ class SqliteReports:
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch."""
         return await self._database.call(_handlers)
+
+    async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
+        """Return the handlers that are not on."""
+        return await self._database.call(switches)
+
+    async def waiting(self) -> Mapping[HandlerName, int]:
+        """Return how many work items of each handler wait, are queued or held."""
+        return await self._database.call(lambda connection: dict(connection.execute(statements.WAITING)))
 
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""

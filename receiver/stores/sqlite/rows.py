@@ -51,7 +51,7 @@ def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
 
 def work_summary(row: tuple[Any, ...]) -> WorkSummary:
     """Read the columns that `statements` selects for a work item."""
-    work_id, key, kind, job_id, received_at, handler, state, attempts, lane, due_at, last_error, note = row
+    work_id, key, kind, job_id, received_at, handler, state, attempts, lane, due_at, last_error, note, heads = row
     return WorkSummary(
         id=work_id,
         key=key,
@@ -65,6 +65,7 @@ def work_summary(row: tuple[Any, ...]) -> WorkSummary:
         due_at=from_micros(due_at) if state in (WorkState.WAITING, WorkState.HELD) else None,
         last_error=last_error,
         note=note,
+        holds_lane=bool(heads) and state == WorkState.DEAD,
     )
 
 

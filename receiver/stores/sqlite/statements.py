@@ -294,7 +294,7 @@ FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq WHERE d.key = ?
 _WORK = """
 SELECT
     w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane, w.due_at, w.last_error,
-    w.note
+    w.note, w.heads_lane
 FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
 """
 
@@ -310,6 +310,14 @@ FROM attempts WHERE work_id = ? ORDER BY number
 """
 
 COUNTS = "SELECT handler, state, count(*) FROM work_items GROUP BY handler, state"
+
+WAITING = """
+SELECT handler, sum(items) FROM (
+    SELECT handler, count(*) AS items FROM work_items WHERE state = 'waiting' GROUP BY handler
+    UNION ALL SELECT handler, count(*) FROM work_items WHERE state = 'queued' GROUP BY handler
+    UNION ALL SELECT handler, count(*) FROM work_items WHERE state = 'held' GROUP BY handler
+) GROUP BY handler
+"""
 
 LATEST_ATTEMPTS = """
 SELECT a.ended_at - a.started_at
