@@ -8,13 +8,15 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.asgi.endpoint import WebhookEndpoint
 from receiver.asgi.health import Liveness, Readiness
+from receiver.asgi.metrics import PATH as METRICS_PATH
+from receiver.asgi.metrics import MetricsEndpoint, serve_apart
 from receiver.asgi.replies import not_found, unavailable
 from receiver.clock import Clock, SystemClock
 from receiver.dispatch import Dispatcher, Runner
@@ -24,6 +26,7 @@ from receiver.ports import Controls, DeliveryLog, Reports, Store
 from receiver.routing import Router
 from receiver.settings import Settings, load_settings
 from receiver.stores import open_store
+from receiver.subscribers import flush
 from receiver.types import WorkerId
 
 log = logging.getLogger(__name__)
@@ -61,13 +64,15 @@ class Receiver:
         if not self.settings.authenticated:
             log.warning("unauthenticated", extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"})
         async with self._store.log() as deliveries:
-            self._endpoints, self._elsewhere = self._open(deliveries), _nothing_here
-            try:
-                yield
-            finally:
-                self._endpoints, self._elsewhere = {}, _not_running
+            with ExitStack() as stack:
+                self._endpoints, self._elsewhere = self._open(deliveries, stack), _nothing_here
+                try:
+                    yield
+                finally:
+                    self._endpoints, self._elsewhere = {}, _not_running
+        await asyncio.to_thread(flush)
 
-    def _open(self, deliveries: DeliveryLog) -> dict[str, ASGIApp]:
+    def _open(self, deliveries: DeliveryLog, stack: ExitStack) -> dict[str, ASGIApp]:
         """Return what is served, by path. A dictionary, since nothing here has a parameter in its path."""
         settings = self.settings
         gate = Gate(
@@ -79,14 +84,22 @@ class Receiver:
         intake = Intake(
             deliveries, gate, self._clock, max_body=settings.max_body, max_in_flight=settings.max_in_flight
         )
-        endpoint = WebhookEndpoint(intake, read_timeout=settings.read_timeout, ack_deadline=settings.ack_deadline)
-        return {
+        endpoints: dict[str, ASGIApp] = {
             "/healthz": Liveness(),
             "/readyz": Readiness(intake, deadline=settings.ack_deadline),
-            # A redirect to the other spelling would lose the delivery: the sender follows it as a GET.
-            settings.path: endpoint,
-            settings.path.rstrip("/") + "/": endpoint,
         }
+        stopwatch = None
+        if settings.metrics:
+            from receiver.metrics.intake import IntakeMetrics  # takes long to load, and few have it on
+
+            metrics = stack.enter_context(IntakeMetrics(intake))
+            endpoints[METRICS_PATH] = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())
+            stopwatch = metrics.stopwatch
+        endpoint = WebhookEndpoint(
+            intake, read_timeout=settings.read_timeout, ack_deadline=settings.ack_deadline, stopwatch=stopwatch
+        )
+        # A redirect to the other spelling would lose the delivery: the sender follows it as a GET.
+        return {**endpoints, settings.path: endpoint, settings.path.rstrip("/") + "/": endpoint}
 
 
 def _path_below_mount(scope: Scope) -> str:
@@ -132,8 +145,9 @@ async def run_worker(
     Returns how many handlers could not be ended within the grace time and still run in their threads.
     """
     clock = clock or SystemClock()
+    store = store or open_store(settings.store)
     threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
-    async with (store or open_store(settings.store)).queue() as queue:
+    async with store.queue() as queue, _worker_metrics(settings, router, store, clock):
         for dead in takes_over:
             await queue.take_over(dead, now=clock.now())
         dispatcher = Dispatcher(
@@ -151,8 +165,23 @@ async def run_worker(
             rng=random.Random(),  # noqa: S311 - spreads retries, protects nothing
         )
         left_behind = await dispatcher.run(stop, grace=settings.grace)
+    await asyncio.to_thread(flush)
     threads.shutdown(wait=False, cancel_futures=True)
     return left_behind
+
+
+@asynccontextmanager
+async def _worker_metrics(settings: Settings, router: Router, store: Store, clock: Clock) -> AsyncIterator[None]:
+    """Serve the worker's metrics for as long as the block lasts, if they are switched on."""
+    if not settings.metrics:
+        yield
+        return
+    from receiver.metrics.work import BacklogReader, WorkMetrics  # as above
+
+    with WorkMetrics([handler.name for handler in router], BacklogReader(store.reports, clock)) as metrics:
+        endpoint = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())
+        async with serve_apart(endpoint, settings.metrics_host, settings.metrics_port):
+            yield
 
 
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:

@@ -11,6 +11,14 @@ from receiver.envelope import mask_headers, read_envelope
 from receiver.errors import Malformed, Overloaded, TooLarge, Unauthenticated
 from receiver.ports import DeliveryLog
 from receiver.records import Delivery, Quarantined, Receipt
+from receiver.signals import (
+    DeliveryAccepted,
+    DeliveryDuplicated,
+    DeliveryRefused,
+    delivery_accepted,
+    delivery_duplicated,
+    delivery_refused,
+)
 from receiver.signing import token_matches, verify
 from receiver.types import Headers, Outcome
 
@@ -68,7 +76,14 @@ class Budget:
     """Bytes that all requests together may hold at one time."""
 
     def __init__(self, total: int) -> None:
+        self._total = total
         self._left = total
+        self.received = 0
+
+    @property
+    def taken(self) -> int:
+        """Bytes that are held now."""
+        return self._total - self._left
 
     def take(self, size: int) -> None:
         """Take bytes, or raise Overloaded and take none."""
@@ -99,6 +114,7 @@ class Admission:
     def grow(self, size: int) -> None:
         """Count bytes of the body that arrived; raise TooLarge or Overloaded when they are too many."""
         self._received += size
+        self._budget.received += size
         if self._received > self._max_body:
             _too_large(self._max_body)
         self._budget.take(size)
@@ -112,6 +128,9 @@ class Admission:
 
 class Intake:
     """Takes requests in, for one store."""
+
+    quarantined = 0
+    """Bodies that were authentic and no envelope, and are kept all the same; since the start."""
 
     def __init__(self, log: DeliveryLog, gate: Gate, clock: Clock, *, max_body: int, max_in_flight: int) -> None:
         self._log = log
@@ -147,6 +166,7 @@ class Intake:
                 request = Quarantined(now, refusal.code, str(refusal), None, masked, body)
                 written = self._log.quarantine(request)
                 written.add_done_callback(admission.release)
+                written.add_done_callback(self._count_quarantined)
                 refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, refusal))
                 refused.add_done_callback(_seen)
                 return refused
@@ -158,16 +178,38 @@ class Intake:
         appended.add_done_callback(functools.partial(_tell, delivery))
         return appended
 
+    def tell_refused(self, status: int, reason: str, detail: str) -> None:
+        """Tell subscribers of a request that is answered with this status and not acknowledged."""
+        if delivery_refused.receivers:
+            delivery_refused.emit(
+                DeliveryRefused(at=self._clock.now(), status=status, reason=reason, detail=detail)
+            )
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of all bodies that arrived, in whole or in part; since the start."""
+        return self._budget.received
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """Bytes that requests hold now."""
+        return self._budget.taken
+
     async def probe(self) -> None:
         """Return when a write to the store has succeeded; raises StoreError."""
         await self._log.probe(self._clock.now())
 
+    def _count_quarantined(self, written: asyncio.Future[None]) -> None:
+        if not written.cancelled() and written.exception() is None:
+            self.quarantined += 1
+
 
 def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
-    """Log what became of a delivery; failures are logged by whoever answers them."""
+    """Log what became of a delivery, and tell subscribers; failures are told by whoever answers them."""
     if appended.cancelled() or appended.exception() is not None:
         return
     outcome = appended.result().outcome
+    _emit(delivery, outcome)
     level = logging.ERROR if outcome is Outcome.CONFLICT else logging.INFO
     if not log.isEnabledFor(level):
         return
@@ -181,6 +223,31 @@ def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
             "size": len(delivery.body),
         },
     )
+
+
+def _emit(delivery: Delivery, outcome: Outcome) -> None:
+    if outcome is Outcome.ACCEPTED:
+        if delivery_accepted.receivers:
+            delivery_accepted.emit(
+                DeliveryAccepted(
+                    key=delivery.key,
+                    type=delivery.type,
+                    job_id=delivery.job_id,
+                    size=len(delivery.body),
+                    received_at=delivery.received_at,
+                )
+            )
+    elif delivery_duplicated.receivers:
+        delivery_duplicated.emit(
+            DeliveryDuplicated(
+                key=delivery.key,
+                type=delivery.type,
+                job_id=delivery.job_id,
+                size=len(delivery.body),
+                received_at=delivery.received_at,
+                conflict=outcome is Outcome.CONFLICT,
+            )
+        )
 
 
 def _seen(refused: asyncio.Future[Receipt]) -> None:

@@ -1,7 +1,6 @@
 """All settings, read once from the environment, a `.env` file and the command line."""
 
 import difflib
-import ipaddress
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from dotenv.parser import parse_stream
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from receiver.addresses import is_loopback
 from receiver.errors import ConfigurationError
 
 PREFIX = "RECEIVER_"
@@ -45,6 +45,12 @@ def _usable(values: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
         if not _is_utf8(value.get_secret_value()):
             raise ValueError("a secret is not UTF-8 text")
     return values
+
+
+def _sendable(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[A-Za-z0-9._~+/-]+=*", value.get_secret_value()):  # RFC 6750, section 2.1
+        raise ValueError("a bearer token is made of letters, digits and the characters . _ ~ + / -")
+    return value
 
 
 def _is_utf8(text: str) -> bool:
@@ -117,6 +123,14 @@ class Settings(BaseSettings):
         "INFO", pattern="(?i)^(debug|info|warning|error)$", description="debug, info, warning or error"
     )
     json_logs: bool = Field(False, description="Write log lines as JSON objects")
+    metrics: bool = Field(False, description="Serve Prometheus metrics at /metrics, of the endpoint and the worker")
+    metrics_token: Annotated[SecretStr, AfterValidator(_sendable)] | None = Field(
+        None, description="Bearer token for the metrics; without one only this machine may read them"
+    )
+    metrics_host: str = Field("127.0.0.1", description="Address on which a worker serves its metrics")
+    metrics_port: int = Field(
+        9464, ge=0, le=65535, description="Port on which a worker serves its metrics; 0 for a free one"
+    )
 
     def __init__(self, **values: Any) -> None:
         try:
@@ -133,6 +147,8 @@ class Settings(BaseSettings):
             raise ValueError(f"{PREFIX}TOKENS and {PREFIX}TOKEN_HEADER go together: set both or none")
         if self.path in ("/healthz", "/readyz"):
             raise ValueError(f"{PREFIX}PATH must not be that of a health check")
+        if self.metrics and self.path == "/metrics":
+            raise ValueError(f"{PREFIX}PATH must not be that of the metrics")
         if self.read_timeout > self.ack_deadline:
             raise ValueError(f"{PREFIX}READ_TIMEOUT must not be longer than {PREFIX}ACK_DEADLINE")
         if self.max_body > self.max_in_flight:
@@ -164,9 +180,22 @@ class Settings(BaseSettings):
         """Return the static header's values in the clear, for comparing only."""
         return tuple(token.get_secret_value() for token in self.tokens)
 
+    def plain_metrics_token(self) -> str | None:
+        """Return the token for the metrics in the clear, for comparing only."""
+        return None if self.metrics_token is None else self.metrics_token.get_secret_value()
+
+    def require_safe_metrics(self) -> None:
+        """Refuse to show metrics to the open network without a token."""
+        for name, host in (("HOST", self.host), ("METRICS_HOST", self.metrics_host)):
+            if self.metrics and self.metrics_token is None and not is_loopback(host):
+                raise ConfigurationError(
+                    f"{PREFIX}METRICS is on, and {PREFIX}{name} {host} can be reached from outside: "
+                    f"set {PREFIX}METRICS_TOKEN to what the scraper sends as its bearer token"
+                )
+
     def require_safe_address(self) -> None:
         """Refuse to serve the open network without authentication unless that was said aloud."""
-        if self.authenticated or self.allow_unsigned or _is_loopback(self.host):
+        if self.authenticated or self.allow_unsigned or is_loopback(self.host):
             return
         raise ConfigurationError(
             f"no {PREFIX}SECRETS and no {PREFIX}TOKENS are set, and {self.host} can be reached from outside: "
@@ -236,12 +265,3 @@ def _read_env_file(env_file: Path) -> Mapping[str, str | None]:
             # The parser would pass over it, and the line may hold the secrets: an open quote, say.
             raise ConfigurationError(f"{env_file}, line {binding.original.line}: expected NAME=value")
     return dotenv_values(env_file)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

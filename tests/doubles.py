@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from receiver.clock import VirtualClock
 from receiver.records import Delivery, Quarantined, Receipt
+from receiver.signals import Signal
 from receiver.stores.memory import MemoryStore
 from receiver.types import DeliveryKey, Headers
 
@@ -70,6 +72,23 @@ async def pass_time(clock: VirtualClock, duration: timedelta) -> None:
     await turns()
     clock.advance(duration)
     await turns()
+
+
+@contextmanager
+def watching(*signals: Signal[Any]) -> Iterator[list[Any]]:
+    """Collect what signals pass in a block, in one list and at once."""
+    records: list[Any] = []
+
+    def keep(record: object) -> None:
+        records.append(record)
+
+    for signal in signals:
+        signal.observe(keep)
+    try:
+        yield records
+    finally:
+        for signal in signals:
+            signal.disconnect(keep)
 
 
 class Inline(Executor):

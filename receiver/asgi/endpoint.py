@@ -2,17 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 from starlette.types import Receive, Scope, Send
 
 from receiver.asgi.replies import Reply, acknowledged, method_not_allowed, refused, unavailable
-from receiver.errors import ReadTimeout, RejectedRequest, StoreError
+from receiver.errors import Overloaded, ReadTimeout, RejectedRequest, StoreError
 from receiver.intake import Admission, Intake
 from receiver.records import Receipt
 
 log = logging.getLogger("receiver.intake")
+
+Stopwatch = Callable[[], Callable[[int], None]]
+"""Called when a request's headers have come; what it returns is called with the status once that is sent."""
 
 
 class Disconnected(Exception):
@@ -26,19 +29,30 @@ class WebhookEndpoint:
     own becomes a 500: the sender shall come again, so it is told 503.
     """
 
-    def __init__(self, intake: Intake, *, read_timeout: timedelta, ack_deadline: timedelta) -> None:
+    def __init__(
+        self,
+        intake: Intake,
+        *,
+        read_timeout: timedelta,
+        ack_deadline: timedelta,
+        stopwatch: Stopwatch | None = None,
+    ) -> None:
         self._intake = intake
+        self._stopwatch = stopwatch
         self._read_seconds = read_timeout.total_seconds()
         self._ack_seconds = ack_deadline.total_seconds()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
+        answered = self._stopwatch() if self._stopwatch else None
         try:
             answer = await self._answer(scope, receive)
         except Disconnected:
             return
         for message in answer:
             await send(message)
+        if answered:
+            answered(answer[0]["status"])
 
     async def _answer(self, scope: Scope, receive: Receive) -> Reply:
         if scope["method"] != "POST":
@@ -48,19 +62,25 @@ class WebhookEndpoint:
             receipt = await self._take(scope, receive, begun)
         except RejectedRequest as exc:
             log.warning("delivery_refused", extra={"reason": exc.code, "detail": str(exc)})
+            self._intake.tell_refused(exc.status, exc.code, str(exc))
             return refused(exc)
         except StoreError as exc:
             log.error("delivery_not_stored", extra={"reason": str(exc)})
-            return unavailable("the delivery could not be stored now; send it again")
+            reason = "overloaded" if isinstance(exc, Overloaded) else "store_error"
+            return self._unavailable(reason, "the delivery could not be stored now; send it again")
         except TimeoutError:
             log.error("delivery_not_stored", extra={"reason": "the store did not commit within the deadline"})
-            return unavailable("the delivery could not be stored in time; send it again")
+            return self._unavailable("deadline", "the delivery could not be stored in time; send it again")
         except Disconnected:
             raise
         except Exception:
             log.exception("intake_failed")
-            return unavailable("the delivery could not be taken; send it again")
+            return self._unavailable("fault", "the delivery could not be taken; send it again")
         return acknowledged(receipt)
+
+    def _unavailable(self, reason: str, detail: str) -> Reply:
+        self._intake.tell_refused(503, reason, detail)
+        return unavailable(detail)
 
     async def _take(self, scope: Scope, receive: Receive, begun: float) -> Receipt:
         raw_headers = scope["headers"]

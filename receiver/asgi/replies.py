@@ -18,13 +18,15 @@ def reply(status: int, content: dict[str, str], *headers: tuple[bytes, bytes]) -
     return _messages(status, json.dumps(content, separators=(",", ":")).encode(), *headers)
 
 
-def _messages(status: int, body: bytes, *headers: tuple[bytes, bytes]) -> Reply:
+def _messages(
+    status: int, body: bytes, *headers: tuple[bytes, bytes], content_type: bytes = b"application/json"
+) -> Reply:
     return (
         {
             "type": "http.response.start",
             "status": status,
             "headers": [
-                (b"content-type", b"application/json"),
+                (b"content-type", content_type),
                 (b"content-length", b"%d" % len(body)),
                 *headers,
             ],
@@ -51,9 +53,19 @@ def unavailable(detail: str, *headers: tuple[bytes, bytes]) -> Reply:
     return reply(503, {"error": "unavailable", "detail": detail}, retry_after, *headers)
 
 
-def not_found() -> Reply:
+def unauthenticated(detail: str) -> Reply:
+    """401: a token has to be sent along (RFC 6750)."""
+    return reply(401, {"error": "unauthenticated", "detail": detail}, (b"www-authenticate", b"Bearer"))
+
+
+def exposition(body: bytes) -> Reply:
+    """200: metrics in Prometheus' text format."""
+    return _messages(200, body, content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+def not_found(detail: str = "deliveries are taken at the configured path only") -> Reply:
     """404: nothing is served under this path."""
-    return reply(404, {"error": "not_found", "detail": "deliveries are taken at the configured path only"})
+    return reply(404, {"error": "not_found", "detail": detail})
 
 
 def method_not_allowed(allowed: str) -> Reply:

@@ -55,9 +55,17 @@ def _why_not(error: OSError, host: str, port: int) -> str:
     return f"cannot listen on {host}, port {port}: {error.strerror}"
 
 
-def make_server(app: ASGIApp, *, read_timeout: timedelta, shutdown: timedelta) -> Server:
-    """Return a server for the app that answers its last requests within `shutdown` when told to exit."""
-    limits = {"read_seconds": read_timeout.total_seconds(), "most_connections": _connection_limit()}
+def make_server(
+    app: ASGIApp, *, read_timeout: timedelta, shutdown: timedelta, most_connections: int | None = None
+) -> Server:
+    """Return a server for the app that answers its last requests within `shutdown` when told to exit.
+
+    Without `most_connections` it takes as many as this process may have open files.
+    """
+    limits = {
+        "read_seconds": read_timeout.total_seconds(),
+        "most_connections": most_connections or _connection_limit(),
+    }
     protocol = type("Protocol", (BoundedProtocol,), limits)
     return Server(
         uvicorn.Config(

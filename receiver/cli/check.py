@@ -35,6 +35,7 @@ def check(**flags: object) -> int:
     click.echo("settings  read without errors")
     codes = [
         _told("security", lambda: _check_security(settings)),
+        _told("metrics", lambda: _check_metrics(settings)),
         _told("store", lambda: asyncio.run(_check_store(settings))),
         _told("handlers", lambda: _check_handlers(settings)),
     ]
@@ -61,6 +62,14 @@ def _check_security(settings: Settings) -> str:
     if not settings.authenticated:
         return f"every delivery is accepted, from anyone who reaches {settings.host}; set {PREFIX}SECRETS"
     return f"{len(settings.secrets)} secret(s) and {len(settings.tokens)} token(s) are accepted"
+
+
+def _check_metrics(settings: Settings) -> str:
+    if not settings.metrics:
+        return f"are off; {PREFIX}METRICS=true serves them to Prometheus"
+    settings.require_safe_metrics()
+    who = "whoever sends the token" if settings.metrics_token else "this machine only; behind a proxy set a token"
+    return f"at /metrics of the endpoint, and of a worker on port {settings.metrics_port}, for {who}"
 
 
 async def _check_store(settings: Settings) -> str:

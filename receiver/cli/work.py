@@ -47,6 +47,7 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     """
     settings = load_settings(**flags)
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
+    settings.require_safe_metrics()
     ending = _Ending(within=settings.grace + _MARGIN)
     if with_parent:
         threading.Thread(target=ending.begin_at_end_of_input, daemon=True).start()

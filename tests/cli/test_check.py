@@ -58,6 +58,43 @@ def test_an_sqlite_without_that_bug_is_not_mentioned(
     assert "note " not in capsys.readouterr().out
 
 
+def told(capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what is said of the metrics."""
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("metrics ")]
+    return line
+
+
+def test_it_says_where_metrics_are_and_for_whom(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Off unless switched on; the token is not shown."""
+    assert invoke("check") == 0
+    assert "RECEIVER_METRICS=true" in told(capsys)
+
+    monkeypatch.setenv("RECEIVER_METRICS", "true")
+    assert invoke("check") == 0
+    line = told(capsys)
+    assert "9464" in line
+    assert "this machine only" in line
+
+    monkeypatch.setenv("RECEIVER_METRICS_TOKEN", "a-hidden-token")
+    assert invoke("check") == 0
+    line = told(capsys)
+    assert "whoever sends the token" in line
+    assert "hidden" not in line
+
+
+def test_metrics_for_the_open_network_need_a_token(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would not start, and so the check fails."""
+    monkeypatch.setenv("RECEIVER_METRICS", "true")
+    monkeypatch.setenv("RECEIVER_METRICS_HOST", "0.0.0.0")
+
+    assert invoke("check") == 2
+    assert "RECEIVER_METRICS_TOKEN" in told(capsys)
+
+
 def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is told, and is no error: `receiver serve` creates it."""
     assert invoke("check") == 0

@@ -4,13 +4,13 @@ import asyncio
 import gc
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from receiver.asgi.endpoint import WebhookEndpoint
+from receiver.asgi.endpoint import Stopwatch, WebhookEndpoint
 from receiver.asgi.health import Liveness, Readiness
 from receiver.asgi.replies import acknowledged, method_not_allowed, not_found, refused, reply, unavailable
 from receiver.clock import VirtualClock
@@ -18,10 +18,11 @@ from receiver.errors import Malformed, ReadTimeout, RejectedRequest, StoreError,
 from receiver.intake import Gate, Intake
 from receiver.ports import DeliveryLog
 from receiver.records import Receipt
+from receiver.signals import DeliveryRefused, delivery_accepted, delivery_duplicated, delivery_refused
 from receiver.signing import sign
 from receiver.stores.memory import MemoryStore
 from receiver.types import DeliveryKey, Outcome
-from tests.doubles import LONG, NOON, SECRET, Answer, BrokenLog, SlowLog, ask, body_of, soon, turns
+from tests.doubles import LONG, NOON, SECRET, Answer, BrokenLog, SlowLog, ask, body_of, soon, turns, watching
 
 SOON = timedelta(milliseconds=1)
 LATE = timedelta(seconds=LONG)
@@ -40,9 +41,16 @@ def intake(log: DeliveryLog, *, max_body: int = 1_000, max_in_flight: int = 100_
 
 
 def endpoint(
-    log: DeliveryLog, *, read_timeout: timedelta = LATE, ack_deadline: timedelta = LATE, **limits: int
+    log: DeliveryLog,
+    *,
+    read_timeout: timedelta = LATE,
+    ack_deadline: timedelta = LATE,
+    stopwatch: Stopwatch | None = None,
+    **limits: int,
 ) -> WebhookEndpoint:
-    return WebhookEndpoint(intake(log, **limits), read_timeout=read_timeout, ack_deadline=ack_deadline)
+    return WebhookEndpoint(
+        intake(log, **limits), read_timeout=read_timeout, ack_deadline=ack_deadline, stopwatch=stopwatch
+    )
 
 
 def check_error(answer: Answer, status: int, code: str) -> None:
@@ -320,6 +328,89 @@ async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.Log
 
 
 # --- health
+
+
+# --- who watches
+
+
+@pytest.mark.parametrize(
+    ("log", "sent", "status", "reason"),
+    [
+        (MemoryStore(), {"headers": [], "chunks": [BODY]}, 401, "unauthenticated"),
+        (MemoryStore(), {"headers": headers(b"x"), "chunks": [b"x"]}, 400, "malformed"),
+        (MemoryStore(), {"headers": headers(), "chunks": [BODY], "ends": "never"}, 408, "timeout"),
+        (MemoryStore(), {"headers": headers(), "chunks": [b"x" * 1_001]}, 413, "too_large"),
+        (BrokenLog(StoreError("full")), {"headers": headers(), "chunks": [BODY]}, 503, "store_error"),
+        (BrokenLog(ValueError("ours")), {"headers": headers(), "chunks": [BODY]}, 503, "fault"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+async def test_subscribers_are_told_of_every_refusal(
+    log: DeliveryLog, sent: dict[str, Any], status: int, reason: str
+) -> None:
+    """Once, with the status that was answered, and no secret."""
+    read_timeout = SOON if reason == "timeout" else LATE
+    with watching(delivery_refused, delivery_accepted) as records:
+        answer = await soon(ask(endpoint(log, read_timeout=read_timeout), **sent))
+
+    [refusal] = records
+    assert isinstance(refusal, DeliveryRefused)
+    assert (refusal.status, refusal.reason) == (answer.status, reason) == (status, reason)
+    assert refusal.detail
+    assert SECRET not in refusal.detail
+    assert refusal.at == NOON
+
+
+async def test_subscribers_are_told_of_what_is_too_much_at_once() -> None:
+    """It is another reason than a store that fails."""
+    with watching(delivery_refused) as records:
+        await ask(endpoint(MemoryStore(), max_in_flight=10), headers=headers(), chunks=[BODY])
+
+    assert [(record.status, record.reason) for record in records] == [(503, "overloaded")]
+
+
+async def test_subscribers_are_told_of_a_late_commit_as_of_any() -> None:
+    """Its sender was told 503; both are true, and the sender comes again."""
+    log = SlowLog()
+    with watching(delivery_refused, delivery_accepted, delivery_duplicated) as records:
+        await soon(ask(endpoint(log, ack_deadline=SOON), headers=headers(), chunks=[BODY]))
+        log.release()
+        await turns()
+
+    refusal, accepted = records
+    assert (refusal.status, refusal.reason) == (503, "deadline")
+    assert accepted.key == "w-1"
+
+
+async def test_a_request_without_an_answer_is_no_refusal() -> None:
+    """Its sender has gone."""
+    with watching(delivery_refused) as records:
+        await ask(endpoint(MemoryStore()), headers=headers(), chunks=[BODY[:3]], ends="disconnect")
+
+    assert records == []
+
+
+async def test_a_stopwatch_runs_from_the_headers_to_the_answer() -> None:
+    """It is told the status, and stopped after the answer was sent."""
+    told: list[object] = []
+
+    def stopwatch() -> Callable[[int], None]:
+        told.append("headers")
+        return told.append
+
+    async def receive_and_tell(scope: Any, receive: Any, send: Any) -> None:
+        async def telling(message: Any) -> None:
+            told.append(message["type"])
+            await send(message)
+
+        await endpoint(MemoryStore(), stopwatch=stopwatch)(scope, receive, telling)
+
+    await ask(receive_and_tell, headers=headers(), chunks=[BODY])
+    await ask(receive_and_tell, headers=[], chunks=[BODY])
+    await ask(receive_and_tell, headers=headers(), chunks=[b"x"], ends="disconnect")
+
+    sent = ["http.response.start", "http.response.body"]
+    assert told == ["headers", *sent, 200, "headers", *sent, 401, "headers"]
 
 
 async def test_a_living_process_says_so() -> None:

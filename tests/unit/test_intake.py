@@ -2,7 +2,10 @@
 
 import asyncio
 import logging
+import threading
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -10,11 +13,20 @@ from receiver.clock import VirtualClock
 from receiver.errors import Malformed, Overloaded, StoreError, TooLarge, Unauthenticated
 from receiver.intake import Admission, Budget, Gate, Intake
 from receiver.ports import DeliveryLog
-from receiver.records import DeliveryFilter
+from receiver.records import DeliveryFilter, Receipt
+from receiver.signals import (
+    DeliveryAccepted,
+    DeliveryDuplicated,
+    DeliveryRefused,
+    delivery_accepted,
+    delivery_duplicated,
+    delivery_refused,
+    flush,
+)
 from receiver.signing import sign
 from receiver.stores.memory import MemoryStore
-from receiver.types import Outcome
-from tests.doubles import NOON, SECRET, BrokenLog, SlowLog, body_of, turns
+from receiver.types import DeliveryKey, Outcome
+from tests.doubles import LONG, NOON, SECRET, BrokenLog, SlowLog, body_of, soon, turns, watching
 
 BODY = body_of(webhookId="w-1")
 SIGNATURE = b"x-firecrawl-signature"
@@ -362,3 +374,101 @@ async def test_memory_store_knows_what_was_taken() -> None:
     (summary,) = [one async for one in store.deliveries(DeliveryFilter())]
     assert (summary.type, summary.job_id, summary.success) == ("batch_scrape.page", "j", False)
     assert summary.key.startswith("sha256:")
+
+
+# --- who watches
+
+
+def accept(taker: Intake, headers: RawHeaders, body: bytes) -> asyncio.Future[Receipt]:
+    """Take a request in as the endpoint does."""
+    admission = taker.admit(dict(headers), None)
+    admission.grow(len(body))
+    return taker.accept(headers, dict(headers), body, admission)
+
+
+async def test_subscribers_are_told_of_what_is_durable() -> None:
+    """Each delivery once, when it is stored and not before, by its outcome."""
+    log = SlowLog()
+    taker = intake(log)
+    conflict = BODY + b" "
+    with watching(delivery_accepted, delivery_duplicated) as records:
+        for body in (BODY, BODY, conflict):
+            accept(taker, signed(body), body)
+        await turns()
+        assert records == []
+        log.release()
+        await turns()
+
+    common: dict[str, Any] = {
+        "key": DeliveryKey("w-1"),
+        "type": "crawl.page",
+        "job_id": None,
+        "received_at": NOON,
+    }
+    assert records == [
+        DeliveryAccepted(**common, size=len(BODY)),
+        DeliveryDuplicated(**common, size=len(BODY), conflict=False),
+        DeliveryDuplicated(**common, size=len(conflict), conflict=True),
+    ]
+
+
+@pytest.mark.parametrize("error", [StoreError("full"), asyncio.CancelledError()])
+async def test_subscribers_are_told_nothing_of_what_is_not_stored(error: BaseException) -> None:
+    """It will come again."""
+    log = SlowLog()
+    taker = intake(log)
+    with watching(delivery_accepted, delivery_duplicated) as records:
+        accept(taker, signed(), BODY)
+        log.release(error)
+        await turns()
+
+    assert records == []
+
+
+async def test_a_subscriber_of_deliveries_that_raises_or_blocks_costs_no_receipt() -> None:
+    """It runs in a thread of its own."""
+    end = threading.Event()
+
+    def block(delivery: DeliveryAccepted) -> None:
+        end.wait(LONG)
+        raise ValueError("no")
+
+    with delivery_accepted.connected_to(block):
+        receipt = await soon(accept(intake(MemoryStore()), signed(), BODY))
+        assert receipt.outcome is Outcome.ACCEPTED
+        end.set()
+    assert flush(timedelta(seconds=LONG))
+
+
+async def test_bytes_and_quarantined_bodies_are_counted() -> None:
+    """Whatever becomes of them; and what is held goes back to nothing."""
+    taker = intake(MemoryStore())
+    not_json = b"[}"
+    held = taker.bytes_in_flight
+    await accept(taker, signed(), BODY)
+    with pytest.raises(Malformed):
+        await accept(taker, signed(not_json), not_json)
+    with pytest.raises(Unauthenticated):
+        accept(taker, signed(b"another"), BODY)
+    await turns()
+
+    assert taker.received_bytes == 2 * len(BODY) + len(not_json)
+    assert taker.quarantined == 1
+    assert taker.bytes_in_flight == held == 0
+
+
+async def test_what_could_not_be_put_in_quarantine_is_not_counted() -> None:
+    """It will come again."""
+    taker = intake(BrokenLog(StoreError("full")))
+    with pytest.raises(StoreError):
+        await accept(taker, signed(b"[}"), b"[}")
+
+    assert taker.quarantined == 0
+
+
+def test_subscribers_are_told_of_refusals() -> None:
+    """Status, reason and a sentence, and when."""
+    with watching(delivery_refused) as records:
+        intake(MemoryStore()).tell_refused(413, "too_large", "longer than 5 bytes")
+
+    assert records == [DeliveryRefused(at=NOON, status=413, reason="too_large", detail="longer than 5 bytes")]

@@ -54,12 +54,17 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "max_in_flight": 256 * MEBIBYTE,
         "concurrency": 32,
         "threads": 8,
+        "processes": 2,
         "lease": timedelta(seconds=60),
         "grace": timedelta(seconds=25),
         "base_url": "https://api.firecrawl.dev",
         "api_key": None,
         "log_level": "INFO",
         "json_logs": False,
+        "metrics": False,
+        "metrics_token": None,
+        "metrics_host": "127.0.0.1",
+        "metrics_port": 9464,
     }
 
 
@@ -91,6 +96,9 @@ def test_the_defaults_are_the_documented_ones() -> None:
         ("log_level", "debug", "DEBUG"),
         ("log_level", "Warning", "WARNING"),
         ("json_logs", "yes", True),
+        ("metrics", "true", True),
+        ("metrics_host", "::1", "::1"),
+        ("metrics_port", "0", 0),
     ],
 )
 def test_every_setting_is_read_from_the_environment(
@@ -183,6 +191,12 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
         ("PATH", "/{path}", "a path is made of"),
         ("PATH", "/a b", "a path is made of"),
         ("PATH", "/a?b", "a path is made of"),
+        ("METRICS", "perhaps", "boolean"),
+        ("METRICS_PORT", "65536", "65535"),
+        ("METRICS_TOKEN", "", "a bearer token is made of"),
+        ("METRICS_TOKEN", f"{HIDDEN} ", "a bearer token is made of"),
+        ("METRICS_TOKEN", f"{HIDDEN}é", "a bearer token is made of"),
+        ("METRICS_TOKEN", f"{HIDDEN}\udcff", "a bearer token is made of"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named_and_never_shown(
@@ -333,6 +347,7 @@ def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None
         "TOKENS": f'["{HIDDEN}"]',
         "TOKEN_HEADER": "X-Token",
         "API_KEY": HIDDEN,
+        "METRICS_TOKEN": HIDDEN,
     }.items():
         monkeypatch.setenv(f"RECEIVER_{name}", value)
     settings = load_settings()
@@ -343,6 +358,7 @@ def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None
     assert settings.plain_tokens() == (HIDDEN,)
     assert settings.api_key is not None
     assert settings.api_key.get_secret_value() == HIDDEN
+    assert settings.plain_metrics_token() == HIDDEN
 
 
 @pytest.mark.parametrize(
@@ -354,6 +370,7 @@ def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None
         {"secrets": [HIDDEN, ""]},
         {"tokens": HIDDEN},
         {"api_key": [HIDDEN]},
+        {"metrics_token": f"{HIDDEN} {HIDDEN}"},
     ],
     ids=str,
 )
@@ -405,6 +422,27 @@ def test_without_authentication_only_loopback_is_served(host: str, safe: bool) -
 
     for proof in ({"secrets": "s"}, {"tokens": "t", "token_header": "X-T"}, {"allow_unsigned": True}):
         load_settings(host=host, **proof).require_safe_address()
+
+
+@pytest.mark.parametrize("name", ["host", "metrics_host"])
+def test_metrics_are_shown_to_the_network_only_with_a_token(name: str) -> None:
+    """In one line, before anything is listening; `allow_unsigned` is about deliveries."""
+    settings = load_settings(**{name: "0.0.0.0", "metrics": True, "allow_unsigned": True})
+
+    with pytest.raises(ConfigurationError) as caught:
+        settings.require_safe_metrics()
+    assert f"RECEIVER_{name.upper()} 0.0.0.0" in str(caught.value)
+    assert "RECEIVER_METRICS_TOKEN" in str(caught.value)
+
+    load_settings(**{name: "0.0.0.0"}).require_safe_metrics()
+    load_settings(**{name: "0.0.0.0", "metrics": True, "metrics_token": "t"}).require_safe_metrics()
+    load_settings(**{name: "localhost", "metrics": True}).require_safe_metrics()
+
+
+def test_deliveries_and_metrics_do_not_share_a_path() -> None:
+    """Unless there are no metrics: then it is a path as any other."""
+    assert "RECEIVER_PATH must not be that of the metrics" in refusal(path="metrics/", metrics=True)
+    assert load_settings(path="/metrics").path == "/metrics"
 
 
 def test_the_env_file_is_exported_for_handlers(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
