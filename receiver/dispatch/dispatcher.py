@@ -10,6 +10,7 @@ from typing import Any
 
 from receiver.clock import Clock
 from receiver.decisions import POISON_AFTER
+from receiver.dispatch.emission import emit_started
 from receiver.dispatch.fanout import Unhandled, read_event, wanting
 from receiver.dispatch.holding import HoldingBack
 from receiver.dispatch.leases import Leases
@@ -255,10 +256,12 @@ class Dispatcher:
             self._settling.submit(one, end)
 
     async def _attempts(self, call: Call) -> Sequence[Ended]:
-        if len(call) > 1:
-            return await self._runner.run_batch(call)
-        (one,) = call
-        return [self._runner.refuse(one) if one.item.deaths >= POISON_AFTER else await self._runner.run(one)]
+        if call[0].item.deaths >= POISON_AFTER:  # and so it is alone
+            return [self._runner.refuse(call[0])]
+        now = self._clock.now()
+        for one in call:
+            emit_started(one.item, now)
+        return await self._runner.run_batch(call) if len(call) > 1 else [await self._runner.run(call[0])]
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         call = self._running.pop(task)

@@ -14,7 +14,8 @@ Call = tuple[Claimed, ...]
 """What one call of a handler is given: one work item, or a batch of one handler's."""
 
 _AHEAD = 4
-"""Work items claimed for each call that may run at one time, so that one transaction fetches many."""
+_LEAST_AHEAD = 64
+"""Work items claimed for each call that may run at one time, and at least, so that one transaction fetches many."""
 _BATCHES_AHEAD = 8
 
 
@@ -70,7 +71,7 @@ class Lines:
         self._wake = wake
         self._running = 0
         self._gathering: dict[HandlerName, _Gathering] = {}
-        kinds = {kind: Line(count, count * _AHEAD) for kind, count in places.items()}
+        kinds = {kind: Line(count, max(count * _AHEAD, _LEAST_AHEAD)) for kind, count in places.items()}
         self._of: dict[HandlerName, Line] = {}
         for handler in handlers:
             line = kinds[handler.runs_in]

@@ -8,12 +8,13 @@ from typing import assert_never
 
 from receiver.clock import Clock, time_limit
 from receiver.decisions import Bury, Complete, RetryAt, decide
+from receiver.dispatch.emission import emit_ended
 from receiver.dispatch.leases import Leases
 from receiver.dispatch.runner import Claimed, Ended, tell_attempt
 from receiver.errors import StoreError
 from receiver.group_commit import GroupCommit
 from receiver.ports import WorkQueue
-from receiver.records import Settlement
+from receiver.records import Settlement, WorkItem
 from receiver.types import HandlerName, WorkState
 
 log = logging.getLogger(__name__)
@@ -21,7 +22,7 @@ log = logging.getLogger(__name__)
 _MOST = 1_000
 _STORE_PAUSE = timedelta(seconds=1)
 
-_Result = tuple[Settlement, HandlerName]
+_Result = tuple[Settlement, WorkItem]
 
 
 class Settling:
@@ -70,7 +71,7 @@ class Settling:
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
         settlement = Settlement(item.id, self._leases.worker, attempt, state, due_at, holds_lane)
-        self._results.submit((settlement, item.handler))
+        self._results.submit((settlement, item))
 
     async def aclose(self) -> None:
         """Return when everything submitted is recorded, or after a short time."""
@@ -95,9 +96,10 @@ class Settling:
                 log.exception("results_not_recorded", extra={"count": len(settlements)})
                 settled = [False] * len(settlements)
                 break
-        for settlement, done in zip(settlements, settled, strict=True):
-            self._leases.drop(settlement.work_id)
+        for (settlement, item), done in zip(results, settled, strict=True):
+            self._leases.drop(item.id)
+            emit_ended(item, settlement, recorded=done)
             if not done:
-                log.warning("lease_lost", extra={"work_id": settlement.work_id})
-        self._settled([handler for _, handler in results])
+                log.warning("lease_lost", extra={"work_id": item.id})
+        self._settled([item.handler for _, item in results])
         return settled

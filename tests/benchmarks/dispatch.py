@@ -2,7 +2,9 @@
 
 First the worker: `receiver work` runs as a process on a core of its own beside a store that holds done work
 already; then deliveries appear in one transaction, and what counts is the time from the first attempt until the
-last result is written. The handler does nothing, once on the event loop and once in threads.
+last result is written. The handler does nothing: on the event loop, in threads, in a lane for each job of a hundred
+pages, and given a hundred events at a time. Beside it stand Huey on SQLite and, where BENCHMARK_POSTGRES names a
+database that may be used up, Procrastinate, each with a handler that does nothing for the same bodies.
 
 Then the store alone, in this process: how long one call of each of the queue's methods takes when much is stored,
 done or waiting for a later time.
@@ -10,6 +12,7 @@ done or waiting for a later time.
 
 import argparse
 import asyncio
+import json
 import os
 import statistics
 import sys
@@ -22,22 +25,31 @@ from typing import Any
 
 from receiver.clock import SystemClock, to_micros
 from receiver.ports import WorkQueue
-from receiver.records import Attempt, Lease, NewWork, Settlement, Wanted
+from receiver.records import Attempt, Claimant, Lease, NewWork, Settlement, Wanted
 from receiver.stores import open_store
 from receiver.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from tests.benchmarks.prefill import Prefill
+from tests.benchmarks.queue_rivals import POSTGRES, rivals_here
 from tests.benchmarks.report import middle, say, table, write_json
 from tests.benchmarks.servers import STORE, WORK, cores, count, cpu_seconds, real_folder, running
 
 Sample = dict[str, Any]
 
-ROUTERS = {"async": ("on_loop", "benchmark.on_loop"), "sync": ("in_threads", "benchmark.in_threads")}
+ROUTERS = {
+    "async": ("on_loop", "benchmark.on_loop"),
+    "sync": ("in_threads", "benchmark.in_threads"),
+    "lanes": ("in_lanes", "benchmark.in_lanes"),
+    "batches": ("in_batches", "benchmark.in_batches"),
+}
 """By kind of handler: its router in `noop`, and its name in the store."""
 
 _DONE = "SELECT count(*) FROM work_items WHERE handler = '{}' AND state = 'done'"
 _OPEN = """
 SELECT (SELECT max(seq) FROM deliveries) - (SELECT value FROM marks WHERE name = 'routed')
-    + EXISTS (SELECT 1 FROM work_items WHERE state IN ('waiting', 'running') AND handler = '{}' AND due_at < {})
+    + EXISTS (
+        SELECT 1 FROM work_items
+        WHERE state IN ('waiting', 'queued', 'running') AND handler = '{}' AND due_at < {}
+    )
 """
 _SOON_MICROS = 600_000_000
 """Running work has a lease that ends before; what waits in a store from the start is due much later."""
@@ -48,7 +60,6 @@ _POLL_SECONDS = 0.01
 _OTHERS = "benchmark.past"
 _WORKER = WorkerId("benchmark")
 _MOST_BYTES = 2**30
-_HOWEVER_OFTEN = range(2**31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +95,36 @@ def drain(args: argparse.Namespace, parent: Path) -> list[Sample]:
                 for kind in ROUTERS:
                     sample = _drain(kind, folder, prefill, args.deliveries)
                     samples.append({"round": number, "stored": str(past), "handler": kind, **sample})
-                    if not args.quiet:
-                        say(f"{kind:<6} {past!s:<28} {sample['handled_per_second']:>8,.0f} /s")
+                    _progress(samples[-1], quiet=args.quiet)
     return samples
+
+
+def compete(args: argparse.Namespace, parent: Path) -> list[Sample]:
+    """Measure what others do with as many bodies in an empty store."""
+    samples = []
+    for number in range(args.rounds):
+        for rival in rivals_here():
+            with real_folder(parent) as folder:
+                sample = _compete(rival, folder, args)
+            samples.append({"round": number, "stored": str(Past(0)), "handler": rival, **sample})
+            _progress(samples[-1], quiet=args.quiet)
+    return samples
+
+
+def _compete(rival: str, folder: Path, args: argparse.Namespace) -> Sample:
+    command = ("-m", "tests.benchmarks.queue_rivals", rival, str(args.deliveries), str(args.size))
+    postgres = {POSTGRES: os.environ[POSTGRES]} if POSTGRES in os.environ else {}
+    with running(command, folder, core=cores()[0], environment=postgres) as process:
+        output, _ = process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{rival} ended with {process.returncode}")
+    sample: Sample = json.loads(output)
+    return sample
+
+
+def _progress(sample: Sample, *, quiet: bool) -> None:
+    if not quiet:
+        say(f"{sample['handler']:<14} {sample['stored']:<28} {sample['handled_per_second']:>8,.0f} /s")
 
 
 def _drain(kind: str, folder: Path, prefill: Prefill, deliveries: int) -> Sample:
@@ -171,7 +209,8 @@ class _Calls:
             self._prefill.new(self._batch)
             batch = await timed("unrouted", self._unrouted())
             work = [NewWork(stored.seq, self._handler) for stored in batch.deliveries]
-            ids = await timed("route", self._queue.route(batch, work, lease=self._lease()))
+            now = self._clock.now()
+            ids = await timed("route", self._queue.route(batch, work, lease=self._lease(), now=now))
             await timed("give back", self._queue.give_back(ids, _WORKER, now=self._clock.now()))
             items = await timed("claim", self._claim())
             await timed("settle", self._queue.settle([self._success(item.id, item.attempt) for item in items]))
@@ -179,10 +218,11 @@ class _Calls:
 
     def _claim(self) -> Awaitable[Any]:
         wanted = Wanted(self._batch, _MOST_BYTES)
-        return self._queue.claim([self._handler], wanted, lease=self._lease(), now=self._clock.now())
+        claimants = [Claimant(self._handler)]
+        return self._queue.claim(claimants, wanted, lease=self._lease(), now=self._clock.now())
 
     def _next_due(self) -> Awaitable[Any]:
-        return self._queue.next_due([self._handler], lost=_HOWEVER_OFTEN)
+        return self._queue.next_due([Claimant(self._handler)], now=self._clock.now())
 
     def _unrouted(self) -> Awaitable[Any]:
         return self._queue.unrouted(limit=self._batch, max_bytes=_MOST_BYTES)
@@ -255,7 +295,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 1 if a delivery was not handled exactly once."""
     args = arguments(given)
     with real_folder(args.folder) as parent:
-        drained = drain(args, parent)
+        drained = [*drain(args, parent), *compete(args, parent)]
         rows = summary(drained)
         table(f"Handled per second by one worker, bodies of {args.size:,} bytes", rows)
         calls = asyncio.run(time_calls(args, parent))

@@ -1,10 +1,14 @@
 """Handlers that do nothing, so that what is measured is everything around them."""
 
+from datetime import timedelta
+
 from receiver import Router
 from receiver.events import Event
 
 on_loop = Router()
 in_threads = Router()
+in_lanes = Router()
+in_batches = Router()
 
 
 @on_loop.on("*", name="benchmark.on_loop")
@@ -15,3 +19,13 @@ async def do_nothing(event: Event) -> None:
 @in_threads.on("*", name="benchmark.in_threads")
 def do_nothing_in_a_thread(event: Event) -> None:
     """Handle an event in a thread."""
+
+
+@in_lanes.on("*", name="benchmark.in_lanes", ordered=True)
+async def do_nothing_in_order(event: Event) -> None:
+    """Handle an event after those of its job that came before."""
+
+
+@in_batches.on("*", name="benchmark.in_batches", batch=100, linger=timedelta(milliseconds=50))
+async def do_nothing_with_many(events: list[Event]) -> None:
+    """Handle a hundred events at once."""

@@ -76,7 +76,7 @@ def per_request() -> ASGIApp:
 def with_huey() -> ASGIApp:
     """Return a FastAPI endpoint that queues each event durably; no consumer takes them out."""
     from fastapi import FastAPI, HTTPException
-    from huey import SqliteHuey  # type: ignore[import-untyped]
+    from huey import SqliteHuey
 
     queue = SqliteHuey("benchmark", filename=RIVAL_STORE, fsync=True, results=False)
     app = FastAPI()
