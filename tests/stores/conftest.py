@@ -1,5 +1,6 @@
 import sqlite3
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from receiver.ports import Store
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.types import Headers
+from tests.stores.opened import Opened
 from tests.stores.rows import select
 
 
@@ -56,6 +58,35 @@ def store(request: pytest.FixtureRequest, path: Path) -> Store:
 def kept(store: Store, path: Path) -> Kept:
     """What the store holds beyond its ports."""
     return Kept(store, path)
+
+
+@pytest.fixture
+async def opened(store: Store, path: Path) -> AsyncIterator[Opened]:
+    """The store, open for everything. At the end of each test its lanes have to be sound."""
+    async with open_all(store) as opened:
+        yield opened
+        await opened.check_lanes()
+    if isinstance(store, SqliteStore):
+        assert select(path, HEADLESS) == []
+
+
+HEADLESS = """
+SELECT id, handler, lane FROM work_items AS q WHERE state = 'queued' AND NOT EXISTS (
+    SELECT 1 FROM work_items AS h WHERE h.handler = q.handler AND h.lane = q.lane AND h.heads_lane = 1
+)
+"""
+"""What is queued behind nothing, and would wait for ever."""
+
+
+@asynccontextmanager
+async def open_all(store: Store) -> AsyncIterator[Opened]:
+    """Open every face of a store."""
+    async with AsyncExitStack() as stack:
+        log = await stack.enter_async_context(store.log())
+        queue = await stack.enter_async_context(store.queue())
+        other = await stack.enter_async_context(store.queue())
+        controls = await stack.enter_async_context(store.controls())
+        yield Opened(log, queue, other, controls, await stack.enter_async_context(store.reports()))
 
 
 @pytest.fixture

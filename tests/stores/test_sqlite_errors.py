@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from receiver.errors import ReceiverError, StoreError, StoreRefused
-from receiver.records import DeliveryFilter, Lease, Wanted
+from receiver.records import Claimant, DeliveryFilter, Lease, Wanted
 from receiver.stores.sqlite.database import Database, opened, prepare, translated
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import HandlerName, Outcome, WorkerId
+from receiver.types import HandlerName, HandlerSwitch, Outcome, WorkerId
 from tests.doubles import NOON, delivery, soon
+from tests.stores.opened import ended
 
 PATIENCE = timedelta(milliseconds=20)
 
@@ -167,29 +168,35 @@ async def test_a_locked_database_fails_the_append_and_keeps_nothing(made: Path, 
         assert (await log.append(delivery())).outcome is Outcome.ACCEPTED
 
 
-async def test_a_locked_database_fails_the_worker_and_keeps_its_leases(
-    made: Path, held: sqlite3.Connection
-) -> None:
-    """Every call that writes says so; reading goes on."""
+async def test_a_locked_database_fails_worker_and_operator(made: Path, held: sqlite3.Connection) -> None:
+    """Every call that writes says so and changes nothing; reading goes on, also for a claim that finds nothing."""
     held.execute("ROLLBACK")
     store = SqliteStore(f"sqlite:///{made}", patience=PATIENCE)
-    lease, names = Lease(WorkerId("w"), NOON), (HandlerName("h"),)
-    async with store.log() as log, store.queue() as queue, store.reports() as reports:
+    lease, handler = Lease(WorkerId("w"), NOON), HandlerName("h")
+    async with store.log() as log, store.queue() as queue, store.controls() as controls, store.reports() as reports:
         await log.append(delivery())
         held.execute("BEGIN IMMEDIATE")
         batch = await queue.unrouted(limit=1, max_bytes=1)
 
         for write in (
-            queue.route(batch, [], lease=lease),
+            queue.route(batch, [], lease=lease, now=NOON),
+            queue.begun([1], lease.worker),
             queue.renew([1], lease),
-            queue.settle([]),
+            queue.settle([ended(1)]),
             queue.give_back([1], lease.worker, now=NOON),
             queue.take_over(lease.worker, now=NOON),
+            queue.look_again(1, at=NOON, note="x"),
+            queue.release(1, now=NOON, note="x"),
+            queue.once(handler, "key", now=NOON),
+            controls.retry([1], now=NOON),
+            controls.bury([1], "x", now=NOON),
+            controls.switch(handler, HandlerSwitch.PAUSED),
         ):
             with pytest.raises(StoreError, match="locked"):
                 await write
 
-        assert await queue.claim(names, Wanted(1, 1), lease=lease, now=NOON) == ()
+        assert await queue.claim([Claimant(handler)], Wanted(1, 1), lease=lease, now=NOON) == ()
+        assert await queue.switches() == {}
         assert [one.key async for one in reports.deliveries(DeliveryFilter())] == ["k"]
 
 

@@ -23,7 +23,7 @@ from receiver.types import HandlerName, Outcome, WorkerId
 from tests.doubles import LONG, NOON, delivery
 from tests.stores.rows import execute, select
 
-FACES = ("log", "queue", "reports")
+FACES = ("log", "queue", "controls", "reports")
 MIGRATIONS = resources.files("receiver.stores.sqlite") / "migrations"
 
 
@@ -75,7 +75,7 @@ async def test_deliveries_of_an_older_version_are_routed_and_known(path: Path, s
         known = await log.append(delivery("old-1", body=b"old 1"))
         batch = await queue.unrouted(limit=10, max_bytes=1_000)
         work = [NewWork(one.seq, HandlerName("h")) for one in batch.deliveries]
-        ids = await queue.route(batch, work, lease=Lease(WorkerId("w"), NOON))
+        ids = await queue.route(batch, work, lease=Lease(WorkerId("w"), NOON), now=NOON)
 
     assert known.outcome is Outcome.DUPLICATE
     assert [(one.delivery.key, one.delivery.body) for one in batch.deliveries] == [
@@ -142,10 +142,13 @@ async def test_an_empty_file_becomes_a_database(path: Path, sqlite_store: Sqlite
         assert (await log.append(delivery())).outcome is Outcome.ACCEPTED
 
 
-async def test_readers_do_not_create_a_database(path: Path, sqlite_store: SqliteStore) -> None:
+@pytest.mark.parametrize("face", ["controls", "reports"])
+async def test_readers_and_operators_do_not_create_a_database(
+    path: Path, sqlite_store: SqliteStore, face: str
+) -> None:
     """They say that there is none and who makes it."""
     with pytest.raises(StoreError, match=r"there is no database at .*receiver serve"):
-        await enter(sqlite_store, "reports")
+        await enter(sqlite_store, face)
 
     assert list(path.parent.iterdir()) == []
 

@@ -129,9 +129,9 @@ class MemoryStore(MemoryQueue):
 
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts."""
-        if not self._chosen([work_id]):
-            raise UnknownWork(f"there is no work item {work_id}")
-        return WorkDetail(self._summary_of(self._work[work_id]), tuple(self._work[work_id].history))
+        for one in self._chosen([work_id]):
+            return WorkDetail(self._summary_of(one), tuple(one.history))
+        raise UnknownWork(f"there is no work item {work_id}")
 
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch."""
@@ -201,9 +201,10 @@ class MemoryStore(MemoryQueue):
 
     def _report(self, name: HandlerName) -> HandlerReport:
         mine = [one for one in self._work if one.handler == name]
+        ended = [one for one in mine if one.state in (WorkState.DONE, WorkState.DEAD)]
         times = sorted(
             attempt.ended_at - attempt.started_at
-            for one in mine[-100:]
+            for one in ended[-100:]
             for attempt in one.history
             if attempt.started_at is not None
         )

@@ -133,10 +133,9 @@ class MemoryQueue:
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Record attempts and move their work items where the worker still holds them."""
         settled = [self._settle(one) for one in settlements]
-        self._promote(
-            [one.work_id for one, done in zip(settlements, settled, strict=True) if done],
-            max(one.attempt.ended_at for one in settlements),
-        )
+        if settlements:
+            now = max(one.attempt.ended_at for one in settlements)
+            self._promote([one.work_id for one, done in zip(settlements, settled, strict=True) if done], now)
         return settled
 
     async def give_back(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
@@ -155,16 +154,21 @@ class MemoryQueue:
 
     async def next_due(self, claimants: Sequence[Claimant], *, now: datetime) -> datetime | None:
         """Return when there may be something to claim or to look at."""
-        timed = (WorkState.WAITING, WorkState.RUNNING, WorkState.HELD)
         intervals = {one.handler: one.interval for one in claimants}
-        moments = []
-        for one in self._claimable(claimants, *timed):
+        moments = [
+            one.due_at
+            for one in self._work
+            if one.handler in intervals and one.state is WorkState.RUNNING  # leases end of paused handlers too
+        ]
+        for one in self._claimable(claimants, WorkState.WAITING, WorkState.HELD):
             interval = intervals[one.handler]
             moment = one.due_at
             if interval is not None and one.state is WorkState.WAITING:
                 pace = Pace(interval, self._paced_until.get(one.handler, _NEVER))
                 moment = max(moment, pace.begin_from(now))
             moments.append(moment)
+        if any(self._skippable(one) for one in self._work if one.handler in intervals):
+            moments.append(now)
         return min(moments, default=None)
 
     async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
@@ -176,27 +180,25 @@ class MemoryQueue:
     async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
         """Return how far these handlers have come with the pages of a job."""
         pages = [
-            one
-            for one in self._deliveries
-            if one.delivery.job_id == job_id and one.delivery.type == page_type
+            one for one in self._deliveries if one.delivery.job_id == job_id and one.delivery.type == page_type
         ]
-        unhandled = {
-            one.source for one in self._work if one.handler in handlers and one.state in OPEN_STATES
-        }
+        unhandled = {one.source for one in self._work if one.handler in handlers and one.state in OPEN_STATES}
         missing = [one.delivery.key for one in pages if one.seq > self._routed or one.seq in unhandled]
         return JobPages(pages[-1].delivery.received_at if pages else None, missing[-1] if missing else None)
 
     async def look_again(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep a held item until the next look."""
-        one = self._work[work_id]
-        if one.state is WorkState.HELD:
-            one.due_at, one.note = at, note
+        for one in self._chosen([work_id]):
+            if one.state is WorkState.HELD:
+                one.due_at, one.note = at, note
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """Make a held item due."""
-        one = self._work[work_id]
-        if one.state is WorkState.HELD:
-            one.state, one.due_at, one.note = WorkState.WAITING, now, note
+        for one in self._chosen([work_id]):
+            if one.state is WorkState.HELD:
+                one.state = WorkState.WAITING if one.lane is None else WorkState.QUEUED
+                one.due_at, one.note = now, note
+        self._promote([work_id], now)
 
     async def once(self, handler: HandlerName, key: str, *, now: datetime) -> bool:
         """Return True the first time."""
@@ -255,7 +257,7 @@ class MemoryQueue:
         return self._deliveries[work.source - 1]
 
     def _chosen(self, work_ids: Sequence[int]) -> list[Work]:
-        return [self._work[work_id] for work_id in sorted(work_ids) if 0 <= work_id < len(self._work)]
+        return [self._work[work_id - 1] for work_id in sorted(set(work_ids)) if 0 < work_id <= len(self._work)]
 
     def _leased(self, work_ids: Sequence[int], worker: WorkerId) -> list[Work]:
         return [one for one in self._chosen(work_ids) if one.held_by(worker)]
@@ -265,7 +267,7 @@ class MemoryQueue:
         state = placed(new, self._switches.get(new.handler, HandlerSwitch.ON), lane_busy=busy)
         running = state is WorkState.RUNNING
         work = Work(
-            id=len(self._work),
+            id=len(self._work) + 1,
             source=new.seq,
             handler=new.handler,
             state=state,
@@ -301,9 +303,7 @@ class MemoryQueue:
     def _due(self, claimant: Claimant, wanted: Wanted, now: datetime) -> list[Work]:
         limit = min(wanted.limit, claimant.most)
         if claimant.concurrency is not None:
-            running = sum(
-                one.handler == claimant.handler and one.state is WorkState.RUNNING for one in self._work
-            )
+            running = sum(one.handler == claimant.handler and one.state is WorkState.RUNNING for one in self._work)
             limit = min(limit, claimant.concurrency - running)
         if claimant.interval is not None:
             pace = Pace(claimant.interval, self._paced_until.get(claimant.handler, _NEVER))
@@ -312,19 +312,20 @@ class MemoryQueue:
         due = [one for one in waiting if one.due_at <= now and one.suspect == wanted.suspects]
         return sorted(due, key=lambda one: one.due_at)[: max(0, limit)]
 
+    def _skippable(self, work: Work) -> bool:
+        waits = work.state in OPEN_STATES and work.state is not WorkState.RUNNING
+        return waits and self._switches.get(work.handler) is HandlerSwitch.DISABLED
+
     def _tidy(self, handlers: Sequence[HandlerName], now: datetime) -> None:
         for one in self._work:
             if one.handler not in handlers:
                 continue
             if one.state is WorkState.RUNNING and one.due_at <= now:
-                one.history.append(
-                    Attempt(one.attempts, one.trigger(), None, now, AttemptOutcome.LOST, LOST)
-                )
+                one.history.append(Attempt(one.attempts, one.trigger(), None, now, AttemptOutcome.LOST, LOST))
                 one.lost, one.deaths = one.lost + 1, one.deaths + one.begun
                 one.state, one.worker, one.begun, one.last_error = WorkState.WAITING, None, False, LOST
                 one.uncounted += 1
-            waits = one.state in OPEN_STATES and one.state is not WorkState.RUNNING
-            if waits and self._switches.get(one.handler) is HandlerSwitch.DISABLED:
+            if self._skippable(one):
                 one.state, one.heads_lane = WorkState.SKIPPED, False
 
     def _claimed(self, work: Work, lease: Lease, *, begun: bool) -> WorkItem:
@@ -341,12 +342,14 @@ class MemoryQueue:
         )
 
     def _settle(self, settlement: Settlement) -> bool:
-        work = self._work[settlement.work_id]
-        if not work.held_by(settlement.worker) or work.attempts != settlement.attempt.number:
+        leased = self._leased([settlement.work_id], settlement.worker)
+        if not leased or leased[0].attempts != settlement.attempt.number:
             return False
+        work = leased[0]
         work.state, work.due_at, work.worker = settlement.state, settlement.due_at, None
         work.begun = False
-        work.heads_lane &= settlement.state is WorkState.WAITING or settlement.holds_lane
+        holds = settlement.state is WorkState.DEAD and settlement.holds_lane
+        work.heads_lane &= settlement.state is WorkState.WAITING or holds
         work.last_error = settlement.attempt.error
         work.history.append(settlement.attempt)
         return True

@@ -89,22 +89,27 @@ def choose(
 
 
 def next_due(connection: sqlite3.Connection, claimants: Sequence[Claimant], now: datetime) -> datetime | None:
-    """Return when one of these has something due, loses a lease, or holds something to look at."""
-    moments: list[datetime] = []
-    for one in claimable(connection, claimants):
+    """Return when one of these has something due or to be skipped, loses a lease, or holds something to look at."""
+    off = switches(connection)
+    moments: list[datetime | None] = []
+    for one in claimants:
         waiting, running, held = (
             None if due_at is None else from_micros(due_at)
             for (due_at,) in connection.execute(statements.NEXT_DUE, (one.handler,) * 3)
         )
         if waiting is not None and one.interval is not None:
             waiting = max(waiting, _pace(connection, one.handler, one.interval).begin_from(now))
-        moments += [moment for moment in (waiting, running, held) if moment is not None]
-    return min(moments, default=None)
+        match off.get(one.handler, HandlerSwitch.ON):
+            case HandlerSwitch.ON:
+                moments += [waiting, running, held]
+            case HandlerSwitch.PAUSED:
+                moments += [running]
+            case HandlerSwitch.DISABLED:
+                moments += [running, now if _skippable(connection, one.handler) else None]
+    return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _leases_ended(
-    connection: sqlite3.Connection, handler: HandlerName, now: datetime, *, limit: int
-) -> list[int]:
+def _leases_ended(connection: sqlite3.Connection, handler: HandlerName, now: datetime, *, limit: int) -> list[int]:
     values = {"handler": handler, "now": to_micros(now), "limit": limit}
     return [work_id for (work_id,) in connection.execute(statements.LEASES_ENDED, values)]
 

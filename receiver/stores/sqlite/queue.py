@@ -68,8 +68,7 @@ class SqliteQueue:
             self._checkpointer.after_commit(connection)
             ids = range(last - len(work) + 1, last + 1)
             return [
-                work_id if state is WorkState.RUNNING else None
-                for work_id, state in zip(ids, states, strict=True)
+                work_id if state is WorkState.RUNNING else None for work_id, state in zip(ids, states, strict=True)
             ]
 
         return await self._database.call(write)
@@ -123,15 +122,21 @@ class SqliteQueue:
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Record attempts and move their work items where the worker still holds them."""
-
+        if not settlements:
+            return ()
         now = max(one.attempt.ended_at for one in settlements)
 
         def write(connection: sqlite3.Connection) -> Sequence[bool]:
             with self._database.transaction(connection):
-                moves = json.dumps([_move(one) for one in settlements])
+                # Of an attempt that ended twice the first end counts.
+                first = {_attempt_of(one): n for n, one in reversed(tuple(enumerate(settlements)))}
+                moves = json.dumps([_move(settlements[n]) for n in first.values()])
                 held = connection.execute(statements.SETTLE, (moves,)).fetchall()
                 moved = {(work_id, number) for work_id, number, _ in held}
-                settled = [(one.work_id, one.attempt.number) in moved for one in settlements]
+                settled = [
+                    (one.work_id, one.attempt.number) in moved and first[_attempt_of(one)] == n
+                    for n, one in enumerate(settlements)
+                ]
                 if in_lanes := [work_id for work_id, _, lane in held if lane is not None]:
                     promote(connection, in_lanes, now)
                 records = [_attempt_row(one) for one, done in zip(settlements, settled, strict=True) if done]
@@ -160,12 +165,13 @@ class SqliteQueue:
 
         def read(connection: sqlite3.Connection) -> Sequence[HeldItem]:
             off = claims.switches(connection)
-            return [
-                _held_item(row)
+            rows = [
+                row
                 for handler in handlers
                 if handler not in off
                 for row in connection.execute(statements.HELD, (handler, to_micros(now), limit))
-            ][:limit]
+            ]
+            return [_held_item(row) for row in sorted(rows)[:limit]]
 
         return await self._database.call(read)
 
@@ -175,9 +181,10 @@ class SqliteQueue:
         def read(connection: sqlite3.Connection) -> JobPages:
             job = (job_id, page_type)
             last = connection.execute(statements.LAST_PAGE, job).fetchone()
-            missing = connection.execute(statements.UNROUTED_PAGE, job).fetchone() or connection.execute(
-                statements.OPEN_PAGE, (*job, json.dumps(list(handlers)))
-            ).fetchone()
+            missing = (
+                connection.execute(statements.UNROUTED_PAGE, job).fetchone()
+                or connection.execute(statements.OPEN_PAGE, (*job, json.dumps(list(handlers)))).fetchone()
+            )
             return JobPages(from_micros(last[0]) if last else None, missing[0] if missing else None)
 
         return await self._database.call(read)
@@ -188,7 +195,13 @@ class SqliteQueue:
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """Make a held item due."""
-        await self._write(statements.RELEASE, (to_micros(now), note, work_id))
+
+        def write(connection: sqlite3.Connection) -> None:
+            with self._database.transaction(connection):
+                connection.execute(statements.RELEASE, (to_micros(now), note, work_id))
+                promote(connection, [work_id], now)
+
+        await self._database.call(write)
 
     async def once(self, handler: HandlerName, key: str, *, now: datetime) -> bool:
         """Return True the first time."""
@@ -232,7 +245,7 @@ def _places(connection: sqlite3.Connection, work: Sequence[NewWork]) -> list[Wor
     for one in work:
         lane = (one.handler, one.lane)
         state = placed(one, off.get(one.handler, HandlerSwitch.ON), lane_busy=lane in busy)
-        if one.lane is not None and state is not WorkState.SKIPPED:
+        if _heads_lane(one, state):
             busy.add(lane)
         states.append(state)
     return states
@@ -240,13 +253,16 @@ def _places(connection: sqlite3.Connection, work: Sequence[NewWork]) -> list[Wor
 
 def _new_row(one: NewWork, state: WorkState, lease: Lease, now: datetime) -> tuple[object, ...]:
     running = state is WorkState.RUNNING
-    heads_lane = one.lane is not None and state in (WorkState.WAITING, WorkState.RUNNING)
     due_at = lease.until if running else one.hold.look_at if one.hold else now
     return (
         *(one.seq, one.handler, state, int(running), int(running and one.starts), to_micros(due_at)),
-        *(lease.worker if running else None, one.lane, int(heads_lane)),
+        *(lease.worker if running else None, one.lane, int(_heads_lane(one, state))),
         to_micros(one.hold.until) if one.hold else None,
     )
+
+
+def _heads_lane(one: NewWork, state: WorkState) -> bool:
+    return one.lane is not None and state in (WorkState.WAITING, WorkState.RUNNING)
 
 
 def promote(connection: sqlite3.Connection, work_ids: Sequence[int], now: datetime) -> None:
@@ -255,7 +271,7 @@ def promote(connection: sqlite3.Connection, work_ids: Sequence[int], now: dateti
 
 
 def _held_item(row: tuple[Any, ...]) -> HeldItem:
-    work_id, handler, kind, job_id, received_at, until = row
+    _, work_id, handler, kind, job_id, received_at, until = row
     return HeldItem(work_id, handler, kind, job_id, from_micros(received_at), from_micros(until))
 
 
@@ -270,6 +286,10 @@ def _work_item(row: tuple[Any, ...]) -> WorkItem:
         trigger=Trigger(trigger) if attempts == 1 else Trigger.RETRY,
         source=stored_delivery(tuple(stored)),
     )
+
+
+def _attempt_of(one: Settlement) -> tuple[int, WorkerId, int]:
+    return one.work_id, one.worker, one.attempt.number
 
 
 def _move(one: Settlement) -> tuple[object, ...]:

@@ -163,7 +163,7 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state =
 SETTLE = """
 UPDATE work_items SET
     state = s.state, due_at = s.due_at, worker = NULL, begun = 0, last_error = s.error,
-    heads_lane = iif(s.state = 'waiting' OR s.holds_lane, heads_lane, 0)
+    heads_lane = iif(s.state = 'waiting' OR (s.state = 'dead' AND s.holds_lane), heads_lane, 0)
 FROM (
     SELECT
         json_extract(value, '$[0]') AS work_id, json_extract(value, '$[1]') AS worker,
@@ -220,7 +220,7 @@ UNION ALL SELECT min(due_at) FROM work_items WHERE handler = ? AND state = 'held
 """
 
 HELD = """
-SELECT w.id, w.handler, d.type, d.job_id, d.received_at, w.hold_until
+SELECT w.due_at, w.id, w.handler, d.type, d.job_id, d.received_at, w.hold_until
 FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
 WHERE w.handler = ? AND w.state = 'held' AND w.due_at <= ? ORDER BY w.due_at LIMIT ?
 """
@@ -239,7 +239,11 @@ ORDER BY d.seq DESC LIMIT 1
 
 LOOK_AGAIN = "UPDATE work_items SET due_at = ?, note = ? WHERE id = ? AND state = 'held'"
 
-RELEASE = "UPDATE work_items SET state = 'waiting', due_at = ?, note = ? WHERE id = ? AND state = 'held'"
+# In a lane it takes its turn, which comes at once where nobody is at the head.
+RELEASE = """
+UPDATE work_items SET state = iif(lane IS NULL, 'waiting', 'queued'), due_at = ?, note = ?
+WHERE id = ? AND state = 'held'
+"""
 
 ONCE = "INSERT INTO onces (handler, key, at) VALUES (?, ?, ?) ON CONFLICT (handler, key) DO NOTHING"
 

@@ -1,0 +1,227 @@
+"""What every WorkQueue promises about claiming: what, how much, in which order, and to one worker only."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from receiver.ports import WorkQueue
+from receiver.records import Attempt, Claimant, Lease, Wanted
+from receiver.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
+from tests.doubles import NOON, delivery, soon
+from tests.stores.opened import (
+    AFTER,
+    DEAD,
+    DONE,
+    LEASE,
+    MICROSECOND,
+    MUCH,
+    ONE,
+    RUNNING,
+    SECOND,
+    TWO,
+    WAITING,
+    A,
+    B,
+    Opened,
+    after_noon,
+    ended,
+)
+
+DAYS = timedelta(days=3_650)
+
+
+async def test_a_claimed_item_brings_its_delivery(opened: Opened) -> None:
+    """Byte by byte, with how often it came."""
+    await opened.add(delivery(body=b"\0\xff", headers=(("a", "\xff"),)))
+    await opened.add(delivery(body=b"\0\xff"))
+    (work_id,) = await opened.route(ONE, claim=False)
+
+    (item,) = await opened.claim()
+
+    assert (item.id, item.handler) == (work_id, ONE)
+    assert (item.source.seq, item.source.duplicates) == (1, 1)
+    assert item.source.delivery == delivery(body=b"\0\xff", headers=(("a", "\xff"),))
+
+
+async def test_each_claim_is_an_attempt(opened: Opened) -> None:
+    """The first one is for the delivery, all others are retries."""
+    (work_id,) = await opened.items(1)
+
+    seen = []
+    for number in range(1, 4):
+        (item,) = await opened.claim()
+        seen.append((item.attempt, item.uncounted, item.deaths, item.trigger))
+        await opened.settle(ended(work_id, WAITING, number=number, error="x"))
+
+    assert seen == [(1, 0, 0, Trigger.DELIVERY), (2, 0, 0, Trigger.RETRY), (3, 0, 0, Trigger.RETRY)]
+    assert (await opened.seen(work_id)).attempts == 3
+
+
+async def test_what_is_not_due_is_not_claimed(opened: Opened) -> None:
+    """It is at its due time, to the microsecond."""
+    (work_id,) = await opened.items(1, claim=True)
+    await opened.settle(ended(work_id, WAITING, error="x", due=SECOND))
+
+    assert await opened.claimed(now=SECOND - MICROSECOND) == []
+    assert await opened.claimed(now=SECOND) == [work_id]
+
+
+async def test_the_longest_due_is_claimed_first_within_a_handler(opened: Opened) -> None:
+    """And handlers are served in the order given, whose order the caller turns."""
+    await opened.add(*[delivery(str(n)) for n in range(3)])
+    ids = await opened.route(ONE, TWO)
+    dues = [3, 0, 1, 4, 2, 5]
+    await opened.settle(
+        *[ended(work_id, WAITING, error="x", due=SECOND * due) for work_id, due in zip(ids, dues, strict=True)]
+    )
+
+    items = await opened.claim(claimants=(TWO, ONE), now=LEASE)
+
+    assert [(item.handler, item.source.delivery.key) for item in items] == [
+        (TWO, "0"),
+        (TWO, "1"),
+        (TWO, "2"),
+        (ONE, "1"),
+        (ONE, "2"),
+        (ONE, "0"),
+    ]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 4])
+async def test_no_more_is_claimed_than_asked_for(opened: Opened, limit: int) -> None:
+    """Over all handlers together; the rest stays for others."""
+    await opened.items(2, ONE)
+    await opened.items(2, TWO)
+
+    items = await opened.claim(claimants=(ONE, TWO), wanted=Wanted(limit, MUCH))
+
+    assert [item.handler for item in items] == [ONE, ONE, TWO, TWO][:limit]
+    assert len(await opened.claim(B, (ONE, TWO))) == 4 - limit
+
+
+@pytest.mark.parametrize(("max_bytes", "count"), [(0, 1), (100, 1), (199, 1), (200, 2), (399, 3), (500, 4)])
+async def test_claimed_bodies_fit_in_the_bytes_given(opened: Opened, max_bytes: int, count: int) -> None:
+    """Over all handlers together, but always one. What did not fit is not claimed."""
+    await opened.items(2, ONE, body=b"x" * 100)
+    await opened.items(2, TWO, body=b"x" * 100)
+
+    assert len(await opened.claim(claimants=(ONE, TWO), wanted=Wanted(10, max_bytes))) == count
+    assert len(await opened.claim(B, (ONE, TWO))) == 4 - count
+
+
+async def test_a_long_body_is_not_passed_by(opened: Opened) -> None:
+    """Shorter ones behind it do not overtake it, or it could wait for ever."""
+    first = await opened.items(1, ONE, body=b"x")
+    long = await opened.items(1, ONE, body=b"x" * 100)
+    await opened.items(1, ONE, body=b"x")
+
+    assert await opened.claimed(wanted=Wanted(10, 50)) == first
+    assert await opened.claimed(wanted=Wanted(10, 50)) == long
+
+
+async def test_only_items_of_the_handlers_named_are_claimed(opened: Opened) -> None:
+    """A worker with other handlers leaves them alone; one with none claims nothing."""
+    ids = await opened.items(1)
+
+    assert await opened.claim(claimants=(TWO, HandlerName("on"), HandlerName("one2"))) == []
+    assert await opened.claim(claimants=()) == []
+    assert await opened.claimed(claimants=(TWO, ONE)) == ids
+
+
+async def test_what_is_claimed_is_claimed_once(opened: Opened) -> None:
+    """Not again before its lease ends, by anyone."""
+    await opened.items(1)
+    await opened.claim(A)
+
+    almost = LEASE - MICROSECOND
+    assert await opened.claim(B, now=almost) == []
+    assert await opened.claim(A, now=almost) == []
+
+
+async def test_workers_that_race_claim_each_item_once(opened: Opened) -> None:
+    """Two connections, many claims at a time."""
+    ids = await opened.items(40)
+    claimed: list[int] = []
+
+    async def work(queue: WorkQueue, worker: WorkerId) -> None:
+        while items := await queue.claim([Claimant(ONE)], Wanted(3, MUCH), lease=Lease(worker, AFTER), now=NOON):
+            claimed.extend(item.id for item in items)
+
+    await soon(asyncio.gather(work(opened.queue, A), work(opened.other, B), work(opened.other, B)))
+
+    assert sorted(claimed) == sorted(ids)
+
+
+@pytest.mark.parametrize("state", [DONE, DEAD])
+async def test_done_and_dead_are_not_claimed_again(opened: Opened, state: WorkState) -> None:
+    """However long one waits."""
+    (work_id,) = await opened.items(1, claim=True)
+    await opened.settle(ended(work_id, state))
+
+    assert await opened.claim(now=DAYS) == []
+    assert await opened.next_due(ONE) is None
+
+
+# --- What dead workers held
+
+
+async def test_an_item_whose_lease_ended_is_claimed_as_a_new_attempt(opened: Opened) -> None:
+    """The attempt that nobody knows the end of does not count, and the next one is a retry."""
+    (work_id,) = await opened.items(1, claim=True)
+
+    (item,) = await opened.claim(B, now=LEASE)
+
+    assert (item.id, item.attempt, item.uncounted, item.trigger) == (work_id, 2, 1, Trigger.RETRY)
+    seen = await opened.seen(work_id)
+    assert (seen.state, seen.attempts) == (RUNNING, 2)
+    assert seen.last_error is not None
+    assert "lost" in seen.last_error
+
+
+async def test_a_lost_attempt_is_recorded(opened: Opened) -> None:
+    """With the moment it was noticed; when it began nobody knows."""
+    (work_id,) = await opened.items(1, claim=True)
+    await opened.claim(B, now=LEASE + SECOND)
+    await opened.claim(A, now=LEASE * 3, wanted=Wanted(10, MUCH, suspects=True))
+
+    error = (await opened.seen(work_id)).last_error
+    lost = AttemptOutcome.LOST
+    assert await opened.history(work_id) == [
+        Attempt(1, Trigger.DELIVERY, None, after_noon(LEASE + SECOND), lost, error),
+        Attempt(2, Trigger.RETRY, None, after_noon(LEASE * 3), lost, error),
+    ]
+
+
+async def test_what_a_dead_worker_held_becomes_due_also_when_it_is_not_claimed(opened: Opened) -> None:
+    """Here the claim has room for one only."""
+    first, second = await opened.items(2, claim=True)
+
+    claimed = await opened.claimed(B, now=LEASE, wanted=Wanted(1, MUCH))
+
+    (left,) = {first, second} - set(claimed)
+    seen = await opened.seen(left)
+    assert (seen.state, seen.due_at, seen.attempts) == (WAITING, AFTER, 1)
+    assert len(await opened.history(left)) == 1
+
+
+async def test_only_the_handlers_named_lose_their_leases(opened: Opened) -> None:
+    """Another handler's worker may have its own idea of time."""
+    await opened.items(1, ONE, claim=True)
+    (other,) = await opened.items(1, TWO, claim=True)
+
+    await opened.claim(B, (ONE,), now=LEASE)
+
+    assert await opened.states(other) == [RUNNING]
+    assert await opened.settle(ended(other)) == [True]
+
+
+async def test_every_attempt_that_a_worker_took_with_it_is_uncounted(opened: Opened) -> None:
+    """A failed one between them counts."""
+    (work_id,) = await opened.items(1, claim=True)
+    (item,) = await opened.claim(now=LEASE)
+    await opened.settle(ended(work_id, WAITING, number=2, error="x", due=LEASE))
+    (again,) = await opened.claim(now=LEASE)
+    (last,) = await opened.claim(B, now=LEASE * 2, wanted=Wanted(10, MUCH, suspects=True))
+
+    assert [(one.attempt, one.uncounted) for one in (item, again, last)] == [(2, 1), (3, 1), (4, 2)]

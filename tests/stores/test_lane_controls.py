@@ -1,0 +1,184 @@
+"""What every store's Controls promise about lanes: whatever is decided, the order stays and no lane is stuck."""
+
+import pytest
+
+from receiver.types import WorkState
+from tests.doubles import NOON
+from tests.stores.opened import (
+    DEAD,
+    DONE,
+    LEASE,
+    ONE,
+    QUEUED,
+    RUNNING,
+    SECOND,
+    TWO,
+    WAITING,
+    A,
+    Opened,
+    after_noon,
+    ended,
+)
+
+
+async def stopped(opened: Opened, behind: int) -> list[int]:
+    """Return the items of a lane whose first one is dead and holds it."""
+    ids = await opened.items(1 + behind, lane="l", claim=True)
+    await opened.settle(ended(ids[0], DEAD, error="no", holds_lane=True))
+    return ids
+
+
+async def run_next(opened: Opened, state: WorkState = DONE) -> list[int]:
+    """Claim what is due and end it; return the ids."""
+    items = await opened.claim(now=LEASE)
+    await opened.settle(*[ended(item.id, state, number=item.attempt, error="x") for item in items])
+    return [item.id for item in items]
+
+
+async def test_retrying_the_one_that_holds_a_lane_runs_it_first(opened: Opened) -> None:
+    """Those behind it stay queued, and follow in their order."""
+    ids = await stopped(opened, 2)
+
+    assert await opened.controls.retry(ids[:1], now=NOON) == 1
+
+    assert await opened.states(*ids) == [WAITING, QUEUED, QUEUED]
+    assert [await run_next(opened) for _ in ids] == [[one] for one in ids]
+
+
+async def test_burying_the_one_that_holds_a_lane_releases_it(opened: Opened) -> None:
+    """It stays dead for its own reason, and the next one is due at once."""
+    ids = await stopped(opened, 2)
+
+    assert await opened.controls.bury(ids[:1], "seen", now=after_noon(SECOND)) == 1
+
+    assert await opened.states(*ids) == [DEAD, WAITING, QUEUED]
+    assert (await opened.seen(ids[0])).last_error == "no"
+    assert (await opened.seen(ids[1])).due_at == after_noon(SECOND)
+    assert await opened.controls.bury(ids[:1], "seen", now=NOON) == 0  # it holds nothing any more
+
+
+async def test_a_lane_that_was_released_is_free(opened: Opened) -> None:
+    """With nobody behind it, for the next to come."""
+    ids = await stopped(opened, 0)
+    await opened.controls.bury(ids, "seen", now=NOON)
+
+    (next_one,) = await opened.items(1, lane="l", claim=True)
+
+    assert await opened.states(next_one) == [RUNNING]
+
+
+@pytest.mark.parametrize("head", [WAITING, RUNNING, DEAD])
+async def test_burying_a_queued_one_takes_it_out_of_its_lane(opened: Opened, head: WorkState) -> None:
+    """Those before and behind it are as they were, and the lane goes on without it."""
+    if head is DEAD:
+        ids = await stopped(opened, 2)
+    else:
+        ids = await opened.items(3, lane="l", claim=head is RUNNING)
+
+    assert await opened.controls.bury([ids[1]], "x", now=NOON) == 1
+
+    assert await opened.states(*ids) == [head, DEAD, QUEUED]
+    if head is RUNNING:
+        await opened.settle(ended(ids[0]))
+    else:
+        await opened.controls.bury(ids[:1], "x", now=NOON)
+    assert await opened.states(ids[2]) == [WAITING]
+
+
+async def test_burying_a_head_that_waits_lets_the_next_one_come(opened: Opened) -> None:
+    """At once, though the head was to wait for long."""
+    ids = await opened.items(3, lane="l", claim=True)
+    await opened.settle(ended(ids[0], WAITING, error="x", due=LEASE * 9))
+
+    assert await opened.controls.bury(ids[:1], "x", now=NOON) == 1
+
+    assert await opened.states(*ids) == [DEAD, WAITING, QUEUED]
+    assert await run_next(opened) == [ids[1]]
+
+
+async def test_a_whole_lane_can_be_buried(opened: Opened) -> None:
+    """In any order of the ids, and in one call; what comes next is free to run."""
+    ids = await opened.items(4, lane="l")
+
+    assert await opened.controls.bury(list(reversed(ids)), "x", now=NOON) == 4
+    (next_one,) = await opened.items(1, lane="l", claim=True)
+
+    assert await opened.states(*ids, next_one) == [DEAD] * 4 + [RUNNING]
+
+
+async def test_a_whole_lane_is_retried_in_its_order(opened: Opened) -> None:
+    """One of them is due at once, the others are queued behind it."""
+    ids = await opened.items(4, lane="l")
+    await opened.controls.bury(ids, "x", now=NOON)
+
+    assert await opened.controls.retry([ids[2], ids[0], ids[3], ids[1]], now=after_noon(SECOND)) == 4
+
+    assert await opened.states(*ids) == [WAITING, QUEUED, QUEUED, QUEUED]
+    assert (await opened.seen(ids[0])).due_at == after_noon(SECOND)
+    assert [await run_next(opened) for _ in ids] == [[one] for one in ids]
+
+
+@pytest.mark.parametrize("head", [RUNNING, WAITING])
+async def test_what_is_retried_takes_its_turn_in_a_busy_lane(opened: Opened, head: WorkState) -> None:
+    """It came before those that are queued, so it runs before them; the head goes first as it is there already."""
+    ids = await opened.items(4, lane="l", claim=True)
+    await opened.settle(ended(ids[0], DEAD, error="x"))
+    if head is RUNNING:
+        await opened.claim(A, now=SECOND)
+
+    assert await opened.controls.retry(ids[:1], now=NOON) == 1
+
+    assert await opened.states(*ids) == [QUEUED, head, QUEUED, QUEUED]
+    if head is RUNNING:
+        await opened.settle(ended(ids[1]))
+    else:
+        assert await run_next(opened) == [ids[1]]
+    assert [await run_next(opened) for _ in range(3)] == [[ids[0]], [ids[2]], [ids[3]]]
+
+
+async def test_retrying_a_head_that_waits_keeps_it_the_head(opened: Opened) -> None:
+    """Due at once, with those behind it queued as before."""
+    ids = await opened.items(2, lane="l", claim=True)
+    await opened.settle(ended(ids[0], WAITING, error="x", due=LEASE * 9))
+
+    assert await opened.controls.retry(ids[:1], now=NOON) == 1
+
+    assert await opened.states(*ids) == [WAITING, QUEUED]
+    assert [await run_next(opened), await run_next(opened)] == [[ids[0]], [ids[1]]]
+
+
+async def test_one_retried_behind_one_that_holds_the_lane_waits_too(opened: Opened) -> None:
+    """Until somebody decides about the holder."""
+    first, second = await opened.items(2, lane="l", claim=True)
+    await opened.settle(ended(first, DEAD, error="x"))
+    await opened.claim(now=SECOND)
+    await opened.settle(ended(second, DEAD, error="x", holds_lane=True))
+
+    await opened.controls.retry([first], now=NOON)
+    assert await opened.states(first, second) == [QUEUED, DEAD]
+    assert await opened.claim(now=LEASE) == []
+
+    await opened.controls.retry([second], now=NOON)
+    assert await opened.states(first, second) == [QUEUED, WAITING]
+    assert [await run_next(opened), await run_next(opened)] == [[second], [first]]
+
+
+async def test_one_decision_moves_many_lanes(opened: Opened) -> None:
+    """Of several handlers, and only those that are named."""
+    lanes = [await opened.items(2, handler, lane=key, claim=True) for handler in (ONE, TWO) for key in ("a", "b")]
+    firsts, seconds = [one[0] for one in lanes], [one[1] for one in lanes]
+    await opened.settle(*[ended(work_id, DEAD, error="x", holds_lane=True) for work_id in firsts])
+
+    assert await opened.controls.bury(firsts[:3], "seen", now=NOON) == 3
+
+    assert await opened.states(*seconds) == [WAITING, WAITING, WAITING, QUEUED]
+
+
+async def test_a_lane_whose_head_dies_again_goes_on(opened: Opened) -> None:
+    """Retried and dead once more, it releases the lane as before."""
+    ids = await stopped(opened, 1)
+    await opened.controls.retry(ids[:1], now=NOON)
+
+    assert await run_next(opened, DEAD) == ids[:1]
+
+    assert await opened.states(*ids) == [DEAD, WAITING]

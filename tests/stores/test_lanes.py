@@ -1,0 +1,295 @@
+"""What every WorkQueue promises about lanes: one after the other, in the order of arrival, beside other lanes."""
+
+import asyncio
+import random
+
+import pytest
+
+from receiver.ports import WorkQueue
+from receiver.records import Claimant, Lease, NewWork, Wanted
+from receiver.types import WorkerId, WorkState
+from tests.doubles import NOON, delivery, soon
+from tests.stores.opened import (
+    AFTER,
+    DEAD,
+    DONE,
+    LEASE,
+    MICROSECOND,
+    MUCH,
+    ONE,
+    QUEUED,
+    RUNNING,
+    SECOND,
+    TWO,
+    WAITING,
+    A,
+    B,
+    Opened,
+    after_noon,
+    ended,
+)
+
+
+async def drained(opened: Opened) -> list[int]:
+    """Claim and finish what there is until there is nothing more; return the ids in the order of their runs."""
+    order: list[int] = []
+    while items := await opened.claim(now=LEASE * 9, claimants=(ONE, TWO)):
+        order += [item.id for item in items]
+        assert await opened.settle(*[ended(item.id, number=item.attempt) for item in items]) == [True] * len(items)
+    return order
+
+
+# --- Making
+
+
+@pytest.mark.parametrize(("claim", "first"), [(True, RUNNING), (False, WAITING)])
+async def test_of_several_in_one_batch_the_first_heads_the_lane(
+    opened: Opened, claim: bool, first: WorkState
+) -> None:
+    """The others are queued behind it, though they asked to be claimed."""
+    ids = await opened.items(4, lane="l", claim=claim)
+
+    assert await opened.states(*ids) == [first, QUEUED, QUEUED, QUEUED]
+    assert [(await opened.seen(one)).attempts for one in ids[1:]] == [0] * 3
+    assert {(await opened.seen(one)).lane for one in ids} == {"l"}
+    assert await opened.claimed(B) == ([] if claim else ids[:1])
+
+
+async def test_lanes_in_one_batch_are_apart(opened: Opened) -> None:
+    """Each has its own head, and what has no lane waits for nobody."""
+    await opened.add(*[delivery(str(n)) for n in range(6)])
+    batch = await opened.queue.unrouted(limit=6, max_bytes=MUCH)
+    lanes = ["a", "b", None, "a", "b", None]
+    work = [NewWork(one.seq, ONE, lane=lane) for one, lane in zip(batch.deliveries, lanes, strict=True)]
+
+    ids = await opened.queue.route(batch, work, lease=Lease(A, AFTER), now=NOON)
+
+    assert ids is not None
+    states = [one.state for one in reversed(await opened.work())]
+    assert states == [RUNNING, RUNNING, RUNNING, QUEUED, QUEUED, RUNNING]
+    assert [work_id is None for work_id in ids] == [False, False, False, True, True, False]
+
+
+async def test_a_lane_goes_on_in_the_next_batch(opened: Opened) -> None:
+    """Whatever its head is doing, later ones are queued behind it."""
+    (first,) = await opened.items(1, lane="l", claim=True)
+    (second,) = await opened.items(1, lane="l", claim=True)
+    await opened.settle(ended(first, WAITING, error="x", due=LEASE))
+    (third,) = await opened.items(1, lane="l", claim=True)
+
+    assert await opened.states(first, second, third) == [WAITING, QUEUED, QUEUED]
+
+
+async def test_an_idle_lane_is_free(opened: Opened) -> None:
+    """All before are done or dead."""
+    done, dead = await opened.items(2, lane="l", claim=True)
+    await opened.settle(ended(done))
+    await opened.claim(now=SECOND)
+    await opened.settle(ended(dead, DEAD, error="x"))
+
+    (next_one,) = await opened.items(1, lane="l", claim=True)
+
+    assert await opened.states(next_one) == [RUNNING]
+
+
+async def test_handlers_do_not_share_lanes(opened: Opened) -> None:
+    """The same key for another handler is another lane."""
+    one = await opened.items(2, ONE, lane="l", claim=True)
+    two = await opened.items(2, TWO, lane="l", claim=True)
+    assert await opened.states(*one, *two) == [RUNNING, QUEUED, RUNNING, QUEUED]
+
+    await opened.settle(ended(two[0]))
+
+    assert await opened.states(*one, *two) == [RUNNING, QUEUED, DONE, WAITING]
+
+
+@pytest.mark.parametrize("keys", [("1", "1.0", "01", "true", "null", ""), ('"', "'", "é", "e\u0301", "🚲", "$[0]")])
+async def test_any_text_is_a_lane(opened: Opened, keys: tuple[str, ...]) -> None:
+    """And another text is another lane."""
+    ids = [(await opened.items(1, lane=key, claim=True))[0] for key in keys]
+    behind = [(await opened.items(1, lane=key, claim=True))[0] for key in keys]
+
+    assert await opened.states(*ids) == [RUNNING] * len(keys)
+    assert await opened.states(*behind) == [QUEUED] * len(keys)
+    assert [(await opened.seen(work_id)).lane for work_id in ids] == list(keys)
+    await opened.settle(*[ended(work_id) for work_id in ids])
+    assert await opened.states(*behind) == [WAITING] * len(keys)
+
+
+# --- Running
+
+
+async def test_a_lane_runs_in_the_order_of_arrival(opened: Opened) -> None:
+    """One at a time, however much a claim would take."""
+    ids = await opened.items(3, lane="l") + await opened.items(3, lane="l")
+
+    assert await drained(opened) == ids
+
+
+async def test_the_next_one_is_due_when_the_one_before_ends(opened: Opened) -> None:
+    """Not before, and at once then."""
+    first, second = await opened.items(2, lane="l", claim=True)
+    assert await opened.claimed(B, now=LEASE - MICROSECOND) == []
+
+    await opened.settle(ended(first, at=SECOND * 5))
+
+    seen = await opened.seen(second)
+    assert (seen.state, seen.due_at) == (WAITING, after_noon(SECOND * 5))
+    assert await opened.claimed(B, now=SECOND * 5) == [second]
+
+
+async def test_many_lanes_go_on_with_one_batch_of_results(opened: Opened) -> None:
+    """Each with its own next one, and only the lanes of those whose result counts."""
+    lanes = [await opened.items(2, lane=key, claim=True) for key in "abc"]
+    (a, a2), (b, b2), (c, c2) = lanes
+
+    await opened.settle(ended(a), ended(b, worker=B), ended(c, DEAD, error="x"))
+
+    assert await opened.states(a2, b2, c2) == [WAITING, QUEUED, WAITING]
+
+
+async def test_an_item_that_waits_for_its_retry_holds_its_lane(opened: Opened) -> None:
+    """However long it waits; then it is first."""
+    ids = await opened.items(3, lane="l", claim=True)
+    await opened.settle(ended(ids[0], WAITING, error="x", due=LEASE * 5))
+
+    assert await opened.states(*ids) == [WAITING, QUEUED, QUEUED]
+    assert await opened.claimed(now=LEASE * 5 - MICROSECOND) == []
+    assert await drained(opened) == ids
+
+
+async def test_a_dead_one_releases_its_lane(opened: Opened) -> None:
+    """The next one is due at once."""
+    first, second = await opened.items(2, lane="l", claim=True)
+
+    await opened.settle(ended(first, DEAD, error="x"))
+
+    assert await opened.states(first, second) == [DEAD, WAITING]
+
+
+async def test_a_dead_one_that_holds_its_lane_stops_it(opened: Opened) -> None:
+    """For those behind it and those still to come; other lanes go on."""
+    first, second = await opened.items(2, lane="l", claim=True)
+    other, behind = await opened.items(2, lane="other", claim=True)
+
+    await opened.settle(ended(first, DEAD, error="x", holds_lane=True), ended(other))
+    (third,) = await opened.items(1, lane="l", claim=True)
+
+    assert await opened.states(first, second, third) == [DEAD, QUEUED, QUEUED]
+    assert await drained(opened) == [behind]
+    assert await opened.states(first, second, third) == [DEAD, QUEUED, QUEUED]
+
+
+@pytest.mark.parametrize("state", [DONE, WAITING])
+async def test_only_a_dead_one_stops_its_lane(opened: Opened, state: WorkState) -> None:
+    """To hold its lane means nothing for one that is done, or comes again by itself."""
+    ids = await opened.items(3, lane="l", claim=True)
+
+    await opened.settle(ended(ids[0], state, holds_lane=True))
+
+    left = ids if state is WAITING else ids[1:]
+    assert await drained(opened) == left
+
+
+async def test_a_dead_one_without_a_lane_holds_nothing(opened: Opened) -> None:
+    """Its handler may have had lanes before, or the event has no key."""
+    first, second = await opened.items(2, claim=True)
+
+    await opened.settle(ended(first, DEAD, error="x", holds_lane=True))
+
+    assert await opened.settle(ended(second)) == [True]
+    assert await opened.controls.bury([first], "seen", now=NOON) == 0
+
+
+# --- Giving back and losing
+
+
+async def test_a_head_that_is_given_back_stays_the_head(opened: Opened) -> None:
+    """Nobody overtakes it."""
+    ids = await opened.items(3, lane="l", claim=True)
+
+    await opened.queue.give_back(ids[:1], A, now=NOON)
+
+    assert await opened.states(*ids) == [WAITING, QUEUED, QUEUED]
+    assert await drained(opened) == ids
+
+
+async def test_a_head_whose_worker_died_stays_the_head(opened: Opened) -> None:
+    """The next worker runs it again before those behind it."""
+    ids = await opened.items(3, lane="l", claim=True)
+
+    assert await opened.claimed(B, now=LEASE) == ids[:1]
+
+    assert await opened.states(*ids) == [RUNNING, QUEUED, QUEUED]
+
+
+async def test_a_head_that_was_lost_but_not_claimed_stays_the_head(opened: Opened) -> None:
+    """Its lane stands still until it has run."""
+    (other,) = await opened.items(1, TWO)
+    ids = await opened.items(2, lane="l", claim=True)
+
+    assert await opened.claimed(B, (TWO, ONE), now=LEASE, wanted=Wanted(1, MUCH)) == [other]
+
+    assert await opened.states(*ids) == [WAITING, QUEUED]
+    await opened.settle(ended(other, worker=B))
+    assert await drained(opened) == ids
+
+
+async def test_a_late_result_does_not_move_the_lane(opened: Opened) -> None:
+    """The item runs again, and the one behind it still waits for that."""
+    first, second = await opened.items(2, lane="l", claim=True)
+    await opened.claim(B, now=LEASE)
+
+    await opened.settle(ended(first, number=1))
+    assert await opened.states(first, second) == [RUNNING, QUEUED]
+
+    await opened.settle(ended(first, worker=B, number=2))
+    assert await opened.states(first, second) == [DONE, WAITING]
+
+
+# --- Races
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_workers_that_race_keep_every_lane_in_order(opened: Opened, seed: int) -> None:
+    """Routing, claiming, failing, giving back and settling in any order, on two connections."""
+    rng = random.Random(seed)
+    await opened.add(*[delivery(str(n)) for n in range(60)])
+    runs: dict[str, list[int]] = {}
+    now: set[str] = set()
+
+    async def run(queue: WorkQueue, worker: WorkerId, held: dict[int, tuple[str, int, int]]) -> None:
+        work_id, (lane, seq, number) = held.popitem()
+        assert lane not in now, "two of one lane run at one time"
+        now.add(lane)
+        await asyncio.sleep(0)
+        now.remove(lane)
+        deed = rng.choice(["done", "done", "dead", "again", "back"])
+        if deed in ("done", "dead"):
+            runs.setdefault(lane, []).append(seq)
+        if deed == "back":
+            await queue.give_back([work_id], worker, now=NOON)
+            return
+        state = {"done": DONE, "dead": DEAD, "again": WAITING}[deed]
+        end = ended(work_id, state, worker=worker, number=number, at=MICROSECOND * 0)
+        assert list(await queue.settle([end])) == [True]
+
+    async def work(queue: WorkQueue, worker: WorkerId) -> None:
+        lease = Lease(worker, AFTER)
+        for _ in range(1_000):
+            held: dict[int, tuple[str, int, int]] = {}
+            batch = await queue.unrouted(limit=rng.randint(1, 9), max_bytes=MUCH)
+            if batch.deliveries:
+                new = [NewWork(one.seq, ONE, lane=f"lane-{one.seq % 4}") for one in batch.deliveries]
+                made = await queue.route(batch, new, lease=lease, now=NOON) or []
+                held |= {work_id: (f"{one.lane}", one.seq, 1) for work_id, one in zip(made, new) if work_id}  # noqa: B905 - none if another was first
+            items = await queue.claim([Claimant(ONE)], Wanted(rng.randint(1, 4), MUCH), lease=lease, now=NOON)
+            held |= {one.id: (f"lane-{one.source.seq % 4}", one.source.seq, one.attempt) for one in items}
+            while held:
+                await run(queue, worker, held)
+            if not await opened.reports.unfinished():
+                return
+
+    await soon(asyncio.gather(work(opened.queue, A), work(opened.other, B), work(opened.other, WorkerId("c"))))
+
+    assert runs == {f"lane-{n}": [seq for seq in range(1, 61) if seq % 4 == n] for n in range(4)}

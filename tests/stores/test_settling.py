@@ -1,0 +1,118 @@
+"""What every WorkQueue promises about settling: from the end of an attempt to the state of its work item."""
+
+import pytest
+
+from receiver.records import Attempt, Settlement
+from receiver.types import AttemptOutcome, DeliveryState, Trigger, WorkState
+from tests.doubles import NOON
+from tests.stores.opened import (
+    DEAD,
+    DONE,
+    RUNNING,
+    SECOND,
+    WAITING,
+    A,
+    B,
+    Opened,
+    after_noon,
+    ended,
+)
+
+
+@pytest.mark.parametrize(
+    ("state", "seen"),
+    [(DONE, DeliveryState.DONE), (DEAD, DeliveryState.DEAD), (WAITING, DeliveryState.WORKING)],
+)
+async def test_a_settled_item_goes_to_its_state(opened: Opened, state: WorkState, seen: DeliveryState) -> None:
+    """Its error and, while it waits, its due time can be seen."""
+    (work_id,) = await opened.items(1, claim=True)
+    error = None if state is DONE else "ValueError: no"
+
+    assert await opened.settle(ended(work_id, state, error=error, due=SECOND * 3)) == [True]
+
+    work = await opened.seen(work_id)
+    due_at = after_noon(SECOND * 3) if state is WAITING else None
+    assert (work.state, work.attempts, work.last_error, work.due_at) == (state, 1, error, due_at)
+    assert (await opened.listed())[0].state is seen
+
+
+async def test_success_clears_the_last_error(opened: Opened) -> None:
+    """What failed before it succeeded has no error any more."""
+    (work_id,) = await opened.items(1, claim=True)
+    await opened.settle(ended(work_id, WAITING, error="x"))
+    await opened.claim()
+    await opened.settle(ended(work_id, number=2))
+
+    work = await opened.seen(work_id)
+    assert (work.state, work.attempts, work.last_error) == (DONE, 2, None)
+
+
+async def test_every_attempt_is_recorded_as_it_ended(opened: Opened) -> None:
+    """With trigger, times, outcome, error, traceback, and whether it could not be cancelled."""
+    (work_id,) = await opened.items(1, claim=True)
+    timed_out, succeeded = AttemptOutcome.TIMED_OUT, AttemptOutcome.SUCCEEDED
+    attempts = [
+        Attempt(1, Trigger.DELIVERY, NOON, after_noon(SECOND), AttemptOutcome.FAILED, "E: 1", "Traceback\n  E: 1"),
+        Attempt(2, Trigger.RETRY, NOON, after_noon(SECOND * 2), timed_out, "slow", None, overdue=True),
+        Attempt(3, Trigger.REPLAY, None, after_noon(SECOND * 3), succeeded),
+    ]
+
+    for attempt, state in zip(attempts, (WAITING, WAITING, DONE), strict=True):
+        if attempt.number > 1:
+            await opened.claim()
+        assert await opened.settle(Settlement(work_id, A, attempt, state, NOON)) == [True]
+
+    assert await opened.history(work_id) == attempts
+
+
+async def test_a_result_is_recorded_once(opened: Opened) -> None:
+    """Sent again it is refused."""
+    (work_id,) = await opened.items(1, claim=True)
+    await opened.settle(ended(work_id))
+
+    assert await opened.settle(ended(work_id, DEAD, error="x")) == [False]
+    assert await opened.states(work_id) == [DONE]
+    assert len(await opened.history(work_id)) == 1
+
+
+async def test_of_two_results_of_one_attempt_the_first_counts(opened: Opened) -> None:
+    """Both in one batch, which must not fail for it: all others in it would be lost too."""
+    first, second = await opened.items(2, claim=True)
+    result = ended(first)
+
+    settled = await opened.settle(result, ended(second), ended(first, DEAD, error="x"), result)
+
+    assert settled == [True, True, False, False]
+    assert await opened.states(first, second) == [DONE, DONE]
+    assert len(await opened.history(first)) == 1
+
+
+async def test_results_in_one_batch_stand_for_themselves(opened: Opened) -> None:
+    """One that is refused does not touch the others, and the answers keep their order."""
+    first, second, third = await opened.items(3, claim=True)
+
+    settled = await opened.settle(ended(third), ended(second, worker=B), ended(first, DEAD, error="x"))
+
+    assert settled == [True, False, True]
+    assert await opened.states(first, second, third) == [DEAD, RUNNING, DONE]
+    assert await opened.history(second) == []
+
+
+async def test_a_result_of_nothing_is_refused(opened: Opened) -> None:
+    """No such work item; and no result at all is nothing to do."""
+    await opened.items(1, claim=True)
+
+    assert await opened.settle(ended(0), ended(12_345)) == [False, False]
+    assert await opened.settle() == []
+
+
+async def test_errors_of_any_text_are_recorded(opened: Opened) -> None:
+    """Quotes, line ends, other alphabets and long texts come back as they are."""
+    error = 'ValueError: "it\'s" \n ünïcödé 🚲 \\x00 ' + "x" * 400
+    (work_id,) = await opened.items(1, claim=True)
+
+    await opened.settle(ended(work_id, DEAD, error=error))
+
+    assert (await opened.seen(work_id)).last_error == error
+    (attempt,) = await opened.history(work_id)
+    assert (attempt.error, attempt.traceback) == (error, f"Traceback: {error}")

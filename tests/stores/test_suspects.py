@@ -1,0 +1,246 @@
+"""What every WorkQueue promises about work items that may have killed their workers."""
+
+from datetime import timedelta
+
+import pytest
+
+from receiver.decisions import suspicious
+from receiver.records import Claimant, Wanted
+from receiver.types import HandlerName, HandlerSwitch
+from tests.doubles import NOON
+from tests.stores.opened import (
+    DAY,
+    DONE,
+    LEASE,
+    MICROSECOND,
+    MUCH,
+    NOTHING,
+    ONE,
+    QUEUED,
+    RUNNING,
+    SECOND,
+    SUSPECTS,
+    TWO,
+    WAITING,
+    A,
+    B,
+    C,
+    Opened,
+    after_noon,
+    ended,
+)
+
+
+async def due(opened: Opened, *handlers: HandlerName, now: timedelta = DAY) -> bool:
+    """Tell whether a suspect is due."""
+    claimants = [Claimant(name) for name in handlers or (ONE,)]
+    return await opened.queue.suspects_due(claimants, now=after_noon(now))
+
+
+async def suspect(opened: Opened, handler: HandlerName = ONE, lane: str | None = None) -> int:
+    """Return a work item whose worker died after it had begun; it is due since LEASE."""
+    (work_id,) = await opened.items(1, handler, claim=True, starts=True, lane=lane)
+    await opened.claim(B, (handler,), now=LEASE, wanted=Wanted(0, MUCH))  # takes it back, and claims nothing
+    return work_id
+
+
+# --- What makes a suspect
+
+
+@pytest.mark.parametrize("history", ["", "l", "d", "ll", "ld", "dl", "dd", "lll", "lf", "fl", "lfl", "ldf"])
+async def test_an_item_is_suspected_by_how_its_workers_died(opened: Opened, history: str) -> None:
+    """d: after it had begun; l: before, as far as is known; f: it failed, and its worker lives."""
+    (work_id,) = await opened.items(1)
+    now = NOTHING
+    for number, end in enumerate(history, start=1):
+        items = await opened.claim(now=now, wanted=Wanted(1, MUCH, int(end == "d"))) or await opened.claim(
+            now=now, wanted=Wanted(1, MUCH, int(end == "d"), suspects=True)
+        )
+        assert [item.attempt for item in items] == [number]
+        if end == "f":
+            assert await opened.settle(ended(work_id, WAITING, number=number, error="x")) == [True]
+        now += LEASE
+        await opened.claim(B, now=now, wanted=Wanted(0, MUCH))  # takes back what was lost
+
+    lost, deaths = sum(history.count(end) for end in "ld"), history.count("d")
+    guilty = suspicious(lost=lost, deaths=deaths)
+    assert await due(opened) is guilty
+    assert await opened.claimed(now=now, wanted=Wanted(9, MUCH, suspects=not guilty)) == []
+    (item,) = await opened.claim(now=now, wanted=Wanted(9, MUCH, suspects=guilty))
+    assert (item.deaths, item.uncounted, item.attempt) == (deaths, lost, len(history) + 1)
+
+
+async def test_what_starts_when_it_is_routed_has_begun(opened: Opened) -> None:
+    """Its worker runs it at once, and may die in the next moment."""
+    started, other = await opened.items(1, claim=True, starts=True) + await opened.items(1, claim=True)
+
+    assert await opened.claimed(B, now=LEASE) == [other]
+    assert await opened.claimed(B, now=LEASE, wanted=SUSPECTS) == [started]
+
+
+@pytest.mark.parametrize("starting", [0, 1, 3, 9])
+async def test_the_first_ones_of_a_claim_have_begun(opened: Opened, starting: int) -> None:
+    """As many as said; the others wait in their worker."""
+    ids = await opened.items(2, ONE) + await opened.items(2, TWO)
+    claimed = await opened.claimed(claimants=(ONE, TWO), wanted=Wanted(9, MUCH, starting))
+    assert claimed == ids
+
+    assert set(await opened.claimed(B, (ONE, TWO), now=LEASE)) == set(ids[starting:])
+    items = await opened.claim(B, (ONE, TWO), now=LEASE, wanted=SUSPECTS)
+    assert {(item.id, item.deaths) for item in items} == {(work_id, 1) for work_id in ids[:starting]}
+
+
+async def test_what_is_noted_as_begun_has_begun(opened: Opened) -> None:
+    """Those that are named."""
+    first, second, third = await opened.items(3, claim=True)
+
+    await opened.queue.begun([first, third], A)
+
+    assert await opened.claimed(B, now=LEASE) == [second]
+    assert set(await opened.claimed(B, now=LEASE, wanted=SUSPECTS)) == {first, third}
+
+
+async def test_only_the_holder_notes_what_has_begun(opened: Opened) -> None:
+    """Another worker, one that lost the item, and one that gave it back change nothing."""
+    other, lost, given_back = await opened.items(3, claim=True)
+    await opened.queue.begun([other], B)
+    await opened.queue.give_back([given_back], A, now=NOON)
+    await opened.queue.begun([given_back, 0, 12_345], A)
+    assert await opened.claimed(C) == [given_back]
+    await opened.queue.begun([given_back], A)
+
+    items = await opened.claim(B, now=LEASE)
+    await opened.queue.begun([lost], A)
+
+    assert {(item.id, item.deaths) for item in items} == {(one, 0) for one in (other, lost, given_back)}
+    assert {item.deaths for item in await opened.claim(C, now=LEASE * 2, wanted=SUSPECTS)} == {0}
+
+
+async def test_a_worker_that_stops_in_good_order_is_no_death(opened: Opened) -> None:
+    """What had begun is given back, and begins anew."""
+    (work_id,) = await opened.items(1, claim=True, starts=True)
+    await opened.queue.give_back([work_id], A, now=NOON)
+    await opened.claim(B)
+
+    (item,) = await opened.claim(C, now=LEASE)
+
+    assert (item.id, item.deaths, item.uncounted) == (work_id, 0, 1)
+
+
+async def test_an_attempt_that_ended_is_no_death(opened: Opened) -> None:
+    """Only what the present attempt has done counts against it."""
+    (work_id,) = await opened.items(1, claim=True, starts=True)
+    await opened.settle(ended(work_id, WAITING, error="x"))
+    await opened.claim(B)
+
+    (item,) = await opened.claim(C, now=LEASE)
+
+    assert (item.id, item.deaths, item.uncounted) == (work_id, 0, 1)
+
+
+async def test_a_worker_that_was_killed_is_a_death(opened: Opened) -> None:
+    """Known at once, without waiting for its leases to end."""
+    begun, waiting = await opened.items(2, claim=True)
+    await opened.queue.begun([begun], A)
+    await opened.queue.take_over(A, now=NOON)
+
+    assert await opened.claimed(B) == [waiting]
+    (item,) = await opened.claim(B, wanted=SUSPECTS)
+    assert (item.id, item.deaths) == (begun, 1)
+
+
+async def test_deaths_are_counted(opened: Opened) -> None:
+    """So that somebody can decide when it has been enough."""
+    work_id = await suspect(opened)
+    alone = Wanted(1, MUCH, 1, suspects=True)
+
+    items = [(await opened.claim(now=LEASE * n, wanted=alone))[0] for n in range(1, 4)]
+
+    assert [(item.id, item.deaths) for item in items] == [(work_id, 1), (work_id, 2), (work_id, 3)]
+
+
+# --- How suspects are claimed
+
+
+async def test_suspects_are_claimed_by_themselves(opened: Opened) -> None:
+    """And nothing else with them; without asking for them they are left out."""
+    suspected = await suspect(opened)
+    (other,) = await opened.items(1)
+
+    assert await opened.claimed(B, now=LEASE) == [other]
+    (harmless,) = await opened.items(1)
+    assert await opened.claimed(B, now=LEASE, wanted=SUSPECTS) == [suspected]
+    assert await opened.states(harmless) == [WAITING]
+
+
+async def test_suspects_are_claimed_within_all_limits(opened: Opened) -> None:
+    """Number, bytes, handlers and due time."""
+    first = await suspect(opened)
+    second = await suspect(opened)
+    other = await suspect(opened, TWO)
+
+    assert await opened.claimed(now=LEASE - MICROSECOND, wanted=SUSPECTS) == []
+    assert await opened.claimed(now=LEASE, wanted=Wanted(1, MUCH, suspects=True)) == [first]
+    assert await opened.claimed(claimants=(Claimant(ONE, 1),), now=LEASE, wanted=SUSPECTS) == []
+    assert await opened.claimed(now=LEASE, wanted=Wanted(9, 0, suspects=True)) == [second]
+    assert await opened.claimed(claimants=(TWO,), now=LEASE, wanted=SUSPECTS) == [other]
+
+
+async def test_a_suspect_that_is_due_is_told(opened: Opened) -> None:
+    """At its due time, to a worker that has its handler."""
+    assert not await due(opened)
+    await opened.items(1)
+    assert not await due(opened)
+    await suspect(opened)
+
+    assert not await due(opened, now=LEASE - MICROSECOND)
+    assert await due(opened, now=LEASE)
+    assert not await due(opened, TWO)
+    assert await due(opened, TWO, ONE)
+    assert not await opened.queue.suspects_due([], now=after_noon(DAY))
+
+
+async def test_a_suspect_that_runs_or_is_done_is_not_due(opened: Opened) -> None:
+    """It runs alone already, or never again; failed, it is a suspect still."""
+    work_id = await suspect(opened)
+    await opened.claim(now=LEASE, wanted=SUSPECTS)
+    assert not await due(opened, now=LEASE)
+
+    await opened.settle(ended(work_id, WAITING, number=2, error="x", due=LEASE))
+    assert await due(opened, now=LEASE)
+
+    await opened.claim(now=LEASE, wanted=SUSPECTS)
+    await opened.settle(ended(work_id, number=3))
+    assert not await due(opened)
+
+
+@pytest.mark.parametrize("to", [HandlerSwitch.PAUSED, HandlerSwitch.DISABLED])
+async def test_a_suspect_of_a_handler_that_is_off_is_not_due(opened: Opened, to: HandlerSwitch) -> None:
+    """No worker should empty itself for it."""
+    await suspect(opened)
+
+    await opened.controls.switch(ONE, to)
+
+    assert not await due(opened)
+    assert await opened.claim(now=DAY, wanted=SUSPECTS) == []
+
+
+async def test_a_suspect_is_something_to_wait_for(opened: Opened) -> None:
+    """Like any other."""
+    work_id = await suspect(opened)
+    await opened.claim(now=LEASE, wanted=SUSPECTS)
+    await opened.settle(ended(work_id, WAITING, number=2, error="x", due=LEASE * 5))
+
+    assert await opened.next_due(ONE) == LEASE * 5
+
+
+async def test_a_suspect_keeps_its_place_in_its_lane(opened: Opened) -> None:
+    """Those behind it wait until it has run, or is dead."""
+    first = await suspect(opened, lane="l")
+    (second,) = await opened.items(1, lane="l", claim=True)
+
+    assert await opened.claim(now=DAY) == []
+    assert await opened.claimed(now=DAY, wanted=SUSPECTS) == [first]
+    assert await opened.states(first, second) == [RUNNING, QUEUED]
+    await opened.settle(ended(first, number=2, at=SECOND))
+    assert await opened.states(first, second) == [DONE, WAITING]
