@@ -6,9 +6,10 @@ import os
 import random
 import secrets
 import socket
+import sys
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -19,10 +20,11 @@ from receiver.asgi.metrics import PATH as METRICS_PATH
 from receiver.asgi.metrics import MetricsEndpoint, serve_apart
 from receiver.asgi.replies import not_found, unavailable
 from receiver.clock import Clock, SystemClock
-from receiver.dispatch import Dispatcher, Runner
+from receiver.dispatch import Dispatcher, Processes, Runner
 from receiver.intake import Gate, Intake
 from receiver.policies import RunsIn
-from receiver.ports import Controls, DeliveryLog, Reports, Store
+from receiver.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
+from receiver.resources import open_resources
 from receiver.routing import Router
 from receiver.settings import Settings, load_settings
 from receiver.stores import open_store
@@ -142,29 +144,32 @@ async def run_worker(
     """Run handlers on what is in the store until `stop` is set.
 
     `takes_over` names workers that are known to be dead; their work is claimed without waiting for their leases.
-    Returns how many handlers could not be ended within the grace time and still run in their threads.
+    Returns how many handlers could not be ended within the grace time and still run in their threads. Raises
+    HandlerError for a router that does not work as a whole, and for a resource that cannot be made.
     """
+    router.check()
     clock = clock or SystemClock()
     store = store or open_store(settings.store)
     threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
     async with store.queue() as queue, _worker_metrics(settings, router, store, clock):
         for dead in takes_over:
             await queue.take_over(dead, now=clock.now())
-        dispatcher = Dispatcher(
-            queue,
-            router,
-            clock,
-            Runner(clock, threads),
-            worker=worker,
-            places={
-                RunsIn.LOOP: settings.concurrency,
-                RunsIn.THREAD: settings.threads,
-                RunsIn.PROCESS: settings.processes,
-            },
-            lease=settings.lease,
-            rng=random.Random(),  # noqa: S311 - spreads retries, protects nothing
-        )
-        left_behind = await dispatcher.run(stop, grace=settings.grace)
+        async with _open_runner(settings, router, queue, clock, threads) as runner:
+            dispatcher = Dispatcher(
+                queue,
+                router,
+                clock,
+                runner,
+                worker=worker,
+                places={
+                    RunsIn.LOOP: settings.concurrency,
+                    RunsIn.THREAD: settings.threads,
+                    RunsIn.PROCESS: settings.processes,
+                },
+                lease=settings.lease,
+                rng=random.Random(),  # noqa: S311 - spreads retries, protects nothing
+            )
+            left_behind = await dispatcher.run(stop, grace=settings.grace)
     await asyncio.to_thread(flush)
     threads.shutdown(wait=False, cancel_futures=True)
     return left_behind
@@ -182,6 +187,31 @@ async def _worker_metrics(settings: Settings, router: Router, store: Store, cloc
         endpoint = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())
         async with serve_apart(endpoint, settings.metrics_host, settings.metrics_port):
             yield
+
+
+@asynccontextmanager
+async def _open_runner(
+    settings: Settings, router: Router, queue: WorkQueue, clock: Clock, threads: Executor
+) -> AsyncIterator[Runner]:
+    """Make what the handlers of a worker share; it is closed with the block."""
+    command = (sys.executable, "-P", "-m", "receiver.handler_process", settings.log_level)
+    async with AsyncExitStack() as stack:
+        processes = Processes(clock, (*command, "json" if settings.json_logs else "text"), size=settings.processes)
+        stack.push_async_callback(processes.aclose)
+        clients = None
+        if settings.api_key is not None:
+            from receiver.client import open_clients  # it loads httpx, which takes long and is rarely needed
+
+            key = settings.api_key.get_secret_value()
+            clients = await stack.enter_async_context(open_clients(settings.base_url, key))
+        yield Runner(
+            clock,
+            threads,
+            processes=processes,
+            resources=await stack.enter_async_context(open_resources(router.resources)),
+            ask_once=lambda handler, key, now: queue.once(handler, key, now=now),
+            clients=clients,
+        )
 
 
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:

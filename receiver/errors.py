@@ -3,6 +3,7 @@
     ReceiverError
     ├── ConfigurationError          the operator, before the start: settings, addresses, files
     │   ├── HandlerError            a handler or router that cannot work, found when it is registered
+    │   ├── NoApiKey                a handler calls the service and no key is set; also a GiveUp
     │   └── StoreRefused            a database that cannot be used here, and waiting does not help
     ├── RejectedRequest             the sender: answered 4xx, so a retry of the same request cannot help
     │   ├── Unauthenticated         401
@@ -106,3 +107,10 @@ class GiveUp(Exception):
     def __init__(self, reason: str = "the handler gave up") -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class NoApiKey(ConfigurationError, GiveUp):
+    """A handler asked for a client of the service, and no API key is set.
+
+    It is a GiveUp, since no later attempt of this worker would fare better.
+    """

@@ -9,7 +9,7 @@ from receiver.routing import Router
 
 
 def load_router(name: str, *, folder: Path) -> Router:
-    """Import `module:attribute`, looking in `folder` first, and return the router there.
+    """Import `module:attribute`, looking in `folder` first, and return the router there, checked as a whole.
 
     Raises HandlerError in words for everything that is wrong with the name or the router. What the module itself
     raises comes as HandlerError from that error, whose traceback shows where.
@@ -39,4 +39,5 @@ def load_router(name: str, *, folder: Path) -> Router:
     if not isinstance(router, Router):
         what = "nothing" if router is None else f"a {type(router).__name__}"
         raise HandlerError(f"{module_name} has {what} named {attribute!r}; a Router is expected there")
+    router.check()
     return router

@@ -34,6 +34,12 @@ class Lane:
     holds_when_dead: bool = False
 
 
+def job_of(event: Any) -> str | None:
+    """Return the key of `ordered=True`: one lane for each job."""
+    job_id: str | None = event.job_id
+    return job_id
+
+
 @dataclass(frozen=True, slots=True)
 class AfterPages:
     """A terminal event waits until the pages of its job are handled and none has come for `quiet`.
@@ -64,5 +70,7 @@ class Rate:
         """Read `30/min`; the unit is s, min, h or d. Anything else is a ValueError."""
         found = _RATE.fullmatch(written)
         if found is None:
-            raise ValueError(f"{written!r} is no rate: write a number and a unit, as in '10/s', '30/min' or '500/h'")
+            raise ValueError(
+                f"{written!r} is no rate: write a number and a unit, as in '10/s', '30/min' or '500/h'"
+            )
         return cls(timedelta(seconds=_PERIODS[found[2][0]]) / int(found[1]))

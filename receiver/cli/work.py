@@ -58,6 +58,8 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     try:
         left_behind = run(_work(settings, router, worker, dead, ending))
     except ReceiverError as exc:
+        if isinstance(exc, HandlerError) and exc.__cause__ is not None:
+            log.error("resource_not_made", exc_info=exc.__cause__)
         click.echo(f"receiver: {exc}", err=True)
         _leave(exit_code(exc))
     except Exception:
@@ -131,6 +133,6 @@ class _Ending:
         self._begun.wait()
         if self._loop is not None:
             time.sleep(self._within.total_seconds())
-        log.error("worker_blocked", extra={"advice": "a handler blocks the event loop; its work will run again"})
+        log.error("worker_blocked", extra={"advice": "a handler or a resource blocks it; its work will run again"})
         logging.shutdown()
         os._exit(1)

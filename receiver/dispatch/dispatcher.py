@@ -294,7 +294,9 @@ class Dispatcher:
             await asyncio.wait(interrupted, timeout=_CANCEL_SECONDS)
         await self._settling.aclose()
         await self._leases.give_all_back()
-        return sum(not call[0].handler.is_async or not task.done() for task, call in interrupted.items())
+        return sum(
+            call[0].handler.runs_in is RunsIn.THREAD or not task.done() for task, call in interrupted.items()
+        )
 
     async def _all_ended(self) -> None:
         while self._running:

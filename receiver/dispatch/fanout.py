@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 
-from receiver.events import Event, UnknownEvent, parse_event
+from receiver.events import EVENT_CLASSES, Event, TerminalEvent, UnknownEvent, parse_event
 from receiver.records import StoredDelivery
 from receiver.routing import Handler, Router
 
@@ -42,6 +42,9 @@ def _wants(handler: Handler, event: Event) -> bool:
 
 _MOST_TOLD = 1_000
 """Types come from outside, and memory is bounded."""
+_LONGEST_TYPE = 200
+_LONGEST_NAME = 60
+_MOST_EXTRA = 8
 
 
 class Unhandled:
@@ -52,17 +55,45 @@ class Unhandled:
 
     def tell(self, event: Event) -> None:
         """Log a handler ready to paste, at the first sight of this type."""
-        if event.type in self._told or len(self._told) >= _MOST_TOLD:
+        kind = event.type[:_LONGEST_TYPE]
+        if kind in self._told or len(self._told) >= _MOST_TOLD:
             return
-        self._told.add(event.type)
-        log.info("event_unhandled", extra={"type": event.type, "stub": stub(event)})
+        self._told.add(kind)
+        log.info("event_unhandled", extra={"type": kind, "stub": stub(event)})
 
 
 def stub(event: Event) -> str:
-    """Return the text of a handler for events like this one."""
-    if isinstance(event, UnknownEvent):
-        wanted, annotation = repr(event.type), "UnknownEvent"
-    else:
-        wanted = annotation = type(event).__name__
-    name = "on_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in event.type.lower())
-    return f"@router.on({wanted})\nasync def {name}(event: {annotation}, ctx: Context) -> None: ...\n"
+    """Return the text of a handler for events like this one, with its imports and what there is to read."""
+    event_class = EVENT_CLASSES.get(event.type, UnknownEvent)
+    wanted = repr(event.type[:_LONGEST_TYPE]) if event_class is UnknownEvent else event_class.__name__
+    name = "on_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in event.type[:_LONGEST_NAME].lower())
+    values = {f'"{name}"': f"event.{name}" for name in _readable(event_class)}
+    extra = [repr(key) for key in event.model_extra or {} if len(key) <= _LONGEST_NAME][:_MOST_EXTRA]
+    lines = [
+        "from receiver import Context",
+        f"from receiver.events import {event_class.__name__}",
+        "",
+        "",
+        f"@router.on({wanted})",
+        f"async def {name}(event: {event_class.__name__}, ctx: Context) -> None:",
+    ]
+    if extra:
+        lines.append("    extra = event.model_extra or {}")
+        values |= {key: f"extra.get({key})" for key in extra}
+    shown = [f"        {name}: {value}," for name, value in values.items()]
+    return "\n".join([*lines, "    seen = {", *shown, "    }", '    ctx.log.info("%s", seen)', ""])
+
+
+def _readable(event_class: type[Event]) -> list[str]:
+    """Return what is worth a first look in events of a class."""
+    if event_class is UnknownEvent:
+        return ["job_id", "success", "error", "data"]
+    own = [
+        name
+        for base in reversed(event_class.__mro__)
+        if issubclass(base, Event) and base is not Event
+        for name, value in vars(base).items()
+        if isinstance(value, property)
+    ]
+    ended = ["success", "error"] if issubclass(event_class, TerminalEvent) else []
+    return ["job_id", *ended, *own] if ended or own else ["job_id", "metadata"]

@@ -1,29 +1,33 @@
-"""One attempt of one work item: call the handler, watch its time, and say how it ended."""
+"""One attempt of one work item, or of a batch of them: call the handler, watch its time, say how it ended."""
 
 import asyncio
 import contextvars
-import functools
 import logging
-import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import partial
+from types import MappingProxyType
+from typing import Any
 
-from receiver.clock import Clock, time_limit
-from receiver.context import Context, DeliveryInfo, HandlerLog
+from receiver.clock import Clock
+from receiver.context import AskOnce, BatchContext, Clients, Context, DeliveryInfo, HandlerLog, Services
 from receiver.decisions import Failed, Refused, Result, Succeeded
+from receiver.dispatch.deadline import Deadline
+from receiver.dispatch.failures import Raised, TimedOut, result_of
 from receiver.dispatch.fanout import read_event
-from receiver.errors import GiveUp, Retry
+from receiver.dispatch.messages import FunctionCall
+from receiver.dispatch.processes import Processes
 from receiver.events import Event
+from receiver.policies import RunsIn
 from receiver.records import Attempt, StoredDelivery, WorkItem
 from receiver.routing import Handler
-from receiver.types import AttemptOutcome, WorkState
+from receiver.types import AttemptOutcome, HandlerName, WorkState
 
 log = logging.getLogger(__name__)
 
-_LONGEST_ERROR = 500
-_LONGEST_TRACEBACK = 8_000
+_NOTHING: Mapping[Any, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +47,86 @@ class Ended:
     result: Result
 
 
-class Runner:
-    """Runs attempts: async handlers in the event loop, plain ones in threads."""
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a call ended: of one event or of many."""
 
-    def __init__(self, clock: Clock, threads: Executor) -> None:
+    outcome: AttemptOutcome
+    result: Result
+    raised: Raised | None = None
+
+
+_SUCCESS = _End(AttemptOutcome.SUCCEEDED, Succeeded())
+
+
+class Runner:
+    """Runs attempts: async handlers in the event loop, plain ones in threads or in processes."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        threads: Executor,
+        *,
+        processes: Processes | None = None,
+        resources: Mapping[Any, object] = _NOTHING,
+        ask_once: AskOnce | None = None,
+        clients: Clients | None = None,
+    ) -> None:
+        """`resources` are those that handlers want, by type; the others are what contexts offer."""
         self._clock = clock
         self._threads = threads
+        self._processes = processes
+        self._resources = resources
+        self._ask_once = ask_once
+        self._clients = clients
+        self._services: Services | None = None
+        self._functions: dict[HandlerName, Callable[..., Any]] = {}
 
     async def run(self, claimed: Claimed) -> Ended:
         """Run one attempt. Whatever the handler does ends up in the result.
 
         Raises CancelledError when the worker cancels it, and only then.
         """
+        handler = claimed.handler
+        if handler.batch is not None:
+            return (await self.run_batch((claimed,)))[0]
         started_at = self._clock.now()
-        overdue = asyncio.Event()
-        outcome, result, error = await self._outcome(claimed, overdue)
-        attempt = Attempt(
-            number=claimed.item.attempt,
-            trigger=claimed.item.trigger,
-            started_at=started_at,
-            ended_at=self._clock.now(),
-            outcome=outcome,
-            error=None if error is None else describe(error),
-            traceback=None if error is None else _cut_traceback(error),
-            overdue=overdue.is_set(),
-        )
-        return Ended(attempt, result)
+        deadline = Deadline(self._clock, handler.timeout)
+        try:
+            event = claimed.event or read_event(claimed.item.source)
+            if handler.wants(event):  # else `where` raised when the delivery was routed, and now says no
+                await self._call(handler, event, (claimed,), deadline)
+            end = _SUCCESS
+        except BaseException as exc:
+            # SystemExit too: one handler's sys.exit() must not end the worker and all the others.
+            end = _end_of(exc, handler)
+        return self._ended(claimed, end, started_at, deadline)
+
+    async def run_batch(self, batch: Sequence[Claimed]) -> Sequence[Ended]:
+        """Run one attempt of several items of one handler with `batch`, in one call; return their ends in order.
+
+        All that the handler was given have the same end. If it failed with more than one, each is to be tried
+        again by itself: whatever was raised, it may be true of one event only.
+        """
+        handler = batch[0].handler
+        started_at = self._clock.now()
+        deadline = Deadline(self._clock, handler.timeout)
+        ends: list[_End | None] = []
+        given: list[tuple[Claimed, Event]] = []
+        for claimed in batch:
+            try:
+                event = claimed.event or read_event(claimed.item.source)
+                wanted = handler.wants(event)
+            except (Exception, SystemExit) as exc:
+                ends.append(_end_of(exc, handler))
+            else:
+                ends.append(None if wanted else _SUCCESS)
+                if wanted:
+                    given.append((claimed, event))
+        end = await self._end_of_batch(handler, given, deadline) if given else _SUCCESS
+        return [
+            self._ended(claimed, own or end, started_at, deadline) for claimed, own in zip(batch, ends, strict=True)
+        ]
 
     def refuse(self, claimed: Claimed) -> Ended:
         """Return the end of an attempt that is not made, because too many workers died in the ones before."""
@@ -84,117 +142,148 @@ class Runner:
         attempt = Attempt(claimed.item.attempt, claimed.item.trigger, now, now, AttemptOutcome.FAILED, error)
         return Ended(attempt, Failed())
 
-    async def _outcome(
-        self, claimed: Claimed, overdue: asyncio.Event
-    ) -> tuple[AttemptOutcome, Result, BaseException | None]:
+    def _ended(self, claimed: Claimed, end: _End, started_at: datetime, deadline: Deadline) -> Ended:
+        raised = end.raised
+        attempt = Attempt(
+            number=claimed.item.attempt,
+            trigger=claimed.item.trigger,
+            started_at=started_at,
+            ended_at=self._clock.now(),
+            outcome=end.outcome,
+            error=None if raised is None else raised.error,
+            traceback=None if raised is None else raised.traceback,
+            overdue=deadline.late and claimed.handler.runs_in is RunsIn.THREAD,
+        )
+        return Ended(attempt, end.result)
+
+    async def _end_of_batch(
+        self, handler: Handler, given: Sequence[tuple[Claimed, Event]], deadline: Deadline
+    ) -> _End:
         try:
-            await self._call(claimed, overdue)
-        except asyncio.CancelledError as exc:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            return AttemptOutcome.FAILED, Failed(), exc
-        except _TimedOut as exc:
-            return AttemptOutcome.TIMED_OUT, Failed(), exc
-        except Retry as exc:
-            after = getattr(exc, "after", None)  # a subclass may not have set it, or to something else
-            return AttemptOutcome.FAILED, Failed(after if isinstance(after, timedelta) else None), exc
-        except GiveUp as exc:
-            return AttemptOutcome.FAILED, Refused(), exc
+            await self._call(handler, [event for _, event in given], [one for one, _ in given], deadline)
         except BaseException as exc:
-            # SystemExit too: one handler's sys.exit() must not end the worker and all the others.
-            return AttemptOutcome.FAILED, Failed(), exc
-        return AttemptOutcome.SUCCEEDED, Succeeded(), None
+            end = _end_of(exc, handler)
+            if len(given) > 1 and isinstance(end.result, Refused):
+                return _End(end.outcome, Failed(), end.raised)
+            return end
+        return _SUCCESS
 
-    async def _call(self, claimed: Claimed, overdue: asyncio.Event) -> None:
-        handler = claimed.handler
-        event = claimed.event or read_event(claimed.item.source)
-        if not handler.wants(event):
-            return  # `where` raised when the delivery was routed, and now says no
-        arguments = (event, self._context(claimed)) if handler.takes_context else (event,)
-        if handler.is_async:
-            await self._within_time(handler, handler.function(*arguments))
+    async def _call(self, handler: Handler, argument: Any, claimed: Sequence[Claimed], deadline: Deadline) -> None:
+        """Call a handler with an event, or with a list of them."""
+        if handler.runs_in is RunsIn.PROCESS:
+            await self._in_process(handler, claimed, deadline)
+            return
+        function = self._function(handler) if handler.needs else handler.function
+        if handler.takes_context:
+            context = self._context(handler, claimed, deadline)
+            call = (
+                partial(function, argument, context)
+                if handler.context_name is None
+                else partial(function, argument, **{handler.context_name: context})
+            )
         else:
-            await self._in_thread(claimed, functools.partial(handler.function, *arguments), overdue)
+            call = partial(function, argument)
+        if handler.runs_in is RunsIn.LOOP:
+            await _within(deadline, call(), "and was cancelled")
+        else:
+            await self._in_thread(call, claimed, deadline)
 
-    async def _within_time(self, handler: Handler, running: Awaitable[object]) -> None:
-        try:
-            async with time_limit(self._clock, handler.timeout) as limit:
-                await running
-        except TimeoutError as exc:
-            if limit.expired():
-                raise _TimedOut(f"took longer than {handler.timeout.total_seconds():g} s") from exc
-            raise
-
-    async def _in_thread(
-        self, claimed: Claimed, function: "functools.partial[object]", overdue: asyncio.Event
-    ) -> None:
-        timeout = claimed.handler.timeout
-        began: list[datetime] = []
-
-        def call() -> BaseException | None:
+    async def _in_thread(self, call: Callable[[], object], claimed: Sequence[Claimed], deadline: Deadline) -> None:
+        def run() -> BaseException | None:
             # Returned and not raised: a future takes neither StopIteration nor GeneratorExit.
-            began.append(self._clock.now())
+            deadline.begin()
             try:
-                function()
+                call()
             except BaseException as exc:
                 return exc
             return None
 
         def tell() -> None:
-            left = began[0] + timeout - self._clock.now() if began else timeout
-            if left > timedelta(0):  # it waited for a thread; its time starts with it
-                timers.append(self._clock.call_later(left, tell))
-                return
-            overdue.set()
-            log.warning("attempt_overdue", extra={**_fields(claimed), "timeout_s": timeout.total_seconds()})
+            fields = {**_fields_of(claimed), "timeout_s": deadline.timeout.total_seconds()}
+            log.warning("attempt_overdue", extra=fields)
 
-        timers = [self._clock.call_later(timeout, tell)]
+        deadline.watch(tell, begun=False)
         try:
             context = contextvars.copy_context()
-            error = await asyncio.get_running_loop().run_in_executor(self._threads, context.run, call)
+            error = await asyncio.get_running_loop().run_in_executor(self._threads, context.run, run)
         finally:
-            timers[-1].cancel()
+            deadline.cancel()
         if error is not None:
             raise error
 
-    def _context(self, claimed: Claimed) -> Context:
-        item = claimed.item
+    async def _in_process(self, handler: Handler, claimed: Sequence[Claimed], deadline: Deadline) -> None:
+        if self._processes is None:
+            raise RuntimeError("this worker has no processes for handlers")
+        call = FunctionCall(
+            handler.function.__module__,
+            handler.function.__qualname__,
+            handler.batch is not None,
+            tuple([one.item.source for one in claimed]),
+        )
+        running = self._processes.run(call, deadline.begin)
+        await _within(deadline, running, "and its process was killed", begun=False)
+
+    def _function(self, handler: Handler) -> Callable[..., Any]:
+        """Return the handler's function with its resources filled in."""
+        if handler.name not in self._functions:
+            given = {name: self._resources[wanted] for name, wanted in handler.needs}
+            self._functions[handler.name] = partial(handler.function, **given)
+        return self._functions[handler.name]
+
+    def _context(self, handler: Handler, claimed: Sequence[Claimed], deadline: Deadline) -> Context | BatchContext:
+        if self._services is None:
+            self._services = Services(asyncio.get_running_loop(), self._clock.now, self._ask_once, self._clients)
+        now, logger = self._clock.now(), HandlerLog(logging.getLogger(handler.name), _fields_of(claimed))
+        if handler.batch is not None:
+            return BatchContext(
+                handler=handler.name,
+                now=now,
+                log=logger,
+                attempt=max([one.item.attempt for one in claimed]),
+                deliveries=tuple([_info(one.item.source) for one in claimed]),
+                triggers=tuple([one.item.trigger for one in claimed]),
+                _services=self._services,
+                _beat=deadline.beat,
+            )
+        item = claimed[0].item
         return Context(
-            handler=item.handler,
+            handler=handler.name,
+            now=now,
+            log=logger,
             attempt=item.attempt,
             trigger=item.trigger,
             delivery=_info(item.source),
-            now=self._clock.now(),
-            log=HandlerLog(logging.getLogger(item.handler), _fields(claimed)),
+            job=item.source.delivery.job_id,
+            _services=self._services,
+            _beat=deadline.beat,
         )
 
 
-class _TimedOut(Exception):
-    """An async handler was cancelled at its time-out."""
-
-    def __str__(self) -> str:
-        return f"{self.args[0]} and was cancelled"
-
-
-def describe(error: BaseException) -> str:
-    """Return class and message of an error in one line that every store takes."""
-    shown = traceback.TracebackException.from_exception(error)
-    shown.__notes__ = None  # they come behind the text, and belong to the traceback
-    text = list(shown.format_exception_only())[-1].strip()
-    module = type(error).__module__
-    text = text.removeprefix(f"{module}.").removeprefix("_TimedOut: ")
-    return _storable(" ".join(text.split()), _LONGEST_ERROR)
-
-
-def _cut_traceback(error: BaseException) -> str:
-    text = "".join(traceback.format_exception(error))
-    # The end tells what happened; the beginning is ours.
-    return _storable(text[-_LONGEST_TRACEBACK:], _LONGEST_TRACEBACK)
+async def _within(deadline: Deadline, running: Awaitable[object], ending: str, *, begun: bool = True) -> None:
+    """Await a call until its deadline, and cancel it then."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(None) as limit:
+            deadline.watch(lambda: limit.reschedule(loop.time()), begun=begun)
+            try:
+                await running
+            finally:
+                deadline.cancel()
+    except TimeoutError as exc:
+        if limit.expired():
+            raise TimedOut(f"took longer than {deadline.timeout.total_seconds():g} s {ending}") from exc
+        raise
 
 
-def _storable(text: str, longest: int) -> str:
-    return text[:longest].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+def _end_of(error: BaseException, handler: Handler) -> _End:
+    """Return what an error means; raises CancelledError again when it is the worker that cancels."""
+    if isinstance(error, asyncio.CancelledError):
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise error
+    raised = Raised.of(error)
+    outcome = AttemptOutcome.TIMED_OUT if isinstance(error, TimedOut) else AttemptOutcome.FAILED
+    return _End(outcome, result_of(raised, handler), raised)
 
 
 def tell_attempt(claimed: Claimed, ended: Ended, state: WorkState, due_at: datetime) -> None:
@@ -219,6 +308,12 @@ def _info(stored: StoredDelivery) -> DeliveryInfo:
         duplicates=stored.duplicates,
         size=len(delivery.body),
     )
+
+
+def _fields_of(claimed: Sequence[Claimed]) -> dict[str, object]:
+    if len(claimed) > 1:
+        return {"handler": claimed[0].item.handler, "events": len(claimed)}
+    return _fields(claimed[0])
 
 
 def _fields(claimed: Claimed) -> dict[str, object]:

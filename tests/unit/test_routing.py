@@ -21,6 +21,7 @@ from receiver.events import (
     TerminalEvent,
     UnknownEvent,
 )
+from receiver.policies import RunsIn
 from receiver.retries import DEFAULT_SCHEDULE, RetrySchedule
 from receiver.routing import DEFAULT_TIMEOUT, Handler, Router
 from receiver.types import HandlerName
@@ -134,12 +135,11 @@ def test_a_handler_has_the_documented_defaults() -> None:
     assert added(CrawlPage) == Handler(
         name=HandlerName("tests.unit.test_routing.index"),
         function=index,
-        is_async=False,
-        takes_context=False,
         wanted=(CrawlPage,),
         where=None,
         schedule=DEFAULT_SCHEDULE,
         timeout=timedelta(seconds=60),
+        runs_in=RunsIn.THREAD,
     )
     assert timedelta(seconds=60) == DEFAULT_TIMEOUT
 
@@ -192,6 +192,7 @@ def test_every_callable_of_one_or_two_arguments_is_a_handler(
     handler = added(CrawlPage, function=function, name="h")
 
     assert (handler.is_async, handler.takes_context) == (is_async, takes_context)
+    assert handler.context_name is None
 
 
 @pytest.mark.parametrize(
@@ -320,7 +321,7 @@ def test_an_event_that_does_not_exist_is_a_mistake(wanted: tuple[Any, ...], word
         (none_at_all, "cannot be called as (event) or (event, ctx)"),
         (three, "cannot be called as (event) or (event, ctx)"),
         (keyword_only, "cannot be called as (event) or (event, ctx)"),
-        (needs_option, "cannot be called as (event) or (event, ctx)"),
+        (needs_option, "parameter 'option': int tells no resource from another"),
         (generator, "is a generator"),
         (async_generator, "is a generator"),
         (None, "a handler must be a function, not None"),
@@ -414,8 +415,10 @@ def test_a_policy_that_makes_no_sense_is_a_mistake(options: dict[str, Any], word
 
 def test_an_option_nobody_knows_is_a_mistake() -> None:
     """A slip such as retries= must not be ignored."""
-    with pytest.raises(TypeError, match="retries"):
-        Router().on(CrawlPage, retries=3)(index)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match=r"no option attempt=; did you mean attempts=\?"):
+        Router().on(CrawlPage, attempt=3)(index)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="no option colour="):
+        Router().add(index, CrawlPage, colour=3)  # type: ignore[call-arg]
 
 
 # --- annotations

@@ -1,39 +1,37 @@
-"""One attempt: whatever a handler does ends up in the result."""
+"""One attempt, of one item or of a batch: whatever a handler does ends up in the result."""
 
 import asyncio
 import contextvars
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from receiver.clock import VirtualClock
-from receiver.context import Context
+from receiver.context import BatchContext, Context
 from receiver.decisions import Failed, Refused, Succeeded
-from receiver.dispatch.runner import Claimed, Ended, Runner, describe
+from receiver.dispatch.runner import Claimed, Ended, Runner
 from receiver.errors import GiveUp, Retry
 from receiver.events import CrawlPage, Event, UnknownEvent
 from receiver.records import StoredDelivery, WorkItem
 from receiver.routing import Router
 from receiver.types import AttemptOutcome, HandlerName, Trigger
-from tests.doubles import NOON, Busy, Inline, body_of, delivery, soon, turns
+from tests.doubles import NOON, Busy, Inline, body_of, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)
 
 
-def job(
+def claim(
     function: Callable[..., Any], *, body: bytes | None = None, event: Event | None = None, **options: Any
 ) -> Claimed:
     router = Router()
     router.add(function, "*", name="h", **options)
     source = StoredDelivery(7, 2, delivery("k", body=body_of(id="j") if body is None else body))
-    item = WorkItem(1, HandlerName("h"), 3, 0, Trigger.RETRY, source)
+    item = WorkItem(1, HandlerName("h"), 3, 0, 0, Trigger.RETRY, source)
     return Claimed(item, router[HandlerName("h")], event)
 
 
@@ -42,11 +40,11 @@ async def run(
     clock: VirtualClock | None = None,
     *,
     threads: Executor | None = None,
+    resources: Mapping[Any, object] | None = None,
     **options: Any,
 ) -> Ended:
-    ended: Ended = await soon(
-        Runner(clock or VirtualClock(NOON), threads or Inline()).run(job(function, **options))
-    )
+    runner = Runner(clock or VirtualClock(NOON), threads or Inline(), resources=resources or {})
+    ended: Ended = await soon(runner.run(claim(function, **options)))
     return ended
 
 
@@ -144,6 +142,76 @@ async def test_where_is_asked_again() -> None:
     assert called == []
 
 
+class Pool:
+    """A resource."""
+
+
+class Model:
+    """Another one."""
+
+
+Seen = list[object]
+
+
+def pool_first(seen: Seen) -> Callable[..., Any]:
+    async def handler(event: Any, pool: Pool, ctx: Context) -> None:
+        seen.extend([ctx, pool])
+
+    return handler
+
+
+def context_first(seen: Seen) -> Callable[..., Any]:
+    async def handler(event: Any, ctx: Context, pool: Pool) -> None:
+        seen.extend([ctx, pool])
+
+    return handler
+
+
+def context_by_place(seen: Seen) -> Callable[..., Any]:
+    async def handler(event: Any, told: Any, *, pool: Pool) -> None:
+        seen.extend([told, pool])
+
+    return handler
+
+
+def in_a_thread(seen: Seen) -> Callable[..., Any]:
+    def handler(event: Any, *, pool: Pool, ctx: Context) -> None:
+        seen.extend([ctx, pool])
+
+    return handler
+
+
+def without_context(seen: Seen) -> Callable[..., Any]:
+    async def handler(event: Any, pool: Pool, model: Model) -> None:
+        seen.extend([model, pool])
+
+    return handler
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [pool_first, context_first, context_by_place, in_a_thread, without_context],
+    ids=lambda one: one.__name__,
+)
+async def test_a_handler_is_given_what_its_annotations_name(shape: Callable[[Seen], Callable[..., Any]]) -> None:
+    """Resources and the context, in any order after the event."""
+    seen: Seen = []
+    pool = Pool()
+    ended = await run(shape(seen), resources={Pool: pool, Model: Model()})
+
+    assert ended.attempt.error is None
+    assert isinstance(seen[0], Context | Model)
+    assert seen[1] is pool
+
+
+async def test_the_job_is_that_of_the_delivery() -> None:
+    """As the store has it."""
+    seen: list[Context] = []
+    await run(lambda event, ctx: seen.append(ctx))
+
+    assert seen[0].job == "job"
+
+
 # --- failing
 
 
@@ -198,7 +266,7 @@ async def test_whatever_a_handler_raises_is_a_failed_attempt(
     pool = threads()
     try:
         async with asyncio.timeout(2):
-            ended = await Runner(VirtualClock(NOON), pool).run(job(raising(error)[kind]))
+            ended = await Runner(VirtualClock(NOON), pool).run(claim(raising(error)[kind]))
     finally:
         pool.shutdown(wait=False)
 
@@ -234,7 +302,7 @@ async def test_a_handler_that_returns_what_it_was_not_asked_for_has_succeeded() 
 async def test_cancelling_the_runner_is_no_result() -> None:
     """The worker is stopping: the attempt is not counted."""
     clock = VirtualClock(NOON)
-    task = asyncio.create_task(Runner(clock, Inline()).run(job(lambda event, ctx: None)))
+    task = asyncio.create_task(Runner(clock, Inline()).run(claim(lambda event, ctx: None)))
     await task
     ended_up: list[str] = []
 
@@ -244,13 +312,24 @@ async def test_cancelling_the_runner_is_no_result() -> None:
         finally:
             ended_up.append("cleaned up")
 
-    task = asyncio.create_task(Runner(clock, Inline()).run(job(handler)))
+    task = asyncio.create_task(Runner(clock, Inline()).run(claim(handler)))
     await turns()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
     assert ended_up == ["cleaned up"]
+
+
+@pytest.mark.parametrize(
+    ("options", "result"),
+    [({}, Failed()), ({"give_up_on": LookupError}, Refused()), ({"retry_on": OSError}, Refused())],
+    ids=str,
+)
+async def test_the_handlers_policy_says_what_an_error_means(options: Any, result: object) -> None:
+    """In the event loop and in threads."""
+    for handler in raising(KeyError("k")):
+        assert (await run(handler, **options)).result == result
 
 
 # --- time
@@ -350,47 +429,232 @@ async def test_a_plain_handler_that_waits_for_a_thread_is_not_overdue(caplog: py
     assert caplog.records == []
 
 
-# --- describing
+async def test_a_heartbeat_begins_the_timeout_anew() -> None:
+    """A plain call in an async handler."""
+    clock = VirtualClock(NOON)
+
+    async def handler(event: Any, ctx: Context) -> None:
+        for _ in range(5):
+            await clock.sleep(SECOND * 20)
+            ctx.heartbeat()
+        await clock.sleep(SECOND * 100)
+
+    running = asyncio.create_task(run(handler, clock, timeout=30))
+    for _ in range(13):
+        await pass_time(clock, SECOND * 10)
+    ended = await soon(running)
+
+    assert ended.attempt.outcome is AttemptOutcome.TIMED_OUT
+    assert ended.attempt.ended_at - ended.attempt.started_at == SECOND * 130
 
 
-def test_notes_do_not_hide_the_error() -> None:
-    """Libraries add notes to exceptions (PEP 678); the class and the text come first."""
-    error = ValueError("no such page")
-    error.add_note("while handling page 3")
+async def test_a_heartbeat_in_a_thread_keeps_a_plain_handler_from_being_overdue() -> None:
+    """The same call."""
+    clock = VirtualClock(NOON)
 
-    assert describe(error).startswith("ValueError: no such page")
+    def handler(event: Any, ctx: Context) -> None:
+        for _ in range(5):
+            clock.advance(SECOND * 59)
+            ctx.heartbeat()
 
-
-def test_a_syntax_error_is_described_by_its_text() -> None:
-    """Not by the arrow under its line."""
-    with pytest.raises(SyntaxError) as caught:
-        compile("a b", "x", "exec")
-
-    assert describe(caught.value) == "SyntaxError: invalid syntax"
+    assert not (await run(handler, clock)).attempt.overdue
 
 
-@given(st.text())
-def test_every_description_is_one_short_line(text: str) -> None:
-    """That every store takes."""
-    described = describe(ValueError(text))
+async def test_a_timeout_is_a_timeout_error_to_the_policy() -> None:
+    """So that it can be given up on."""
+    clock = VirtualClock(NOON)
 
-    assert len(described.encode()) < 6_000
-    assert len(described.splitlines()) <= 1 or not any(c in described for c in "\r\n")
-    assert "\0" not in described
+    async def handler(event: Any) -> None:
+        await clock.sleep(SECOND * 100)
+
+    running = asyncio.create_task(run(handler, clock, timeout=30, give_up_on=TimeoutError))
+    await pass_time(clock, SECOND * 30)
+
+    assert (await soon(running)).result == Refused()
 
 
-async def test_a_long_traceback_keeps_its_end() -> None:
-    """What happened stands there."""
+# --- batches
 
-    def deep(event: Any, depth: int = 400) -> None:
-        if depth == 0:
-            raise ValueError("x" * 100_000 + " the end")
-        deep(event, depth - 1)
 
-    ended = await run(lambda event: deep(event))
+def batch(
+    function: Callable[..., Any], count: int = 3, *, bodies: Sequence[bytes] = (), **options: Any
+) -> list[Claimed]:
+    """Return items of one handler, each of a delivery of its own."""
+    router = Router()
+    router.add(function, "*", name="h", **{"batch": 10, **options})
+    bodies = bodies or [body_of(id=f"j{number}") for number in range(count)]
+    return [
+        Claimed(
+            WorkItem(
+                number,
+                HandlerName("h"),
+                1,
+                0,
+                0,
+                Trigger.DELIVERY,
+                StoredDelivery(number, 0, delivery(f"k{number}", body=body)),
+            ),
+            router[HandlerName("h")],
+        )
+        for number, body in enumerate(bodies)
+    ]
 
-    assert ended.attempt.error is not None
-    assert len(ended.attempt.error) <= 500
-    assert ended.attempt.traceback is not None
-    assert len(ended.attempt.traceback) <= 8_000
-    assert ended.attempt.traceback.rstrip().endswith("the end")
+
+async def run_batch(claimed: Sequence[Claimed], clock: VirtualClock | None = None, **more: Any) -> Sequence[Ended]:
+    ended: Sequence[Ended] = await soon(Runner(clock or VirtualClock(NOON), Inline(), **more).run_batch(claimed))
+    return ended
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_a_batch_is_one_call_with_a_list(kind: str) -> None:
+    """In the order of its items; each of them has succeeded."""
+    seen: list[list[str | None]] = []
+
+    def plain(events: list[Event]) -> None:
+        seen.append([event.job_id for event in events])
+
+    async def on_loop(events: list[Event]) -> None:
+        plain(events)
+
+    ended = await run_batch(batch(plain if kind == "plain" else on_loop))
+
+    assert seen == [["j0", "j1", "j2"]]
+    assert [end.result for end in ended] == [Succeeded()] * 3
+    assert {end.attempt.outcome for end in ended} == {AttemptOutcome.SUCCEEDED}
+
+
+async def test_what_a_batch_raises_fails_each_of_its_items() -> None:
+    """With the same error."""
+
+    async def handler(events: list[Event]) -> None:
+        raise ValueError("one of them")
+
+    ended = await run_batch(batch(handler))
+
+    assert [end.result for end in ended] == [Failed()] * 3
+    assert {end.attempt.error for end in ended} == {"ValueError: one of them"}
+
+
+@pytest.mark.parametrize(
+    ("error", "options"),
+    [(GiveUp("a bad one"), {}), (KeyError("k"), {"give_up_on": KeyError}), (KeyError("k"), {"retry_on": OSError})],
+    ids=str,
+)
+async def test_a_batch_never_gives_up_as_a_whole(error: Exception, options: Any) -> None:
+    """One bad page must not bury the others: each is tried again by itself, and may be given up then."""
+
+    async def handler(events: list[Event]) -> None:
+        raise error
+
+    assert [end.result for end in await run_batch(batch(handler, **options))] == [Failed()] * 3
+    assert [end.result for end in await run_batch(batch(handler, count=1, **options))] == [Refused()]
+
+
+async def test_retry_after_holds_for_every_item() -> None:
+    """The handler has said it of all."""
+
+    async def handler(events: list[Event]) -> None:
+        raise Retry(after=SECOND * 7)
+
+    assert [end.result for end in await run_batch(batch(handler))] == [Failed(SECOND * 7)] * 3
+
+
+async def test_an_item_alone_is_a_list_of_one() -> None:
+    """The second attempt of what failed in a batch."""
+    seen: list[list[Event]] = []
+
+    async def handler(events: list[Event]) -> None:
+        seen.append(events)
+
+    (one,) = batch(handler, count=1)
+    ended = await soon(Runner(VirtualClock(NOON), Inline()).run(one))
+
+    assert ended.result == Succeeded()
+    assert [len(events) for events in seen] == [1]
+
+
+async def test_items_that_are_not_wanted_any_more_are_left_out_and_done() -> None:
+    """And one whose `where` raises fails alone."""
+    seen: list[str | None] = []
+
+    async def handler(events: list[Event]) -> None:
+        seen.extend(event.job_id for event in events)
+        raise ValueError("bad")
+
+    def where(event: Event) -> bool:
+        return {"j0": True, "j1": False}[str(event.job_id)]
+
+    ended = await run_batch(batch(handler, where=where))
+
+    assert seen == ["j0"]
+    assert [end.result for end in ended] == [Failed(), Succeeded(), Failed()]
+    assert [end.attempt.error for end in ended] == [
+        "ValueError: bad",
+        None,
+        "KeyError: 'j2'",
+    ]
+
+
+async def test_nothing_is_called_for_a_batch_that_nobody_wants() -> None:
+    """An empty list would be a surprise."""
+    called: list[object] = []
+
+    ended = await run_batch(batch(called.append, where=lambda event: False))
+
+    assert [end.result for end in ended] == [Succeeded()] * 3
+    assert called == []
+
+
+async def test_a_batch_context_tells_about_every_delivery() -> None:
+    """In the order of the events, those left out excepted."""
+    seen: list[BatchContext] = []
+
+    async def handler(events: list[Event], ctx: BatchContext) -> None:
+        seen.append(ctx)
+
+    await run_batch(batch(handler, where=lambda event: event.job_id != "j1"))
+
+    (ctx,) = seen
+    assert [info.key for info in ctx.deliveries] == ["k0", "k2"]
+    assert ctx.triggers == (Trigger.DELIVERY, Trigger.DELIVERY)
+    assert (ctx.handler, ctx.attempt, ctx.now) == ("h", 1, NOON)
+
+
+async def test_a_batch_has_one_timeout() -> None:
+    """And every item has timed out then."""
+    clock = VirtualClock(NOON)
+
+    async def handler(events: list[Event]) -> None:
+        await clock.sleep(SECOND * 100)
+
+    running = asyncio.create_task(run_batch(batch(handler, timeout=30), clock))
+    await pass_time(clock, SECOND * 30)
+
+    assert {end.attempt.outcome for end in await soon(running)} == {AttemptOutcome.TIMED_OUT}
+
+
+async def test_cancelling_a_batch_is_no_result() -> None:
+    """The worker is stopping."""
+    clock = VirtualClock(NOON)
+
+    async def handler(events: list[Event]) -> None:
+        await clock.sleep(SECOND * 9)
+
+    task = asyncio.create_task(run_batch(batch(handler), clock))
+    await turns()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+# --- without an attempt
+
+
+def test_an_item_that_killed_its_workers_is_refused() -> None:
+    """Its end is recorded like that of an attempt."""
+    ended = Runner(VirtualClock(NOON), Inline()).refuse(claim(print))
+
+    assert ended.result == Refused()
+    assert ended.attempt.outcome is AttemptOutcome.FAILED
+    assert "workers died while it ran" in str(ended.attempt.error)

@@ -1,0 +1,14 @@
+"""Which handler wants which event, how it is run, and every mistake that can be seen at registration."""
+
+from receiver.routing.handler import Handler
+from receiver.routing.options import DEFAULT_LINGER, DEFAULT_QUIET, DEFAULT_TIMEOUT, HandlerOptions
+from receiver.routing.router import Router
+
+__all__ = [
+    "DEFAULT_LINGER",
+    "DEFAULT_QUIET",
+    "DEFAULT_TIMEOUT",
+    "Handler",
+    "HandlerOptions",
+    "Router",
+]

@@ -1,0 +1,125 @@
+"""How a handler's function is called: event or list of events, context, resources; read once, at registration."""
+
+import inspect
+import typing
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from receiver.context import BatchContext, Context
+from receiver.errors import HandlerError
+from receiver.events import Event
+from receiver.routing.wanted import EventChoice
+from receiver.signatures import (
+    Needs,
+    alternatives,
+    annotations_of,
+    is_vague,
+    names,
+    parameters_of,
+    require_resource_type,
+)
+
+_LISTS = (list, Sequence, Collection, Iterable)
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What a function takes beside its event; see `Handler`."""
+
+    takes_context: bool = False
+    context_name: str | None = None
+    needs: Needs = ()
+
+
+def read_extras(handler: str, function: Callable[..., Any], *, batched: bool) -> Extras:
+    """Return what the function takes beside the event or list of events; raises HandlerError if it is not clear."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise HandlerError(f"{handler} is a generator; a handler returns when its work is done")
+    parameters = parameters_of(function)
+    if parameters is None:
+        return Extras()
+    if not parameters or parameters[0].kind in (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD):
+        raise HandlerError(f"{handler}: {_cannot_be_called(function)}")
+    hints = annotations_of(function)
+    contexts: list[str | None] = []
+    needs: list[tuple[str, Any]] = []
+    for index, parameter in enumerate(parameters):
+        hint = hints.get(parameter.name, parameter.empty)
+        if _is_second(index, parameter) and is_vague(hint):
+            contexts.append(None)
+        elif index == 0 or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        elif _is_context(handler, hint, batched=batched):
+            contexts.append(None if _is_second(index, parameter) else _by_name(handler, parameter))
+        elif parameter.default is parameter.empty:
+            _require_resource(handler, function, parameter, hint)
+            needs.append((_by_name(handler, parameter), hint))
+    if len(contexts) > 1:
+        raise HandlerError(f"{handler} takes the context twice")
+    return Extras(bool(contexts), contexts[0] if contexts else None, tuple(needs))
+
+
+def require_event(
+    handler: str, function: Callable[..., Any], wanted: Sequence[EventChoice], *, batched: bool
+) -> None:
+    """Refuse a function whose first parameter is annotated with another event than it is registered for."""
+    parameters = parameters_of(function)
+    annotated = annotations_of(function).get(parameters[0].name) if parameters else None
+    accepted = _events_in(annotated)
+    if _is_list(annotated):
+        accepted = [event for one in typing.get_args(annotated) for event in _events_in(one)]
+        if accepted and not batched:
+            raise HandlerError(f"{handler} takes {annotated}: add batch=, or take one event")
+    elif accepted and batched:
+        raise HandlerError(f"{handler} has batch= and takes {annotated}: it is given a list, write list[...]")
+    if not accepted:
+        return
+    for one in wanted:
+        if isinstance(one, type) and not issubclass(one, tuple(accepted)):
+            raise HandlerError(f"{handler} is registered for {one.__name__} and takes {annotated}")
+
+
+def _is_second(index: int, parameter: inspect.Parameter) -> bool:
+    """Tell whether a second argument ends up in this parameter."""
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return index <= 1
+    return index == 1 and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _is_context(handler: str, hint: object, *, batched: bool) -> bool:
+    given, other = (BatchContext, Context) if batched else (Context, BatchContext)
+    if names(hint, other):
+        instead = "with batch= it is given a BatchContext" if batched else "without batch= it is given a Context"
+        raise HandlerError(f"{handler} takes a {other.__name__}, and {instead}")
+    return names(hint, given)
+
+
+def _require_resource(
+    handler: str, function: Callable[..., Any], parameter: inspect.Parameter, hint: object
+) -> None:
+    if is_vague(hint) or _events_in(hint):
+        raise HandlerError(f"{handler}: {_cannot_be_called(function)}")
+    require_resource_type(f"{handler}, parameter {parameter.name!r}", hint)
+
+
+def _by_name(handler: str, parameter: inspect.Parameter) -> str:
+    if parameter.kind is parameter.POSITIONAL_ONLY:
+        raise HandlerError(f"{handler}: {parameter.name!r} must not be positional-only; it is given by name")
+    return parameter.name
+
+
+def _cannot_be_called(function: Callable[..., Any]) -> str:
+    return (
+        f"{inspect.signature(function)} cannot be called as (event) or (event, ctx); "
+        "what else it takes must be annotated with the type of a resource"
+    )
+
+
+def _is_list(annotated: object) -> bool:
+    return (typing.get_origin(annotated) or annotated) in _LISTS
+
+
+def _events_in(annotated: object) -> list[type[Event]]:
+    """Return the event classes that an annotation names, alone or in a union."""
+    return [part for part in alternatives(annotated) if isinstance(part, type) and issubclass(part, Event)]

@@ -1,0 +1,51 @@
+"""A registered function with its conditions and its policy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from receiver.events import Event
+from receiver.policies import AfterPages, Batch, Lane, Rate, RunsIn
+from receiver.retries import RetrySchedule
+from receiver.routing.wanted import EventChoice, fits
+from receiver.signatures import Needs
+from receiver.types import HandlerName
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """A registered function with its conditions and its policy.
+
+    `context_name` is the parameter that takes the context by name; with None it is the second argument.
+    """
+
+    name: HandlerName
+    function: Callable[..., Any]
+    wanted: tuple[EventChoice, ...]
+    where: Callable[[Any], object] | None
+    schedule: RetrySchedule
+    timeout: timedelta
+    runs_in: RunsIn
+    takes_context: bool = False
+    context_name: str | None = None
+    needs: Needs = ()
+    lane: Lane | None = None
+    after_pages: AfterPages | None = None
+    batch: Batch | None = None
+    concurrency: int | None = None
+    rate: Rate | None = None
+    retry_on: tuple[type[BaseException], ...] = ()
+    give_up_on: tuple[type[BaseException], ...] = ()
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it runs in the event loop and can be cancelled."""
+        return self.runs_in is RunsIn.LOOP
+
+    def wants(self, event: Event) -> bool:
+        """Tell whether class, name or glob fit, and `where` agrees. What `where` raises comes through."""
+        for wanted in self.wanted:
+            if fits(event, wanted):
+                return self.where is None or bool(self.where(event))
+        return False

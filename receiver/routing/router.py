@@ -1,0 +1,233 @@
+"""Routers: lists of handlers, and of the resources that they share."""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import FunctionType, MappingProxyType
+from typing import Any, TypeVar, Unpack, overload
+
+from receiver.errors import HandlerError
+from receiver.events import Event
+from receiver.policies import RunsIn
+from receiver.resources import Resource, in_order, require_given
+from receiver.routing.calls import Extras, read_extras, require_event
+from receiver.routing.handler import Handler
+from receiver.routing.options import (
+    HandlerOptions,
+    Options,
+    read_after_pages,
+    read_batch,
+    read_concurrency,
+    read_errors,
+    read_lane,
+    read_rate,
+    read_runs_in,
+    read_schedule,
+    read_timeout,
+    read_where,
+    require_known,
+)
+from receiver.routing.wanted import EventChoice, page_type, require_job_ends, require_wanted, wants_type
+from receiver.types import HandlerName
+
+F = TypeVar("F", bound=Callable[..., Any])
+E = TypeVar("E", bound=Event)
+
+_NAME = re.compile(r"[\w.<>-]{1,200}")
+
+
+class Router:
+    """A list of handlers, and of the resources they share. Routers are values: merge them with `Router(one, two)`.
+
+    Raises HandlerError on anything wrong: an event that does not exist, a signature that cannot be called, a
+    name used twice, a policy that makes no sense.
+    """
+
+    def __init__(self, *others: "Router") -> None:
+        self._handlers: dict[HandlerName, Handler] = {}
+        self._resources: dict[Any, Resource] = {}
+        for other in others:
+            self.include(other)
+
+    def __iter__(self) -> Iterator[Handler]:
+        return iter(self._handlers.values())
+
+    def __len__(self) -> int:
+        return len(self._handlers)
+
+    def __getitem__(self, name: HandlerName) -> Handler:
+        return self._handlers[name]
+
+    @property
+    def resources(self) -> Mapping[Any, Resource]:
+        """The resources by the type that each of them gives."""
+        return MappingProxyType(self._resources)
+
+    def include(self, other: "Router") -> None:
+        """Take over all handlers and resources of another router."""
+        if not isinstance(other, Router):
+            raise HandlerError(f"a router can include routers only, not {other!r}")
+        for handler in other:
+            self._require_new_name(handler.name)
+        for resource in other.resources.values():
+            self._require_new_type(resource)
+        self._handlers |= other._handlers
+        self._resources |= other._resources
+
+    @overload
+    def on(self, *wanted: type[E], **options: Unpack[HandlerOptions[E]]) -> Callable[[F], F]: ...
+
+    @overload
+    def on(self, *wanted: EventChoice, **options: Unpack[HandlerOptions[Any]]) -> Callable[[F], F]: ...
+
+    def on(self, *wanted: EventChoice, **options: Any) -> Callable[[F], F]:
+        """Register the decorated function; it is handed back unchanged. The arguments are those of `add`."""
+
+        def register(function: F) -> F:
+            self.add(function, *wanted, **options)
+            return function
+
+        return register
+
+    def add(
+        self, function: Callable[..., Any], *wanted: EventChoice, **options: Unpack[HandlerOptions[Any]]
+    ) -> None:
+        """Register a function, async or plain, for some events.
+
+        `wanted` are event classes (their subclasses included), type names, or globs of type names. The function
+        takes the event, or with `batch=` a list of events; a context, if its second parameter is not annotated
+        with something else or any of them with `Context` or `BatchContext`; and resources, by what its other
+        parameters are annotated with. `HandlerOptions` explains the options.
+        """
+        handler = _handler(function, wanted, options)
+        self._require_new_name(handler.name)
+        self._handlers[handler.name] = handler
+
+    def resource(self, function: F) -> F:
+        """Register the decorated function as the maker of what it yields; it is handed back unchanged.
+
+        It is a generator, async or plain, or returns a context manager, and its return annotation tells the type:
+        `AsyncIterator[Pool]`, `Iterator[Model]`. A worker makes it once before its first handler runs, and closes
+        it after the last one; a plain one in a thread. It is given to every handler and resource with a parameter
+        of that type. If it raises at the start, the worker does not start.
+        """
+        resource = Resource.of(function)
+        self._require_new_type(resource)
+        self._resources[resource.gives] = resource
+        return function
+
+    def check(self) -> None:
+        """Raise HandlerError for what can only be seen once all is registered and merged.
+
+        That is a handler or resource that wants what no resource gives, resources that need each other, and a
+        function for processes that is not found under its name.
+        """
+        in_order(self._resources)
+        for handler in self:
+            require_given(handler.name, handler.needs, self._resources)
+            if handler.runs_in is RunsIn.PROCESS:
+                _require_findable(handler)
+
+    @staticmethod
+    def page_type(event_type: str) -> str | None:
+        """Return the type of a job's page events, given that of its last event: `crawl.page` for `crawl.completed`.
+
+        None for events that do not end a job, and for jobs that have no pages.
+        """
+        return page_type(event_type)
+
+    def page_handlers(self, event_type: str) -> tuple[HandlerName, ...]:
+        """Return the handlers that want page events of the job whose last event is of this type."""
+        pages = page_type(event_type)
+        if pages is None:
+            return ()
+        return tuple(handler.name for handler in self if wants_type(handler.wanted, pages))
+
+    def _require_new_name(self, name: HandlerName) -> None:
+        if name in self._handlers:
+            raise HandlerError(
+                f"two handlers are named {name!r}: give one of them name=..., or list several events in one on(...)"
+            )
+
+    def _require_new_type(self, resource: Resource) -> None:
+        if (other := self._resources.get(resource.gives)) is not None:
+            raise HandlerError(
+                f"{resource.name} and {other.name} give the same type; make one of them a typing.NewType"
+            )
+
+
+def _handler(function: Callable[..., Any], wanted: tuple[EventChoice, ...], options: Options) -> Handler:
+    require_known(options)
+    name = _checked_name(function, options.get("name"))
+    require_wanted(name, wanted)
+    schedule = read_schedule(name, options)
+    batch = read_batch(name, options, schedule)
+    after_pages = read_after_pages(name, options)
+    if after_pages is not None:
+        require_job_ends(name, wanted)
+    extras = read_extras(name, function, batched=batch is not None)
+    require_event(name, function, wanted, batched=batch is not None)
+    runs_in = read_runs_in(name, options, function)
+    if runs_in is RunsIn.PROCESS:
+        _require_importable(name, function, extras)
+    retry_on, give_up_on = read_errors(name, options)
+    return Handler(
+        name=name,
+        function=function,
+        wanted=wanted,
+        where=read_where(name, options),
+        schedule=schedule,
+        timeout=read_timeout(name, options),
+        runs_in=runs_in,
+        takes_context=extras.takes_context,
+        context_name=extras.context_name,
+        needs=extras.needs,
+        lane=read_lane(name, options),
+        after_pages=after_pages,
+        batch=batch,
+        concurrency=read_concurrency(name, options),
+        rate=read_rate(name, options),
+        retry_on=retry_on,
+        give_up_on=give_up_on,
+    )
+
+
+def _checked_name(function: Callable[..., Any], name: str | None) -> HandlerName:
+    if not callable(function):
+        raise HandlerError(f"a handler must be a function, not {function!r}")
+    if name is None:
+        module = getattr(function, "__module__", None)
+        qualname = getattr(function, "__qualname__", None)
+        if module is None or qualname is None or "<lambda>" in qualname:
+            raise HandlerError(f"{function!r} has no name of its own: give it name=...")
+        name = f"{module}.{qualname}"
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise HandlerError(f"{name!r} is no name for a handler: letters, digits, dots, dashes, at most 200")
+    return HandlerName(name)
+
+
+def _require_importable(handler: str, function: Callable[..., Any], extras: Extras) -> None:
+    """Refuse what another process cannot import, or cannot be sent."""
+    if extras.takes_context or extras.needs:
+        raise HandlerError(f'{handler}: with run_in="process" the function takes its event alone')
+    if (
+        not isinstance(function, FunctionType)
+        or "<" in function.__qualname__
+        or function.__module__ in ("__main__", "__mp_main__")
+    ):
+        raise HandlerError(
+            f'{handler}: with run_in="process" the function must be found by its name in a module: '
+            "no lambda, no method of an object, nothing inside of a function or of __main__"
+        )
+
+
+def _require_findable(handler: Handler) -> None:
+    function = handler.function
+    found: Any = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    if found is not function:
+        raise HandlerError(
+            f"{handler.name}: in another process {function.__module__}.{function.__qualname__} "
+            'is not this function; with run_in="process" on(...) must be its outermost decorator'
+        )

@@ -1,0 +1,74 @@
+"""What a handler says it wants: event classes, type names and globs of them."""
+
+import difflib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from receiver.errors import HandlerError
+from receiver.events import EVENT_CLASSES, Event, TerminalEvent
+
+EventChoice = type[Event] | str
+"""An event class, a type name, or a glob of type names."""
+
+_FAMILIES = sorted({name.partition(".")[0] for name in EVENT_CLASSES})
+
+
+def fits(event: Event, wanted: EventChoice) -> bool:
+    """Tell whether an event is of a class, or its type of a name or glob."""
+    if isinstance(wanted, str):
+        return fnmatchcase(event.type, wanted)
+    return isinstance(event, wanted)
+
+
+def wants_type(wanted: Sequence[EventChoice], event_type: str) -> bool:
+    """Tell whether events of a known type can fit."""
+    known = EVENT_CLASSES[event_type]
+    return any(fnmatchcase(event_type, one) if isinstance(one, str) else issubclass(known, one) for one in wanted)
+
+
+def page_type(event_type: str) -> str | None:
+    """Return the type of a job's page events, given that of its last event: `crawl.page` for `crawl.completed`.
+
+    None for events that do not end a job, and for jobs that have no pages.
+    """
+    pages = event_type.partition(".")[0] + ".page"
+    ends_a_job = issubclass(EVENT_CLASSES.get(event_type, Event), TerminalEvent)
+    return pages if ends_a_job and pages in EVENT_CLASSES else None
+
+
+def require_wanted(handler: str, wanted: Sequence[object]) -> None:
+    """Raise HandlerError unless there are such events, or could be in a version of the service to come."""
+    if not wanted:
+        raise HandlerError(f'{handler}: say which events it wants, as in on(CrawlPage) or on("crawl.*")')
+    for one in wanted:
+        if isinstance(one, str):
+            _require_type_name(handler, one)
+        elif not (isinstance(one, type) and issubclass(one, Event)):
+            raise HandlerError(f"{handler}: {one!r} is neither an event class nor a type name")
+
+
+def require_job_ends(handler: str, wanted: Sequence[EventChoice]) -> None:
+    """Raise HandlerError unless only the last events of jobs with pages are wanted."""
+    for one in wanted:
+        known = [name for name in EVENT_CLASSES if wants_type((one,), name)]
+        other = next((name for name in known if page_type(name) is None), None)
+        if other or not known:
+            shown = repr(one) if isinstance(one, str) else one.__name__
+            instead = f"{shown} includes {other}" if known else f"no known type is like {shown}"
+            raise HandlerError(
+                f"{handler}: after_pages= is for the last event of jobs with pages, "
+                f"such as CrawlCompleted or MonitorCheckCompleted, and {instead}"
+            )
+
+
+def _require_type_name(handler: str, name: str) -> None:
+    """Refuse names that match no type there is, unless they are of a family nobody has heard of."""
+    if any(fnmatchcase(known, name) for known in EVENT_CLASSES):
+        return
+    family = name.partition(".")[0]
+    if endings := [known for known in EVENT_CLASSES if known.endswith(f".{name}")]:
+        raise HandlerError(f"{handler}: no event type matches {name!r}; did you mean {endings[0]!r}?")
+    if not name or difflib.get_close_matches(family, _FAMILIES, n=1, cutoff=0.75):
+        close = difflib.get_close_matches(name, EVENT_CLASSES, n=1, cutoff=0) if name else []
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise HandlerError(f"{handler}: no event type matches {name!r}{hint}")

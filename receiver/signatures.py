@@ -1,0 +1,109 @@
+"""What a function tells about itself: its parameters, its annotations, whether it is async."""
+
+import functools
+import inspect
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from receiver.errors import HandlerError
+
+Needs = tuple[tuple[str, Any], ...]
+"""Names of parameters, and the types that they are annotated with."""
+
+_VAGUE: tuple[object, ...] = (inspect.Parameter.empty, Any, object)
+
+
+def is_async(function: object) -> bool:
+    """Tell whether calling it gives a coroutine."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - asks about an object with an async __call__
+    )
+
+
+def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """Return None for what does not tell, as some classes and functions of Python's own."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError:
+        return None
+
+
+def takes_one_argument(function: Callable[..., Any]) -> bool:
+    """Tell whether it can be called with one argument; what does not tell its parameters is believed."""
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:
+        return True
+    return True
+
+
+def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
+    """Return what parameters and `return` are annotated with.
+
+    A name that cannot be resolved, because it exists for the type checker only, is left as its text.
+    """
+    inner = _inner(function)
+    written: Mapping[str, Any] = getattr(inner, "__annotations__", {})
+    return {name: _resolved(annotation, inner) for name, annotation in written.items()}
+
+
+def is_vague(annotation: object) -> bool:
+    """Tell whether an annotation says nothing about what is wanted."""
+    return any(annotation is one for one in _VAGUE)
+
+
+def names(annotation: object, wanted: type) -> bool:
+    """Tell whether an annotation is this class, alone or in a union, or text that names it."""
+    if isinstance(annotation, str):
+        return re.search(rf"\b{wanted.__name__}\b", annotation) is not None
+    return any(one is wanted for one in alternatives(annotation))
+
+
+def alternatives(annotation: object) -> tuple[object, ...]:
+    """Return the members of a union, and anything else as the only one."""
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return typing.get_args(annotation)
+    return (annotation,)
+
+
+def require_resource_type(owner: str, wanted: object) -> None:
+    """Raise HandlerError unless a resource can be told by this type."""
+    if isinstance(wanted, str):
+        raise HandlerError(f"{owner}: {wanted!r} cannot be resolved; import it, and not for the type checker only")
+    plain = typing.get_origin(wanted) or wanted
+    if wanted is None or is_vague(wanted) or getattr(plain, "__module__", "") == "builtins":
+        shown = getattr(wanted, "__name__", None) or repr(wanted)
+        raise HandlerError(
+            f"{owner}: {shown} tells no resource from another; use a class of its own, or typing.NewType"
+        )
+    try:
+        hash(wanted)
+    except TypeError:
+        raise HandlerError(f"{owner}: {wanted!r} cannot be looked up; use a class") from None
+
+
+def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function that has the annotations."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function):
+        called = "__init__" if isinstance(function, type) else "__call__"
+        owner = function if isinstance(function, type) else type(function)
+        function = getattr(owner, called)
+    inner: Callable[..., Any] = inspect.unwrap(function)
+    return inner
+
+
+def _resolved(annotation: Any, function: Callable[..., Any]) -> Any:
+    holder = types.SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        return typing.get_type_hints(holder, globalns=getattr(function, "__globals__", {}), include_extras=True)[
+            "it"
+        ]
+    except Exception:
+        return annotation

@@ -1,0 +1,196 @@
+"""What a worker makes for its handlers and lends them: resources, processes, `once`, the service's clients."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from receiver.app import new_worker_id, run_worker
+from receiver.context import Context
+from receiver.errors import ConfigurationError, HandlerError
+from receiver.events import CrawlPage, Event
+from receiver.records import WorkFilter
+from receiver.routing import Router
+from receiver.settings import Settings
+from receiver.stores.memory import MemoryStore
+from receiver.types import WorkState
+from tests.doubles import LONG, body_of, delivery, eventually, soon, turns
+from tests.process import computing
+
+pytestmark = pytest.mark.usefixtures("bare_environment")
+
+
+class Pool:
+    """What handlers share."""
+
+
+class Bench:
+    """A store, a router and what its handlers tell."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.router = Router()
+        self.told: list[object] = []
+
+    async def add(self, *names: str, **values: Any) -> None:
+        """Store a delivery for each name."""
+        for name in names:
+            await self.store.append(delivery(name, body=body_of(id=name, webhookId=name, **values)))
+
+    async def states(self) -> list[WorkState]:
+        """Return those of all work items."""
+        return [one.state async for one in self.store.work_items(WorkFilter())]
+
+    @asynccontextmanager
+    async def working(self, **settings: Any) -> AsyncIterator[None]:
+        """Run a worker for the length of the block."""
+        stop = asyncio.Event()
+        task = asyncio.create_task(
+            run_worker(Settings(**settings), self.router, stop, worker=new_worker_id(), store=self.store)
+        )
+        try:
+            yield
+        finally:
+            stop.set()
+            await soon(task)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    """An empty one."""
+    return Bench()
+
+
+async def test_resources_live_from_before_the_first_handler_until_after_the_last(bench: Bench) -> None:
+    """Each once, whatever the number of handlers and events."""
+
+    @bench.router.resource
+    async def make_pool() -> AsyncIterator[Pool]:
+        bench.told.append("made")
+        yield Pool()
+        bench.told.append("closed")
+
+    @bench.router.on(CrawlPage)
+    async def on_loop(event: CrawlPage, pool: Pool) -> None:
+        await asyncio.sleep(0)
+        bench.told.append(pool)
+
+    @bench.router.on(CrawlPage)
+    def in_thread(event: CrawlPage, pool: Pool) -> None:
+        bench.told.append(pool)
+
+    await bench.add("a", "b", "c")
+    async with bench.working():
+        await eventually(lambda: len(bench.told) == 7)
+
+    assert (bench.told[0], bench.told[-1]) == ("made", "closed")
+    assert len(set(bench.told[1:-1])) == 1
+
+
+async def test_a_resource_that_cannot_be_made_ends_the_worker(bench: Bench) -> None:
+    """Before it has claimed anything; what waited is still there."""
+
+    @bench.router.resource
+    def make_pool() -> Iterator[Pool]:
+        raise ConnectionRefusedError("nobody listens")
+        yield Pool()
+
+    @bench.router.on(CrawlPage)
+    async def handler(event: CrawlPage, pool: Pool) -> None: ...
+
+    await bench.add("a")
+    with pytest.raises(HandlerError, match=r"make_pool could not be made: ConnectionRefusedError: nobody listens"):
+        async with bench.working():
+            pass
+    assert await bench.states() == []
+
+
+async def test_a_resource_that_nobody_gives_ends_the_worker(bench: Bench) -> None:
+    """It says which handler wants what."""
+
+    @bench.router.on(CrawlPage)
+    async def handler(event: CrawlPage, pool: Pool) -> None: ...
+
+    with pytest.raises(HandlerError, match="wants Pool as 'pool', and no resource gives one"):
+        async with bench.working():
+            pass
+
+
+async def test_once_asks_the_store(bench: Bench) -> None:
+    """One key, two deliveries, two kinds of handlers: each handler has one yes."""
+
+    @bench.router.on(CrawlPage, name="async")
+    async def on_loop(event: Event, ctx: Context) -> None:
+        bench.told.append(("async", await ctx.once("mail")))
+
+    @bench.router.on(CrawlPage, name="plain")
+    def in_thread(event: Event, ctx: Context) -> None:
+        bench.told.append(("plain", bool(ctx.once("mail"))))
+
+    await bench.add("a", "b")
+    async with bench.working():
+        await eventually(lambda: len(bench.told) == 4)
+
+    assert Counter(bench.told) == Counter([(name, first) for name in ("async", "plain") for first in (True, False)])
+
+
+async def test_a_function_in_a_process_is_worked_off(bench: Bench, bare_environment: Path) -> None:
+    """From the store to another process and back."""
+    bench.router.add(computing.note, CrawlPage, run_in="process")
+    file = bare_environment / "notes"
+    await bench.add("a", "b", metadata={"file": str(file)})
+    async with bench.working(processes=1):
+        await eventually(lambda: file.exists() and file.read_text().count("\n") == 2)
+
+    assert await bench.states() == [WorkState.DONE] * 2
+
+
+async def test_with_a_key_handlers_have_clients_of_the_service(bench: Bench) -> None:
+    """At the configured address, closed with the worker."""
+
+    @bench.router.on(CrawlPage)
+    async def on_loop(event: Event, ctx: Context) -> None:
+        bench.told.append(ctx.client)
+
+    @bench.router.on(CrawlPage)
+    def in_thread(event: Event, ctx: Context) -> None:
+        bench.told.append(ctx.sync_client)
+
+    await bench.add("a")
+    async with bench.working(api_key="fc-1", base_url="http://127.0.0.1:9"):
+        await eventually(lambda: len(bench.told) == 2)
+
+    for client in bench.told:
+        assert isinstance(client, httpx.Client | httpx.AsyncClient)
+        assert client.is_closed
+        assert client.base_url == "http://127.0.0.1:9"
+
+
+async def test_without_a_key_the_handler_that_calls_the_service_is_dead_at_once(bench: Bench) -> None:
+    """And says why."""
+
+    @bench.router.on(CrawlPage)
+    async def handler(event: Event, ctx: Context) -> None:
+        await ctx.client.get("/v2")
+
+    await bench.add("a")
+    async with bench.working():
+        async with asyncio.timeout(LONG):
+            while await bench.states() != [WorkState.DEAD]:
+                await turns(1)
+
+    (item,) = [one async for one in bench.store.work_items(WorkFilter())]
+    assert "no RECEIVER_API_KEY is set" in str(item.last_error)
+
+
+@pytest.mark.parametrize("settings", [{"base_url": "nowhere"}, {"api_key": "two words"}], ids=str)
+async def test_settings_that_no_request_can_be_made_with_end_the_worker(bench: Bench, settings: Any) -> None:
+    """A handler would find out much later."""
+    with pytest.raises(ConfigurationError, match="RECEIVER_"):
+        async with bench.working(**{"api_key": "fc-1", **settings}):
+            pass

@@ -1,0 +1,235 @@
+"""Functions in processes of their own: called, failed, killed, and never left behind."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.clock import SystemClock
+from receiver.decisions import Failed, Refused, Succeeded
+from receiver.dispatch.processes import Processes
+from receiver.dispatch.runner import Claimed, Ended, Runner
+from receiver.records import StoredDelivery, WorkItem
+from receiver.routing import Router
+from receiver.types import AttemptOutcome, HandlerName, Trigger
+from tests.doubles import Inline, body_of, delivery, eventually, soon
+from tests.process import computing
+
+COMMAND = (sys.executable, "-P", "-m", "receiver.handler_process", "INFO", "text")
+
+
+class Bench:
+    """A runner with two processes, and a file that functions write to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "notes"
+        self.processes = Processes(SystemClock(), COMMAND, size=2)
+        self.runner = Runner(SystemClock(), Inline(), processes=self.processes)
+
+    def claim(self, function: Callable[..., Any], *, job: str = "j", **options: Any) -> Claimed:
+        """Return an item for a function. What is no option of handlers is told to the function."""
+        told = {key: options.pop(key) for key in ("error", "how") if key in options}
+        router = Router()
+        router.add(function, "*", name="h", run_in="process", **options)
+        body = body_of(id=job, metadata={"file": str(self.file), **told})
+        source = StoredDelivery(1, 0, delivery("k", body=body))
+        return Claimed(WorkItem(1, HandlerName("h"), 1, 0, 0, Trigger.DELIVERY, source), router[HandlerName("h")])
+
+    async def run(self, function: Callable[..., Any], **options: Any) -> Ended:
+        """Run one attempt."""
+        ended: Ended = await soon(self.runner.run(self.claim(function, **options)))
+        return ended
+
+    def notes(self) -> list[list[str]]:
+        """Return what functions have written, a list of words per line."""
+        return [line.split() for line in self.file.read_text().splitlines()] if self.file.exists() else []
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    """Closed at the end."""
+    bench = Bench(tmp_path)
+    yield bench
+    await bench.processes.aclose()
+
+
+def alive(pid: str) -> bool:
+    """Tell whether a process runs; one that is dead and not yet reaped does not."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+async def test_a_function_runs_in_another_process(bench: Bench) -> None:
+    """Which is used again; a static method will do."""
+    ends = [await bench.run(computing.note), await bench.run(computing.Tools.note, job="i")]
+
+    assert [end.result for end in ends] == [Succeeded()] * 2
+    (first, job), (second, other) = bench.notes()
+    assert (job, other) == ("j", "i")
+    assert first == second != str(os.getpid())
+
+
+async def test_calls_run_beside_each_other(bench: Bench) -> None:
+    """As many as there may be processes; the others wait for one."""
+    tasks = [asyncio.create_task(bench.runner.run(bench.claim(computing.hang))) for _ in range(3)]
+    await eventually(lambda: len(bench.notes()) == 2)
+    first, second = (pid for pid, _ in bench.notes())
+    assert first != second
+
+    os.kill(int(first), signal.SIGKILL)
+    await eventually(lambda: len(bench.notes()) == 3)
+
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
+
+async def test_a_batch_is_sent_as_a_list(bench: Bench) -> None:
+    """Of the events that are wanted."""
+    claimed = [
+        bench.claim(computing.note_all, job=job, batch=10, where=lambda event: event.job_id != "b") for job in "abc"
+    ]
+    ends = await soon(bench.runner.run_batch(claimed))
+
+    assert [end.result for end in ends] == [Succeeded()] * 3
+    assert [job for _, job in bench.notes()] == ["a", "c"]
+
+
+RAISED: list[tuple[str, dict[str, Any], object, str]] = [
+    ("own", {}, Failed(), "OwnError: 1 and 2"),
+    ("own", {"give_up_on": computing.OwnError}, Refused(), "OwnError: 1 and 2"),
+    ("own", {"retry_on": ValueError}, Failed(), "OwnError: 1 and 2"),
+    ("own", {"retry_on": OSError}, Refused(), "OwnError: 1 and 2"),
+    ("retry", {}, Failed(timedelta(seconds=9)), "Retry: the handler asked for a retry"),
+    ("give up", {}, Refused(), "GiveUp: no good"),
+    ("exit", {}, Failed(), "SystemExit: 3"),
+    ("interrupt", {}, Failed(), "KeyboardInterrupt"),
+]
+
+
+async def test_what_a_function_raises_comes_back(bench: Bench) -> None:
+    """As text, with the traceback of its own process, and it means what it means here."""
+    for error, options, result, words in RAISED:
+        ended = await bench.run(computing.fail, error=error, **options)
+
+        assert ended.result == result
+        assert ended.attempt.error == words
+        assert "computing.py" in str(ended.attempt.traceback)
+        assert ended.attempt.outcome is AttemptOutcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("how", "words"), [("exit", "ended with exit code 7"), ("kill", "was killed by SIGKILL")], ids=str
+)
+async def test_a_process_that_dies_fails_its_attempt_and_is_replaced(bench: Bench, how: str, words: str) -> None:
+    """The policy for exceptions has no say in it: the function has raised none."""
+    ended = await bench.run(computing.die, how=how, retry_on=OSError)
+
+    assert ended.result == Failed()
+    assert ended.attempt.error == f"ProcessDied: the process that ran it {words}"
+    assert (await bench.run(computing.note)).result == Succeeded()
+
+
+async def test_a_process_that_died_between_two_calls_is_replaced(bench: Bench) -> None:
+    """Nobody is told: it did nothing."""
+    await bench.run(computing.note)
+    os.kill(int(bench.notes()[0][0]), signal.SIGKILL)
+    await eventually(lambda: not alive(bench.notes()[0][0]))
+    await asyncio.sleep(0)
+    await eventually(lambda: not bench.processes._idle[0].lives)
+
+    assert (await bench.run(computing.note)).result == Succeeded()
+
+
+async def test_a_function_past_its_timeout_is_killed(bench: Bench) -> None:
+    """With what it has started: a computation cannot be cancelled in any other way."""
+    await bench.run(computing.note)  # so that the process is there, and the time-out is that of the function
+    ended = await bench.run(computing.hang, timeout=0.2)
+
+    assert (ended.attempt.outcome, ended.result) == (AttemptOutcome.TIMED_OUT, Failed())
+    assert ended.attempt.error == "took longer than 0.2 s and its process was killed"
+    assert not ended.attempt.overdue
+    await eventually(lambda: not any(alive(pid) for pid in bench.notes()[-1]))
+
+
+async def test_a_cancelled_call_ends_with_its_process(bench: Bench) -> None:
+    """The worker is stopping."""
+    task = asyncio.create_task(bench.runner.run(bench.claim(computing.hang)))
+    await eventually(bench.notes)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await soon(task)
+
+    await eventually(lambda: not any(alive(pid) for pid in bench.notes()[0]))
+
+
+async def test_signals_to_every_process_are_left_to_the_worker(bench: Bench) -> None:
+    """A platform that stops a service signals all of its processes; what runs may still finish."""
+    await bench.run(computing.note)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        os.kill(int(bench.notes()[0][0]), number)
+
+    assert (await bench.run(computing.note)).result == Succeeded()
+    assert len({pid for pid, _ in bench.notes()}) == 1
+
+
+async def test_what_a_function_prints_is_printed(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+    """And does not disturb the answers."""
+    assert (await bench.run(computing.shout)).result == Succeeded()
+    assert len(capfd.readouterr().out) == 100_100
+
+
+async def test_a_process_that_cannot_be_started_fails_the_attempt(tmp_path: Path) -> None:
+    """It may be possible again later."""
+    bench = Bench(tmp_path)
+    bench.runner = Runner(SystemClock(), Inline(), processes=Processes(SystemClock(), ["/no/such/program"], size=1))
+    ended = await bench.run(computing.note)
+
+    assert ended.result == Failed()
+    assert ended.attempt.error == "ProcessDied: no process could be started: No such file or directory"
+
+
+async def test_a_command_that_does_not_answer_fails_the_attempt(tmp_path: Path) -> None:
+    """It says how it ended."""
+    bench = Bench(tmp_path)
+    processes = Processes(SystemClock(), [sys.executable, "-c", "raise SystemExit(5)"], size=1)
+    bench.runner = Runner(SystemClock(), Inline(), processes=processes)
+    ended = await bench.run(computing.note)
+
+    assert "ended with exit code 5" in str(ended.attempt.error)
+    await processes.aclose()
+
+
+WORKER = """
+import asyncio, sys
+from pathlib import Path
+from tests.process.test_processes import Bench
+from tests.process import computing
+
+async def main():
+    bench = Bench(Path(sys.argv[1]))
+    await bench.runner.run(bench.claim(computing.hang))
+
+asyncio.run(main())
+"""
+
+
+async def test_a_worker_that_is_killed_leaves_no_process_behind(bench: Bench) -> None:
+    """Nor what a function has started."""
+    worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, str(bench.file.parent))
+    try:
+        await eventually(bench.notes)
+        assert all(alive(pid) for pid in bench.notes()[0])
+    finally:
+        worker.kill()
+        await worker.wait()
+
+    await eventually(lambda: not any(alive(pid) for pid in bench.notes()[0]))
