@@ -1,0 +1,279 @@
+"""What the README says of each option of a handler happens when its example runs."""
+
+import asyncio
+import logging
+import random
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import receiver
+from receiver import events
+from receiver.clock import VirtualClock
+from receiver.dispatch import Dispatcher, Runner
+from receiver.policies import RunsIn
+from receiver.records import Delivery, WorkFilter
+from receiver.resources import open_resources
+from receiver.routing import Handler, Router
+from receiver.stores.memory import MemoryStore
+from receiver.types import WorkerId, WorkState
+from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
+
+README = Path(__file__).parent.parent / "README.md"
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+
+
+class Database:
+    """The resource of the README's example."""
+
+    opened: "list[Database]" = []  # noqa: RUF012 - one for all
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.closed = False
+
+    async def __aenter__(self) -> "Database":
+        self.opened.append(self)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.closed = True
+
+
+def example(heading: str) -> Router:
+    """Run the block under a heading as it stands; return the router it fills."""
+    section = README.read_text(encoding="utf-8").partition(f"\n### {heading}\n")[2]
+    found = re.search(r"^```python\n(.*?)^```$", section.partition("\n#")[0], re.DOTALL | re.MULTILINE)
+    assert found, f"no example under {heading}"
+    names: dict[str, Any] = {
+        "__name__": "handlers",
+        "router": Router(),
+        "timedelta": timedelta,
+        "AsyncIterator": AsyncIterator,
+        "Database": Database,
+        **{name: getattr(receiver, name) for name in receiver.__all__},
+        **{name: getattr(events, name) for name in events.__all__},
+    }
+    exec(compile(found[1], str(README), "exec", flags=0, dont_inherit=True), names)
+    router = names["router"]
+    assert isinstance(router, Router)
+    return router
+
+
+class Bench:
+    """A worker on a store in memory, with a clock that is moved by hand."""
+
+    def __init__(self, router: Router, stack: AsyncExitStack) -> None:
+        self.store = MemoryStore()
+        self.clock = VirtualClock(NOON)
+        self.router = router
+        self._stack = stack
+
+    async def start(self) -> None:
+        """Start the worker; it is stopped at the end of the test."""
+        runner = Runner(
+            self.clock,
+            Inline(),
+            resources=await self._stack.enter_async_context(open_resources(self.router.resources)),
+            ask_once=lambda handler, key, now: self.store.once(handler, key, now=now),
+        )
+        dispatcher = Dispatcher(
+            self.store,
+            self.router,
+            self.clock,
+            runner,
+            worker=WorkerId("me"),
+            places={RunsIn.LOOP: 32, RunsIn.THREAD: 8, RunsIn.PROCESS: 2},
+            lease=MINUTE,
+            rng=random.Random(1),
+        )
+        stop = asyncio.Event()
+        running = asyncio.create_task(dispatcher.run(stop, grace=SECOND))
+
+        async def end() -> None:
+            stop.set()
+            await turns()
+            self.clock.advance(5 * SECOND)
+            await soon(running)
+
+        self._stack.push_async_callback(end)
+        await turns()
+
+    async def add(self, *deliveries: Delivery) -> None:
+        """Store deliveries and let everything happen that follows from it."""
+        for one in deliveries:
+            await self.store.append(one)
+        await self.after(timedelta(0))
+
+    async def after(self, duration: timedelta) -> None:
+        """Let this much time pass, second by second."""
+        end = self.clock.now() + duration
+        await turns()
+        while self.clock.now() < end:
+            await pass_time(self.clock, min(SECOND, end - self.clock.now()))
+
+    async def states(self, handler: str = "*") -> list[WorkState]:
+        """Return the states of a handler's work items, the oldest first."""
+        found = [one.state async for one in self.store.work_items(WorkFilter(handler=handler))]
+        return found[::-1]
+
+
+@asynccontextmanager
+async def bench(router: Router) -> AsyncIterator[Bench]:
+    """Give a bench for the router; its worker runs."""
+    async with AsyncExitStack() as stack:
+        made = Bench(router, stack)
+        await made.start()
+        yield made
+
+
+class Watched:
+    """The handlers of a router, called as before, with a note of each call and a gate in front."""
+
+    def __init__(self, router: Router) -> None:
+        self.calls: list[tuple[str, Any]] = []
+        self.gate = asyncio.Event()
+        self.router = Router()
+        for handler in router:
+            self.router._handlers[handler.name] = replace(handler, function=self._noting(handler))
+
+    def keys(self, name: str) -> list[str]:
+        """Return the webhook ids of the events that a handler was called with, in order."""
+        return [event.webhook_id for called, event in self.calls if called == name]
+
+    def _noting(self, handler: Handler) -> Callable[..., Awaitable[None]]:
+        async def note(event: Any, *rest: Any, **more: Any) -> None:
+            self.calls.append((handler.name.rpartition(".")[2], event))
+            await self.gate.wait()
+
+        return note
+
+
+async def test_in_order() -> None:
+    """One event of a job runs after the other, and jobs run beside each other."""
+    watched = Watched(example("In order"))
+    async with bench(watched.router) as at:
+        await at.add(
+            delivery("a1", kind="crawl.started", job_id="a"),
+            delivery("a2", job_id="a"),
+            delivery("b1", job_id="b"),
+        )
+        assert watched.keys("follow") == ["a1", "b1"]
+
+        watched.gate.set()
+        await at.after(SECOND)
+
+        assert watched.keys("follow") == ["a1", "b1", "a2"]
+        assert await at.states() == [WorkState.DONE] * 3
+
+
+async def test_in_order__a_dead_one_holds_its_lane() -> None:
+    """With on_dead="hold" the next one waits until somebody decides."""
+    router = example("In order")
+    [compare] = [handler for handler in router if handler.name == "handlers.compare"]
+    assert compare.lane is not None
+    assert compare.lane.holds_when_dead
+    page = events.parse_event(
+        b'{"type": "monitor.page", "id": "c", "data": [{"url": "https://example.com/a"}], "success": true}'
+    )
+    assert compare.lane.key(page) == "https://example.com/a"
+
+
+async def test_completed_comes_last() -> None:
+    """It runs once the pages that came after it are handled and it has been quiet."""
+    router = example("Completed comes last")
+    router.add(_nothing, "crawl.page", name="page")
+    watched = Watched(router)
+    watched.gate.set()
+    async with bench(watched.router) as at:
+        await at.add(delivery("end", kind="crawl.completed"))
+        await at.after(MINUTE)
+        await at.add(delivery("late page", received_at=at.clock.now()))
+        await at.after(MINUTE)
+        assert watched.keys("publish") == []
+        [item] = [one async for one in at.store.work_items(WorkFilter(handler="*publish"))]
+        assert "quiet until 12:03:00" in (item.note or "")
+
+        await at.after(MINUTE + SECOND)
+
+        assert watched.keys("publish") == ["end"]
+
+
+async def test_batches() -> None:
+    """A hundred come at once, and the rest after two seconds."""
+    watched = Watched(example("Batches"))
+    watched.gate.set()
+    async with bench(watched.router) as at:
+        await at.add(*[delivery(f"k{n}") for n in range(130)])
+        assert [len(events) for _, events in watched.calls] == [100]
+
+        await at.after(2 * SECOND)
+
+        assert [len(events) for _, events in watched.calls] == [100, 30]
+        assert await at.states() == [WorkState.DONE] * 130
+
+
+async def test_limits() -> None:
+    """Thirty a minute begin two seconds apart, at most four at a time."""
+    router = example("Limits")
+    [ask, extract] = router
+    assert extract.runs_in is RunsIn.PROCESS
+    only_ask = Router()
+    only_ask._handlers[ask.name] = ask
+    watched = Watched(only_ask)
+    async with bench(watched.router) as at:
+        await at.add(*[delivery(f"k{n}") for n in range(9)])
+        begun = [len(watched.calls)]
+        for _ in range(6):
+            await at.after(2 * SECOND)
+            begun.append(len(watched.calls))
+
+    assert begun == [1, 2, 3, 4, 4, 4, 4]
+
+
+async def test_retries() -> None:
+    """The first attempt asks for another in a minute, and that one gives up."""
+    async with bench(example("Retries")) as at:
+        await at.add(delivery(kind="extract.completed"))
+        assert await at.states() == [WorkState.WAITING]
+
+        await at.after(MINUTE)
+
+        assert await at.states() == [WorkState.DEAD]
+        detail = await at.store.work_item(1)
+        assert [one.error for one in detail.attempts] == [
+            "Retry: not yet",
+            "GiveUp: nobody wants it",
+        ]
+
+
+async def test_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A second event of the job sends no second mail."""
+    caplog.set_level(logging.INFO)
+    async with bench(example("Once")) as at:
+        await at.add(delivery("k1", kind="crawl.completed"), delivery("k2", kind="crawl.completed"))
+
+        assert await at.states() == [WorkState.DONE] * 2
+        assert [record.message for record in caplog.records if record.name == "handlers.mail"] == ["sent"]
+
+
+async def test_resources() -> None:
+    """One database is made for the worker, given to the handler, and closed after it."""
+    Database.opened.clear()
+    async with bench(example("Resources")) as at:
+        await at.add(delivery("k1"), delivery("k2"))
+        [opened] = Database.opened
+        assert await at.states() == [WorkState.DONE] * 2
+        assert not opened.closed
+
+    assert opened.closed
+
+
+async def _nothing(event: events.Event) -> None:
+    """Handle an event."""
