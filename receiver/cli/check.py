@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from receiver.cli.flags import listening_flags, running_flags
+from receiver.cli.handlers import left_waiting
 from receiver.cli.main import OK, exit_code
 from receiver.clock import SystemClock
 from receiver.errors import ConfigurationError, ReceiverError
@@ -39,6 +40,9 @@ def check(**flags: object) -> int:
         _told("store", lambda: asyncio.run(_check_store(settings))),
         _told("handlers", lambda: _check_handlers(settings)),
     ]
+    if max(codes) == OK:
+        for words in asyncio.run(_left_waiting(settings)):
+            click.echo(f"note      {words}")
     if settings.store.startswith("sqlite:") and _has_wal_reset_bug(sqlite3.sqlite_version_info):
         click.echo(
             f"note      SQLite {sqlite3.sqlite_version} has a bug that can, very rarely, damage the database; "
@@ -86,6 +90,17 @@ def _check_handlers(settings: Settings) -> str:
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers; register some with @router.on(...)")
     return f"{settings.handlers} has {len(router)}: {', '.join(handler.name for handler in router)}"
+
+
+async def _left_waiting(settings: Settings) -> list[str]:
+    """Return what to do about waiting work of handlers that are no longer in the code."""
+    store = open_store(settings.store)
+    if not store.exists():
+        return []
+    names = {handler.name for handler in load_router(settings.handlers, folder=Path.cwd())}
+    async with store.reports() as reports:
+        waiting = await reports.waiting()
+    return [left_waiting(name, waiting[name]) for name in sorted(waiting.keys() - names)]
 
 
 def _has_wal_reset_bug(version: tuple[int, ...]) -> bool:

@@ -22,6 +22,8 @@ _COMMANDS = {
     "check": "receiver.cli.check:check",
     "send": "receiver.cli.send:send",
     "events": "receiver.cli.events:events",
+    "work-items": "receiver.cli.work_items:work_items",
+    "handlers": "receiver.cli.handlers:handlers",
     "sign": "receiver.cli.signing:sign",
     "verify": "receiver.cli.signing:verify",
 }
@@ -67,13 +69,13 @@ def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        _drop_stdout()
+        drop_stdout()
         return OK
     except SystemExit as exc:
         # click turns a closed pipe into exit code 1; whoever closed it has read enough.
         if not isinstance(exc.__context__, BrokenPipeError):
             raise
-        _drop_stdout()
+        drop_stdout()
         return OK
     except ReceiverError as exc:
         click.echo(f"receiver: {exc}", err=True)
@@ -88,6 +90,6 @@ def exit_code(error: ReceiverError) -> int:
     return WRONG_USE if isinstance(error, ConfigurationError) else FAILED
 
 
-def _drop_stdout() -> None:
+def drop_stdout() -> None:
     """Keep the interpreter from flushing into the closed pipe once more as it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,17 +1,19 @@
-"""What several commands share: the filters of every listing, the store's flag, and output that does no harm."""
+"""What several commands ask for: the filters of every listing and mass action, the store, the form of output."""
 
 import functools
 import re
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from typing import Any
 
 import click
 
+from receiver.cli.output import harmless
 from receiver.clock import SystemClock
-from receiver.records import DeliveryFilter
-from receiver.types import DeliveryState
+from receiver.records import DeliveryFilter, WorkFilter
+from receiver.types import DeliveryState, WorkState
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGO = re.compile(r"(?:\d+[smhdw])+")
@@ -33,42 +35,6 @@ def parse_moment(written: str, now: datetime) -> datetime:
             f"{written!r} is no moment: write 2026-08-04T08:00:00Z, 2026-08-04 10:00 for local time, "
             "or how long ago: 30m, 2h, 7d"
         ) from None
-
-
-def harmless(outside: str, *, keep: str = "") -> str:
-    """Return text from outside, what could steer a terminal written as escapes; characters in `keep` stay."""
-    if outside.isprintable():
-        return outside
-    return "".join(
-        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii")
-        for char in outside
-    )
-
-
-def short_id(key: str) -> str:
-    """Return the beginning of a delivery's id that is enough to tell it from others by eye, and to ask for it."""
-    is_uuid = len(key) == 36 and key[8] == "-"
-    return harmless(key[:8] if is_uuid else key[:15])
-
-
-def iso(when: datetime, timespec: str = "microseconds") -> str:
-    """Return a moment as ISO 8601 in UTC, with a Z."""
-    return when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
-
-
-def write_line(line: str) -> None:
-    """Write a line to standard output; what its encoding lacks becomes an escape."""
-    write_bytes(line.encode(sys.stdout.encoding or "utf-8", "backslashreplace") + b"\n")
-
-
-def write_bytes(data: bytes) -> None:
-    """Write bytes to standard output as they are. They may stay in its buffer until `flush` or the end."""
-    sys.stdout.buffer.write(data)
-
-
-def flush() -> None:
-    """Let everything written so far be seen."""
-    sys.stdout.buffer.flush()
 
 
 def text(value: str) -> str:
@@ -96,41 +62,53 @@ def json_option(command: Command) -> Command:
 def store_option(command: Command) -> Command:
     """Add `--store URL` as the argument `store`; None means the settings decide."""
     return click.option(
-        "--store", type=text, metavar="URL", help="The store to read, instead of the one in the settings."
+        "--store", type=text, metavar="URL", help="The store to use, instead of the one in the settings."
     )(command)
 
 
+def plan_options(command: Command) -> Command:
+    """Add what every mass action has, as the arguments `yes` and `dry_run`."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Show the plan and stop."),
+        click.option("--yes", is_flag=True, help="Do it without asking, as in a script."),
+    ):
+        command = option(command)
+    return command
+
+
 def filter_options(command: Command) -> Command:
-    """Add the filters that every listing and mass action has, as one argument `wanted`, a DeliveryFilter."""
+    """Add the filters that everything about deliveries has, as one argument `wanted`, a DeliveryFilter."""
+    return _filtered(command, (*_FILTERS, _state(DeliveryState), _LIMIT), DeliveryFilter, DeliveryState)
 
+
+def work_filter_options(states: Iterable[WorkState] = WorkState) -> Callable[[Command], Command]:
+    """Add the same filters about work items, and `--handler`, as one argument `wanted`, a WorkFilter."""
+    options = (*_FILTERS, _HANDLER, _state(tuple(states)), _LIMIT)
+    return lambda command: _filtered(command, options, WorkFilter, WorkState)
+
+
+def _filtered(
+    command: Command,
+    options: Sequence[Callable[[Command], Command]],
+    make: type[DeliveryFilter] | type[WorkFilter],
+    state_of: Callable[[str], StrEnum],
+) -> Command:
     @functools.wraps(command)
-    def filtered(
-        *args: Any,
-        event_type: str | None,
-        job_id: str | None,
-        since: datetime | None,
-        until: datetime | None,
-        state: str | None,
-        limit: int | None,
-        **kwargs: Any,
-    ) -> Any:
-        wanted = DeliveryFilter(
-            type=event_type,
-            job_id=job_id,
-            since=since,
-            until=until,
-            state=None if state is None else DeliveryState(state),
-            limit=limit,
-        )
-        return command(*args, wanted=wanted, **kwargs)
+    def filtered(*args: Any, state: str | None, **kwargs: Any) -> Any:
+        given: dict[str, Any] = {
+            field.name: kwargs.pop(field.name) for field in fields(make) if field.name != "state"
+        }
+        given["state"] = None if state is None else state_of(state)
+        return command(*args, wanted=make(**given), **kwargs)
 
-    for option in reversed(_FILTERS):
-        filtered = option(filtered)
-    return filtered
+    decorated: Command = filtered
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
 
 
 _FILTERS = (
-    click.option("--type", "event_type", type=text, metavar="GLOB", help="Only types that match, as 'crawl.*'."),
+    click.option("--type", type=text, metavar="GLOB", help="Only types that match, as 'crawl.*'."),
     click.option("--job", "job_id", type=text, metavar="ID", help="Only this job, or this check of a monitor."),
     click.option(
         "--since",
@@ -140,9 +118,15 @@ _FILTERS = (
         "7d ago.",
     ),
     click.option("--until", type=moment, metavar="WHEN", help="Only what came before; written like --since."),
-    click.option("--state", type=click.Choice([state.value for state in DeliveryState]), help="Only this state."),
-    click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most this many, the newest first."),
 )
+_HANDLER = click.option("--handler", type=text, metavar="GLOB", help="Only handlers that match, as '*.save'.")
+_LIMIT = click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="At most this many, the newest first."
+)
+
+
+def _state(states: Iterable[StrEnum]) -> Callable[[Command], Command]:
+    return click.option("--state", type=click.Choice([state.value for state in states]), help="Only this state.")
 
 
 def _duration(written: str) -> timedelta:

@@ -13,7 +13,8 @@ from typing import IO, Any
 import click
 
 from receiver.cli.main import FAILED, OK
-from receiver.cli.options import flush, harmless, json_option, short_id, text, write_bytes, write_line
+from receiver.cli.options import json_option, text
+from receiver.cli.output import flush, harmless, short_id, write_bytes, write_line
 from receiver.clock import SystemClock
 from receiver.envelope import read_envelope
 from receiver.errors import ConfigurationError, Malformed

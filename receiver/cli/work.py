@@ -15,7 +15,7 @@ from typing import NoReturn
 
 import click
 
-from receiver.app import new_worker_id, run_worker
+from receiver.app import new_worker_id, open_reports, run_worker
 from receiver.cli.flags import running_flags
 from receiver.cli.main import FAILED, OK, exit_code
 from receiver.cli.runtime import run
@@ -95,7 +95,21 @@ async def _work(
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, ending.begin)
     log.info("working", extra={"handlers": len(router), "worker": worker})
+    await _tell_left_waiting(settings, router)
     return await run_worker(settings, router, stop, worker=worker, takes_over=dead)
+
+
+async def _tell_left_waiting(settings: Settings, router: Router) -> None:
+    """Warn once of work that waits for handlers which are no longer in the code: no worker will run it."""
+    try:
+        async with open_reports(settings) as reports:
+            waiting = await reports.waiting()
+    except ReceiverError:
+        return  # there is no store yet, or opening it for work says what is wrong
+    names = {handler.name for handler in router}
+    if left := {name: count for name, count in sorted(waiting.items()) if name not in names}:
+        advice = "bring the handlers back, or `receiver work-items bury --handler NAME --reason TEXT`"
+        log.warning("work_without_handler", extra={"waiting": left, "advice": advice})
 
 
 class _Ending:

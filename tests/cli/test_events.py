@@ -75,10 +75,12 @@ async def worked(handler: str, *, ended: WorkState, due_at: datetime, error: str
     async with open_store(STORE).queue() as queue:
         batch = await queue.unrouted(limit=100, max_bytes=10**9)
         new = [NewWork(one.seq, HandlerName(handler)) for one in batch.deliveries]
-        ids = await queue.route(batch, new, lease=lease)
+        ids = await queue.route(batch, new, lease=lease, now=NOON)
         outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
         attempt = Attempt(1, Trigger.DELIVERY, NOON, NOON, outcome, error)
-        await queue.settle([Settlement(one, worker, attempt, ended, due_at) for one in ids or ()])
+        await queue.settle(
+            [Settlement(one, worker, attempt, ended, due_at) for one in ids or () if one is not None]
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -364,7 +366,7 @@ def test_show_as_json_adds_what_the_listing_leaves_out(capsys: pytest.CaptureFix
 
 
 def test_show_tells_the_work_of_every_handler(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the error of its last attempt, and when it is due again."""
+    """With its id for `work-items show`, the error of its last attempt, and when it is due again."""
     asyncio.run(stored(delivery("key")))
     asyncio.run(worked("h.one", ended=WorkState.WAITING, due_at=NOON + timedelta(minutes=1), error="it broke"))
 
@@ -372,11 +374,14 @@ def test_show_tells_the_work_of_every_handler(capsys: pytest.CaptureFixture[str]
     assert read["state"] == "working"
     assert read["work"] == [
         {
+            "id": 1,
             "handler": "h.one",
             "state": "waiting",
             "attempts": 1,
-            "last_error": "it broke",
+            "lane": None,
             "due_at": "2026-08-04T12:01:00.000000Z",
+            "last_error": "it broke",
+            "note": None,
         }
     ]
 
@@ -451,9 +456,23 @@ def test_a_short_body_is_shown_whole_and_pretty() -> None:
 
 def test_the_view_for_people_tells_work_and_its_absence() -> None:
     """A delivery that nobody wanted is told from one that nobody has looked at."""
-    work = WorkSummary(HandlerName("h.one"), WorkState.WAITING, 2, "it broke\nbadly", NOON)
+    work = WorkSummary(
+        id=17,
+        key=DeliveryKey("key-1"),
+        type="crawl.page",
+        job_id=None,
+        received_at=NOON,
+        handler=HandlerName("h.one"),
+        state=WorkState.WAITING,
+        attempts=2,
+        lane=None,
+        due_at=NOON,
+        last_error="it broke\nbadly",
+        note=None,
+    )
     waiting = "\n".join(readable(detail(b"{}", work, state=DeliveryState.WORKING)))
 
+    assert "  17      h.one  " in waiting
     assert "attempts 2  due 2026-08-04T12:00:00Z  it broke\\nbadly" in waiting
     assert "  no work item yet" in readable(detail(b"{}"))
     assert "  no work item: no handler wanted it" in readable(detail(b"{}", state=DeliveryState.DONE))

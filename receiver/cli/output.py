@@ -1,0 +1,94 @@
+"""What every command writes: text that cannot steer a terminal, moments, durations, and bytes as they are."""
+
+import shlex
+import sys
+from datetime import UTC, datetime, timedelta
+
+import click
+
+_FIELD_WIDTH = 1000
+
+
+def harmless(outside: str, *, keep: str = "") -> str:
+    """Return text from outside, what could steer a terminal written as escapes; characters in `keep` stay."""
+    if outside.isprintable():
+        return outside
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii")
+        for char in outside
+    )
+
+
+def shortened(line: str, width: int = _FIELD_WIDTH) -> str:
+    """Return the beginning of a line that is longer than this, with a mark that it was cut."""
+    return line if len(line) <= width else line[:width] + "…"
+
+
+def shown(value: object) -> str:
+    """Return a value on one line, harmless and not endless; `-` for what is missing."""
+    return "-" if value is None else harmless(shortened(str(value)))
+
+
+def short_id(key: str) -> str:
+    """Return the beginning of a delivery's id that is enough to tell it from others by eye, and to ask for it."""
+    is_uuid = len(key) == 36 and key[8] == "-"
+    return harmless(key[:8] if is_uuid else key[:15])
+
+
+def iso(when: datetime, timespec: str = "microseconds") -> str:
+    """Return a moment as ISO 8601 in UTC, with a Z."""
+    return when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
+
+
+def clock(when: datetime) -> str:
+    """Return a moment in UTC as a table has it: month, day, and time to the second."""
+    return iso(when, "seconds")[5:-1].replace("T", " ")
+
+
+def duration(length: timedelta) -> str:
+    """Return a duration in the units that say enough: `12 ms`, `3.4 s`, `2 min 5 s`, `1 h 30 min`, `3 d 4 h`."""
+    seconds = length.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    for unit, name, smaller, smaller_name in (
+        (86_400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        whole, rest = divmod(int(seconds), unit)
+        if whole:
+            return f"{whole} {name} {rest // smaller} {smaller_name}"
+    raise AssertionError("a minute or more is at least one minute")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 work item`, `12,000 work items`."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def quoted(word: str) -> str:
+    """Return a word as it is written in a shell, harmless."""
+    return shlex.quote(harmless(word))
+
+
+def note(words: str) -> None:
+    """Say something beside the output proper, on standard error, so that a pipe gets that only."""
+    click.echo(words, err=True)
+
+
+def write_line(line: str) -> None:
+    """Write a line to standard output; what its encoding lacks becomes an escape."""
+    write_bytes(line.encode(sys.stdout.encoding or "utf-8", "backslashreplace") + b"\n")
+
+
+def write_bytes(data: bytes) -> None:
+    """Write bytes to standard output as they are. They may stay in its buffer until `flush` or the end."""
+    sys.stdout.buffer.write(data)
+
+
+def flush() -> None:
+    """Let everything written so far be seen."""
+    sys.stdout.buffer.flush()

@@ -1,0 +1,31 @@
+"""One question or one decision, put to the configured store."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from receiver.app import open_controls, open_reports
+from receiver.ports import Controls, Reports
+from receiver.settings import Settings
+
+T = TypeVar("T")
+
+
+def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
+    """Run one report."""
+
+    async def run() -> T:
+        async with open_reports(settings) as reports:
+            return await report(reports)
+
+    return asyncio.run(run())
+
+
+def decide(settings: Settings, decision: Callable[[Controls], Awaitable[T]]) -> T:
+    """Carry one decision out."""
+
+    async def run() -> T:
+        async with open_controls(settings) as controls:
+            return await decision(controls)
+
+    return asyncio.run(run())
