@@ -6,7 +6,7 @@ import contextlib
 import inspect
 import logging
 import typing
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -87,15 +87,19 @@ def in_order(resources: Mapping[Any, Resource]) -> Sequence[Resource]:
         raise HandlerError(f"resources need each other: {ring}") from None
 
 
-def require_given(owner: str, needs: Needs, resources: Iterable[Any]) -> None:
+def require_given(owner: str, needs: Needs, resources: Collection[Any]) -> None:
     """Raise HandlerError if somebody needs a type that no resource gives."""
     for parameter, wanted in needs:
         if wanted not in resources:
-            shown = getattr(wanted, "__name__", None) or repr(wanted)
+            there = ", ".join(_shown(one) for one in resources)
             raise HandlerError(
-                f"{owner} wants {shown} as {parameter!r}, and no resource gives one: "
-                f"decorate a generator that yields it with @router.resource"
+                f"{owner} wants {_shown(wanted)} as {parameter!r}, and no resource gives one: decorate a generator "
+                f"that yields it with @router.resource" + (f"; there are {there}" if there else "")
             )
+
+
+def _shown(wanted: object) -> str:
+    return getattr(wanted, "__name__", None) or repr(wanted)
 
 
 async def _close(resource: Resource, manager: AbstractAsyncContextManager[Any]) -> None:

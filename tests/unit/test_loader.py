@@ -134,3 +134,13 @@ def test_what_is_no_router_is_refused(folder: Path, attribute: str, words: str) 
     (folder / "own_other.py").write_text(GOOD + "number = 5\n")
 
     assert words in str(refusal(f"own_other:{attribute}", folder))
+
+
+def test_a_router_that_does_not_work_as_a_whole_is_refused(folder: Path) -> None:
+    """What a handler lacks can be seen only when everything is registered."""
+    (folder / "own_hooks.py").write_text(
+        "from receiver import Router\nrouter = Router()\nclass Pool: ...\n"
+        "@router.on('*')\ndef tell(event, pool: Pool): ...\n"
+    )
+
+    assert "own_hooks.tell wants Pool as 'pool'" in str(refusal("own_hooks:router", folder))
