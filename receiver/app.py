@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from receiver.asgi.endpoint import WebhookEndpoint
 from receiver.asgi.health import Liveness, Readiness
 from receiver.asgi.metrics import PATH as METRICS_PATH
-from receiver.asgi.metrics import MetricsEndpoint, serve_apart
+from receiver.asgi.metrics import MetricsEndpoint
 from receiver.asgi.replies import not_found, unavailable
 from receiver.clock import Clock, SystemClock
 from receiver.dispatch import Dispatcher, Processes, Runner
@@ -181,7 +181,8 @@ async def _worker_metrics(settings: Settings, router: Router, store: Store, cloc
     if not settings.metrics:
         yield
         return
-    from receiver.metrics.work import BacklogReader, WorkMetrics  # as above
+    from receiver.asgi.apart import serve_apart  # as above
+    from receiver.metrics.work import BacklogReader, WorkMetrics
 
     with WorkMetrics([handler.name for handler in router], BacklogReader(store.reports, clock)) as metrics:
         endpoint = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())

@@ -209,7 +209,8 @@ def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
     if appended.cancelled() or appended.exception() is not None:
         return
     outcome = appended.result().outcome
-    _emit(delivery, outcome)
+    if delivery_accepted.receivers or delivery_duplicated.receivers:
+        _emit(delivery, outcome)
     level = logging.ERROR if outcome is Outcome.CONFLICT else logging.INFO
     if not log.isEnabledFor(level):
         return

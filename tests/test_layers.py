@@ -64,6 +64,14 @@ def test_small_commands_load_no_server(module: str) -> None:
     assert not loaded & {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "fastapi"}
 
 
+@pytest.mark.parametrize("module", ["receiver", "receiver.cli.serve", "receiver.cli.work", "receiver.cli.check"])
+def test_metrics_are_loaded_only_where_they_are_switched_on(module: str) -> None:
+    """They would add a tenth of a second to every start."""
+    loaded = imported(f"import {module}")
+
+    assert not {name for name in loaded if name.partition(".")[0] == "prometheus_client"}
+
+
 def test_parsing_an_event_loads_no_server() -> None:
     """`receiver.events` is for tests and notebooks too: no web server, no database, no HTTP client."""
     loaded = imported("import receiver.events")

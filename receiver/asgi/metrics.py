@@ -1,27 +1,17 @@
-"""`/metrics`: who may read it, and a server for it that no handler can stop."""
+"""`/metrics`, and who may read it."""
 
-import asyncio
 import hmac
 import logging
-import socket
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Mapping
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from receiver.addresses import is_loopback
-from receiver.asgi.replies import Reply, exposition, method_not_allowed, not_found, unauthenticated, unavailable
-from receiver.asgi.server import Server, bind, make_server
-from receiver.errors import ConfigurationError
+from receiver.asgi.replies import Reply, exposition, method_not_allowed, unauthenticated, unavailable
 
 log = logging.getLogger(__name__)
 
 PATH = "/metrics"
-_MOST_CONNECTIONS = 20
-_SECOND = timedelta(seconds=1)
-_READ_TIMEOUT = timedelta(seconds=4)
 _FORWARDED = frozenset(
     {
         b"forwarded",  # RFC 7239
@@ -65,57 +55,6 @@ class MetricsEndpoint:
         except Exception:
             log.exception("metrics_failed")
             return unavailable("the metrics could not be read; the log says why")
-
-
-@asynccontextmanager
-async def serve_apart(endpoint: MetricsEndpoint, host: str, port: int) -> AsyncIterator[None]:
-    """Serve the metrics for the length of the block, from a thread and an event loop of their own.
-
-    Handlers may block the caller's event loop, and then it is best to be seen. A port that cannot be had is told
-    in the log, and the block runs without.
-    """
-    try:
-        listener = bind(host, port)
-    except ConfigurationError as exc:
-        reason = str(exc).partition(";")[0]
-        advice = "nobody can read this worker's metrics; choose another RECEIVER_METRICS_PORT, or 0 for a free one"
-        log.warning("metrics_not_served", extra={"reason": reason, "advice": advice})
-        yield
-        return
-    server = make_server(
-        _only(endpoint), read_timeout=_READ_TIMEOUT, shutdown=_SECOND, most_connections=_MOST_CONNECTIONS
-    )
-    # A daemon, and not waited for without end: what reads the store in it may hang, and the worker has to stop.
-    thread = threading.Thread(target=_run, args=(server, listener), name="metrics", daemon=True)
-    thread.start()
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    log.info("serving_metrics", extra={"url": f"http://{shown}:{port}{PATH}"})
-    try:
-        yield
-    finally:
-        server.should_exit = True
-        await asyncio.to_thread(thread.join, _SECOND.total_seconds())
-
-
-def _run(server: Server, listener: socket.socket) -> None:
-    try:
-        asyncio.run(server.serve([listener]))
-    except Exception:
-        log.exception("metrics_not_served")
-
-
-def _only(endpoint: MetricsEndpoint) -> ASGIApp:
-    """Return an app that serves nothing else."""
-
-    async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["path"] == PATH:
-            await endpoint(scope, receive, send)
-            return
-        for message in not_found(f"only {PATH} is served here"):
-            await send(message)
-
-    return app
 
 
 def _carries(token: bytes, headers: Mapping[bytes, bytes]) -> bool:
