@@ -42,6 +42,7 @@ async def test_retrying_the_one_that_holds_a_lane_runs_it_first(opened: Opened) 
     assert await opened.controls.retry(ids[:1], now=NOON) == 1
 
     assert await opened.states(*ids) == [WAITING, QUEUED, QUEUED]
+    assert not (await opened.seen(ids[0])).holds_lane
     assert [await run_next(opened) for _ in ids] == [[one] for one in ids]
 
 
@@ -52,7 +53,7 @@ async def test_burying_the_one_that_holds_a_lane_releases_it(opened: Opened) -> 
     assert await opened.controls.bury(ids[:1], "seen", now=after_noon(SECOND)) == 1
 
     assert await opened.states(*ids) == [DEAD, WAITING, QUEUED]
-    assert (await opened.seen(ids[0])).last_error == "no"
+    assert ((await opened.seen(ids[0])).last_error, (await opened.seen(ids[0])).holds_lane) == ("no", False)
     assert (await opened.seen(ids[1])).due_at == after_noon(SECOND)
     assert await opened.controls.bury(ids[:1], "seen", now=NOON) == 0  # it holds nothing any more
 

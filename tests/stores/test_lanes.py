@@ -165,6 +165,7 @@ async def test_a_dead_one_releases_its_lane(opened: Opened) -> None:
     await opened.settle(ended(first, DEAD, error="x"))
 
     assert await opened.states(first, second) == [DEAD, WAITING]
+    assert not (await opened.seen(first)).holds_lane
 
 
 async def test_a_dead_one_that_holds_its_lane_stops_it(opened: Opened) -> None:
@@ -176,6 +177,7 @@ async def test_a_dead_one_that_holds_its_lane_stops_it(opened: Opened) -> None:
     (third,) = await opened.items(1, lane="l", claim=True)
 
     assert await opened.states(first, second, third) == [DEAD, QUEUED, QUEUED]
+    assert [(await opened.seen(one)).holds_lane for one in (first, second, third)] == [True, False, False]
     assert await drained(opened) == [behind]
     assert await opened.states(first, second, third) == [DEAD, QUEUED, QUEUED]
 

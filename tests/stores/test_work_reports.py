@@ -273,6 +273,26 @@ def _began(end: Settlement, at: timedelta) -> Settlement:
     return replace(end, attempt=replace(end.attempt, started_at=after_noon(at)))
 
 
+async def test_readers_are_told_the_switches(opened: Opened) -> None:
+    """As the worker is."""
+    await opened.controls.switch(ONE, HandlerSwitch.PAUSED)
+    await opened.controls.switch(TWO, HandlerSwitch.DISABLED)
+
+    expected = {ONE: HandlerSwitch.PAUSED, TWO: HandlerSwitch.DISABLED}
+    assert await opened.reports.switches() == expected == await opened.queue.switches()
+
+
+async def test_what_waits_is_counted_by_handler(opened: Opened) -> None:
+    """Waiting, queued or held; a handler without any is absent."""
+    assert await opened.reports.waiting() == {}
+    for state in WorkState:
+        await opened.in_state(state, TWO)
+    await opened.in_state(WAITING, ONE)
+    await opened.in_state(DONE, HandlerName("three"))
+
+    assert await opened.reports.waiting() == {ONE: 1, TWO: 4}
+
+
 # --- What is still to be done
 
 

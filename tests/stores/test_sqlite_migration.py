@@ -1,0 +1,210 @@
+"""A store of the first versions is migrated with everything in it, or not at all."""
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from receiver.clock import to_micros
+from receiver.errors import StoreError
+from receiver.records import LOST, Attempt, WorkItem
+from receiver.stores.sqlite.database import APPLICATION_ID, prepare
+from receiver.stores.sqlite.store import SqliteStore
+from receiver.types import AttemptOutcome, DeliveryState, HandlerName, Trigger, WorkState
+from tests.doubles import NOON, delivery
+from tests.stores.conftest import open_all
+from tests.stores.opened import (
+    DAY,
+    DEAD,
+    DONE,
+    LEASE,
+    ONE,
+    RUNNING,
+    SECOND,
+    SUSPECTS,
+    WAITING,
+    A,
+    B,
+    Opened,
+    after_noon,
+    ended,
+)
+from tests.stores.rows import select
+
+MIGRATIONS = resources.files("receiver.stores.sqlite") / "migrations"
+LATER, ENDED = to_micros(after_noon(LEASE)), to_micros(NOON - SECOND)
+
+WORK = {
+    "new": ("waiting", 0, 0, "delivery", to_micros(NOON), None, None),
+    "failed": ("waiting", 2, 0, "delivery", LATER, None, "E: failed"),
+    "lost once": ("waiting", 1, 1, "delivery", to_micros(NOON), None, LOST),
+    "lost twice": ("waiting", 3, 2, "delivery", to_micros(NOON), None, LOST),
+    "running": ("running", 1, 0, "delivery", LATER, A, None),
+    "running again": ("running", 2, 0, "delivery", LATER, A, "E: before"),
+    "running on a dead worker": ("running", 1, 0, "delivery", ENDED, "gone", None),
+    "replayed": ("waiting", 0, 0, "replay", to_micros(NOON), None, None),
+    "done": ("done", 1, 0, "delivery", to_micros(NOON), None, None),
+    "done after a loss": ("done", 2, 1, "delivery", to_micros(NOON), None, None),
+    "dead": ("dead", 8, 0, "delivery", to_micros(NOON), None, "E: given up"),
+    "dead of losses": ("dead", 2, 2, "delivery", to_micros(NOON), None, LOST),
+}
+"""Work items in every state that schema 2 had: state, attempts, lost, trigger, due_at, worker, last_error."""
+
+IDS = dict(zip(WORK, range(1, len(WORK) + 1), strict=True))
+
+
+def make_schema_2(path: Path) -> None:
+    """Make a database as the second version would have left it, with its log not yet emptied."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        for name in ("0001_deliveries.sql", "0002_work.sql"):
+            connection.executescript((MIGRATIONS / name).read_text(encoding="utf-8"))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 2")
+        for seq, (key, row) in enumerate(WORK.items(), start=1):
+            connection.execute(
+                "INSERT INTO deliveries VALUES (?, ?, 'crawl.page', 'job', ?, 1, ?, 4, 2)",
+                (seq, key, key, to_micros(NOON)),
+            )
+            connection.execute('INSERT INTO bodies VALUES (?, \'[["a", "b"]]\', ?)', (seq, b"body"))
+            connection.execute(
+                "INSERT INTO work_items "
+                "(delivery_seq, handler, state, attempts, lost, trigger, due_at, worker, last_error) "
+                "VALUES (?, 'one', ?, ?, ?, ?, ?, ?, ?)",
+                (seq, *row),
+            )
+            ran = row[1] - (row[0] == "running")
+            connection.executemany(
+                "INSERT INTO attempts VALUES (?, ?, 'retry', ?, ?, ?, 'E', 'Traceback', 0)",
+                [
+                    (seq, number, ENDED, to_micros(NOON), "lost" if number <= row[2] else "failed")
+                    for number in range(1, ran + 1)
+                ],
+            )
+        connection.execute("UPDATE marks SET value = ? WHERE name = 'routed'", (len(WORK),))
+        connection.commit()
+
+
+@pytest.fixture
+async def migrated(path: Path) -> AsyncIterator[Opened]:
+    """A store of schema 2, opened by this version."""
+    make_schema_2(path)
+    async with open_all(SqliteStore(f"sqlite:///{path}")) as opened:
+        yield opened
+    assert select(path, "PRAGMA integrity_check") == [("ok",)]
+    assert select(path, "PRAGMA foreign_key_check") == []
+
+
+async def test_a_migrated_database_is_like_a_new_one(migrated: Opened, path: Path, tmp_path: Path) -> None:
+    """The same tables, the same indexes, the same version."""
+    new = tmp_path / "new.db"
+    prepare(new, create=True)
+
+    schema = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+    assert select(path, schema) == select(new, schema)
+    assert select(path, "PRAGMA user_version") == select(new, "PRAGMA user_version")
+
+
+async def test_every_work_item_is_there_as_it_was(migrated: Opened) -> None:
+    """With id, state, attempts, due time and error."""
+    seen = [await migrated.seen(work_id) for work_id in IDS.values()]
+
+    assert [(one.key, one.handler, one.state, one.attempts, one.last_error) for one in seen] == [
+        (key, ONE, row[0], row[1], row[6]) for key, row in WORK.items()
+    ]
+    assert [to_micros(one.due_at) for one in seen if one.due_at is not None] == [
+        row[4] for row in WORK.values() if row[0] == "waiting"
+    ]
+    assert {(one.lane, one.note, one.holds_lane) for one in seen} == {(None, None, False)}
+    assert await migrated.queue.switches() == {}
+
+
+async def test_every_attempt_and_delivery_is_there_as_it_was(migrated: Opened) -> None:
+    """Nothing of them was touched."""
+    for key, row in WORK.items():
+        ran = row[1] - (row[0] == "running")
+        assert await migrated.history(IDS[key]) == [
+            Attempt(
+                number=number,
+                trigger=Trigger.RETRY,
+                started_at=NOON - SECOND,
+                ended_at=NOON,
+                outcome=AttemptOutcome.LOST if number <= row[2] else AttemptOutcome.FAILED,
+                error="E",
+                traceback="Traceback",
+            )
+            for number in range(1, ran + 1)
+        ]
+    states = {"waiting": DeliveryState.WORKING, "running": DeliveryState.WORKING}
+    assert [(one.key, one.state, one.duplicates) for one in reversed(await migrated.listed())] == [
+        (key, states.get(row[0], row[0]), 2) for key, row in WORK.items()
+    ]
+
+
+async def test_what_waited_runs_with_its_attempts_counted_as_before(migrated: Opened) -> None:
+    """Lost ones do not count; what was lost runs alone, since nobody noted then whether it had begun."""
+    usual = await migrated.claim(B)
+    alone = await migrated.claim(B, wanted=SUSPECTS)
+    late = await migrated.claim(B, now=LEASE)
+
+    def counted(items: list[WorkItem]) -> list[tuple[str, int, int, int, Trigger]]:
+        found = [(one.source.delivery.key, one.attempt, one.uncounted, one.deaths, one.trigger) for one in items]
+        return sorted(found)
+
+    delivery_, retry, replay = Trigger.DELIVERY, Trigger.RETRY, Trigger.REPLAY
+    assert counted(usual) == [
+        ("new", 1, 0, 0, delivery_),
+        ("replayed", 1, 0, 0, replay),
+        ("running on a dead worker", 2, 1, 0, retry),
+    ]
+    assert counted(alone) == [("lost once", 2, 1, 0, retry), ("lost twice", 4, 2, 0, retry)]
+    assert ("failed", 3, 0, 0, retry) in counted(late)
+    assert late[0].source.delivery.body == b"body"
+    assert await migrated.states(IDS["done"], IDS["dead"]) == [DONE, DEAD]
+
+
+async def test_what_ran_is_settled_by_its_worker(migrated: Opened) -> None:
+    """A worker that lived through the update, and one whose lease ends after it."""
+    assert await migrated.settle(
+        ended(IDS["running"], number=1), ended(IDS["running again"], WAITING, number=2, error="x", due=DAY)
+    ) == [True, True]
+
+    assert await migrated.states(IDS["running"], IDS["running again"]) == [DONE, WAITING]
+
+
+async def test_what_was_dead_can_be_retried(migrated: Opened) -> None:
+    """With a fresh schedule."""
+    assert await migrated.controls.retry([IDS["dead"], IDS["dead of losses"]], now=NOON) == 2
+
+    items = {item.id: item for item in await migrated.claim(B)}
+
+    assert (items[IDS["dead"]].attempt, items[IDS["dead"]].uncounted) == (9, 8)
+    assert (items[IDS["dead of losses"]].attempt, items[IDS["dead of losses"]].uncounted) == (3, 2)
+
+
+async def test_new_work_goes_on_behind_the_old(migrated: Opened) -> None:
+    """No id is given twice, and lanes work at once."""
+    first, second = await migrated.items(2, HandlerName("two"), lane="l", claim=True)
+
+    assert (first, second) == (len(WORK) + 1, len(WORK) + 2)
+    assert await migrated.states(first, second) == [RUNNING, WorkState.QUEUED]
+    assert [one.value for one in await migrated.add(delivery("done", body=b"body"))] == ["duplicate"]
+
+
+async def test_a_migration_that_fails_changes_nothing(path: Path, sqlite_store: SqliteStore) -> None:
+    """Here its last table is there already. The old version can go on with the file."""
+    make_schema_2(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE onces (x)")
+    dump = "SELECT type, name, sql FROM sqlite_master ORDER BY type, name"
+    before = select(path, dump), select(path, "SELECT * FROM work_items")
+
+    with pytest.raises(StoreError, match="onces"):
+        async with sqlite_store.queue():
+            pass
+
+    assert (select(path, dump), select(path, "SELECT * FROM work_items")) == before
+    assert select(path, "PRAGMA user_version") == [(2,)]
