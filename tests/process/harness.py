@@ -15,12 +15,13 @@ import subprocess
 import sys
 import uuid
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
+from receiver.clock import SystemClock, to_micros
 from receiver.signing import sign
 
 SECRET = "a-secret-of-the-process-tests"
@@ -29,6 +30,10 @@ WINDOW_SECONDS = 10.0
 PATIENCE_SECONDS = 30.0
 """How long a test waits for what must happen; only a failing test waits that long."""
 _POLL_SECONDS = 0.02
+
+POISON = "workers died while it ran"
+"""Part of the error of a work item that is dead for that."""
+_OPEN = "('waiting', 'queued', 'held', 'running')"
 
 HANDLED = "handled"
 """File to which the usual handler appends the keys of what it has handled."""
@@ -47,17 +52,21 @@ async def record(event: Event, ctx: Context) -> None:
 """
 
 
-async def until(holds: Callable[[], bool], what: str, *, within: float = PATIENCE_SECONDS) -> None:
+async def until(
+    holds: Callable[[], bool], what: str | Callable[[], str], *, within: float = PATIENCE_SECONDS
+) -> None:
     """Return when the condition holds; fail, saying what was waited for, when it does not in time.
 
-    For what nothing signals: a row in another process's database, a file that a handler writes.
+    For what nothing signals: a row in another process's database, a file that a handler writes. `what` may be a
+    function that says how far it came.
     """
     try:
         async with asyncio.timeout(within):
             while not holds():  # noqa: ASYNC110 - another process changes it
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
-        raise AssertionError(f"waited {within:g} s in vain for: {what}") from None
+        told = what if isinstance(what, str) else what()
+        raise AssertionError(f"waited {within:g} s in vain for: {told}") from None
 
 
 # --- processes
@@ -364,8 +373,30 @@ class Deployment:
         [(new,)] = self.rows(
             "SELECT count(*) FROM deliveries WHERE seq > (SELECT value FROM marks WHERE name = 'routed')"
         )
-        [(working,)] = self.rows("SELECT count(*) FROM work_items WHERE state IN ('waiting', 'running')")
+        [(working,)] = self.rows(f"SELECT count(*) FROM work_items WHERE state IN {_OPEN}")
         return int(new) + int(working)
+
+    def standing(self) -> str:
+        """Say what is still to be done and in which state it is, for the message of a failure."""
+        counts = self.rows(
+            "SELECT handler, state, suspect, begun, count(*), min(due_at), max(due_at) FROM work_items"
+            f" WHERE state IN {_OPEN} GROUP BY 1, 2, 3, 4"
+        )
+        examples = self.rows(
+            "SELECT id, delivery_seq, handler, state, attempts, uncounted, lost, deaths, suspect, begun, due_at,"
+            f" worker, lane, heads_lane, last_error FROM work_items WHERE state IN {_OPEN} ORDER BY due_at LIMIT 5"
+        )
+        marks = self.rows("SELECT value, (SELECT max(seq) FROM deliveries) FROM marks WHERE name = 'routed'")
+        off = self.rows("SELECT name, switch FROM handlers WHERE switch <> 'on'")
+        now = to_micros(SystemClock().now())
+        return "\n".join(
+            [
+                f"{self.unfinished()} deliveries or work items are not finished at {now}; routed and last: {marks}",
+                *(f"handler, state, suspect, begun, how many, due from, to: {row}" for row in counts),
+                *(f"for example: {row}" for row in examples),
+                f"switched off: {off}",
+            ]
+        )
 
     def handled(self) -> Counter[str]:
         """Return how often the usual handler has seen each key."""
@@ -382,13 +413,44 @@ class Deployment:
 
     async def all_handled(self) -> None:
         """Return when every stored delivery is done; that may take long as long as they become fewer."""
-        while left := self.unfinished():
-            await self._fewer_unfinished(than=left)
+        await self._finished()
         dead = self.rows("SELECT handler, attempts, last_error FROM work_items WHERE state = 'dead'")
         assert not dead, f"{len(dead)} work items are dead instead of done: {dead[:3]}"
 
+    async def all_handled_in_the_end(self) -> int:
+        """Return when every stored delivery is done, retrying what was set aside as poison; return how many were.
+
+        A test that kills workers kills them under innocent work too, and two deaths are what tells poison.
+        """
+        retried = 0
+        while True:
+            await self._finished()
+            if not (poisonous := self.poisonous()):
+                break
+            retried += len(poisonous)
+            await self.retry(poisonous)
+        await self.all_handled()
+        return retried
+
+    def poisonous(self) -> list[int]:
+        """Return the ids of the work items that are dead because workers died while they ran."""
+        dead = self.rows("SELECT id FROM work_items WHERE state = 'dead' AND last_error LIKE ?", f"%{POISON}%")
+        return [work_id for (work_id,) in dead]
+
+    async def retry(self, work_ids: Sequence[int]) -> None:
+        """Have work items run again, as an operator does."""
+        done = await asyncio.to_thread(self.run, "work-items", "retry", *map(str, work_ids), "--yes")
+        assert done.code == 0, done.text
+
+    async def _finished(self) -> None:
+        while left := self.unfinished():
+            await self._fewer_unfinished(than=left)
+
     async def _fewer_unfinished(self, *, than: int) -> None:
-        await until(lambda: self.unfinished() < than, f"the last {than} deliveries to be handled")
+        def what() -> str:
+            return f"less than {than} deliveries to be unfinished\n{self.standing()}"
+
+        await until(lambda: self.unfinished() < than, what)
 
 
 # --- HTTP

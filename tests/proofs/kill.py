@@ -22,7 +22,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Literal
 
-from tests.process.harness import Deployment, Load, Serving, cancelled, kill, until
+from tests.process.harness import HANDLERS, Deployment, Load, Serving, cancelled, kill, until
 
 Victim = Literal["web", "worker", "both"]
 
@@ -30,6 +30,11 @@ _LONGEST_START_SECONDS = 0.7
 """Longer than a start takes here, so that every part of one is hit."""
 _LONGEST_LOAD_SECONDS = 0.6
 _SHARE_DURING_START = 0.25
+_SHARE_AT_WORK = 0.25
+"""Of the trials; else the worker is often not so far yet when the moment comes."""
+_HANDLERS = f"""{HANDLERS}    await asyncio.sleep(zlib.crc32(ctx.delivery.key.encode()) % 10 / 400)
+""".replace("import os", "import asyncio, os, zlib", 1)
+"""Takes some milliseconds, so that many kills come in mid-run."""
 _CHECK_INTEGRITY_AFTER = frozenset(10 * 2**power for power in range(20))
 """Trials; not after each, since the whole of a growing database is read."""
 
@@ -40,10 +45,13 @@ class KillProof:
     def __init__(self, folder: Path, seed: int) -> None:
         self._rng = random.Random(seed)
         self._deployment = Deployment(folder, grace="1")
+        self._deployment.write_handlers(_HANDLERS)
         self.load = Load(random.Random(seed + 1))
         self.kills: Counter[str] = Counter()
         self.checked = 0
+        self.retried = 0
         self._serving: Serving | None = None
+        self._workers = 0  # of this run of `serve`, those that got to work and were killed
         self._stack = AsyncExitStack()
         self._unchecked: dict[str, bytes] = {}
 
@@ -66,6 +74,7 @@ class KillProof:
             f"{sum(self.kills.values())} kills ({kills}); {len(self.load.acknowledged)} deliveries acknowledged, "
             f"each stored once with equal bytes and handled; {self.load.repeated} sent again after no answer, "
             f"{handled.total() - len(handled)} handled more than once; "
+            f"{self.retried} had been set aside after two deaths of their workers, and were retried; "
             f"database {self._deployment.database.stat().st_size / 2**20:.0f} MiB, integrity ok"
         )
 
@@ -81,6 +90,8 @@ class KillProof:
         self._check_recent()
         load = asyncio.create_task(self._load(serving))
         try:
+            if self._rng.random() < _SHARE_AT_WORK:
+                await serving.line("working", "handlers=", times=self._workers + 1)
             if victim == "worker":
                 await self._kill_worker(serving)
             else:
@@ -113,6 +124,7 @@ class KillProof:
         kill(worker)
         self.kills["worker"] += 1
         await serving.line("worker_ended", times=told + 1)
+        self._workers = sum("working" in line and "handlers=" in line for line in serving.lines)
         count = len(self.load.acknowledged)
         await until(lambda: len(self.load.acknowledged) > count + 20, "deliveries to be taken without a worker")
 
@@ -130,6 +142,7 @@ class KillProof:
         if self._serving is None:
             await self._stack.aclose()  # of the programs that were killed
             self._serving = await self._stack.enter_async_context(self._deployment.serve())
+            self._workers = 0
         return self._serving
 
     def _check_recent(self) -> None:
@@ -143,7 +156,7 @@ class KillProof:
         serving = await self._start()
         await self.load.send_again(serving.port)
         self._deployment_holds_all()
-        await self._deployment.all_handled()
+        self.retried = await self._deployment.all_handled_in_the_end()
         serving.send_signal(signal.SIGTERM)
         assert await serving.exit_code() == 0, serving.output
         await serving.gone()
