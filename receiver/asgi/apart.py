@@ -18,7 +18,7 @@ from receiver.errors import ConfigurationError
 log = logging.getLogger(__name__)
 
 _MOST_CONNECTIONS = 20
-_SECOND = timedelta(seconds=1)
+_JOIN_SECONDS = 0.5
 _READ_TIMEOUT = timedelta(seconds=4)
 
 
@@ -37,7 +37,10 @@ async def serve_apart(endpoint: MetricsEndpoint, host: str, port: int) -> AsyncI
         yield
         return
     server = make_server(
-        _only(endpoint), read_timeout=_READ_TIMEOUT, shutdown=_SECOND, most_connections=_MOST_CONNECTIONS
+        _only(endpoint),
+        read_timeout=_READ_TIMEOUT,
+        shutdown=timedelta(seconds=1),
+        most_connections=_MOST_CONNECTIONS,
     )
     # A daemon, and not waited for without end: what reads the store in it may hang, and the worker has to stop.
     thread = threading.Thread(target=_run, args=(server, listener), name="metrics", daemon=True)
@@ -49,7 +52,7 @@ async def serve_apart(endpoint: MetricsEndpoint, host: str, port: int) -> AsyncI
         yield
     finally:
         server.should_exit = True
-        await asyncio.to_thread(thread.join, _SECOND.total_seconds())
+        await asyncio.to_thread(thread.join, _JOIN_SECONDS)
         if not thread.is_alive():
             listener.close()  # a server that is told to exit before it has begun leaves that to us
 
