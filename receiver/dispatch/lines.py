@@ -17,6 +17,8 @@ _AHEAD = 4
 _LEAST_AHEAD = 64
 """Work items claimed for each call that may run at one time, and at least, so that one transaction fetches many."""
 _BATCHES_AHEAD = 8
+_SHARE_OF_BLOCKING = 3
+"""Quarters of all places that threads and processes may take together: what hangs there cannot be cancelled."""
 
 
 @dataclass(slots=True)
@@ -28,9 +30,22 @@ class Line:
 
     places: int
     capacity: int
+    within: "Line | None" = None
+    """The line of all calls of this kind, whose places this one shares."""
     ready: deque[Call] = field(default_factory=deque)
     running: int = 0
     held: int = 0
+
+    @property
+    def has_place(self) -> bool:
+        """Tell whether another call may begin."""
+        return self.running < self.places and (self.within is None or self.within.has_place)
+
+    def count(self, calls: int) -> None:
+        """Count calls that begin, or with a minus those that have ended."""
+        self.running += calls
+        if self.within is not None:
+            self.within.count(calls)
 
     @property
     def room(self) -> int:
@@ -40,7 +55,8 @@ class Line:
     @property
     def free(self) -> int:
         """How many calls would begin at once, were they ready now."""
-        return max(0, self.places - self.running - len(self.ready))
+        free = max(0, self.places - self.running - len(self.ready))
+        return free if self.within is None else min(free, self.within.free)
 
 
 @dataclass(slots=True)
@@ -66,12 +82,15 @@ class Lines:
         concurrency: int,
         wake: Callable[[], None],
     ) -> None:
-        self._concurrency = concurrency
         self._clock = clock
         self._wake = wake
-        self._running = 0
         self._gathering: dict[HandlerName, _Gathering] = {}
-        kinds = {kind: Line(count, max(count * _AHEAD, _LEAST_AHEAD)) for kind, count in places.items()}
+        self._all = Line(concurrency, 0)
+        blocking = Line(max(1, concurrency * _SHARE_OF_BLOCKING // 4), 0, self._all)
+        kinds = {
+            kind: Line(count, max(count * _AHEAD, _LEAST_AHEAD), self._all if kind is RunsIn.LOOP else blocking)
+            for kind, count in places.items()
+        }
         self._of: dict[HandlerName, Line] = {}
         for handler in handlers:
             line = kinds[handler.runs_in]
@@ -87,7 +106,7 @@ class Lines:
     @property
     def free(self) -> int:
         """How many calls would begin at once on any line, were they ready now."""
-        return max(0, self._concurrency - self._running - sum(len(line.ready) for line in self._turns))
+        return max(0, self._all.free - sum(len(line.ready) for line in self._turns))
 
     def add(self, claimed: Claimed) -> None:
         """Let a work item wait for its place, or for the others of its batch."""
@@ -101,21 +120,17 @@ class Lines:
 
     def begin_next(self) -> Call | None:
         """Take the next call that has a place, each line in its turn; None when there is none."""
-        if self._running >= self._concurrency:
-            return None
         for _ in range(len(self._turns)):
             line = self._turns[0]
             self._turns.rotate(-1)
-            if line.ready and line.running < line.places:
-                line.running += 1
-                self._running += 1
+            if line.ready and line.has_place:
+                line.count(1)
                 return line.ready.popleft()
         return None
 
     def ended(self, call: Call) -> None:
         """Give the place of a call free."""
-        self._of[call[0].handler.name].running -= 1
-        self._running -= 1
+        self._of[call[0].handler.name].count(-1)
 
     def settled(self, handler: HandlerName) -> None:
         """Count one work item less."""
@@ -157,4 +172,4 @@ class Lines:
 
 def _batch_line(handler: Handler, batch: Batch, kind: Line) -> Line:
     places = kind.places if handler.concurrency is None else min(handler.concurrency, kind.places)
-    return Line(places, min(places * 2, _BATCHES_AHEAD) * batch.size)
+    return Line(places, min(places * 2, _BATCHES_AHEAD) * batch.size, kind)

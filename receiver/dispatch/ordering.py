@@ -18,7 +18,7 @@ def lane_of(handler: Handler, event: Event) -> str | None:
         return None
     try:
         key = handler.lane.key(event)
-    except Exception:
+    except (Exception, SystemExit):
         log.exception("lane_unknown", extra={"handler": handler.name, "type": event.type, "job_id": event.job_id})
         key = event.job_id
     return None if key is None else _storable(str(key))

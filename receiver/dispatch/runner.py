@@ -288,6 +288,8 @@ def _end_of(error: BaseException, handler: Handler) -> _End:
 
 def tell_attempt(claimed: Claimed, ended: Ended, state: WorkState, due_at: datetime) -> None:
     """Log how an attempt ended and what comes next."""
+    if state is WorkState.DONE and not log.isEnabledFor(logging.INFO):
+        return  # most often where much is done
     attempt = ended.attempt
     fields = {**_fields(claimed), "seconds": _seconds(attempt)}
     match state:

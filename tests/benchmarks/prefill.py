@@ -7,20 +7,28 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from receiver.events import parse_event
 from receiver.stores.sqlite.database import prepare
 from tests.benchmarks.payloads import Pages, request_head
 
 _NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"
 
+# A job has a hundred pages; they come as those of a dozen jobs that run at one time do.
+_JOB = "substr(:job, 1, 24) || printf('%012x', n / 1200 * 12 + n % 12)"
+
 # Random keys, as webhook ids are: each goes to another place of the index.
 _DELIVERIES = f"""
 {_NUMBERS}
 INSERT INTO deliveries (seq, key, type, job_id, success, received_at, size)
-SELECT :last + n, lower(hex(randomblob(16))), 'crawl.page', 'job-' || (n / 100), 1, :now + n, length(:body)
+SELECT :last + n, lower(hex(randomblob(16))), 'crawl.page', {_JOB}, 1, :now + n, length(:body)
 FROM numbers
 """
 
-_BODIES = f"{_NUMBERS} INSERT INTO bodies (seq, headers, body) SELECT :last + n, :headers, :body FROM numbers"
+_BODIES = f"""
+{_NUMBERS}
+INSERT INTO bodies (seq, headers, body)
+SELECT :last + n, :headers, CAST(replace(CAST(:body AS TEXT), :job, {_JOB}) AS BLOB) FROM numbers
+"""
 
 _WORK = """
 INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at)
@@ -44,6 +52,7 @@ class Prefill:
         self._path = path
         pages = Pages(size)
         self._body = pages.body()
+        self._job = parse_event(self._body).job_id
         lines = request_head(pages.size, "***").decode().split("\r\n")[1:-2]
         self._headers = json.dumps([line.split(": ", 1) for line in lines])
         self._now = time.time_ns() // 1000
@@ -77,7 +86,8 @@ class Prefill:
 
     def _deliveries(self, connection: sqlite3.Connection, rows: int) -> int:
         (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM deliveries").fetchone()
-        values = {"rows": rows, "last": last, "now": self._now, "headers": self._headers, "body": self._body}
+        values: dict[str, object] = {"rows": rows, "last": last, "now": self._now, "job": self._job}
+        values |= {"headers": self._headers, "body": self._body}
         connection.execute(_DELIVERIES, values)
         connection.execute(_BODIES, values)
         return int(last)

@@ -1,7 +1,8 @@
 """From rows of the database to records."""
 
-import json
 from typing import Any
+
+from pydantic_core import from_json
 
 from receiver.clock import from_micros
 from receiver.records import Attempt, Delivery, DeliverySummary, StoredDelivery, WorkSummary
@@ -10,7 +11,7 @@ from receiver.types import AttemptOutcome, DeliveryState, Headers, Trigger, Work
 
 def headers_of(text: str) -> Headers:
     """Return headers as they were before they became JSON."""
-    return tuple((name, value) for name, value in json.loads(text))
+    return tuple([(name, value) for name, value in from_json(text)])
 
 
 def stored_delivery(row: tuple[Any, ...]) -> StoredDelivery:
