@@ -19,9 +19,6 @@ from receiver.signals import (
 from receiver.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger, WorkState
 
 
-_ENDS = (attempt_succeeded, attempt_failed, work_done, work_dead)
-
-
 class _Common(TypedDict):
     work_id: int
     handler: HandlerName
@@ -44,8 +41,8 @@ def emit_ended(item: WorkItem, settlement: Settlement, *, recorded: bool) -> Non
 
     `recorded` is False when this worker had lost its lease on the item.
     """
-    if not any([signal.receivers for signal in _ENDS]):
-        return
+    if not (attempt_succeeded.receivers or attempt_failed.receivers or work_done.receivers or work_dead.receivers):
+        return  # nobody watches, and asking for an enum's member costs more than this
     succeeded = settlement.attempt.outcome is AttemptOutcome.SUCCEEDED
     if not (recorded and succeeded):
         _emit_failed(item, settlement, recorded=recorded)
