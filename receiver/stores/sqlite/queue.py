@@ -128,21 +128,14 @@ class SqliteQueue:
 
         def write(connection: sqlite3.Connection) -> Sequence[bool]:
             with self._database.transaction(connection):
-                # Of an attempt that ended twice the first end counts.
-                first = {_attempt_of(one): n for n, one in reversed(tuple(enumerate(settlements)))}
-                moves = json.dumps([_move(settlements[n]) for n in first.values()])
-                held = connection.execute(statements.SETTLE, (moves,)).fetchall()
-                moved = {(work_id, number) for work_id, number, _ in held}
-                settled = [
-                    (one.work_id, one.attempt.number) in moved and first[_attempt_of(one)] == n
-                    for n, one in enumerate(settlements)
-                ]
-                if in_lanes := [work_id for work_id, _, lane in held if lane is not None]:
+                lanes = _still_held(connection, settlements)
+                ended = [settlements[place] for place in lanes]
+                connection.execute(statements.SETTLE, (json.dumps([_move(one) for one in ended]),))
+                if in_lanes := [settlements[place].work_id for place, lane in lanes.items() if lane is not None]:
                     promote(connection, in_lanes, now)
-                records = [_attempt_row(one) for one, done in zip(settlements, settled, strict=True) if done]
-                connection.execute(statements.INSERT_ATTEMPTS, (json.dumps(records),))
+                connection.execute(statements.INSERT_ATTEMPTS, (json.dumps([_attempt_row(one) for one in ended]),))
             self._checkpointer.after_commit(connection)
-            return settled
+            return [place in lanes for place in range(len(settlements))]
 
         return await self._database.call(write)
 
@@ -288,14 +281,25 @@ def _work_item(row: tuple[Any, ...]) -> WorkItem:
     )
 
 
-def _attempt_of(one: Settlement) -> tuple[int, WorkerId, int]:
-    return one.work_id, one.worker, one.attempt.number
+def _still_held(connection: sqlite3.Connection, settlements: Sequence[Settlement]) -> Mapping[int, str | None]:
+    """Return the lanes of the items whose attempts their workers still hold, by the place of the settlement.
+
+    Of an attempt that ended twice it is the first one's: the record of attempts would refuse the second one, and
+    the whole batch with it.
+    """
+    ids = json.dumps([one.work_id for one in settlements])
+    holders = {work_id: held for work_id, *held in connection.execute(statements.HOLDERS, (ids,))}
+    lanes: dict[int, str | None] = {}
+    for place, one in enumerate(settlements):
+        worker, number, lane = holders.get(one.work_id, (None, None, None))
+        if (worker, number) == (one.worker, one.attempt.number):
+            del holders[one.work_id]
+            lanes[place] = lane
+    return lanes
 
 
 def _move(one: Settlement) -> tuple[object, ...]:
-    attempt = one.attempt
-    due_at, holds_lane = to_micros(one.due_at), int(one.holds_lane)
-    return one.work_id, one.worker, attempt.number, one.state, due_at, attempt.error, holds_lane
+    return one.work_id, one.state, to_micros(one.due_at), one.attempt.error, int(one.holds_lane)
 
 
 def _attempt_row(one: Settlement) -> tuple[object, ...]:

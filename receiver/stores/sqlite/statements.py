@@ -160,21 +160,23 @@ UPDATE work_items SET due_at = :due_at
 WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
 """
 
+HOLDERS = """
+SELECT id, worker, attempts, lane FROM work_items
+WHERE id IN (SELECT value FROM json_each(?)) AND state = 'running'
+"""
+
 SETTLE = """
 UPDATE work_items SET
     state = s.state, due_at = s.due_at, worker = NULL, begun = 0, last_error = s.error,
     heads_lane = iif(s.state = 'waiting' OR (s.state = 'dead' AND s.holds_lane), heads_lane, 0)
 FROM (
     SELECT
-        json_extract(value, '$[0]') AS work_id, json_extract(value, '$[1]') AS worker,
-        json_extract(value, '$[2]') AS number, json_extract(value, '$[3]') AS state,
-        json_extract(value, '$[4]') AS due_at, json_extract(value, '$[5]') AS error,
-        json_extract(value, '$[6]') AS holds_lane
+        json_extract(value, '$[0]') AS work_id, json_extract(value, '$[1]') AS state,
+        json_extract(value, '$[2]') AS due_at, json_extract(value, '$[3]') AS error,
+        json_extract(value, '$[4]') AS holds_lane
     FROM json_each(?)
 ) AS s
-WHERE work_items.id = s.work_id AND work_items.worker = s.worker AND work_items.attempts = s.number
-    AND work_items.state = 'running'
-RETURNING id, attempts, lane
+WHERE work_items.id = s.work_id
 """
 
 PROMOTE = """
