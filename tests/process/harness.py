@@ -413,7 +413,8 @@ class Deployment:
 
     async def all_handled(self) -> None:
         """Return when every stored delivery is done; that may take long as long as they become fewer."""
-        await self._finished()
+        while left := self.unfinished():
+            await self._fewer_unfinished(than=left)
         dead = self.rows("SELECT handler, attempts, last_error FROM work_items WHERE state = 'dead'")
         assert not dead, f"{len(dead)} work items are dead instead of done: {dead[:3]}"
 
@@ -423,12 +424,12 @@ class Deployment:
         A test that kills workers kills them under innocent work too, and two deaths are what tells poison.
         """
         retried = 0
-        while True:
-            await self._finished()
-            if not (poisonous := self.poisonous()):
-                break
-            retried += len(poisonous)
-            await self.retry(poisonous)
+        while (left := self.unfinished()) or self.poisonous():
+            if poisonous := self.poisonous():
+                await self.retry(poisonous)
+                retried += len(poisonous)
+            else:
+                await self._fewer_unfinished(than=left, or_poisonous=True)
         await self.all_handled()
         return retried
 
@@ -442,15 +443,14 @@ class Deployment:
         done = await asyncio.to_thread(self.run, "work-items", "retry", *map(str, work_ids), "--yes")
         assert done.code == 0, done.text
 
-    async def _finished(self) -> None:
-        while left := self.unfinished():
-            await self._fewer_unfinished(than=left)
+    async def _fewer_unfinished(self, *, than: int, or_poisonous: bool = False) -> None:
+        def fewer() -> bool:
+            return self.unfinished() < than or (or_poisonous and bool(self.poisonous()))
 
-    async def _fewer_unfinished(self, *, than: int) -> None:
         def what() -> str:
             return f"less than {than} deliveries to be unfinished\n{self.standing()}"
 
-        await until(lambda: self.unfinished() < than, what)
+        await until(fewer, what)
 
 
 # --- HTTP
