@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Any, TextIO
 
+_DETAILS = ("traceback", "stub")
+"""Fields of several lines, shown below the line."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 _MOST_WAITING = 4 * 1024 * 1024
@@ -158,7 +160,11 @@ class ConsoleFormatter(logging.Formatter):
         except (KeyError, TypeError, ValueError):  # somebody else's record with one of our words
             lines = _other(record, {}).split("\n")
         text = f"{_moment(record).astimezone():%H:%M:%S} " + "\n".join(_harmless(line) for line in lines)
-        details = fields.get("traceback") or (record.exc_info and self.formatException(record.exc_info))
+        details = (
+            fields.get("traceback")
+            or fields.get("stub")
+            or (record.exc_info and self.formatException(record.exc_info))
+        )
         if details:
             text += "\n" + "\n".join(_harmless(one) for one in str(details).rstrip().splitlines())
         return text
@@ -186,8 +192,12 @@ def _dead(fields: dict[str, Any]) -> str:
 
 
 def _unhandled(fields: dict[str, Any]) -> str:
-    code = fields["stub"].rstrip().replace("\n", " ⏎ ")
-    return f"· {fields['type']:<24} no handler wants it. One to paste: {code}"
+    return f"· {fields['type']:<24} no handler wants it. One to paste{':' if fields['stub'] else ''}"
+
+
+def _overdue(fields: dict[str, Any]) -> str:
+    what = f"{fields['events']} events" if "events" in fields else f"{fields['type']:<24} {_short(fields['key'])}"
+    return f"! {what}  {fields['handler']}: runs for more than {fields['timeout_s']:g} s and cannot be stopped"
 
 
 _LINES = {
@@ -199,10 +209,7 @@ _LINES = {
     "attempt_succeeded": lambda fields: _attempt("✓", fields),
     "attempt_failed": _failed,
     "work_dead": _dead,
-    "attempt_overdue": lambda fields: (
-        f"! {fields['type']:<24} {_short(fields['key'])}  {fields['handler']}: attempt_overdue, runs for more than "
-        f"{fields['timeout_s']:g} s and cannot be stopped"
-    ),
+    "attempt_overdue": _overdue,
     "event_unhandled": _unhandled,
 }
 
@@ -210,7 +217,7 @@ _LINES = {
 def _other(record: logging.LogRecord, fields: dict[str, Any]) -> str:
     if "handler" in fields and "key" in fields and "attempt" in fields:
         return f"· {fields['type']:<24} {_short(fields['key'])}  {fields['handler']}: {record.getMessage()}"
-    shown = " ".join(f"{name}={value}" for name, value in fields.items() if name != "traceback")
+    shown = " ".join(f"{name}={value}" for name, value in fields.items() if name not in _DETAILS)
     level = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
     return f"{level}{record.getMessage()} {shown}".rstrip()
 

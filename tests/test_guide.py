@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import receiver
-from receiver import events
+from receiver import events, signals
 from receiver.clock import VirtualClock
 from receiver.dispatch import Dispatcher, Runner
 from receiver.policies import RunsIn
@@ -48,6 +48,13 @@ class Database:
 
 def example(heading: str) -> Router:
     """Run the block under a heading as it stands; return the router it fills."""
+    router = example_names(heading)["router"]
+    assert isinstance(router, Router)
+    return router
+
+
+def example_names(heading: str) -> dict[str, Any]:
+    """Run the block under a heading as it stands; return the names it leaves."""
     section = README.read_text(encoding="utf-8").partition(f"\n### {heading}\n")[2]
     found = re.search(r"^```python\n(.*?)^```$", section.partition("\n#")[0], re.DOTALL | re.MULTILINE)
     assert found, f"no example under {heading}"
@@ -61,9 +68,7 @@ def example(heading: str) -> Router:
         **{name: getattr(events, name) for name in events.__all__},
     }
     exec(compile(found[1], str(README), "exec", flags=0, dont_inherit=True), names)
-    router = names["router"]
-    assert isinstance(router, Router)
-    return router
+    return names
 
 
 class Bench:
@@ -273,6 +278,22 @@ async def test_resources() -> None:
         assert not opened.closed
 
     assert opened.closed
+
+
+async def test_signals(capsys: pytest.CaptureFixture[str]) -> None:
+    """A dead work item raises the alarm."""
+    alarm = example_names("Signals")["alarm"]
+    router = example("Retries")
+    try:
+        async with bench(router) as at:
+            await at.add(delivery(kind="extract.completed"))
+            await at.after(MINUTE)
+        assert await asyncio.to_thread(signals.flush)
+    finally:
+        signals.work_dead.disconnect(alarm)
+
+    expected = "handlers.store gave up on extract.completed of job job: GiveUp: nobody wants it\n"
+    assert capsys.readouterr().out == expected
 
 
 async def _nothing(event: events.Event) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import ack, dispatch
+from tests.benchmarks.queue_rivals import rivals_here
 from tests.benchmarks.servers import contenders_here
 
 ACK = "--sizes 2048 --connections 4 --rounds 1 --seconds 0.1 --warmup 0 --stored 100 --in-flight 1000000 --no-wrk"
@@ -36,8 +37,10 @@ def test_dispatch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
     written = json.loads(file.read_text(encoding="utf-8"))
     assert code == 0
+    kinds, rivals = ("async", "sync", "lanes", "batches"), rivals_here()
     assert {(one["stored"], one["handler"]) for one in written["handled"]} == {
-        (stored, kind) for stored in ("0 done", "100 done", "0 done, 100 waiting") for kind in ("async", "sync")
+        *((stored, kind) for stored in ("0 done", "100 done", "0 done, 100 waiting") for kind in kinds),
+        *(("0 done", rival) for rival in rivals),
     }
     assert all(one["handled"] == one["expected"] for one in written["handled"])
     assert len({len(one) for one in written["calls"]}) == 1
