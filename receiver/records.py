@@ -260,7 +260,10 @@ class HandlerReport:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is still to be done: deliveries nobody looked at, work items, and the age of what is due the longest."""
+    """What is still to be done: deliveries nobody looked at, work items, and how long the oldest has been due.
+
+    A delivery that nobody looked at is due since it arrived.
+    """
 
     new: int
     waiting: int

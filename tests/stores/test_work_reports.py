@@ -325,6 +325,13 @@ async def test_a_backlog_is_as_old_as_what_is_due_the_longest(opened: Opened) ->
     assert (await opened.reports.backlog(after_noon(LEASE))).oldest_waiting == SECOND * 50
 
 
+async def test_a_backlog_is_as_old_as_the_first_delivery_that_nobody_looked_at(opened: Opened) -> None:
+    """While no worker runs, nothing else tells how far behind everything is."""
+    await opened.add(delivery("first"), delivery("second", received_at=NOON + SECOND))
+
+    assert (await opened.reports.backlog(NOON + 60 * SECOND)).oldest_waiting == 60 * SECOND
+
+
 async def test_a_backlog_names_the_paused_handlers(opened: Opened) -> None:
     """By name; what is disabled does not pile up."""
     for name in ("b", "a", "c"):

@@ -147,7 +147,9 @@ class MemoryStore(MemoryQueue):
         """Return what is still to be done."""
         states = [one.state for one in self._work if one.state in OPEN_STATES]
         running = states.count(WorkState.RUNNING)
-        oldest = min((one.due_at for one in self._work if one.state is WorkState.WAITING), default=None)
+        since = [one.due_at for one in self._work if one.state is WorkState.WAITING]
+        since += [one.delivery.received_at for one in self._deliveries[self._routed :][:1]]
+        oldest = min(since, default=None)
         return Backlog(
             new=len(self._deliveries) - self._routed,
             waiting=len(states) - running,

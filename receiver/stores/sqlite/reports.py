@@ -116,8 +116,9 @@ class SqliteReports:
 
         def read(connection: sqlite3.Connection) -> Backlog:
             (new,) = connection.execute(statements.NEW_DELIVERIES).fetchone()
-            waiting, running, due_at = connection.execute(statements.BACKLOG).fetchone()
-            age = None if due_at is None else max(timedelta(0), now - from_micros(due_at))
+            waiting, running, *since = connection.execute(statements.BACKLOG).fetchone()
+            oldest = min((moment for moment in since if moment is not None), default=None)
+            age = None if oldest is None else max(timedelta(0), now - from_micros(oldest))
             paused = [name for name, to in switches(connection).items() if to is HandlerSwitch.PAUSED]
             return Backlog(new, waiting, running, age, tuple(sorted(paused)))
 
