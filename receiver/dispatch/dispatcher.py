@@ -68,6 +68,7 @@ class Dispatcher:
         self._holding = HoldingBack(queue, router, clock)
         self._settling = Settling(queue, clock, self._leases, rng, self._settled)
         self._running: dict[asyncio.Task[None], Call] = {}
+        self._doubtful: list[int] = []
         self._draining_since: datetime | None = None
         self._looked_at = clock.now() - _LOOK
         self._stopping = False
@@ -91,7 +92,9 @@ class Dispatcher:
 
     async def _turn(self, stop: asyncio.Event) -> None:
         self._freed.clear()
+        doubtful, self._doubtful = self._doubtful, []
         try:
+            await self._leases.give_back(doubtful)
             if not (claimants := self._claimants()):
                 await first_of(stop.wait(), self._freed.wait(), self._clock.sleep(self._lease))
             elif not await self._fetch(claimants):
@@ -237,6 +240,7 @@ class Dispatcher:
 
     def _start_ready(self, begun: frozenset[int] = frozenset()) -> None:
         """Begin every call that has a place. Those in `begun` are known by the store to begin now."""
+        self._withdraw_doubtful()
         while not self._stopping and (call := self._lines.begin_next()):
             for one in call:
                 if one.item.id not in begun:
@@ -244,6 +248,14 @@ class Dispatcher:
             task = asyncio.create_task(self._run(call))
             self._running[task] = call
             task.add_done_callback(self._ended)
+
+    def _withdraw_doubtful(self) -> None:
+        """Begin nothing whose lease has ended: another worker may have done it meanwhile, and more in its lane."""
+        if self._leases.any_ended() and (
+            doubtful := self._lines.withdraw(lambda one: self._leases.ended(one.item.id))
+        ):
+            self._doubtful += [one.item.id for one in doubtful]
+            self._freed.set()
 
     async def _run(self, call: Call) -> None:
         try:

@@ -2,7 +2,8 @@
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from receiver.clock import Clock
 from receiver.dispatch.runner import Claimed
@@ -16,6 +17,17 @@ log = logging.getLogger(__name__)
 _MARK = timedelta(milliseconds=250)
 """How often to note what has begun. What ends sooner leaves no mark, and costs no write."""
 
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(slots=True)
+class _Held:
+    """A claimed work item: which attempt this is, and until when no other worker can have claimed the item."""
+
+    attempt: int
+    size: int
+    until: datetime
+
 
 class Leases:
     """The leases of one worker: on everything it has claimed and not yet settled."""
@@ -24,17 +36,18 @@ class Leases:
         self._queue = queue
         self._clock = clock
         self._length = length
-        self._sizes: dict[int, int] = {}  # work id to size of its body
+        self._held: dict[int, _Held] = {}  # by work id
         self._bytes = 0
+        self._first_end = _NEVER  # no lease ends earlier
         self._unmarked: set[int] = set()
         self._renewed_at = clock.now()
         self.worker = worker
 
     def __len__(self) -> int:
-        return len(self._sizes)
+        return len(self._held)
 
     def __contains__(self, work_id: int) -> bool:
-        return work_id in self._sizes
+        return work_id in self._held
 
     @property
     def bytes(self) -> int:
@@ -51,14 +64,35 @@ class Leases:
             # The event loop was blocked since the lease was made: renew before the next claim.
             self._renewed_at = self._clock.now() - self._length
         for one in claimed:
+            self.drop(one.item.id)  # an earlier attempt that was lost, and still runs here
             size = len(one.item.source.delivery.body)
-            self._sizes[one.item.id] = size
+            self._held[one.item.id] = _Held(one.item.attempt, size, lease.until)
             self._bytes += size
+        self._first_end = min(self._first_end, lease.until)
 
     def drop(self, work_id: int) -> None:
         """Hold this no longer."""
-        self._bytes -= self._sizes.pop(work_id, 0)
+        if (held := self._held.pop(work_id, None)) is not None:
+            self._bytes -= held.size
         self._unmarked.discard(work_id)
+
+    def over(self, work_id: int, attempt: int) -> None:
+        """Hold this no longer, unless a later attempt of it has been claimed since."""
+        if (held := self._held.get(work_id)) is not None and held.attempt == attempt:
+            self.drop(work_id)
+
+    def any_ended(self) -> bool:
+        """Tell whether a lease may have ended: this process was stopped, say, or the store was away."""
+        now = self._clock.now()
+        if now < self._first_end:
+            return False
+        self._first_end = min((held.until for held in self._held.values()), default=_NEVER)
+        return now >= self._first_end
+
+    def ended(self, work_id: int) -> bool:
+        """Tell whether the lease on this may have ended, so that another worker may have the item."""
+        held = self._held.get(work_id)
+        return held is None or held.until <= self._clock.now()
 
     def begins(self, work_id: int) -> None:
         """Have it noted in the store, if it takes long enough, that this has begun."""
@@ -78,7 +112,7 @@ class Leases:
 
     async def give_all_back(self) -> None:
         """Let any worker have everything at once."""
-        await self.give_back(list(self._sizes))
+        await self.give_back(list(self._held))
 
     async def keep(self) -> None:
         """Renew leases and note what has begun, until cancelled."""
@@ -98,10 +132,20 @@ class Leases:
         """
         now, before = self._clock.now(), self._renewed_at
         if not timedelta(0) <= now - before < self._length / 3:
-            if self._sizes:
-                await self._queue.renew(tuple(self._sizes), self.new(now))
+            if self._held:
+                await self._renew(self.new(now))
             if self._renewed_at == before:  # nothing was taken in between
                 self._renewed_at = now
+
+    async def _renew(self, lease: Lease) -> None:
+        renewed = tuple(self._held)
+        await self._queue.renew(renewed, lease)
+        now = self._clock.now()
+        for work_id in renewed:
+            # One that ended before may be another worker's by now, and was not renewed then.
+            if (held := self._held.get(work_id)) is not None and held.until > now:
+                held.until = lease.until
+        self._first_end = min((held.until for held in self._held.values()), default=_NEVER)
 
     async def _mark_begun(self) -> None:
         if begun := tuple(self._unmarked):

@@ -97,7 +97,7 @@ class Settling:
                 settled = [False] * len(settlements)
                 break
         for (settlement, item), done in zip(results, settled, strict=True):
-            self._leases.drop(item.id)
+            self._leases.over(item.id, settlement.attempt.number)
             emit_ended(item, settlement, recorded=done)
             if not done:
                 log.warning("lease_lost", extra={"work_id": item.id})
