@@ -3,7 +3,8 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -29,6 +30,16 @@ _COMMANDS = {
 }
 
 
+@contextmanager
+def _read_enough() -> Iterator[None]:
+    """End the command as done when its output is closed: click would turn that into exit code 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        drop_stdout()
+        raise click.exceptions.Exit(OK) from None
+
+
 class _LazyGroup(click.Group):
     """Imports a command's module when it is asked for, so that `receiver sign` does not load a web server."""
 
@@ -43,6 +54,14 @@ class _LazyGroup(click.Group):
         if not isinstance(command, click.Command):
             raise TypeError(f"{_COMMANDS[cmd_name]} is no command")
         return command
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _read_enough():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _read_enough():
+            return super().invoke(ctx)
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,12 +88,6 @@ def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
-        drop_stdout()
-        return OK
-    except SystemExit as exc:
-        # click turns a closed pipe into exit code 1; whoever closed it has read enough.
-        if not isinstance(exc.__context__, BrokenPipeError):
-            raise
         drop_stdout()
         return OK
     except ReceiverError as exc:

@@ -151,7 +151,8 @@ async def carry_out(
         with progress(done, plan.count) as advance:
             for ids in plan.chunks(backwards=backwards):
                 await _to_its_end(change_chunk(ids))
-                advance(len(ids))
+                if seen < plan.count:
+                    advance(len(ids))
     except BaseException:
         note(
             f"stopped: {seen:,} of {counted(plan.count, plan.noun)} were looked at, {changed:,} {done}; "
@@ -163,7 +164,10 @@ async def carry_out(
 
 @contextmanager
 def progress(words: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal how far it is, for a block that is given a function to say so."""
+    """Show on a terminal how far it is, for a block that is given a function to say so.
+
+    Nothing is shown before the first call, so that what is done at once needs no bar.
+    """
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -171,9 +175,18 @@ def progress(words: str, total: int | None) -> Iterator[Callable[[int], None]]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(words, total=total)
-        yield lambda number: bar.advance(task, number)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task(words, total=total)
+
+    def advance(number: int) -> None:
+        bar.start()
+        bar.advance(task, number)
+
+    try:
+        yield advance
+    finally:
+        if bar.live.is_started:
+            bar.stop()
 
 
 async def _to_its_end(step: Awaitable[None]) -> None:

@@ -3,10 +3,6 @@
 import asyncio
 import io
 import json
-import os
-import pty
-import re
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -19,47 +15,12 @@ import pytest
 from receiver.cli.events import detail_fields, readable, write_json_list, write_list
 from receiver.cli.main import receiver, run
 from receiver.cli.options import parse_moment
-from receiver.records import (
-    Attempt,
-    Delivery,
-    DeliveryDetail,
-    DeliveryFilter,
-    DeliverySummary,
-    Lease,
-    NewWork,
-    Settlement,
-    WorkSummary,
-)
+from receiver.records import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary, WorkSummary
 from receiver.stores import open_store
-from receiver.types import (
-    AttemptOutcome,
-    DeliveryKey,
-    DeliveryState,
-    HandlerName,
-    Headers,
-    Trigger,
-    WorkerId,
-    WorkState,
-)
+from receiver.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
+from tests.cli.kept import BODY, HEADERS, NOON, STORE, delivery, fill, made, on_a_terminal
 
-NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
-STORE = "sqlite:///kept.db"
-BODY = b'{ "type": "crawl.page",\n "data": [{}, {}], "error": "slow", "metadata": {"a": "1"} }\r\n'
-HEADERS = (("content-type", "application/json"), ("x-a", "1"), ("x-a", "2"))
-
-
-def delivery(key: str, minutes: float = 0, **changes: Any) -> Delivery:
-    made = Delivery(
-        key=DeliveryKey(key),
-        type="crawl.page",
-        job_id="job-1",
-        webhook_id=key,
-        success=True,
-        received_at=NOON + timedelta(minutes=minutes),
-        headers=HEADERS,
-        body=BODY,
-    )
-    return replace(made, **changes)
+pytestmark = pytest.mark.usefixtures("configured")
 
 
 async def stored(*deliveries: Delivery) -> None:
@@ -68,31 +29,8 @@ async def stored(*deliveries: Delivery) -> None:
             await log.append(one)
 
 
-async def worked(handler: str, *, ended: WorkState, due_at: datetime, error: str | None) -> None:
-    """Route every delivery to this handler, and end its first attempt so."""
-    worker = WorkerId("w")
-    lease = Lease(worker, NOON + timedelta(hours=1))
-    async with open_store(STORE).queue() as queue:
-        batch = await queue.unrouted(limit=100, max_bytes=10**9)
-        new = [NewWork(one.seq, HandlerName(handler)) for one in batch.deliveries]
-        ids = await queue.route(batch, new, lease=lease, now=NOON)
-        outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
-        attempt = Attempt(1, Trigger.DELIVERY, NOON, NOON, outcome, error)
-        await queue.settle(
-            [Settlement(one, worker, attempt, ended, due_at) for one in ids or () if one is not None]
-        )
-
-
-@pytest.fixture(autouse=True)
-def configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in [name for name in os.environ if name.startswith("RECEIVER_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RECEIVER_STORE", STORE)
-
-
 @pytest.fixture
-def kept() -> None:
+def kept(configured: None) -> None:
     """Three deliveries, the last without much of an envelope."""
     asyncio.run(
         stored(
@@ -265,32 +203,11 @@ def test_a_listing_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr() == ("", "no delivery fits\n")
 
 
-def on_a_terminal(*args: str, columns: int) -> str:
-    """Run the command with a terminal as its standard output and return what appears there, styles left out."""
-    ours, theirs = pty.openpty()
-    environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm"}
-    command = [sys.executable, "-m", "receiver", "events", *args]
-    with subprocess.Popen(command, stdout=theirs, env=environment, stdin=subprocess.DEVNULL) as process:
-        os.close(theirs)
-        seen = b""
-        while True:
-            try:
-                chunk = os.read(ours, 65_536)
-            except OSError:  # how Linux tells the end of a terminal
-                chunk = b""
-            if not chunk:
-                break
-            seen += chunk
-    os.close(ours)
-    assert process.returncode == 0
-    return re.sub(r"\x1b\[[0-9;]*m", "", seen.decode())
-
-
 @pytest.mark.usefixtures("kept")
 def test_the_listing_on_a_terminal_is_a_table() -> None:
     """It has a head, and as many columns as there is room for."""
-    wide = on_a_terminal("list", columns=140).splitlines()
-    narrow = on_a_terminal("list", columns=80).splitlines()
+    wide = on_a_terminal("events", "list", columns=140)[1].splitlines()
+    narrow = on_a_terminal("events", "list", columns=80)[1].splitlines()
 
     assert wide[0].split() == ["received", "(UTC)", "type", "id", "job", "state", "success", "size", "dup."]
     assert narrow[0].split() == ["received", "(UTC)", "type", "id", "state", "success", "dup."]
@@ -317,9 +234,9 @@ def test_nothing_from_outside_can_steer_the_terminal(capsys: pytest.CaptureFixtu
 
     invoke("list")
     invoke("show", "evil")
-    seen = capsys.readouterr().out + on_a_terminal("list", columns=140) + on_a_terminal("raw", "evil", columns=80)
+    seen = capsys.readouterr().out + on_a_terminal("events", "list")[1] + on_a_terminal("events", "raw", "evil")[1]
 
-    assert [char for char in seen if not char.isprintable() and char not in "\r\n"] == []
+    assert [char for char in seen if not char.isprintable() and char != "\n"] == []
     assert "\\x1b]0;owned\\x07\\x9b2J\\u202e" in seen
 
 
@@ -366,9 +283,8 @@ def test_show_as_json_adds_what_the_listing_leaves_out(capsys: pytest.CaptureFix
 
 
 def test_show_tells_the_work_of_every_handler(capsys: pytest.CaptureFixture[str]) -> None:
-    """With its id for `work-items show`, the error of its last attempt, and when it is due again."""
-    asyncio.run(stored(delivery("key")))
-    asyncio.run(worked("h.one", ended=WorkState.WAITING, due_at=NOON + timedelta(minutes=1), error="it broke"))
+    """With its id for `work-items show`, what it waits for, and when it is looked at again."""
+    fill(lambda store: store.item(WorkState.HELD, HandlerName("h.one"), key="key", note="its pages"))
 
     read = shown(capsys, "key")
     assert read["state"] == "working"
@@ -376,22 +292,21 @@ def test_show_tells_the_work_of_every_handler(capsys: pytest.CaptureFixture[str]
         {
             "id": 1,
             "handler": "h.one",
-            "state": "waiting",
-            "attempts": 1,
+            "state": "held",
+            "attempts": 0,
             "lane": None,
-            "due_at": "2026-08-04T12:01:00.000000Z",
-            "last_error": "it broke",
-            "note": None,
+            "due_at": "2026-08-04T12:02:00.000000Z",
+            "last_error": None,
+            "note": "its pages",
         }
     ]
 
 
 def test_states_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     """Dead is what needs a person."""
-    asyncio.run(stored(delivery("key")))
-    asyncio.run(worked("h.one", ended=WorkState.DEAD, due_at=NOON, error="it broke"))
+    made(WorkState.DEAD)
 
-    assert [line["id"] for line in listed(capsys, "--state", "dead")] == ["key"]
+    assert [line["id"] for line in listed(capsys, "--state", "dead")] == ["key-1"]
     assert listed(capsys, "--state", "done") == []
 
 

@@ -1,0 +1,499 @@
+"""`receiver work-items retry` and `bury`, run as a user runs them, on a real database."""
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from contextlib import closing
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from receiver.cli.plans import CHUNK
+from receiver.types import HandlerName, HandlerSwitch
+from tests.cli.kept import (
+    DEAD,
+    DONE,
+    HELD,
+    QUEUED,
+    RUNNING,
+    SAVE,
+    SKIPPED,
+    TELL,
+    WAITING,
+    Filling,
+    fill,
+    items,
+    made,
+    on_a_terminal,
+    states,
+)
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+ALL = ("--handler", "*")
+BURY = ("bury", "--reason", "no use")
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["work-items", *args])
+
+
+@pytest.fixture
+def every_state(configured: None) -> None:
+    """Work items 1 to 8: every state, and a dead one that holds its lane with one queued behind it."""
+
+    async def step(store: Filling) -> None:
+        for state in (WAITING, HELD, RUNNING, DONE, DEAD, SKIPPED):
+            await store.item(state)
+        await store.item(DEAD, TELL, lane="lane-1", holds_lane=True, minutes=1, type="crawl.failed")
+        await store.item(QUEUED, TELL, lane="lane-1", minutes=2)
+
+    fill(step)
+
+
+EVERY_STATE = ["waiting", "held", "running", "done", "dead", "skipped", "dead", "queued"]
+
+
+# --- retry
+
+
+@pytest.mark.usefixtures("every_state")
+def test_retry_takes_what_is_dead_or_skipped_and_shows_it_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan says how many, of which handlers, types and states, from when to when, and the newest three."""
+    assert invoke("retry", *ALL, "--yes") == 0
+
+    assert capsys.readouterr() == (
+        "3 work items to retry\n"
+        "  by handler\n"
+        "              2  handlers.pages.save\n"
+        "              1  handlers.chat.tell\n"
+        "  by type\n"
+        "              2  crawl.page\n"
+        "              1  crawl.failed\n"
+        "  by state\n"
+        "              2  dead\n"
+        "              1  skipped\n"
+        "  arrived   2026-08-04T12:00:00Z to 2026-08-04T12:01:00Z\n"
+        "  first     7  2026-08-04T12:01:00Z  crawl.failed  handlers.chat.tell  dead  ValueError: no such page\n"
+        "            6  2026-08-04T12:00:00Z  crawl.page  handlers.pages.save  skipped\n"
+        "            5  2026-08-04T12:00:00Z  crawl.page  handlers.pages.save  dead  ValueError: no such page\n"
+        "retried 3 work items\n",
+        "",
+    )
+    assert states() == ["waiting", "held", "running", "done", "waiting", "waiting", "waiting", "queued"]
+
+
+@pytest.mark.usefixtures("every_state")
+@pytest.mark.parametrize(
+    ("filters", "changed"),
+    [
+        (("--state", "dead"), [5, 7]),
+        (("--state", "skipped"), [6]),
+        (("--state", "held"), [2]),
+        (("--state", "dead", "--handler", "*.tell"), [7]),
+        (("--type", "crawl.failed"), [7]),
+        (("--job", "job-1", "--limit", "2"), [6, 7]),
+        (("--since", "2026-08-04T12:01:00Z"), [7]),
+        (("--until", "2026-08-04T12:01:00Z", "--limit", "1"), [6]),
+    ],
+)
+def test_filters_choose_what_is_retried(filters: tuple[str, ...], changed: list[int]) -> None:
+    """Dead and skipped ones, unless a state is named; a limit takes the newest of all of them."""
+    assert invoke("retry", *filters, "--yes") == 0
+
+    assert states() == ["waiting" if n in changed else state for n, state in enumerate(EVERY_STATE, start=1)]
+
+
+@pytest.mark.usefixtures("every_state")
+def test_waiting_items_are_retried_when_that_state_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """They are due at once then."""
+    before = items()[0].due_at
+
+    assert invoke("retry", "--state", "waiting", "--yes") == 0
+
+    assert "retried 1 work item\n" in capsys.readouterr().out
+    after = items()[0].due_at
+    assert before is not None
+    assert after is not None
+    assert after > before
+
+
+@pytest.mark.parametrize("state", ["running", "done", "queued", "working"])
+def test_states_that_cannot_be_retried_are_wrong_use(state: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message lists those that can."""
+    assert invoke("retry", "--state", state, "--yes") == 2
+    assert "'dead', 'skipped', 'waiting', 'held'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("every_state")
+def test_ids_choose_exactly(capsys: pytest.CaptureFixture[str]) -> None:
+    """What cannot be retried is left alone, and counted; an id twice is one item."""
+    assert invoke("retry", "1", "5", "5", "3", "4", "8", "--yes") == 0
+
+    out = capsys.readouterr().out
+    assert out.startswith("2 work items to retry\n")
+    assert "\n  left out  1 queued, 1 done, 1 running\n" in out
+    assert out.endswith("retried 2 work items; 3 left alone: they run now, are queued in their lane, or are over\n")
+    assert states() == ["waiting", "held", "running", "done", "waiting", "skipped", "dead", "queued"]
+
+
+@pytest.mark.usefixtures("every_state")
+def test_an_unknown_id_stops_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is changed before all are known. As with `show`: exit code 1, one line."""
+    assert invoke("retry", "5", "99", "--yes") == 1
+
+    assert capsys.readouterr() == ("", "receiver: there is no work item 99\n")
+    assert states() == EVERY_STATE
+
+
+@pytest.mark.usefixtures("every_state")
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ((), "say which work items to retry: by their IDs, or by one filter at least"),
+        (("--limit", "5"), "say which work items to retry"),
+        (("--yes", "--limit", "1"), "say which work items to retry"),
+        (("5", "--state", "dead"), "choose by IDs or by filters, not by both"),
+        (("5", "--limit", "1"), "choose by IDs or by filters, not by both"),
+    ],
+)
+def test_everything_is_not_chosen_by_accident(
+    args: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One filter at least, and `--handler '*'` says that everything is meant."""
+    assert invoke("retry", *args) == 2
+    out, err = capsys.readouterr()
+    assert words in " ".join(err.split())
+    assert out == ""
+
+    assert invoke(*BURY, *args) == 2
+    assert words.replace("retry", "bury") in " ".join(capsys.readouterr().err.split())
+    assert states() == EVERY_STATE
+
+
+@pytest.mark.usefixtures("every_state")
+def test_without_a_terminal_nobody_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan is shown, the message says what to add, and nothing is changed."""
+    for command in (("retry", "5"), (*BURY, *ALL)):
+        assert invoke(*command) == 2
+        out, err = capsys.readouterr()
+        assert f"to {command[0]}\n" in out
+        assert "nobody can be asked here: add --yes to do it, or --dry-run to see the plan only" in err
+    assert states() == EVERY_STATE
+
+
+@pytest.mark.usefixtures("every_state")
+@pytest.mark.parametrize("flags", [("--dry-run",), ("--dry-run", "--yes")])
+def test_a_dry_run_stops_after_the_plan(flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """It is a success, and needs nobody."""
+    assert invoke("retry", *ALL, *flags) == 0
+    assert invoke(*BURY, *ALL, *flags) == 0
+
+    out, err = capsys.readouterr()
+    assert "3 work items to retry" in out
+    assert "4 work items to bury" in out
+    assert "retried" not in out
+    assert err == ""
+    assert states() == EVERY_STATE
+
+
+def test_nothing_to_do_is_told_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the states that could be chosen, as one may have thought of another."""
+    made(DONE, RUNNING)
+
+    assert invoke("retry", *ALL, "--yes") == 0
+    assert capsys.readouterr() == ("", "no work item fits; retry takes dead, skipped, waiting or held ones\n")
+    assert invoke("retry", "1", "2", "--yes") == 0
+    assert capsys.readouterr() == (
+        "",
+        "nothing to retry: 1 running, 1 done; retry takes dead, skipped, waiting or held ones\n",
+    )
+    assert invoke(*BURY, *ALL, "--yes") == 0
+    assert capsys.readouterr() == ("", "no work item fits; bury takes waiting, queued, held or dead ones\n")
+
+
+def test_the_plan_tells_of_handlers_that_will_not_run_them(capsys: pytest.CaptureFixture[str]) -> None:
+    """What a disabled handler is given is skipped again; what a paused one is given waits."""
+
+    async def step(store: Filling) -> None:
+        await store.item(DEAD, SAVE)
+        await store.item(DEAD, TELL)
+        await store.item(DEAD, HandlerName("h.on"))
+        await store.controls.switch(SAVE, HandlerSwitch.DISABLED)
+        await store.controls.switch(TELL, HandlerSwitch.PAUSED)
+
+    fill(step)
+
+    assert invoke("retry", *ALL, "--dry-run") == 0
+    assert [line.strip() for line in capsys.readouterr().out.splitlines() if "note" in line] == [
+        "note      handlers.chat.tell is paused: they wait until it is resumed",
+        "note      handlers.pages.save is disabled: resume it first, or they are skipped again",
+    ]
+
+
+def test_a_plan_counts_kinds_and_shows_the_most_frequent(capsys: pytest.CaptureFixture[str]) -> None:
+    """Types come from outside, and there may be many."""
+
+    async def step(store: Filling) -> None:
+        await store.items(2, DEAD, type="crawl.page")
+        for number in range(12):
+            await store.item(DEAD, type=f"odd.{number}")
+
+    fill(step)
+
+    assert invoke("retry", *ALL, "--dry-run") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[lines.index("  by type") + 1] == "              2  crawl.page"
+    assert "                 and 3 more" in lines
+
+
+# --- bury
+
+
+@pytest.mark.usefixtures("every_state")
+def test_bury_takes_what_will_run_and_what_stops_a_lane(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither what runs, nor what is over; the reason becomes the error of those that had none."""
+    assert invoke(*BURY, *ALL, "--yes") == 0
+
+    out, err = capsys.readouterr()
+    assert out.startswith("4 work items to bury\n")
+    assert out.endswith("buried 4 work items\n")
+    assert err == ""
+    found = items()
+    assert [item.state.value for item in found] == [
+        "dead",
+        "dead",
+        "running",
+        "done",
+        "dead",
+        "skipped",
+        "dead",
+        "dead",
+    ]
+    assert [item.last_error for item in found] == [
+        "no use",
+        "no use",
+        None,
+        None,
+        "ValueError: no such page",
+        None,
+        "ValueError: no such page",
+        "no use",
+    ]
+    assert not any(item.holds_lane for item in found)
+
+
+@pytest.mark.usefixtures("every_state")
+def test_burying_a_dead_item_lets_its_lane_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """The next in the lane comes forward. A dead one that stops no lane is over."""
+    assert invoke(*BURY, "5", "7", "3", "--yes") == 0
+
+    out = capsys.readouterr().out
+    assert "\n  left out  1 running, 1 dead\n" in out or "\n  left out  1 dead, 1 running\n" in out
+    assert out.endswith("buried 1 work item; 2 left alone: they run now or are over\n")
+    assert states()[6:] == ["dead", "waiting"]
+
+
+@pytest.mark.usefixtures("every_state")
+def test_dead_items_that_hold_their_lanes_can_be_chosen_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """With a limit too, which counts only those that can be buried."""
+    assert invoke(*BURY, "--state", "dead", "--limit", "1", "--dry-run") == 0
+    assert "\n  first     7  " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("reason", [(), ("--reason", ""), ("--reason", "  ")])
+def test_burying_needs_a_reason(reason: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """It is what somebody reads who finds the item dead."""
+    made(WAITING)
+
+    assert invoke("bury", *ALL, *reason, "--yes") == 2
+    assert "reason" in capsys.readouterr().err
+    assert states() == ["waiting"]
+
+
+# --- order within lanes
+
+
+def test_retried_items_of_a_lane_come_in_the_order_of_arrival() -> None:
+    """Also when they are more than one transaction takes: the first to run is the oldest."""
+    count = CHUNK + 20
+
+    async def step(store: Filling) -> None:
+        for _ in range(count):
+            await store.item(DEAD, lane="lane-1")
+
+    fill(step)
+
+    assert invoke("retry", *ALL, "--yes") == 0
+    assert states() == ["waiting"] + ["queued"] * (count - 1)
+
+
+def test_a_lane_is_buried_from_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that none of it comes forward, and perhaps runs, before its turn to be buried."""
+    fill(
+        lambda store: store.item(DEAD, lane="lane-1", holds_lane=True),
+        lambda store: store.items(CHUNK + 20, QUEUED, lane="lane-1"),
+    )
+    execute(
+        """CREATE TRIGGER forward AFTER UPDATE ON work_items WHEN NEW.state = 'waiting'
+        BEGIN SELECT RAISE(ABORT, 'one came forward'); END"""
+    )
+
+    assert invoke(*BURY, *ALL, "--yes") == 0
+    assert "buried 521 work items\n" in capsys.readouterr().out
+    assert states() == ["dead"] * (CHUNK + 21)
+
+
+def execute(statement: str) -> None:
+    """Change the database from outside."""
+    with closing(sqlite3.connect("kept.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+# --- being stopped
+
+
+def test_an_error_in_the_middle_tells_how_far_it_came(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole transactions are kept; the same command goes on."""
+    fill(lambda store: store.items(2 * CHUNK + 1, DEAD))
+    execute(
+        f"""CREATE TRIGGER broken AFTER UPDATE ON work_items WHEN NEW.id = {CHUNK}
+        BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END"""
+    )
+
+    assert invoke("retry", *ALL, "--yes") == 3
+    err = capsys.readouterr().err
+    assert err.splitlines()[0] == (
+        "stopped: 1 of 1,001 work items were looked at, 1 retried; the same command goes on with the rest"
+    )
+    assert "the disk is gone" in err.splitlines()[1]
+    assert Counter(states()) == {"waiting": 1, "dead": 2 * CHUNK}
+
+    execute("DROP TRIGGER broken")
+    assert invoke("retry", *ALL, "--yes") == 0
+    assert "retried 1,000 work items\n" in capsys.readouterr().out
+
+
+def test_with_a_limit_it_tells_the_rest_of_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same limit again would take more than was asked for."""
+    fill(lambda store: store.items(2 * CHUNK, DEAD))
+    execute(
+        """CREATE TRIGGER broken AFTER UPDATE ON work_items WHEN NEW.id = 1000
+        BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END"""
+    )
+
+    assert invoke("retry", *ALL, "--limit", "700", "--yes") == 3
+    err = capsys.readouterr().err
+    assert err.startswith("stopped: 200 of 700 work items were looked at, 200 retried; ")
+    assert "the same command goes on with the rest (--limit 500)\n" in err
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "receiver", "work-items", *args]
+
+
+def test_ctrl_c_finishes_the_chunk_at_hand_and_tells_how_to_go_on() -> None:
+    """Exit code 130; what it says is what is in the store, and the same command does the rest."""
+    fill(lambda store: store.items(3 * CHUNK, DEAD))
+    # Each transaction takes long enough for the signal to come while one is being written.
+    execute(
+        """CREATE TRIGGER slow AFTER UPDATE ON work_items WHEN NEW.state = 'waiting' BEGIN
+        SELECT count(*) FROM work_items AS a, (SELECT 1 FROM work_items LIMIT 4) WHERE a.due_at > 0; END"""
+    )
+
+    with subprocess.Popen(
+        command("retry", *ALL, "--yes"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while "waiting" not in states() and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    changed = Counter(states())["waiting"]
+    assert changed in (CHUNK, 2 * CHUNK)
+    assert err.rstrip("\n") == (
+        f"stopped: {changed:,} of 1,500 work items were looked at, {changed:,} retried; "
+        "the same command goes on with the rest"
+    )
+    execute("DROP TRIGGER slow")
+    assert invoke("retry", *ALL, "--yes") == 0
+    assert set(states()) == {"waiting"}
+
+
+def test_whoever_closes_the_output_does_not_stop_the_action() -> None:
+    """It was said that it shall be done; nobody reading about it is no reason not to."""
+    fill(lambda store: store.items(20, DEAD))
+
+    with subprocess.Popen(
+        command("retry", *ALL, "--yes"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+
+    assert (process.returncode, err) == (0, "")
+    assert set(states()) == {"waiting"}
+
+
+def test_a_listing_ends_quietly_when_its_reader_does() -> None:
+    """As with `head`."""
+    fill(lambda store: store.items(3_000, DEAD))
+
+    with subprocess.Popen(
+        command("list", "--json"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith('{"id":3000,')
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+
+    assert (process.returncode, err) == (0, "")
+
+
+def test_a_closed_standard_input_is_no_terminal() -> None:
+    """As under some supervisors."""
+    made(DEAD)
+    line = ["sh", "-c", 'exec "$@" <&-', "sh", *command("retry", *ALL)]
+
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+
+    assert done.returncode == 2
+    assert "nobody can be asked here" in done.stderr
+    assert states() == ["dead"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "last", "after"),
+    [
+        ("y\n", 0, "retried 1 work item", "waiting"),
+        ("n\n", 1, "nothing was changed", "dead"),
+        ("\n", 1, "nothing was changed", "dead"),
+        ("\x03", 130, "nothing was changed", "dead"),
+        ("\x04", 130, "nothing was changed", "dead"),
+    ],
+)
+def test_on_a_terminal_it_asks(answer: str, code: int, last: str, after: str) -> None:
+    """After the plan; no is the default, and Ctrl-C and the end of input mean no."""
+    made(DEAD)
+
+    ended, seen = on_a_terminal("work-items", "retry", *ALL, answer=answer)
+
+    assert ended == code
+    assert seen.index("1 work item to retry") < seen.index("Retry 1 work item? [y/N]: ")
+    assert seen.splitlines()[-1].endswith(last)
+    assert states() == [after]
+
+
+def test_progress_is_shown_on_a_terminal() -> None:
+    """While there is more to come; what is done at once needs none."""
+    fill(lambda store: store.items(2 * CHUNK, DEAD))
+
+    _, seen = on_a_terminal("work-items", "retry", *ALL, answer="y\n")
+
+    assert " 500/1000" in seen
+    assert seen.splitlines()[-1] == "retried 1,000 work items"

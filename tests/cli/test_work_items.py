@@ -1,0 +1,423 @@
+"""`receiver work-items list` and `show`, run as a user runs them, on a real database."""
+
+import asyncio
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from receiver.cli.work_items import detail_fields, readable
+from receiver.records import LOST, Attempt, WorkDetail, WorkSummary
+from receiver.types import AttemptOutcome, DeliveryKey, Trigger, WorkState
+from tests.cli.kept import (
+    DEAD,
+    DONE,
+    HELD,
+    NOON,
+    QUEUED,
+    RUNNING,
+    SAVE,
+    SKIPPED,
+    TELL,
+    WAITING,
+    Filling,
+    ended,
+    fill,
+    filling,
+    made,
+    on_a_terminal,
+)
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["work-items", *args])
+
+
+def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any]]:
+    assert invoke("list", "--json", *args) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.fixture
+def six(configured: None) -> None:
+    """Work items in six states, each a minute after the other."""
+
+    async def run_all() -> None:
+        async with filling() as store:
+            await store.item(DONE)
+            await store.item(DEAD, minutes=1, lane="lane-1", holds_lane=True)
+            await store.item(QUEUED, minutes=2, lane="lane-1", type="agent.action", job_id="job-2")
+            await store.item(HELD, TELL, minutes=3, type="crawl.completed", note="1 page of the job is not handled")
+            await store.item(SKIPPED, TELL, minutes=4)
+            await store.item(WAITING, minutes=5, job_id=None)
+
+    asyncio.run(run_all())
+
+
+@pytest.mark.usefixtures("six")
+def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the fields that scripts rely on, in this order; what an item has not is null."""
+    lines = listed(capsys)
+
+    assert [line["id"] for line in lines] == [6, 5, 4, 3, 2, 1]
+    assert list(lines[0]) == [
+        "id",
+        "delivery",
+        "type",
+        "job_id",
+        "received_at",
+        "handler",
+        "state",
+        "attempts",
+        "lane",
+        "due_at",
+        "last_error",
+        "note",
+    ]
+    assert lines[2] == {
+        "id": 4,
+        "delivery": "key-4",
+        "type": "crawl.completed",
+        "job_id": "job-1",
+        "received_at": "2026-08-04T12:03:00.000000Z",
+        "handler": "handlers.chat.tell",
+        "state": "held",
+        "attempts": 0,
+        "lane": None,
+        "due_at": "2026-08-04T12:02:00.000000Z",
+        "last_error": None,
+        "note": "1 page of the job is not handled",
+    }
+    assert lines[4] == {
+        "id": 2,
+        "delivery": "key-2",
+        "type": "crawl.page",
+        "job_id": "job-1",
+        "received_at": "2026-08-04T12:01:00.000000Z",
+        "handler": "handlers.pages.save",
+        "state": "dead",
+        "attempts": 1,
+        "lane": "lane-1",
+        "due_at": None,
+        "last_error": "ValueError: no such page",
+        "note": None,
+    }
+
+
+@pytest.mark.usefixtures("six")
+@pytest.mark.parametrize(
+    ("filters", "ids"),
+    [
+        (("--type", "agent.*"), [3]),
+        (("--job", "job-2"), [3]),
+        (("--since", "2026-08-04T12:04:00Z"), [6, 5]),
+        (("--until", "2026-08-04T12:01:00Z"), [1]),
+        (("--handler", "*.tell"), [5, 4]),
+        (("--handler", "handlers.chat.tell", "--state", "held"), [4]),
+        (("--limit", "2"), [6, 5]),
+        (("--handler", "tell"), []),
+        *((("--state", state), [number]) for number, state in enumerate(
+            ("done", "dead", "queued", "held", "skipped", "waiting"), start=1
+        )),
+        (("--state", "running"), []),
+    ],
+)  # fmt: skip
+def test_filters_narrow_the_listing_together(
+    filters: tuple[str, ...], ids: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those of deliveries, with the states of work items, and the handler as a glob of its whole name."""
+    assert [line["id"] for line in listed(capsys, *filters)] == ids
+
+
+def test_a_state_of_deliveries_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message lists the states there are."""
+    assert invoke("list", "--state", "working") == 2
+    assert "'waiting', 'queued', 'held', 'running', 'done', 'dead', 'skipped'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("six")
+def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per item, whole ids; `-` for what is missing; at the end the error, or what a held one waits for."""
+    assert invoke("list") == 0
+
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[4].split(maxsplit=9) == [
+        "2",
+        "2026-08-04T12:01:00Z",
+        "crawl.page",
+        "key-2",
+        "job-1",
+        "handlers.pages.save",
+        "dead",
+        "1",
+        "-",
+        "ValueError: no such page",
+    ]
+    assert lines[2].endswith("held    0    2026-08-04T12:02:00Z 1 page of the job is not handled")
+    assert lines[0].split()[4] == "-"
+    assert len({line.index(" handlers.") for line in lines}) == 1
+    assert err == ""
+
+
+def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """As every listing does."""
+    fill(lambda store: store.items(51, WAITING))
+
+    assert invoke("list") == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 50
+    assert "the newest 50 of more; --limit N" in err
+    assert len(listed(capsys)) == 51
+
+
+def test_a_listing_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error; it is no failure."""
+    made(DONE)
+
+    assert invoke("list", "--handler", "nobody") == 0
+    assert capsys.readouterr() == ("", "no work item fits\n")
+
+
+@pytest.mark.usefixtures("six")
+def test_the_listing_on_a_terminal_is_a_table() -> None:
+    """With as many columns as there is room for; the end of a handler's name is what tells it from others."""
+    narrow = on_a_terminal("work-items", "list", columns=80)[1].splitlines()
+    wide = on_a_terminal("work-items", "list", columns=180)[1].splitlines()
+
+    assert narrow[0].split() == ["id", "received", "(UTC)", "type", "handler", "state"]
+    assert narrow[5].split() == ["2", "08-04", "12:01:00", "crawl.page", "handlers.pages.save", "dead"]
+    assert max(map(len, narrow)) <= 80
+    for title in ("att.", "due (UTC)", "last error, or note", "job", "delivery"):
+        assert title in wide[0]
+    assert "1 page of the job is not handled" in wide[3]
+
+
+def test_a_long_name_of_a_handler_loses_its_beginning() -> None:
+    """Modules are mostly the same, functions are not."""
+    from receiver.types import HandlerName
+
+    made(DONE, handler=HandlerName("shop.handlers.of.pages.save_everything"))
+
+    _, seen = on_a_terminal("work-items", "list", columns=80)
+    assert "…pages.save_everything" in seen
+
+
+EVIL = "\x1b]0;owned\x07\x9b2J\u202e[red]"
+
+
+async def evil(store: Filling) -> None:
+    await store.item(
+        DEAD,
+        type=EVIL,
+        job_id=EVIL,
+        lane=EVIL,
+        holds_lane=True,
+        attempt=ended(EVIL, traceback=f"Traceback\n  {EVIL}\r\n{EVIL}"),
+    )
+    await store.item(HELD, note=EVIL)
+
+
+def test_nothing_from_outside_can_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither in the listing, nor in the table, nor in what is shown of one, nor in a plan."""
+    fill(evil)
+
+    invoke("list")
+    invoke("show", "1")
+    invoke("show", "2")
+    invoke("retry", "--handler", "*", "--dry-run")
+    seen = capsys.readouterr().out
+    for args in (("list",), ("show", "1"), ("bury", "--handler", "*", "--reason", EVIL, "--dry-run")):
+        seen += on_a_terminal("work-items", *args, columns=180)[1]
+
+    assert [char for char in seen if not char.isprintable() and char != "\n"] == []
+    assert seen.count("\\x1b]0;owned\\x07\\x9b2J\\u202e") > 10
+
+
+# --- show
+
+
+def shown(capsys: pytest.CaptureFixture[str], work_id: int) -> dict[str, Any]:
+    assert invoke("show", str(work_id), "--json") == 0
+    read: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return read
+
+
+def test_show_as_json_has_the_listing_and_every_attempt(capsys: pytest.CaptureFixture[str]) -> None:
+    """And whether a dead item holds its lane. Bare numbers have their unit in their name."""
+    attempt = ended("ValueError: no", seconds=61.5, traceback="Traceback\n  there", overdue=True)
+    fill(lambda store: store.item(DEAD, lane="lane-1", holds_lane=True, attempt=attempt))
+    (line,) = listed(capsys)
+
+    read = shown(capsys, 1)
+    assert read == line | {
+        "holds_lane": True,
+        "history": [
+            {
+                "number": 1,
+                "trigger": "delivery",
+                "started_at": "2026-08-04T12:00:00.000000Z",
+                "ended_at": "2026-08-04T12:01:01.500000Z",
+                "duration_seconds": 61.5,
+                "outcome": "failed",
+                "error": "ValueError: no",
+                "overdue": True,
+                "traceback": "Traceback\n  there",
+            }
+        ],
+    }
+    assert list(read)[-2:] == ["holds_lane", "history"]
+
+
+def test_show_tells_people_everything(capsys: pytest.CaptureFixture[str]) -> None:
+    """The delivery, the state, each attempt with its traceback, and what can be done now."""
+    attempt = ended(
+        "ValueError: no\nway", seconds=61.5, traceback="Traceback\n  there\nValueError: no", overdue=True
+    )
+    fill(lambda store: store.item(DEAD, lane="lane-1", holds_lane=True, attempt=attempt))
+
+    assert invoke("show", "1") == 0
+    assert capsys.readouterr().out == (
+        "id           1\n"
+        "delivery     key-1\n"
+        "type         crawl.page\n"
+        "job_id       job-1\n"
+        "received_at  2026-08-04T12:00:00.000000Z\n"
+        "handler      handlers.pages.save\n"
+        "state        dead\n"
+        "attempts     1\n"
+        "lane         lane-1\n"
+        "due_at       -\n"
+        "last_error   ValueError: no\\nway\n"
+        "note         -\n"
+        "\n"
+        "attempts\n"
+        "  1  delivery  2026-08-04T12:00:00.000Z  ended 2026-08-04T12:01:01.500Z after 1 min 1 s  failed  "
+        "overdue: it ran longer than its time-out\n"
+        "       ValueError: no\\nway\n"
+        "       | Traceback\n"
+        "       |   there\n"
+        "       | ValueError: no\n"
+        "\n"
+        "Its lane stands still until `receiver work-items retry 1` or `receiver work-items bury 1 --reason TEXT`.\n"
+    )
+
+
+def detail(state: WorkState, *attempts: Attempt, **changes: Any) -> WorkDetail:
+    values: dict[str, Any] = {
+        "id": 7,
+        "key": DeliveryKey("key-1"),
+        "type": "crawl.page",
+        "job_id": None,
+        "received_at": NOON,
+        "handler": SAVE,
+        "state": state,
+        "attempts": len(attempts),
+        "lane": None,
+        "due_at": None,
+        "last_error": None,
+        "note": None,
+    }
+    return WorkDetail(WorkSummary(**values | changes), attempts)
+
+
+@pytest.mark.parametrize(
+    ("state", "changes", "words"),
+    [
+        (WAITING, {"attempts": 0}, "none yet"),
+        (QUEUED, {"attempts": 0}, "none yet"),
+        (RUNNING, {"attempts": 1}, "  1  runs now"),
+        (HELD, {"note": "2 pages are not handled"}, "note         2 pages are not handled"),
+        (WAITING, {"due_at": NOON}, "due_at       2026-08-04T12:00:00.000000Z"),
+        (SKIPPED, {}, "`receiver work-items retry 7` runs it again."),
+        (DEAD, {}, "`receiver work-items retry 7` runs it again."),
+        (DONE, {"note": "waited for 3 pages"}, "note         waited for 3 pages"),
+    ],
+)
+def test_show_says_what_each_state_means(state: WorkState, changes: dict[str, Any], words: str) -> None:
+    """Only what is dead or skipped needs advice."""
+    lines = readable(detail(state, **changes))
+
+    assert any(words in line for line in lines)
+    assert any("runs it again" in line for line in lines) == (state in (DEAD, SKIPPED))
+
+
+def test_an_attempt_that_nobody_saw_has_no_duration() -> None:
+    """Its worker died: when it began is not known."""
+    lost = Attempt(1, Trigger.DELIVERY, None, NOON, AttemptOutcome.LOST, LOST)
+    second = ended(number=2, trigger=Trigger.RETRY, seconds=-1)
+    shown_item = detail(DONE, lost, second)
+
+    lines = "\n".join(readable(shown_item))
+    assert (
+        "  1  delivery  began nobody knows when  ended 2026-08-04T12:00:00.000Z  lost\n       the worker died"
+        in lines
+    )
+    assert "  2  retry  2026-08-04T12:00:00.000Z  ended 2026-08-04T11:59:59.000Z after 0 ms  succeeded" in lines
+    assert [one["duration_seconds"] for one in detail_fields(shown_item)["history"]] == [None, 0.0]
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_an_unknown_id_fails_as_with_deliveries(flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, one line, nothing on standard output."""
+    made(DONE)
+
+    assert invoke("show", "12", *flags) == 1
+    assert capsys.readouterr() == ("", "receiver: there is no work item 12\n")
+
+
+@pytest.mark.parametrize("written", ["x", "-1", "1.5", "9223372036854775808", ""])
+def test_what_is_no_id_is_wrong_use(written: str) -> None:
+    """A number too large for any database included."""
+    made(DONE)
+
+    assert invoke("show", "--", written) == 2
+
+
+COMMANDS = [
+    ("list",),
+    ("list", "--json"),
+    ("show", "1"),
+    ("retry", "1", "--yes"),
+    ("retry", "--handler", "*", "--yes"),
+    ("bury", "--handler", "*", "--reason", "x", "--yes"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, one line, and the folder stays empty."""
+    assert invoke(*command, "--store", "sqlite:///nowhere.db") == 3
+
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "nowhere.db" in err
+    assert list(Path().iterdir()) == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_no_database_of_ours_is_refused(
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 3, one line, and the file is left as it was."""
+    Path("other.db").write_text("no database")
+
+    assert invoke(*command, "--store", "sqlite:///other.db") == 3
+
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "other.db" in err
+    assert Path("other.db").read_text() == "no database"
+
+
+def test_durations_are_told_in_units_that_say_enough() -> None:
+    """From milliseconds to days."""
+    from receiver.cli.output import duration
+
+    told = [duration(timedelta(seconds=seconds)) for seconds in (0, 0.0124, 3.42, 59.94, 125, 5400, 273_600)]
+    assert told == ["0 ms", "12 ms", "3.4 s", "59.9 s", "2 min 5 s", "1 h 30 min", "3 d 4 h"]
