@@ -239,9 +239,9 @@ def _disabling(chosen: Sequence[HandlerRow]) -> Iterator[str]:
     total = sum(row.waiting for row in chosen)
     yield f"{counted(len(chosen), 'handler')} to disable, {counted(total, 'waiting item')} to skip"
     for row in chosen:
-        yield f"  {row.waiting:>11,}  {harmless(row.name)}"
+        yield f"    {row.waiting:>11,}  {harmless(row.name)}"
         if row.in_code is False and row.waiting:
-            yield "               not in the code, so no worker skips what waits: bury that"
+            yield "                 not in the code, so no worker skips these: bury them"
 
 
 def _latency(latency: timedelta | None) -> str:

@@ -127,15 +127,16 @@ async def filling(url: str = STORE) -> AsyncIterator[Filling]:
         yield Filling(log, queue, controls, reports)
 
 
+async def filled(*steps: Callable[[Filling], Awaitable[object]]) -> None:
+    """Fill the store."""
+    async with filling() as store:
+        for step in steps:
+            await step(store)
+
+
 def fill(*steps: Callable[[Filling], Awaitable[object]]) -> None:
     """Fill the store from a test that is not async."""
-
-    async def run() -> None:
-        async with filling() as store:
-            for step in steps:
-                await step(store)
-
-    asyncio.run(run())
+    asyncio.run(filled(*steps))
 
 
 def made(*states: WorkState, handler: HandlerName = SAVE) -> None:

@@ -1,0 +1,470 @@
+"""`receiver handlers`, and what `check` and a worker say of handlers, run as a user runs them."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from receiver.types import HandlerName, HandlerSwitch
+from tests.cli.kept import (
+    DEAD,
+    DONE,
+    HELD,
+    QUEUED,
+    SAVE,
+    SKIPPED,
+    TELL,
+    WAITING,
+    Filling,
+    delivery,
+    ended,
+    fill,
+    filled,
+    made,
+    on_a_terminal,
+)
+from tests.process.harness import Deployment, Program, until
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+OLD = HandlerName("handlers.old.index")
+CODE = f"""
+from receiver import Router
+
+print("noise at import")
+router = Router()
+
+@router.on("crawl.*", name="{SAVE}")
+def save(event): ...
+
+@router.on("*", name="{TELL}")
+def tell(event): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def code(configured: None, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
+    """Handlers in a module of their own name, as a process imports a module once."""
+    module = f"code_{abs(hash(request.node.nodeid))}"
+    Path(f"{module}.py").write_text(CODE)
+    monkeypatch.setenv("RECEIVER_HANDLERS", f"{module}:router")
+    monkeypatch.syspath_prepend(str(Path.cwd()))
+    return module
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["handlers", *args])
+
+
+def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any]]:
+    assert invoke("list", "--json", *args) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def switches(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    return {line["name"]: line["switch"] for line in listed(capsys)}
+
+
+async def busy(store: Filling) -> None:
+    """Work of a handler in the code and of one that is not there any more."""
+    await store.item(DONE, attempt=ended(seconds=2))
+    await store.item(DEAD)
+    await store.item(WAITING)
+    await store.item(HELD)
+    await store.item(SKIPPED)
+    await store.item(WAITING, OLD, lane="lane-1")
+    await store.item(QUEUED, OLD, lane="lane-1")
+    await store.item(DONE, HandlerName("handlers.older"))
+
+
+# --- list
+
+
+def test_the_listing_as_json_has_one_object_per_handler(capsys: pytest.CaptureFixture[str]) -> None:
+    """By name, those in the code and those the store knows, with a count for every state."""
+    fill(busy)
+
+    lines = listed(capsys)
+
+    assert [(line["name"], line["in_code"]) for line in lines] == [
+        ("handlers.chat.tell", True),
+        ("handlers.old.index", False),
+        ("handlers.older", False),
+        ("handlers.pages.save", True),
+    ]
+    none = {"waiting": 0, "queued": 0, "held": 0, "running": 0, "done": 0, "dead": 0, "skipped": 0}
+    assert lines[0] == {
+        "name": "handlers.chat.tell",
+        "switch": "on",
+        "in_code": True,
+        "counts": none,
+        "last_error": None,
+        "latency_seconds": None,
+    }
+    assert list(lines[3]) == ["name", "switch", "in_code", "counts", "last_error", "latency_seconds"]
+    assert lines[3] == {
+        "name": "handlers.pages.save",
+        "switch": "on",
+        "in_code": True,
+        "counts": none | {"done": 1, "dead": 1, "waiting": 1, "held": 1, "skipped": 1},
+        "last_error": "ValueError: no such page",
+        "latency_seconds": 2.0,
+    }
+    assert lines[1]["counts"] == none | {"waiting": 1, "queued": 1}
+
+
+def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
+    """What waits, is queued or held is one number; what is left of a handler is told on standard error."""
+    fill(busy)
+    capsys.readouterr()
+
+    assert invoke("list") == 0
+    out, err = capsys.readouterr()
+    assert [line.split(maxsplit=9) for line in out.splitlines()] == [
+        ["handlers.chat.tell", "on", "yes", "0", "0", "0", "0", "0", "-", "-"],
+        ["handlers.old.index", "on", "no", "2", "0", "0", "0", "0", "-", "-"],
+        ["handlers.older", "on", "no", "0", "0", "1", "0", "0", "250", "ms     -"],
+        ["handlers.pages.save", "on", "yes", "2", "0", "1", "1", "1", "2.0", "s      ValueError: no such page"],
+    ]
+    assert err.splitlines() == [
+        "noise at import",
+        "handlers.old.index is not in the code: its 2 waiting items stay until it is back, or until "
+        "`receiver work-items bury --handler handlers.old.index --reason TEXT`",
+    ]
+
+
+def test_the_listing_on_a_terminal_is_a_table() -> None:
+    """With as many columns as there is room for."""
+    fill(busy)
+
+    narrow = on_a_terminal("handlers", "list", columns=80)[1].splitlines()[1:]
+    wide = on_a_terminal("handlers", "list", columns=150)[1].splitlines()[1:]
+
+    assert narrow[0].split() == ["handler", "switch", "code", "waiting", "done", "dead", "median"]
+    assert narrow[4].split() == ["handlers.pages.save", "on", "yes", "2", "1", "1", "2.0", "s"]
+    assert max(map(len, narrow[:5])) <= 80
+    assert wide[0].split() == [
+        *["handler", "switch", "code", "waiting", "running", "done", "dead", "skipped", "median", "last", "error"]
+    ]
+
+
+def test_code_that_does_not_import_is_told_and_the_store_is_listed(
+    code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 0: looking at what waits must not depend on the code. Whether a handler is in it is not known."""
+    fill(busy)
+    Path(f"{code}.py").write_text("import nothing_like_this\n")
+
+    assert [line["in_code"] for line in listed(capsys)] == [None, None, None]
+    assert invoke("list") == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0].split()[:3] == ["handlers.old.index", "on", "?"]
+    assert err == (
+        f"receiver: {code} does not import: No module named 'nothing_like_this'; "
+        "only what the store knows is looked at\n"
+    )
+
+
+def test_what_the_code_prints_does_not_get_into_the_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs read it."""
+    made(DONE)
+
+    assert invoke("list", "--json") == 0
+    out, err = capsys.readouterr()
+    assert "noise" not in out
+    assert "noise at import" in err
+
+
+def test_another_router_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """As for every command that imports handlers."""
+    made(DONE)
+    Path("elsewhere.py").write_text("from receiver import Router\nrouter = Router()\n")
+
+    assert [line["name"] for line in listed(capsys, "--handlers", "elsewhere:router")] == [SAVE]
+
+
+def test_no_handler_at_all_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """On standard error; it is no failure."""
+    fill()
+    Path("empty_one.py").write_text("from receiver import Router\nrouter = Router()\n")
+
+    assert invoke("list", "--handlers", "empty_one:router") == 0
+    assert capsys.readouterr() == ("", "no handler is in the code, or known to the store\n")
+
+
+def test_nothing_from_outside_can_steer_the_terminal(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither errors of handlers, nor what is wrong with the code, nor a name that was asked for."""
+    evil = "\x1b]0;owned\x07\u202e"
+    fill(lambda store: store.item(DEAD, attempt=ended(evil)), lambda store: store.item(WAITING, HandlerName(evil)))
+    Path(f"{code}.py").write_text(f"raise ValueError({evil!r})")
+
+    invoke("list")
+    invoke("pause", evil)
+    invoke("disable", evil, "--dry-run")
+    invoke("resume", evil + "x", "*" + evil)
+    seen = "".join(capsys.readouterr()) + on_a_terminal("handlers", "list", columns=150)[1]
+
+    assert [char for char in seen if not char.isprintable() and char != "\n"] == []
+    assert seen.count("\\x1b]0;owned\\x07\\u202e") > 4
+
+
+# --- pause, resume, disable
+
+
+def test_a_paused_handler_is_resumed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each says what becomes of the work; doing it twice is fine and told."""
+    made(WAITING, HELD)
+
+    assert invoke("pause", SAVE) == 0
+    assert invoke("pause", SAVE) == 0
+    assert capsys.readouterr() == (
+        "handlers.pages.save is paused: its work waits until it is resumed (2 items now)\n"
+        "handlers.pages.save was already paused: its work waits until it is resumed (2 items now)\n",
+        "",
+    )
+    assert switches(capsys)[SAVE] == "paused"
+
+    assert invoke("resume", SAVE) == 0
+    assert invoke("resume", SAVE) == 0
+    assert capsys.readouterr().out == (
+        "handlers.pages.save is on; 2 items can run\nhandlers.pages.save was already on; 2 items can run\n"
+    )
+    assert switches(capsys)[SAVE] == "on"
+
+
+def test_a_handler_that_has_had_no_work_can_be_paused(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is in the code."""
+    made(DONE)
+
+    assert invoke("pause", TELL) == 0
+    assert capsys.readouterr().out == "handlers.chat.tell is paused: its work waits until it is resumed\n"
+
+
+def test_a_handler_of_broken_code_can_be_paused(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The store knows it, so the code is not even imported."""
+    made(WAITING)
+    Path(f"{code}.py").write_text("import nothing_like_this\n")
+
+    assert invoke("pause", SAVE) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_globs_name_several_handlers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the code and of the store; named twice is switched once."""
+    fill(busy)
+
+    assert invoke("pause", "handlers.*", SAVE) == 0
+    assert capsys.readouterr().out.count("\n") == 4
+    assert set(switches(capsys).values()) == {"paused"}
+
+    assert invoke("resume", "*.save", "*.older") == 0
+    assert capsys.readouterr().out.count(" is on") == 2
+    assert switches(capsys) == {
+        "handlers.chat.tell": "paused",
+        "handlers.old.index": "paused",
+        "handlers.older": "on",
+        "handlers.pages.save": "on",
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("save", "there is no handler 'save'; did you mean handlers.pages.save? `receiver handlers list` shows"),
+        ("handlers.page.save", "did you mean handlers.pages.save"),
+        ("zzz", "there is no handler 'zzz'. `receiver handlers list` shows what there is"),
+        ("zzz.*", "no handler matches 'zzz.*'; `receiver handlers list` shows what there is"),
+    ],
+)
+@pytest.mark.parametrize("command", [("pause",), ("resume",), ("disable", "--yes")])
+def test_an_unknown_name_stops_everything(
+    command: tuple[str, ...], name: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, one line with what is near, and no handler is switched."""
+    fill(busy, lambda store: store.controls.switch(SAVE, HandlerSwitch.DISABLED))
+
+    assert invoke(*command, SAVE, TELL, name) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err.splitlines()[-1]
+    assert err.replace("noise at import\n", "").count("\n") == 1
+    assert switches(capsys)[SAVE] == "disabled"
+    assert switches(capsys)[TELL] == "on"
+
+
+def test_disabling_shows_what_will_be_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    """For every handler; what is left of one that is not in the code no worker looks at."""
+    fill(busy)
+
+    assert invoke("disable", SAVE, OLD, "--dry-run") == 0
+    assert capsys.readouterr().out == (
+        "2 handlers to disable, 4 waiting items to skip\n"
+        "              2  handlers.old.index\n"
+        "                 not in the code, so no worker skips these: bury them\n"
+        "              2  handlers.pages.save\n"
+    )
+    assert switches(capsys)[SAVE] == "on"
+
+
+def test_disabling_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal and `--yes` it is wrong use, and nothing is switched."""
+    made(WAITING)
+
+    assert invoke("disable", SAVE) == 2
+    assert "nobody can be asked here: add --yes to do it" in capsys.readouterr().err
+    assert on_a_terminal("handlers", "disable", SAVE, answer="n\n")[0] == 1
+    assert switches(capsys)[SAVE] == "on"
+
+    code, seen = on_a_terminal("handlers", "disable", SAVE, answer="y\n")
+    assert code == 0
+    assert "Disable 1 handler? [y/N]: " in seen
+    assert switches(capsys)[SAVE] == "disabled"
+
+
+def test_resuming_a_disabled_handler_says_how_to_run_what_was_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+    """Skipped work does not come back by itself."""
+    fill(
+        lambda store: store.items(3, SKIPPED),
+        lambda store: store.controls.switch(SAVE, HandlerSwitch.DISABLED),
+        lambda store: store.controls.switch(TELL, HandlerSwitch.DISABLED),
+    )
+
+    assert invoke("resume", SAVE, TELL) == 0
+    assert capsys.readouterr().out == (
+        "handlers.chat.tell is on; what was skipped can be run with "
+        "`receiver work-items retry --handler handlers.chat.tell --state skipped`\n"
+        "handlers.pages.save is on; 3 skipped items can be run with "
+        "`receiver work-items retry --handler handlers.pages.save --state skipped`\n"
+    )
+    assert run(receiver.main, ["work-items", "retry", "--handler", SAVE, "--state", "skipped", "--yes"]) == 0
+    assert capsys.readouterr().out.endswith("retried 3 work items\n")
+
+
+def test_a_name_that_a_shell_would_misread_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
+    """So that the command can be pasted."""
+    local = HandlerName("shop.made.<locals>.save")
+    made(SKIPPED, handler=local)
+
+    assert invoke("resume", local) == 0
+    assert "--handler 'shop.made.<locals>.save' --state skipped`" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [("list",), ("list", "--json"), ("pause", "x"), ("disable", "x", "--yes")])
+def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, one line."""
+    before = set(Path().iterdir())
+
+    assert invoke(*command, "--store", "sqlite:///nowhere.db") == 3
+
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "nowhere.db" in err
+    assert set(Path().iterdir()) == before
+
+
+# --- what is left of handlers that are gone
+
+
+def test_check_notes_waiting_work_of_handlers_that_are_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for each, with what to do; it is no error."""
+    fill(busy)
+
+    assert run(receiver.main, ["check"]) == 0
+    notes = [line for line in capsys.readouterr().out.splitlines() if "not in the code" in line]
+    assert notes == [
+        "note      handlers.old.index is not in the code: its 2 waiting items stay until it is back, or until "
+        "`receiver work-items bury --handler handlers.old.index --reason TEXT`"
+    ]
+
+    assert run(receiver.main, ["work-items", "bury", "--handler", OLD, "--reason", "gone", "--yes"]) == 0
+    assert run(receiver.main, ["check"]) == 0
+    assert "not in the code" not in capsys.readouterr().out
+
+
+# --- with a worker in another process
+
+
+@asynccontextmanager
+async def working(deployment: Deployment) -> AsyncIterator[Program]:
+    """Start a worker for a block."""
+    async with deployment.start("work") as program:
+        await program.line("working")
+        yield program
+
+
+RECORDING = f"""
+from pathlib import Path
+from receiver import Router
+
+router = Router()
+
+@router.on("*", name="{SAVE}")
+def save(event):
+    with Path("handled").open("a") as out:
+        out.write("handled\\n")
+"""
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    """A folder in which a worker can run, with the store of the test."""
+    made = Deployment(tmp_path, store="sqlite:///kept.db")
+    made.database = tmp_path / "kept.db"
+    made.write_handlers(RECORDING)
+    return made
+
+
+async def test_a_worker_tells_once_what_is_left_of_handlers_that_are_gone(deployment: Deployment) -> None:
+    """In one line, however much that is, when it starts."""
+    await filled(lambda store: store.items(20, WAITING, OLD))
+    await filled(lambda store: store.items(3, WAITING, HandlerName("gone"), key="other-{}"))
+
+    async with working(deployment) as program:
+        line = await program.line("work_without_handler")
+        await filled(lambda store: store.item(WAITING, key="last-{}"))
+        await until(lambda: (deployment.folder / "handled").exists(), "the handler to run")
+
+    assert "waiting={'gone': 3, 'handlers.old.index': 20}" in line
+    assert "bring the handlers back, or `receiver work-items bury --handler NAME --reason TEXT`" in line
+    assert program.output.count("work_without_handler") == 1
+
+
+async def test_pausing_and_resuming_reach_a_worker_in_another_process(deployment: Deployment) -> None:
+    """Also one that is started later. What has piled up runs after the resume."""
+    await filled(lambda store: store.item(DONE))
+    assert deployment.run("handlers", "pause", SAVE).code == 0
+
+    async with working(deployment):
+        await filled(lambda store: store.log.append(delivery("new-1")))
+        await until(lambda: work(deployment) == ["done", "waiting"], "the delivery to be routed")
+    async with working(deployment):
+        paused = deployment.run("handlers", "pause", SAVE)
+        assert "was already paused: its work waits until it is resumed (1 item now)" in paused.text
+        assert deployment.run("handlers", "resume", SAVE).code == 0
+        await until(lambda: work(deployment) == ["done", "done"], "what has piled up to run")
+
+
+async def test_disabling_skips_what_waits_and_what_comes(deployment: Deployment) -> None:
+    """A worker records it; a retry after the resume runs it."""
+    await filled(lambda store: store.controls.switch(SAVE, HandlerSwitch.PAUSED))
+    await filled(lambda store: store.item(WAITING))
+
+    async with working(deployment):
+        assert deployment.run("handlers", "disable", SAVE, "--yes").code == 0
+        await until(lambda: work(deployment) == ["skipped"], "what waited to be skipped")
+        await filled(lambda store: store.log.append(delivery("new-1")))
+        await until(lambda: work(deployment) == ["skipped"] * 2, "what comes to be skipped")
+        assert "2 skipped items can be run with" in deployment.run("handlers", "resume", SAVE).text
+        retried = deployment.run("work-items", "retry", "--handler", SAVE, "--state", "skipped", "--yes")
+        assert retried.text.endswith("retried 2 work items\n")
+        await until(lambda: work(deployment) == ["done"] * 2, "what was skipped to run")
+
+
+def work(deployment: Deployment) -> list[str]:
+    """Return the states of all work items, in the order of their ids."""
+    return [state for (state,) in deployment.rows("SELECT state FROM work_items ORDER BY id")]
