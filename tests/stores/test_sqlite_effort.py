@@ -22,7 +22,8 @@ from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.types import HandlerSwitch
 from tests.doubles import NOON, delivery
-from tests.stores.opened import AFTER, MUCH, ONE, SECOND, A, ended
+from tests.stores.conftest import open_all
+from tests.stores.opened import AFTER, MUCH, ONE, QUEUED, SECOND, SKIPPED, A, ended
 
 MANY = 100_000
 FACTOR = 1.2
@@ -248,3 +249,28 @@ async def test_skipping_is_done_a_part_at_a_time(filled: Callable[[str, int], Pa
     many = await steps(filled("in one lane", MANY), tmp_path, disable, claim_nothing)
 
     assert many <= some * FACTOR
+
+
+async def test_a_lane_that_was_skipped_in_part_goes_on(filled: Callable[[str, int], Path], tmp_path: Path) -> None:
+    """Disabled, and switched on before all of it was skipped: what is left has its head and keeps its order."""
+    copy = tmp_path / "receiver.db"
+    shutil.copy(filled("in one lane", 5_000), copy)
+    async with open_all(SqliteStore(f"sqlite:///{copy}")) as opened:
+        await opened.controls.switch(ONE, HandlerSwitch.DISABLED)
+        for skipped in (1_000, 2_000):
+            assert await opened.next_due(ONE, now=SECOND) == SECOND
+            assert await opened.claim(now=SECOND) == []
+            assert len(await opened.work(state=SKIPPED)) == skipped
+            await opened.check_lanes()
+
+        await opened.controls.switch(ONE, HandlerSwitch.ON)
+        order = []
+        for _ in range(5):
+            (item,) = await opened.claim(now=SECOND)
+            order.append(item.id)
+            assert await opened.settle(ended(item.id)) == [True]
+
+        left = [one.id for one in reversed(await opened.work(state=QUEUED))]
+        assert order == sorted(order)
+        assert order[-1] < left[0]
+        assert len(left) == 5_000 - 2_000 - len(order) - 1
