@@ -13,7 +13,7 @@ from receiver.cli.main import OK, exit_code
 from receiver.clock import SystemClock
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.loader import load_router
-from receiver.settings import PREFIX, Settings, load_settings
+from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.stores import open_store
 
 _WAL_RESET_FIXED = (3, 51, 3)
@@ -86,6 +86,7 @@ async def _check_store(settings: Settings) -> str:
 
 
 def _check_handlers(settings: Settings) -> str:
+    export_env_file()  # a worker does
     router = load_router(settings.handlers, folder=Path.cwd())
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers; register some with @router.on(...)")

@@ -100,3 +100,16 @@ def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest
     assert invoke("check") == 0
     assert "is not there yet" in capsys.readouterr().out
     assert list(tmp_path.glob("receiver.db*")) == []
+
+
+def test_handlers_see_what_env_files_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As with a worker: code that asks for a variable when it is imported is not called wrong."""
+    Path(".env").write_text("OF_A_HANDLER=1\n")
+    monkeypatch.setenv("OF_A_HANDLER", "so that it is put back afterwards")
+    monkeypatch.delenv("OF_A_HANDLER")
+    Path("handlers_with_a_key.py").write_text(HANDLERS + "\nimport os\nos.environ['OF_A_HANDLER']\n")
+
+    assert invoke("check", "--handlers", "handlers_with_a_key:router") == 0
+    assert "handlers_with_a_key:router has 1" in capsys.readouterr().out
