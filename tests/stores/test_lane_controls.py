@@ -1,13 +1,18 @@
 """What every store's Controls promise about lanes: whatever is decided, the order stays and no lane is stuck."""
 
+import asyncio
+import random
+
 import pytest
 
-from receiver.types import WorkState
-from tests.doubles import NOON
+from receiver.records import Wanted
+from receiver.types import HandlerSwitch, WorkerId, WorkState
+from tests.doubles import NOON, soon
 from tests.stores.opened import (
     DEAD,
     DONE,
     LEASE,
+    MUCH,
     ONE,
     QUEUED,
     RUNNING,
@@ -15,6 +20,7 @@ from tests.stores.opened import (
     TWO,
     WAITING,
     A,
+    B,
     Opened,
     after_noon,
     ended,
@@ -183,3 +189,50 @@ async def test_a_lane_whose_head_dies_again_goes_on(opened: Opened) -> None:
     assert await run_next(opened, DEAD) == ids[:1]
 
     assert await opened.states(*ids) == [DEAD, WAITING]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_an_operator_and_workers_that_race_leave_nothing_behind(opened: Opened, seed: int) -> None:
+    """Buried, retried, paused and disabled while they work: no success comes twice, and in the end all is done."""
+    rng = random.Random(seed)
+    ids = [one for lane in ("a", "b", None) for one in await opened.items(8, lane=lane)]
+    succeeded: list[int] = []
+    busy: set[str] = set()
+
+    async def work(worker: WorkerId) -> None:
+        for _ in range(40):
+            items = await opened.claim(worker, now=SECOND, wanted=Wanted(rng.randint(1, 4), MUCH))
+            lanes = [lane for item in items if (lane := (await opened.seen(item.id)).lane) is not None]
+            assert busy.isdisjoint(lanes), "two of one lane run at one time"
+            assert len(set(lanes)) == len(lanes)
+            busy.update(lanes)
+            await asyncio.sleep(0)
+            busy.difference_update(lanes)
+            for item in items:
+                state = rng.choice((DONE, DONE, DEAD, WAITING))
+                held = rng.random() < 0.5
+                end = ended(item.id, state, worker=worker, number=item.attempt, error="x", holds_lane=held)
+                assert await opened.settle(end) == [True]
+                succeeded.extend([item.id] if state is DONE else [])
+
+    async def operate() -> None:
+        for _ in range(60):
+            some = rng.sample(ids, rng.randint(1, 6))
+            match rng.choice(("retry", "bury", "switch")):
+                case "retry":
+                    await opened.controls.retry(some, now=NOON)
+                case "bury":
+                    await opened.controls.bury(some, "x", now=NOON)
+                case _:
+                    await opened.controls.switch(ONE, rng.choice(list(HandlerSwitch)))
+
+    await soon(asyncio.gather(work(A), work(B), operate()))
+    await opened.check_lanes()
+    await opened.controls.switch(ONE, HandlerSwitch.ON)
+    await opened.controls.retry(ids, now=NOON)
+    while items := await opened.claim(now=LEASE):
+        await opened.settle(*[ended(item.id, number=item.attempt) for item in items])
+        succeeded += [item.id for item in items]
+
+    assert await opened.states(*ids) == [DONE] * len(ids)
+    assert sorted(succeeded) == ids
