@@ -13,6 +13,7 @@ from receiver.decisions import POISON_AFTER
 from receiver.dispatch.emission import emit_started
 from receiver.dispatch.fanout import Unhandled, read_event, wanting
 from receiver.dispatch.holding import HoldingBack
+from receiver.dispatch.isolation import Isolation
 from receiver.dispatch.leases import Leases
 from receiver.dispatch.lines import Call, Lines
 from receiver.dispatch.ordering import lane_of
@@ -69,7 +70,7 @@ class Dispatcher:
         self._settling = Settling(queue, clock, self._leases, rng, self._settled)
         self._running: dict[asyncio.Task[None], Call] = {}
         self._doubtful: list[int] = []
-        self._draining_since: datetime | None = None
+        self._isolation = Isolation(lease)
         self._looked_at = clock.now() - _LOOK
         self._stopping = False
         self._cancelling = False
@@ -105,7 +106,7 @@ class Dispatcher:
 
     def _claimants(self) -> Sequence[Claimant]:
         """Return the handlers for which there is room, each time beginning with another one."""
-        if self._leases and (self._isolating() or self._bytes_left() <= 0):
+        if self._leases and (self._isolation.holds(self._clock.now()) or self._bytes_left() <= 0):
             return ()
         self._handlers.rotate(-1)  # no handler's backlog may keep the others waiting for ever
         return [
@@ -122,24 +123,18 @@ class Dispatcher:
     def _bytes_left(self) -> int:
         return self._max_bytes - self._leases.bytes
 
-    def _isolating(self) -> bool:
-        """Tell whether a suspect runs alone or waits to. It may not hold up everything for longer than a lease."""
-        since = self._draining_since
-        return since is not None and self._clock.now() - since < self._lease
-
     async def _fetch(self, claimants: Sequence[Claimant]) -> bool:
         """Claim and route as much as there is room for; return whether to go on at once."""
         await self._leases.renew_if_late()
         now = self._clock.now()
         lease = self._leases.new(now)
         await self._look(claimants, now)
-        if self._draining_since is not None:
-            if not self._leases or not self._isolating():
-                suspect = Wanted(1, self._max_bytes, starting=1, suspects=True)
-                if not await self._claim(claimants, suspect, lease, now):
-                    self._draining_since = None  # another worker has it, or its handler's limits forbid it now
-            if self._isolating():
-                return True
+        if self._isolation.begins(now, idle=not self._leases):
+            suspect = Wanted(1, self._max_bytes, starting=1, suspects=True)
+            if not await self._claim(claimants, suspect, lease, now):
+                self._isolation.found_none()
+        if self._isolation.holds(now):
+            return True
         lines = {id(line): line for line in (self._lines[one.handler] for one in claimants)}.values()
         starting = min(self._lines.free, *(line.free for line in lines))
         wanted = Wanted(sum(line.room for line in lines), self._bytes_left(), starting)
@@ -149,17 +144,14 @@ class Dispatcher:
 
     async def _look(self, claimants: Sequence[Claimant], now: datetime) -> None:
         """Find, now and then, what no claim finds; a suspect that is due runs with nothing else beside it."""
-        if self._draining_since is None and timedelta(0) <= now - self._looked_at < _LOOK:
+        if not self._isolation.wanted and timedelta(0) <= now - self._looked_at < _LOOK:
             return
         self._looked_at = now
         off = await self._queue.switches()
         unwanted = self._lines.withdraw(lambda one: one.item.handler in off)
         await self._leases.give_back([one.item.id for one in unwanted])
         await self._holding.look()
-        if not await self._queue.suspects_due(claimants, now=now):
-            self._draining_since = None
-        elif self._draining_since is None:
-            self._draining_since = now
+        self._isolation.look(now, due=await self._queue.suspects_due(claimants, now=now))
 
     async def _claim(self, claimants: Sequence[Claimant], wanted: Wanted, lease: Lease, now: datetime) -> int:
         items = await self._queue.claim(claimants, wanted, lease=lease, now=now)

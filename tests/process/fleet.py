@@ -49,10 +49,10 @@ class Fleet:
     workers: list[Program] = field(default_factory=list)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
-    async def start(self, count: int = 1, *flags: str) -> Sequence[Program]:
-        """Start workers, and return them when they are at work."""
+    async def start(self, count: int = 1, *flags: str, at_work: bool = True) -> Sequence[Program]:
+        """Start workers, and return them when they are at work; those that may die at once may never tell."""
         new = [await self._stack.enter_async_context(self.deployment.start("work", *flags)) for _ in range(count)]
-        for worker in new:
+        for worker in new if at_work else ():
             await worker.line("working", "handlers=")
         self.workers += new
         return new

@@ -1,0 +1,143 @@
+"""An event whose handler kills its process: set aside after two deaths, and everything beside it is done."""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.process.fleet import BEGIN, Fleet, check_recorded, deliver, fleet, page, recorded
+from tests.process.harness import POISON, Deployment, Program, meanwhile, until
+
+CRASH = """
+def crash_at(event):
+    if event.type == "crawl.failed" and not Path("mended").exists():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+"""
+ASYNC = f"""{BEGIN}{CRASH}
+@router.on("*")
+async def work(event: Event, ctx: Context) -> None:
+    told(ctx)
+    crash_at(event)
+    await asyncio.sleep(0.05)
+"""
+PLAIN = f"""{BEGIN}{CRASH}
+@router.on("*")
+def work(event: Event, ctx: Context) -> None:
+    told(ctx)
+    crash_at(event)
+    time.sleep(0.05)
+"""
+IN_BATCHES = f"""{BEGIN}{CRASH}
+from datetime import timedelta
+from receiver import BatchContext
+
+@router.on("*", batch=10, linger=timedelta(seconds=0.2))
+async def work(events: list[Event], ctx: BatchContext) -> None:
+    for event, delivery in zip(events, ctx.deliveries):
+        os.write(runs, f"{{delivery.key}} {{ctx.attempt}} {{os.getpid()}}\\n".encode())
+        crash_at(event)
+    await asyncio.sleep(0.05)
+"""
+GOOD = [page("good", number) for number in range(100)]
+BAD = page("bad", 0, "crawl.failed")
+
+
+def is_dead(deployment: Deployment) -> bool:
+    """Tell whether the poisonous work item is dead."""
+    sql = "SELECT w.state FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq WHERE d.key = 'bad-0'"
+    return deployment.rows(sql) == [("dead",)]
+
+
+def dead_or_died(deployment: Deployment, workers: Sequence[Program]) -> bool:
+    """Tell whether the poisonous work item is dead, or one of the workers."""
+    return is_dead(deployment) or any(worker.has_ended() for worker in workers)
+
+
+async def dead_in_the_end(deployment: Deployment, workers: Fleet) -> None:
+    """Start another worker for each one that dies, until the poisonous work item is dead."""
+    while not is_dead(deployment):
+        await until(partial(dead_or_died, deployment, workers.workers), deployment.standing)
+        for worker in [worker for worker in workers.workers if worker.has_ended()]:
+            workers.workers.remove(worker)
+            await workers.start(at_work=False)
+
+
+def check_reason(deployment: Deployment, *, most_deaths: int) -> None:
+    """Check what is recorded of the poisonous work item: its lost attempts, and why it is not tried again."""
+    *lost, last = [one for one in recorded(deployment) if one.key == "bad-0"]
+    assert {one.outcome for one in lost} == {"lost"}
+    assert 2 <= len(lost) <= most_deaths
+    assert last.outcome == "failed"
+    assert last.error == f"not run again: 2 {POISON}"
+
+
+@pytest.mark.parametrize(
+    ("handlers", "most_deaths"),
+    [
+        pytest.param(ASYNC, 2, id="async"),
+        pytest.param(PLAIN, 2, id="plain"),
+        pytest.param(IN_BATCHES, 3, id="batch"),
+    ],
+)
+async def test_poison_in_an_idle_system_is_dead_after_two_deaths(
+    tmp_path: Path, handlers: str, most_deaths: int
+) -> None:
+    """What runs at once is known to have begun. Of a batch that dies sooner than that is noted, it is not known.
+
+    Each worker takes over from the one that died, as under a supervisor.
+    """
+    deployment = Deployment(tmp_path, lease="600")
+    deployment.write_handlers(handlers)
+    async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
+        await deliver(serving.port, [BAD])
+        deaths = 0
+        while not is_dead(deployment):
+            flags = ["--takes-over", f"worker-{deaths}"] if deaths else []
+            [worker] = await workers.start(1, "--name", f"worker-{deaths + 1}", *flags, at_work=False)
+            await until(partial(dead_or_died, deployment, [worker]), deployment.standing)
+            deaths += worker.has_ended()
+        assert len(workers.runs()) == deaths
+        assert 2 <= deaths <= most_deaths
+        check_reason(deployment, most_deaths=most_deaths)
+        await worker.line("DEAD", POISON)
+
+        await deliver(serving.port, GOOD[:1])
+        await until(lambda: deployment.unfinished() == 0, deployment.standing)
+        await workers.stop(worker)
+
+
+@pytest.mark.parametrize(
+    "handlers",
+    [pytest.param(ASYNC, id="async"), pytest.param(PLAIN, id="plain"), pytest.param(IN_BATCHES, id="batch")],
+)
+async def test_poison_takes_none_of_a_hundred_good_ones_with_it(tmp_path: Path, handlers: str) -> None:
+    """What ran beside it is suspected too, runs alone, and is done; the poisonous one is dead.
+
+    One after the other the suspects take longer than a lease, and all the while others arrive.
+    """
+    deployment = Deployment(tmp_path, lease="1")
+    deployment.write_handlers(handlers)
+    async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
+        await deliver(serving.port, [*GOOD[:50], BAD, *GOOD[50:]])
+        await workers.start(2, at_work=False)
+
+        async def others() -> None:
+            for number in itertools.count():
+                await deliver(serving.port, [page("other", number)])
+                await asyncio.sleep(0.02)
+
+        sending = asyncio.create_task(others())
+        await meanwhile(sending, lambda: dead_in_the_end(deployment, workers))
+        await until(lambda: deployment.unfinished() == 0, deployment.standing)
+
+        check_reason(deployment, most_deaths=4)
+        dead = deployment.rows("SELECT id, deaths, lost FROM work_items WHERE state <> 'done'")
+        assert len(dead) == 1, dead
+
+        (tmp_path / "mended").touch()
+        assert await deployment.all_handled_in_the_end() == 1
+        check_recorded(deployment, workers.runs())
