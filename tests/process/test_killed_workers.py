@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from tests.process.fleet import BEGIN, Fleet, check_order, check_recorded, deliver, fleet, page, recorded
-from tests.process.harness import Deployment, Load, kill, meanwhile
+from tests.process.harness import Deployment, Load, kill, meanwhile, until
 
 LONG_LEASE = "600"
 """Longer than any test waits."""
