@@ -1,7 +1,10 @@
 """A worker that is stopped for longer than its lease, as by a laptop's lid: it wakes up and disturbs nobody."""
 
+import os
 import signal
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +57,29 @@ def store(deployment: Deployment) -> list[list[tuple[Any, ...]]]:
     return [deployment.rows(f"SELECT * FROM {table} ORDER BY 1, 2") for table in ("work_items", "attempts")]
 
 
-async def fall_asleep(deployment: Deployment, worker: Program) -> None:
-    """Stop a worker until none of its leases lasts any more."""
+async def stop(worker: Program) -> None:
+    """Return when a worker stands still."""
     worker.send_signal(signal.SIGSTOP)
+    seen = os.WSTOPPED | os.WNOHANG
+    await until(lambda: os.waitid(os.P_PID, worker.pid, seen) is not None, "the worker to stand still")
+
+
+def writable(deployment: Deployment) -> bool:
+    """Tell whether nobody is in the middle of a transaction."""
+    with closing(sqlite3.connect(deployment.database, timeout=0.5)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+    return True
+
+
+async def fall_asleep(deployment: Deployment, worker: Program) -> None:
+    """Stop a worker, outside of its transactions, until none of its leases lasts any more."""
+    await stop(worker)
+    while not writable(deployment):  # SQLite has one writer, and waits for it however long it sleeps
+        worker.send_signal(signal.SIGCONT)
+        await stop(worker)
 
     def ended() -> bool:
         [(last,)] = deployment.rows("SELECT max(due_at) FROM work_items WHERE state = 'running'")
