@@ -3,6 +3,7 @@
 LEVEL is that of the log, FORMAT is `json` or `text`, and DESCRIPTOR is a socket to the worker.
 """
 
+import ctypes
 import importlib
 import logging
 import os
@@ -16,10 +17,12 @@ from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from receiver.dispatch.failures import Raised
+from receiver.dispatch.failures import Raised, require_done
 from receiver.dispatch.fanout import read_event
 from receiver.dispatch.messages import SIZE, Begun, Done, FunctionCall, read_message, write_message
 from receiver.logs import configure_logs
+
+_PR_SET_PDEATHSIG = 1
 
 
 def main(level: str, log_format: str, descriptor: str) -> None:
@@ -28,6 +31,7 @@ def main(level: str, log_format: str, descriptor: str) -> None:
         # Whoever stops the worker may signal all of its processes; it is the worker that ends this one. A
         # function, since what is ignored would be ignored by every program that a handler starts, too.
         signal.signal(signal_number, lambda *_: None)
+    _die_with_the_worker()
     worker = socket.socket(fileno=int(descriptor))
     worker.set_inheritable(False)
     configure_logs(level=level, as_json=log_format == "json")
@@ -39,13 +43,23 @@ def main(level: str, log_format: str, descriptor: str) -> None:
             answer(messages.get(), lambda message: worker.sendall(write_message(message)))
 
 
+def _die_with_the_worker() -> None:
+    """Have Linux end this process when the worker dies, also while something holds the interpreter lock.
+
+    Elsewhere such a process ends when it lets go of the lock (prctl(2), PR_SET_PDEATHSIG).
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def answer(call: FunctionCall, send: Callable[[Begun | Done], None]) -> None:
     """Make a call; whatever the function does ends up in the answer."""
     try:
         function = attrgetter(call.qualname)(importlib.import_module(call.module))
         events = [read_event(source) for source in call.sources]
         send(Begun())
-        function(events if call.batched else events[0])
+        require_done(function(events if call.batched else events[0]))
     except BaseException as exc:
         send(Done(Raised.of(exc)))
     else:

@@ -73,4 +73,7 @@ class Rate:
             raise ValueError(
                 f"{written!r} is no rate: write a number and a unit, as in '10/s', '30/min' or '500/h'"
             )
-        return cls(timedelta(seconds=_PERIODS[found[2][0]]) / int(found[1]))
+        interval = timedelta(seconds=_PERIODS[found[2][0]]) / int(found[1])
+        if not interval:
+            raise ValueError(f"{written!r} is more than a clock can tell apart; leave the rate out")
+        return cls(interval)

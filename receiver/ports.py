@@ -78,8 +78,9 @@ class WorkQueue(Protocol):
         """Claim work items of these handlers that are due, within each handler's limits.
 
         Handlers are served in the order given, and of each the longest due first; none of a handler that is
-        paused or disabled. Each claim counts as an attempt. Before that, what these handlers' dead workers held
-        has its lost attempt recorded and becomes due; and what waits for a disabled handler is skipped.
+        paused or disabled. Each claim counts as an attempt. Before that, what dead workers held, of whatever
+        handler, has its lost attempt recorded and becomes due; and what waits for one of these handlers that is
+        disabled is skipped.
         """
 
     async def suspects_due(self, claimants: Sequence[Claimant], *, now: datetime) -> bool:
@@ -90,6 +91,9 @@ class WorkQueue(Protocol):
 
     async def begun(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items which this worker still holds have begun."""
+
+    async def absolve(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        """Take that note back: from now on, whoever ends this worker, it is not the doing of these items."""
 
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
         """Move the end of the lease on those of the items that its worker still holds."""

@@ -129,6 +129,8 @@ class Hold:
 
     look_at: datetime
     until: datetime
+    note: str | None = None
+    """What it waits for, until the first look tells more."""
 
 
 @dataclass(frozen=True, slots=True)

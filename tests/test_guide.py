@@ -2,10 +2,8 @@
 
 import asyncio
 import logging
-import random
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,18 +13,14 @@ import pytest
 
 import receiver
 from receiver import events, signals
-from receiver.clock import VirtualClock
-from receiver.dispatch import Dispatcher, Runner
 from receiver.policies import RunsIn
-from receiver.records import Delivery, WorkFilter
-from receiver.resources import open_resources
+from receiver.records import WorkFilter
 from receiver.routing import Handler, Router
-from receiver.stores.memory import MemoryStore
-from receiver.types import WorkerId, WorkState
-from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
+from receiver.types import WorkState
+from tests.doubles import delivery
+from tests.workbench import MINUTE, SECOND, bench
 
 README = Path(__file__).parent.parent / "README.md"
-SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 
 class Database:
@@ -69,73 +63,6 @@ def example_names(heading: str) -> dict[str, Any]:
     }
     exec(compile(found[1], str(README), "exec", flags=0, dont_inherit=True), names)
     return names
-
-
-class Bench:
-    """A worker on a store in memory, with a clock that is moved by hand."""
-
-    def __init__(self, router: Router, stack: AsyncExitStack) -> None:
-        self.store = MemoryStore()
-        self.clock = VirtualClock(NOON)
-        self.router = router
-        self._stack = stack
-
-    async def start(self) -> None:
-        """Start the worker; it is stopped at the end of the test."""
-        runner = Runner(
-            self.clock,
-            Inline(),
-            resources=await self._stack.enter_async_context(open_resources(self.router.resources)),
-            ask_once=lambda handler, key, now: self.store.once(handler, key, now=now),
-        )
-        dispatcher = Dispatcher(
-            self.store,
-            self.router,
-            self.clock,
-            runner,
-            worker=WorkerId("me"),
-            places={RunsIn.LOOP: 32, RunsIn.THREAD: 8, RunsIn.PROCESS: 2},
-            lease=MINUTE,
-            rng=random.Random(1),
-        )
-        stop = asyncio.Event()
-        running = asyncio.create_task(dispatcher.run(stop, grace=SECOND))
-
-        async def end() -> None:
-            stop.set()
-            await turns()
-            self.clock.advance(5 * SECOND)
-            await soon(running)
-
-        self._stack.push_async_callback(end)
-        await turns()
-
-    async def add(self, *deliveries: Delivery) -> None:
-        """Store deliveries and let everything happen that follows from it."""
-        for one in deliveries:
-            await self.store.append(one)
-        await self.after(timedelta(0))
-
-    async def after(self, duration: timedelta) -> None:
-        """Let this much time pass, second by second."""
-        end = self.clock.now() + duration
-        await turns()
-        while self.clock.now() < end:
-            await pass_time(self.clock, min(SECOND, end - self.clock.now()))
-
-    async def states(self, handler: str = "*") -> list[WorkState]:
-        """Return the states of a handler's work items, the oldest first."""
-        found = [one.state async for one in self.store.work_items(WorkFilter(handler=handler))]
-        return found[::-1]
-
-
-@asynccontextmanager
-async def bench(router: Router) -> AsyncIterator[Bench]:
-    """Give a bench for the router; its worker runs."""
-    async with AsyncExitStack() as stack:
-        made = Bench(router, stack)
-        await made.start()
-        yield made
 
 
 class Watched:

@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 MAX_BYTES = 64 * 1024 * 1024
 """Bodies held at one time, and one more."""
 _STORE_PAUSE = timedelta(seconds=1)
+_MOST_UNHANDLED = 128
+"""Deliveries looked at together by a worker without handlers."""
 _LOOK = timedelta(seconds=1)
 """How often to look for what no claim finds: suspects, held items, and handlers that were switched off."""
 _CANCEL_SECONDS = 1
@@ -86,6 +88,9 @@ class Dispatcher:
             while not stop.is_set():
                 await self._turn(stop)
             return await self._finish(grace)
+        except Exception:
+            await self._finish(timedelta(0))  # what runs must not seem to have killed this worker
+            raise
         finally:
             keeping.cancel()
 
@@ -96,8 +101,10 @@ class Dispatcher:
         doubtful, self._doubtful = self._doubtful, []
         try:
             await self._leases.give_back(doubtful)
-            if not (claimants := self._claimants()):
-                await first_of(stop.wait(), self._freed.wait(), self._clock.sleep(self._lease))
+            claimants = self._claimants()
+            if not claimants and self._handlers:
+                await self._look(claimants, self._clock.now())
+                await first_of(stop.wait(), self._freed.wait(), self._clock.sleep(_LOOK))
             elif not await self._fetch(claimants):
                 await self._wait_for_work(claimants, stop)
         except StoreError as exc:
@@ -106,7 +113,11 @@ class Dispatcher:
 
     def _claimants(self) -> Sequence[Claimant]:
         """Return the handlers for which there is room, each time beginning with another one."""
-        if self._leases and (self._isolation.holds(self._clock.now()) or self._bytes_left() <= 0):
+        if self._leases and self._isolation.holds(self._clock.now()):
+            return ()
+        if self._leases and self._bytes_left() <= 0:
+            self._lines.complete_batches()  # what waits for more to come would keep everything else waiting
+            self._start_ready()
             return ()
         self._handlers.rotate(-1)  # no handler's backlog may keep the others waiting for ever
         return [
@@ -117,8 +128,13 @@ class Dispatcher:
                 room,
             )
             for handler in self._handlers
-            if (room := self._lines[handler.name].room) > 0
+            if (room := self._room(handler)) > 0
         ]
+
+    def _room(self, handler: Handler) -> int:
+        """Return how many items may be claimed. Claims keep the rates: what a rate lets through has to begin."""
+        line = self._lines[handler.name]
+        return line.room if handler.rate is None else min(line.room, line.free)
 
     def _bytes_left(self) -> int:
         return self._max_bytes - self._leases.bytes
@@ -132,14 +148,16 @@ class Dispatcher:
         if self._isolation.begins(now, idle=not self._leases):
             suspect = Wanted(1, self._max_bytes, starting=1, suspects=True)
             if not await self._claim(claimants, suspect, lease, now):
-                self._isolation.found_none()
+                self._isolation.found_none(now)
         if self._isolation.holds(now):
             return True
         lines = {id(line): line for line in (self._lines[one.handler] for one in claimants)}.values()
-        starting = min(self._lines.free, *(line.free for line in lines))
+        batched = any(self._router[one.handler].batch is not None for one in claimants)  # these begin later
+        starting = 0 if batched else min((self._lines.free, *(line.free for line in lines)))
         wanted = Wanted(sum(line.room for line in lines), self._bytes_left(), starting)
         claimed = await self._claim(claimants, wanted, lease, now)
-        routed = self._bytes_left() > 0 and await self._route(max(line.room for line in lines), lease, now)
+        limit = max((line.room for line in lines), default=_MOST_UNHANDLED)
+        routed = self._bytes_left() > 0 and await self._route(limit, lease, now)
         return claimed > 0 or routed
 
     async def _look(self, claimants: Sequence[Claimant], now: datetime) -> None:
@@ -149,6 +167,7 @@ class Dispatcher:
         self._looked_at = now
         off = await self._queue.switches()
         unwanted = self._lines.withdraw(lambda one: one.item.handler in off)
+        unwanted += self._lines.withdraw_stuck(self._lease)  # other workers may get on
         await self._leases.give_back([one.item.id for one in unwanted])
         await self._holding.look()
         self._isolation.look(now, due=await self._queue.suspects_due(claimants, now=now))
@@ -190,7 +209,7 @@ class Dispatcher:
         event = read_event(stored)
         handlers = wanting(self._router, event)
         if not handlers:
-            self._unhandled.tell(event)
+            self._unhandled.tell(event, self._router)
         return [(stored, handler, event) for handler in handlers]
 
     def _new_work(self, wanted: Sequence[tuple[StoredDelivery, Handler, Event]]) -> list[NewWork]:
@@ -217,7 +236,9 @@ class Dispatcher:
         if due is not None:
             # What is due already was not when this claimed, or is for the next look.
             now = self._clock.now()
-            waits.append(self._clock.sleep(due - now if due > now else self._looked_at + _LOOK - now))
+            # Not all at once: what is due is so by the clock on the wall, which may be moved or sleep meanwhile.
+            then = min(due, now + self._lease) if due > now else self._looked_at + _LOOK
+            waits.append(self._clock.sleep(then - now))
         await first_of(*waits)
 
     # --- running
@@ -286,6 +307,7 @@ class Dispatcher:
 
     async def _finish(self, grace: timedelta) -> int:
         self._stopping = True
+        await self._leases.absolve()
         await self._leases.give_back([one.item.id for one in self._lines.withdraw(lambda _: True)])
         if self._running:
             log.info("worker_finishing", extra={"running": len(self._running)})

@@ -1,11 +1,12 @@
 """Why an attempt failed, as texts that every store takes, and what that means for its work item."""
 
+import inspect
 import traceback
 from dataclasses import dataclass
 from datetime import timedelta
 
 from receiver.decisions import Failed, Refused, Result
-from receiver.errors import GiveUp, Retry
+from receiver.errors import GiveUp, Retry, StoreError
 from receiver.routing import Handler
 
 _LONGEST_ERROR = 500
@@ -58,17 +59,29 @@ class RaisedElsewhere(Exception):
         self.raised = raised
 
 
+def require_done(result: object) -> None:
+    """Raise TypeError if a plain function has handed back work instead of doing it: nobody would do it."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result) or inspect.isgenerator(result):
+            result.close()
+        raise TypeError(
+            f"the handler returned a {type(result).__name__} that nobody awaits: "
+            "a decorator around an async function has to be async itself"
+        )
+
+
 def result_of(raised: Raised, handler: Handler) -> Result:
     """Return what an exception means under the handler's policy.
 
     `Retry` and `GiveUp` do what they say. Otherwise the nearest of its classes that the policy names decides; a
-    policy that names what to retry gives up on everything else. Only a dead process is never the policy's affair.
+    policy that names what to retry gives up on everything else. A dead process and a store that cannot be reached
+    are never the policy's affair.
     """
     if _RETRY in raised.classes:
         return Failed(raised.after)
     if _GIVE_UP in raised.classes:
         return Refused()
-    if _DIED in raised.classes:
+    if _DIED in raised.classes or _STORE_ERROR in raised.classes:
         return Failed()
     retried, given_up = _names(handler.retry_on), _names(handler.give_up_on)
     for name in raised.classes:
@@ -104,4 +117,4 @@ def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:
     return tuple([f"{one.__module__}.{one.__qualname__}" for one in classes])
 
 
-_RETRY, _GIVE_UP, _DIED = _names((Retry, GiveUp, ProcessDied))
+_RETRY, _GIVE_UP, _DIED, _STORE_ERROR = _names((Retry, GiveUp, ProcessDied, StoreError))

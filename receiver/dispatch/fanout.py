@@ -53,12 +53,14 @@ class Unhandled:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def tell(self, event: Event) -> None:
-        """Log a handler ready to paste, at the first sight of this type."""
+    def tell(self, event: Event, router: Router) -> None:
+        """Log a handler ready to paste, at the first sight of this type, unless only some `where` said no."""
         kind = event.type[:_LONGEST_TYPE]
         if kind in self._told or len(self._told) >= _MOST_TOLD:
             return
         self._told.add(kind)
+        if any(handler.is_for(event) for handler in router):
+            return
         log.info("event_unhandled", extra={"type": kind, "stub": stub(event)})
 
 

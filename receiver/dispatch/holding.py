@@ -22,22 +22,21 @@ class HoldingBack:
         self._queue = queue
         self._router = router
         self._clock = clock
-        self._handlers: Sequence[HandlerName] = tuple(
-            handler.name for handler in router if handler.after_pages is not None
-        )
+        # All of them: one that waits for no pages any more may have held items from the time when it did.
+        self._handlers: Sequence[HandlerName] = tuple(handler.name for handler in router)
 
     def hold(self, handler: Handler, stored: StoredDelivery) -> Hold | None:
         """Return how long this event is held back for this handler, None if it is not."""
         delivery, wait = stored.delivery, handler.after_pages
         if wait is None or delivery.job_id is None or self._router.page_type(delivery.type) is None:
             return None
-        until = delivery.received_at + wait.at_most
-        return Hold(min(delivery.received_at + wait.quiet, until), until)
+        # From now, and not from its arrival: after an outage the pages are still to be handled, too.
+        until = self._clock.now() + wait.at_most
+        look_at = min(delivery.received_at + wait.quiet, until)
+        return Hold(look_at, until, f"waits for the pages of its job, until {look_at:%H:%M:%S} UTC at least")
 
     async def look(self) -> None:
         """Look at every held item that is due for it."""
-        if not self._handlers:
-            return
         for item in await self._queue.held(self._handlers, now=self._clock.now(), limit=_MOST_AT_ONCE):
             await self._look_at(item)
 

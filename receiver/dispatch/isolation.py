@@ -50,9 +50,9 @@ class Isolation:
         self._since, self._rests_since = None, now
         return not self._begun
 
-    def found_none(self) -> None:
+    def found_none(self, now: datetime) -> None:
         """Say that there was none to begin: another worker has it, or its handler's limits forbid it now."""
-        self._since = None
+        self._since, self._rests_since = None, now
 
     def _within_turn(self, since: datetime, now: datetime) -> bool:
         return _NONE <= now - since < self._turn  # the clock may have been set back

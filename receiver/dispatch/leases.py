@@ -40,6 +40,7 @@ class Leases:
         self._bytes = 0
         self._first_end = _NEVER  # no lease ends earlier
         self._unmarked: set[int] = set()
+        self._marking = True
         self._renewed_at = clock.now()
         self.worker = worker
 
@@ -114,6 +115,15 @@ class Leases:
         """Let any worker have everything at once."""
         await self.give_back(list(self._held))
 
+    async def absolve(self) -> None:
+        """Take back the note that what is held has begun: whoever ends this worker now, it is not their doing."""
+        self._unmarked.clear()
+        self._marking = False
+        try:
+            await self._queue.absolve(tuple(self._held), self.worker)
+        except StoreError as exc:
+            log.error("work_not_absolved", extra={"reason": str(exc)})
+
     async def keep(self) -> None:
         """Renew leases and note what has begun, until cancelled."""
         while True:
@@ -123,6 +133,8 @@ class Leases:
                 await self.renew_if_late()
             except StoreError as exc:
                 log.error("leases_not_renewed", extra={"reason": str(exc)})
+            except Exception:
+                log.exception("leases_not_renewed")  # a fault of ours, and no reason to lose what runs
 
     async def renew_if_late(self) -> None:
         """Renew every lease once a third of its time has gone.
@@ -148,6 +160,6 @@ class Leases:
         self._first_end = min((held.until for held in self._held.values()), default=_NEVER)
 
     async def _mark_begun(self) -> None:
-        if begun := tuple(self._unmarked):
+        if self._marking and (begun := tuple(self._unmarked)):
             self._unmarked.clear()
             await self._queue.begun(begun, self.worker)

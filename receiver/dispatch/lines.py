@@ -3,12 +3,15 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from receiver.clock import Clock, Timer
 from receiver.dispatch.runner import Claimed
 from receiver.policies import Batch, RunsIn
 from receiver.routing import Handler
 from receiver.types import HandlerName
+
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 Call = tuple[Claimed, ...]
 """What one call of a handler is given: one work item, or a batch of one handler's."""
@@ -35,22 +38,27 @@ class Line:
     ready: deque[Call] = field(default_factory=deque)
     running: int = 0
     held: int = 0
+    moved_at: datetime = _LONG_AGO
+    """When a call last began or ended."""
+    stuck: bool = False
+    """No place has become free for too long: nothing is claimed for it until one does."""
 
     @property
     def has_place(self) -> bool:
         """Tell whether another call may begin."""
         return self.running < self.places and (self.within is None or self.within.has_place)
 
-    def count(self, calls: int) -> None:
+    def count(self, calls: int, now: datetime) -> None:
         """Count calls that begin, or with a minus those that have ended."""
         self.running += calls
+        self.moved_at, self.stuck = now, False
         if self.within is not None:
-            self.within.count(calls)
+            self.within.count(calls, now)
 
     @property
     def room(self) -> int:
         """How many more work items may be claimed for this line."""
-        return self.capacity - self.held
+        return 0 if self.stuck else self.capacity - self.held
 
     @property
     def free(self) -> int:
@@ -124,13 +132,13 @@ class Lines:
             line = self._turns[0]
             self._turns.rotate(-1)
             if line.ready and line.has_place:
-                line.count(1)
+                line.count(1, self._clock.now())
                 return line.ready.popleft()
         return None
 
     def ended(self, call: Call) -> None:
         """Give the place of a call free."""
-        self._of[call[0].handler.name].count(-1)
+        self._of[call[0].handler.name].count(-1, self._clock.now())
 
     def settled(self, handler: HandlerName) -> None:
         """Count one work item less."""
@@ -153,6 +161,19 @@ class Lines:
         for one in withdrawn:
             self.settled(one.handler.name)
         return withdrawn
+
+    def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
+        """Take out and return what waits on lines where no call has begun or ended for so long."""
+        now = self._clock.now()
+        for line in self._turns:
+            line.stuck = bool(line.running) and not line.has_place and now - line.moved_at >= patience
+        return self.withdraw(lambda one: self._of[one.handler.name].stuck)
+
+    def complete_batches(self) -> None:
+        """Let every batch begin with what it has."""
+        for name, gathering in list(self._gathering.items()):
+            gathering.timer.cancel()
+            self._of[name].ready.append(tuple(self._gathering.pop(name).items))
 
     def _gather(self, claimed: Claimed, batch: Batch) -> None:
         name = claimed.handler.name

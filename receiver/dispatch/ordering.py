@@ -17,11 +17,11 @@ def lane_of(handler: Handler, event: Event) -> str | None:
     if handler.lane is None:
         return None
     try:
-        key = handler.lane.key(event)
+        key: object = handler.lane.key(event)
+        return None if key is None else _storable(str(key))
     except (Exception, SystemExit):
         log.exception("lane_unknown", extra={"handler": handler.name, "type": event.type, "job_id": event.job_id})
-        key = event.job_id
-    return None if key is None else _storable(str(key))
+        return None if event.job_id is None else _storable(event.job_id)
 
 
 def _storable(key: str) -> str:

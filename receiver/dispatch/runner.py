@@ -15,7 +15,7 @@ from receiver.clock import Clock
 from receiver.context import AskOnce, BatchContext, Clients, Context, DeliveryInfo, HandlerLog, Services
 from receiver.decisions import Failed, Refused, Result, Succeeded
 from receiver.dispatch.deadline import Deadline
-from receiver.dispatch.failures import Raised, TimedOut, result_of
+from receiver.dispatch.failures import Raised, TimedOut, require_done, result_of
 from receiver.dispatch.fanout import read_event
 from receiver.dispatch.messages import FunctionCall
 from receiver.dispatch.processes import Processes
@@ -193,7 +193,7 @@ class Runner:
             # Returned and not raised: a future takes neither StopIteration nor GeneratorExit.
             deadline.begin()
             try:
-                call()
+                require_done(call())
             except BaseException as exc:
                 return exc
             return None

@@ -100,6 +100,18 @@ async def test_what_is_noted_as_begun_has_begun(opened: Opened) -> None:
     assert set(await opened.claimed(B, now=LEASE, wanted=SUSPECTS)) == {first, third}
 
 
+async def test_what_is_absolved_has_not_begun(opened: Opened) -> None:
+    """By its holder: a worker that is told to stop may be killed before it has."""
+    first, second, third = await opened.items(3, claim=True)
+    await opened.queue.begun([first, second, third], A)
+
+    await opened.queue.absolve([first, second], A)
+    await opened.queue.absolve([third], B)
+
+    assert set(await opened.claimed(B, now=LEASE)) == {first, second}
+    assert await opened.claimed(B, now=LEASE, wanted=SUSPECTS) == [third]
+
+
 async def test_only_the_holder_notes_what_has_begun(opened: Opened) -> None:
     """Another worker, one that lost the item, and one that gave it back change nothing."""
     other, lost, given_back = await opened.items(3, claim=True)

@@ -62,7 +62,7 @@ def test_an_unhandled_type_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
     caplog.set_level(logging.INFO)
     unhandled = Unhandled()
     for event in (CrawlPage(), CrawlPage(), UnknownEvent(type="new.thing"), CrawlPage()):
-        unhandled.tell(event)
+        unhandled.tell(event, Router())
 
     assert [(record.getMessage(), vars(record)["type"]) for record in caplog.records] == [
         ("event_unhandled", "crawl.page"),
@@ -70,12 +70,23 @@ def test_an_unhandled_type_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
     ]
 
 
+def test_a_type_whose_handler_says_no_is_handled(caplog: pytest.LogCaptureFixture) -> None:
+    """Its `where` wants another event, and nobody needs a handler to paste."""
+    caplog.set_level(logging.INFO)
+    router = Router()
+    router.add(lambda event: None, CrawlPage, name="h", where=lambda event: False)
+
+    Unhandled().tell(CrawlPage(), router)
+
+    assert caplog.records == []
+
+
 def test_a_type_without_end_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     """It comes from outside, and a log line has to be read."""
     caplog.set_level(logging.INFO)
     unhandled = Unhandled()
     for ending in "ab":
-        unhandled.tell(UnknownEvent(type="x" * 100_000 + ending))
+        unhandled.tell(UnknownEvent(type="x" * 100_000 + ending), Router())
 
     (record,) = caplog.records
     assert len(vars(record)["type"]) == 200

@@ -83,13 +83,15 @@ def test_the_time_for_which_it_waited_is_not_taken_from_its_turn() -> None:
 
 
 def test_a_suspect_that_another_worker_has_holds_nothing_up() -> None:
-    """The next look may find another one."""
+    """All else has a turn then; the next one for suspects comes after it."""
     isolation = waiting()
     assert isolation.begins(NOON, idle=True)
-    isolation.found_none()
+    isolation.found_none(NOON)
     assert not isolation.holds(NOON)
     isolation.look(NOON + MOMENT, due=True)
-    assert isolation.begins(NOON + MOMENT, idle=True)
+    assert not isolation.wanted
+    isolation.look(NOON + TURN, due=True)
+    assert isolation.begins(NOON + TURN, idle=True)
 
 
 def test_a_clock_that_is_set_back_holds_nothing_up() -> None:

@@ -158,6 +158,12 @@ def test_a_rate_is_a_number_and_a_unit(written: str, interval: timedelta) -> Non
     assert added(CrawlPage, rate=written).rate == Rate(interval)
 
 
+def test_a_rate_that_no_clock_can_tell_apart_is_refused() -> None:
+    """Its attempts would be no time apart."""
+    with pytest.raises(HandlerError, match="leave the rate out"):
+        added(CrawlPage, rate="9000000/s")
+
+
 def test_concurrency_is_a_number() -> None:
     """None is no limit."""
     assert added(CrawlPage, concurrency=3).concurrency == 3

@@ -125,6 +125,11 @@ class MemoryQueue:
         for one in self._leased(work_ids, worker):
             one.begun = True
 
+    async def absolve(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        """Take back that items have begun."""
+        for one in self._leased(work_ids, worker):
+            one.begun = False
+
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
         """Move the end of the lease."""
         for one in self._leased(work_ids, lease.worker):
@@ -155,11 +160,7 @@ class MemoryQueue:
     async def next_due(self, claimants: Sequence[Claimant], *, now: datetime) -> datetime | None:
         """Return when there may be something to claim or to look at."""
         intervals = {one.handler: one.interval for one in claimants}
-        moments = [
-            one.due_at
-            for one in self._work
-            if one.handler in intervals and one.state is WorkState.RUNNING  # leases end of paused handlers too
-        ]
+        moments = [one.due_at for one in self._work if one.state is WorkState.RUNNING]
         for one in self._claimable(claimants, WorkState.WAITING, WorkState.HELD):
             interval = intervals[one.handler]
             moment = one.due_at
@@ -275,6 +276,7 @@ class MemoryQueue:
             lane=new.lane,
             heads_lane=new.lane is not None and state in (WorkState.WAITING, WorkState.RUNNING),
             hold_until=new.hold.until if new.hold else None,
+            note=new.hold.note if new.hold else None,
             worker=lease.worker if running else None,
             begun=running and new.starts,
             attempts=int(running),
@@ -318,14 +320,12 @@ class MemoryQueue:
 
     def _tidy(self, handlers: Sequence[HandlerName], now: datetime) -> None:
         for one in self._work:
-            if one.handler not in handlers:
-                continue
             if one.state is WorkState.RUNNING and one.due_at <= now:
                 one.history.append(Attempt(one.attempts, one.trigger(), None, now, AttemptOutcome.LOST, LOST))
                 one.lost, one.deaths = one.lost + 1, one.deaths + one.begun
                 one.state, one.worker, one.begun, one.last_error = WorkState.WAITING, None, False, LOST
                 one.uncounted += 1
-            if self._skippable(one):
+            if one.handler in handlers and self._skippable(one):
                 one.state, one.heads_lane = WorkState.SKIPPED, False
 
     def _claimed(self, work: Work, lease: Lease, *, begun: bool) -> WorkItem:

@@ -30,10 +30,10 @@ def anything_to_do(
     connection: sqlite3.Connection, claimants: Sequence[Claimant], wanted: Wanted, now: datetime
 ) -> bool:
     """Tell whether a claim would change anything. This takes no lock, and most often the answer is no."""
+    if _leases_ended(connection, now, limit=1):
+        return True
     off = switches(connection)
     for one in claimants:
-        if _leases_ended(connection, one.handler, now, limit=1):
-            return True
         switch = off.get(one.handler, HandlerSwitch.ON)
         if switch is HandlerSwitch.ON and _due(connection, one, wanted, now, limit=1):
             return True
@@ -44,12 +44,12 @@ def anything_to_do(
 
 def tidy(connection: sqlite3.Connection, claimants: Sequence[Claimant], now: datetime) -> None:
     """Take back what dead workers held, and skip what waits for disabled handlers."""
+    if lost := _leases_ended(connection, now, limit=_MOST_AT_ONCE):
+        values = {"ids": json.dumps(lost), "now": to_micros(now), "error": LOST}
+        connection.execute(statements.LOSE_ATTEMPTS, values)
+        connection.execute(statements.LOSE, values)
     off = switches(connection)
     for one in claimants:
-        if lost := _leases_ended(connection, one.handler, now, limit=_MOST_AT_ONCE):
-            values = {"ids": json.dumps(lost), "now": to_micros(now), "error": LOST}
-            connection.execute(statements.LOSE_ATTEMPTS, values)
-            connection.execute(statements.LOSE, values)
         if off.get(one.handler) is HandlerSwitch.DISABLED:
             _skip(connection, one.handler)
 
@@ -89,29 +89,27 @@ def choose(
 
 
 def next_due(connection: sqlite3.Connection, claimants: Sequence[Claimant], now: datetime) -> datetime | None:
-    """Return when one of these has something due or to be skipped, loses a lease, or holds something to look at."""
+    """Return when one of these has something due, to be skipped or to look at, or anybody's lease ends."""
     off = switches(connection)
-    moments: list[datetime | None] = []
+    moments = [_moment(*connection.execute(statements.NEXT_LEASE_END))]
     for one in claimants:
-        waiting, running, held = (
-            None if due_at is None else from_micros(due_at)
-            for (due_at,) in connection.execute(statements.NEXT_DUE, (one.handler,) * 3)
-        )
-        if waiting is not None and one.interval is not None:
-            waiting = max(waiting, _pace(connection, one.handler, one.interval).begin_from(now))
-        match off.get(one.handler, HandlerSwitch.ON):
-            case HandlerSwitch.ON:
-                moments += [waiting, running, held]
-            case HandlerSwitch.PAUSED:
-                moments += [running]
-            case HandlerSwitch.DISABLED:
-                moments += [running, now if _skippable(connection, one.handler) else None]
+        switch = off.get(one.handler, HandlerSwitch.ON)
+        if switch is HandlerSwitch.ON:
+            waiting, held = map(_moment, connection.execute(statements.NEXT_DUE, (one.handler,) * 2))
+            if waiting is not None and one.interval is not None:
+                waiting = max(waiting, _pace(connection, one.handler, one.interval).begin_from(now))
+            moments += [waiting, held]
+        elif switch is HandlerSwitch.DISABLED and _skippable(connection, one.handler):
+            moments.append(now)
     return min((moment for moment in moments if moment is not None), default=None)
 
 
-def _leases_ended(connection: sqlite3.Connection, handler: HandlerName, now: datetime, *, limit: int) -> list[int]:
-    values = {"handler": handler, "now": to_micros(now), "limit": limit}
-    return [work_id for (work_id,) in connection.execute(statements.LEASES_ENDED, values)]
+def _moment(row: tuple[int | None]) -> datetime | None:
+    return None if row[0] is None else from_micros(row[0])
+
+
+def _leases_ended(connection: sqlite3.Connection, now: datetime, *, limit: int) -> list[int]:
+    return [work_id for (work_id,) in connection.execute(statements.LEASES_ENDED, (to_micros(now), limit))]
 
 
 def _due(

@@ -115,6 +115,10 @@ class SqliteQueue:
         """Note that items have begun."""
         await self._write(statements.BEGUN, {"ids": json.dumps(list(work_ids)), "worker": worker})
 
+    async def absolve(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        """Take back that items have begun."""
+        await self._write(statements.ABSOLVE, {"ids": json.dumps(list(work_ids)), "worker": worker})
+
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
         """Move the end of the lease."""
         values = {"ids": json.dumps(list(work_ids)), "worker": lease.worker, "due_at": to_micros(lease.until)}
@@ -251,6 +255,7 @@ def _new_row(one: NewWork, state: WorkState, lease: Lease, now: datetime) -> tup
         *(one.seq, one.handler, state, int(running), int(running and one.starts), to_micros(due_at)),
         *(lease.worker if running else None, one.lane, int(_heads_lane(one, state))),
         to_micros(one.hold.until) if one.hold else None,
+        one.hold.note if one.hold else None,
     )
 
 

@@ -69,19 +69,18 @@ JOIN work_items AS w
 
 INSERT_WORK = """
 INSERT INTO work_items (
-    delivery_seq, handler, state, attempts, begun, trigger, due_at, worker, lane, heads_lane, hold_until
+    delivery_seq, handler, state, attempts, begun, trigger, due_at, worker, lane, heads_lane, hold_until, note
 )
 SELECT
     json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
     json_extract(value, '$[3]'), json_extract(value, '$[4]'), 'delivery', json_extract(value, '$[5]'),
     json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'),
-    json_extract(value, '$[9]')
+    json_extract(value, '$[9]'), json_extract(value, '$[10]')
 FROM json_each(:work)
 """
 
-LEASES_ENDED = """
-SELECT id FROM work_items WHERE handler = :handler AND state = 'running' AND due_at <= :now LIMIT :limit
-"""
+# Of all handlers: one that is not in this worker's code must not leave its work running for ever.
+LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND due_at <= ? LIMIT ?"
 
 LOSE_ATTEMPTS = """
 INSERT INTO attempts (work_id, number, trigger, ended_at, outcome, error, overdue)
@@ -155,6 +154,11 @@ UPDATE work_items SET begun = 1
 WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
 """
 
+ABSOLVE = """
+UPDATE work_items SET begun = 0
+WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
+"""
+
 RENEW = """
 UPDATE work_items SET due_at = :due_at
 WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
@@ -215,9 +219,10 @@ TAKE_OVER = "UPDATE work_items SET due_at = :now WHERE state = 'running' AND wor
 
 SUSPECT_DUE = "SELECT 1 FROM work_items WHERE handler = ? AND state = 'waiting' AND suspect = 1 AND due_at <= ?"
 
+NEXT_LEASE_END = "SELECT min(due_at) FROM work_items WHERE state = 'running'"
+
 NEXT_DUE = """
 SELECT min(due_at) FROM work_items WHERE handler = ? AND state = 'waiting'
-UNION ALL SELECT min(due_at) FROM work_items WHERE handler = ? AND state = 'running'
 UNION ALL SELECT min(due_at) FROM work_items WHERE handler = ? AND state = 'held'
 """
 

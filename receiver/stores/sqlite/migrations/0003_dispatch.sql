@@ -34,7 +34,7 @@ CREATE INDEX work_by_delivery ON work_items (delivery_seq, state);
 CREATE INDEX work_waiting ON work_items (handler, due_at) WHERE state = 'waiting';
 CREATE INDEX work_suspects ON work_items (handler, due_at) WHERE state = 'waiting' AND suspect = 1;
 CREATE INDEX work_held ON work_items (handler, due_at) WHERE state = 'held';
-CREATE INDEX work_running ON work_items (handler, due_at) WHERE state = 'running';
+CREATE INDEX work_running ON work_items (due_at, handler) WHERE state = 'running';
 CREATE INDEX lane_queue ON work_items (handler, lane, id) WHERE state = 'queued';
 -- No lane has two heads: that two of its items run at one time cannot even be written down.
 CREATE UNIQUE INDEX lane_heads ON work_items (handler, lane) WHERE heads_lane = 1;
