@@ -13,9 +13,11 @@ import pytest
 from receiver.clock import VirtualClock
 from receiver.decisions import POISON_AFTER
 from receiver.dispatch.dispatcher import MAX_BYTES, Dispatcher, first_of
+from receiver.dispatch.runner import Runner
 from receiver.errors import GiveUp, Retry, StoreError
 from receiver.events import CrawlPage, Event, UnknownEvent
-from receiver.records import Delivery, Lease, NewWork, Settlement, Wanted, WorkItem, WorkSummary
+from receiver.policies import RunsIn
+from receiver.records import Claimant, Delivery, Lease, NewWork, Settlement, Wanted, WorkItem, WorkSummary
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore
 from receiver.types import DeliveryKey, DeliveryState, HandlerName, WorkerId, WorkState
@@ -24,6 +26,7 @@ from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 ME, OTHER = WorkerId("me"), WorkerId("other")
+H = Claimant(HandlerName("h"))
 
 
 class Faulty(MemoryStore):
@@ -39,10 +42,10 @@ class Faulty(MemoryStore):
         if name in self.failing:
             raise self.failing[name]
 
-    async def claim(self, handlers: Sequence[HandlerName], wanted: Wanted, **more: Any) -> Sequence[WorkItem]:
+    async def claim(self, claimants: Sequence[Claimant], wanted: Wanted, **more: Any) -> Sequence[WorkItem]:
         """Claim, unless it fails."""
         self._fail("claim")
-        return await super().claim(handlers, wanted, **more)
+        return await super().claim(claimants, wanted, **more)
 
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
         """Renew, unless it fails."""
@@ -98,9 +101,9 @@ class Bench:
             self.store,
             self.router,
             self.clock,
-            Inline(),
+            Runner(self.clock, Inline()),
             worker=worker,
-            concurrency=concurrency,
+            places={RunsIn.LOOP: concurrency, RunsIn.THREAD: concurrency, RunsIn.PROCESS: 1},
             lease=MINUTE,
             rng=random.Random(1),
             max_bytes=max_bytes,
@@ -121,6 +124,11 @@ class Bench:
     async def work(self, key: str = "k") -> tuple[WorkSummary, ...]:
         """Return the work items of a delivery."""
         return (await self.store.detail(DeliveryKey(key))).work
+
+    async def outcome(self, key: str = "k") -> tuple[WorkState, int, str | None]:
+        """Return state, attempts and last error of the only work item of a delivery."""
+        (work,) = await self.work(key)
+        return work.state, work.attempts, work.last_error
 
     async def state(self, key: str = "k") -> DeliveryState:
         """Return how far a delivery has come."""
@@ -156,7 +164,7 @@ async def test_deliveries_from_before_the_start_are_handled(bench: Bench) -> Non
     bench.handler()(lambda event: bench.ran.append(event.webhook_id))
     await bench.add(*[delivery(str(n)) for n in range(50)])
     async with bench.working(concurrency=2):
-        pass
+        await turns(1_000)
 
     assert bench.ran == [str(n) for n in range(50)]
 
@@ -242,7 +250,7 @@ async def test_a_failing_handler_runs_again_on_schedule_until_it_is_dead(bench: 
         await bench.after(timedelta(days=30))
 
     assert moments == expected
-    assert await bench.work() == (WorkSummary(HandlerName("h"), WorkState.DEAD, 8, "ValueError: no", None),)
+    assert await bench.outcome() == (WorkState.DEAD, 8, "ValueError: no")
     assert await bench.state() is DeliveryState.DEAD
 
 
@@ -280,7 +288,7 @@ async def test_a_handler_that_succeeds_in_the_end_is_done(bench: Bench) -> None:
         await bench.after(10 * SECOND)
         await bench.after(timedelta(days=1))
 
-    assert await bench.work() == (WorkSummary(HandlerName("h"), WorkState.DONE, 3, None, None),)
+    assert await bench.outcome() == (WorkState.DONE, 3, None)
 
 
 async def test_retry_sets_its_own_pause(bench: Bench) -> None:
@@ -443,9 +451,7 @@ async def test_a_lease_is_renewed_while_the_handler_runs(bench: Bench) -> None:
         for _ in range(60):
             await bench.after(20 * SECOND)
         lease = Lease(OTHER, bench.clock.now() + MINUTE)
-        assert (
-            await bench.store.claim((HandlerName("h"),), Wanted(9, 10**9), lease=lease, now=bench.clock.now()) == []
-        )
+        assert await bench.store.claim((H,), Wanted(9, 10**9), lease=lease, now=bench.clock.now()) == []
         done.set()
         await turns()
         assert await bench.state() is DeliveryState.DONE
@@ -470,7 +476,7 @@ async def test_a_lost_lease_is_told_and_its_result_not_recorded(
             await bench.after(20 * SECOND)
         now = bench.clock.now()
         (item,) = await MemoryStore.claim(
-            bench.store, (HandlerName("h"),), Wanted(1, 1), lease=Lease(OTHER, now + MINUTE), now=now
+            bench.store, (H,), Wanted(1, 1, suspects=True), lease=Lease(OTHER, now + MINUTE), now=now
         )
         done.set()
         await turns()
@@ -512,14 +518,15 @@ async def test_the_work_of_a_worker_that_died_is_claimed_when_its_lease_ends(ben
     bench.handler()(lambda event: bench.ran.append(event.webhook_id))
     await bench.add(delivery())
     batch = await bench.store.unrouted(limit=1, max_bytes=1)
-    await bench.store.route(batch, [NewWork(1, HandlerName("h"))], lease=Lease(OTHER, NOON + MINUTE))
+    new = [NewWork(1, HandlerName("h"))]
+    await bench.store.route(batch, new, lease=Lease(OTHER, NOON + MINUTE), now=NOON)
 
     async with bench.working():
         assert bench.ran == []
         await bench.after(MINUTE)
 
     assert bench.ran == ["k"]
-    assert await bench.work() == (WorkSummary(HandlerName("h"), WorkState.DONE, 2, None, None),)
+    assert await bench.outcome() == (WorkState.DONE, 2, None)
 
 
 async def kill_workers(bench: Bench, times: int, *keys: str, handler: str = "h") -> None:
@@ -527,10 +534,11 @@ async def kill_workers(bench: Bench, times: int, *keys: str, handler: str = "h")
     name = HandlerName(handler)
     await bench.add(*[delivery(key) for key in keys])
     batch = await bench.store.unrouted(limit=99, max_bytes=10**9)
-    work = [NewWork(one.seq, name) for one in batch.deliveries]
-    await bench.store.route(batch, work, lease=Lease(OTHER, NOON))
+    work = [NewWork(one.seq, name, starts=True) for one in batch.deliveries]
+    await bench.store.route(batch, work, lease=Lease(OTHER, NOON), now=NOON)
+    suspects = Wanted(99, 10**9, starting=99, suspects=True)
     for _ in range(times - 1):
-        await bench.store.claim((name,), Wanted(99, 10**9), lease=Lease(OTHER, NOON), now=NOON)
+        await bench.store.claim((Claimant(name),), suspects, lease=Lease(OTHER, NOON), now=NOON)
 
 
 async def test_lost_attempts_are_not_held_against_the_handler(bench: Bench) -> None:
@@ -551,7 +559,7 @@ async def test_lost_attempts_are_not_held_against_the_handler(bench: Bench) -> N
     assert (work.state, work.attempts) == (WorkState.DEAD, 3)
 
 
-async def test_what_may_have_killed_two_workers_runs_alone(bench: Bench) -> None:
+async def test_what_may_have_killed_its_worker_runs_alone(bench: Bench) -> None:
     """The next death names the culprit; afterwards all goes on as before."""
     now: list[str] = []
     most = 0
@@ -565,8 +573,9 @@ async def test_what_may_have_killed_two_workers_runs_alone(bench: Bench) -> None
         await bench.clock.sleep(SECOND)
         now.remove(event.webhook_id)
 
-    await kill_workers(bench, 2, "a", "b")
+    await kill_workers(bench, 1, "a", "b")
     async with bench.working():
+        await bench.after(SECOND)
         await bench.add(delivery("c"), delivery("d"))
         for _ in range(8):
             await bench.after(SECOND)
@@ -578,7 +587,7 @@ async def test_what_may_have_killed_two_workers_runs_alone(bench: Bench) -> None
 
 
 async def test_a_suspect_that_never_ends_does_not_stop_the_others(bench: Bench) -> None:
-    """It runs alone for as long as a lease; then the worker goes on beside it."""
+    """It runs alone for half a lease; then the worker goes on beside it."""
     hanging = asyncio.Event()
 
     @bench.handler("hangs", "crawl.*", timeout=3600)
@@ -586,10 +595,11 @@ async def test_a_suspect_that_never_ends_does_not_stop_the_others(bench: Bench) 
         await hanging.wait()
 
     bench.handler("well", "agent.*")(lambda event: bench.ran.append(event.webhook_id))
-    await kill_workers(bench, 2, "hung", handler="hangs")
+    await kill_workers(bench, 1, "hung", handler="hangs")
     async with bench.working():
+        await bench.after(SECOND)
         await bench.add(delivery("other", kind="agent.started"))
-        await bench.after(30 * SECOND)
+        await bench.after(20 * SECOND)
         assert bench.ran == []
         for _ in range(5):
             await bench.after(30 * SECOND)
@@ -649,13 +659,11 @@ async def test_a_suspect_that_becomes_due_is_waited_for_without_spinning(bench: 
 
 
 async def kill_workers_later(bench: Bench) -> None:
-    """Let two workers die over a delivery while a third one is at work and has just looked."""
+    """Let a worker die over a delivery while another one is at work and has just looked."""
     await bench.store.append(delivery())
     batch = await bench.store.unrouted(limit=1, max_bytes=1)
-    await bench.store.route(batch, [NewWork(1, HandlerName("h"))], lease=Lease(OTHER, NOON))
-    await MemoryStore.claim(
-        bench.store, (HandlerName("h"),), Wanted(9, 9), lease=Lease(OTHER, bench.clock.now()), now=bench.clock.now()
-    )
+    new = [NewWork(1, HandlerName("h"), starts=True)]
+    await bench.store.route(batch, new, lease=Lease(OTHER, NOON), now=NOON)
 
 
 # --- stopping
@@ -683,7 +691,7 @@ async def test_what_runs_may_finish_within_the_grace_time(bench: Bench) -> None:
         DeliveryState.WORKING,
         DeliveryState.NEW,
     ]
-    assert await bench.work("b") == (WorkSummary(HandlerName("h"), WorkState.WAITING, 0, None, NOON),)
+    assert await bench.outcome("b") == (WorkState.WAITING, 0, None)
 
 
 async def test_what_does_not_finish_is_cancelled_uncounted_and_given_back(bench: Bench) -> None:
@@ -702,7 +710,7 @@ async def test_what_does_not_finish_is_cancelled_uncounted_and_given_back(bench:
 
     async with bench.working(worker=OTHER):
         pass
-    assert await bench.work() == (WorkSummary(HandlerName("h"), WorkState.DONE, 1, None, None),)
+    assert await bench.outcome() == (WorkState.DONE, 1, None)
     assert bench.left_behind == 0
 
 
