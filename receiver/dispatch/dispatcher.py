@@ -170,7 +170,8 @@ class Dispatcher:
         unwanted += self._lines.withdraw_stuck(self._lease)  # other workers may get on
         await self._leases.give_back([one.item.id for one in unwanted])
         await self._holding.look()
-        self._isolation.look(now, due=await self._queue.suspects_due(claimants, now=now))
+        if claimants:
+            self._isolation.look(now, due=await self._queue.suspects_due(claimants, now=now))
 
     async def _claim(self, claimants: Sequence[Claimant], wanted: Wanted, lease: Lease, now: datetime) -> int:
         items = await self._queue.claim(claimants, wanted, lease=lease, now=now)
