@@ -132,7 +132,7 @@ class Runner:
         """Return the end of an attempt that is not made, because too many workers died in the ones before."""
         now = self._clock.now()
         item = claimed.item
-        error = f"not run again: {item.deaths} workers died while it ran"
+        error = f"not run again: {item.deaths} workers died or lost their leases while it ran"
         attempt = Attempt(item.attempt, item.trigger, now, now, AttemptOutcome.FAILED, error)
         return Ended(attempt, Refused())
 

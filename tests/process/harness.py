@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 30.0
 """How long a test waits for what must happen; only a failing test waits that long."""
 _POLL_SECONDS = 0.02
 
-POISON = "workers died while it ran"
+POISON = "workers died or lost their leases while it ran"
 """Part of the error of a work item that is dead for that."""
 _OPEN = "('waiting', 'queued', 'held', 'running')"
 

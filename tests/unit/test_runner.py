@@ -657,4 +657,4 @@ def test_an_item_that_killed_its_workers_is_refused() -> None:
 
     assert ended.result == Refused()
     assert ended.attempt.outcome is AttemptOutcome.FAILED
-    assert "workers died while it ran" in str(ended.attempt.error)
+    assert "workers died or lost their leases" in str(ended.attempt.error)
