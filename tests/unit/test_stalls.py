@@ -236,8 +236,11 @@ async def test_a_lane_of_nonsense_is_the_lane_of_the_job() -> None:
         def __str__(self) -> str:
             raise ValueError("no")
 
+    def odd(event: Event) -> Any:
+        return Odd()
+
     router = Router()
-    router.add(nothing, CrawlPage, name="h", lane=lambda event: Odd())  # type: ignore[typeddict-item,return-value]
+    router.add(nothing, CrawlPage, name="h", lane=odd)
     async with bench(router) as at:
         await at.add(delivery())
 
