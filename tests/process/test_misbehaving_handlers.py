@@ -4,6 +4,7 @@ import asyncio
 import random
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,12 @@ def mend(deployment: Deployment) -> None:
     (deployment.folder / "mended").touch()
 
 
-async def all_is_well(deployment: Deployment, *loads: Load) -> None:
-    """Check that everything acknowledged is stored and, in the end, handled."""
-    await deployment.all_handled()
+async def all_is_well(deployment: Deployment, *loads: Load, killed: bool = False) -> None:
+    """Check that everything acknowledged is stored and, in the end, handled.
+
+    Where workers were killed some of it may have been set aside, and is retried.
+    """
+    await (deployment.all_handled_in_the_end() if killed else deployment.all_handled())
     stored = deployment.stored()
     for load in loads:
         assert load.acknowledged.items() <= stored.items()
@@ -176,7 +180,7 @@ async def test_a_handler_whose_process_ends_under_it_loses_nothing(tmp_path: Pat
         assert "restart_in_s=2.0" in await serving.line("worker_ended", times=2)
         third = await deliver(serving, seed=3)
         mend(deployment)
-        await all_is_well(deployment, first, second, third)
+        await all_is_well(deployment, first, second, third, killed=True)
 
 
 async def test_a_handler_that_ends_its_worker_every_time_is_dead_in_the_end(tmp_path: Path) -> None:
@@ -196,37 +200,47 @@ async def test_a_handler_that_ends_its_worker_every_time_is_dead_in_the_end(tmp_
         await until(lambda: states() == ["dead"], "the poisonous work item to be recorded as dead")
 
 
+RAISED = [
+    "sys.exit(3)",
+    "raise KeyboardInterrupt",
+    "raise GeneratorExit",
+    "next(iter([]))",
+    "raise StopAsyncIteration",
+]
+
+
 @pytest.mark.parametrize("kind", ["async def", "def"])
-@pytest.mark.parametrize(
-    "what",
-    ["sys.exit(3)", "raise KeyboardInterrupt", "raise GeneratorExit", "next(iter([]))", "raise StopAsyncIteration"],
-)
-async def test_whatever_a_handler_raises_is_a_failed_attempt(tmp_path: Path, kind: str, what: str) -> None:
+async def test_whatever_a_handler_raises_is_a_failed_attempt(tmp_path: Path, kind: str) -> None:
     """Also what is no Exception, and what generators and event loops treat specially: the worker lives on."""
     deployment = Deployment(tmp_path)
-    deployment.write_handlers(BEGIN + f'@router.on("*", attempts=1)\n{kind} leave(event):\n    {what}\n' + RECORD)
+    leaving = [
+        f'@router.on("*", attempts=1)\n{kind} leave_{number}(event):\n    {what}\n'
+        for number, what in enumerate(RAISED)
+    ]
+    deployment.write_handlers(BEGIN + "".join(leaving) + RECORD)
     async with deployment.serve() as serving:
         load = await deliver(serving, 20)
         await until(lambda: len(deployment.handled()) == 20, "the other handler to go on")
 
-        def states() -> set[str]:
-            return {state for name, state, _ in deployment.work() if "leave" in name}
+        def states() -> Counter[str]:
+            return Counter(state for name, state, _ in deployment.work() if "leave" in name)
 
-        await until(lambda: states() == {"dead"}, "every attempt to have failed", within=10)
+        await until(lambda: states() == {"dead": 20 * len(RAISED)}, lambda: f"every attempt to fail: {states()}")
         assert load.acknowledged.keys() == deployment.handled().keys()
         assert "worker_ended" not in serving.output
 
 
-@pytest.mark.parametrize("what", ["sys.exit(3)", "1 / 0"])
-async def test_a_condition_that_raises_hides_no_delivery(tmp_path: Path, what: str) -> None:
+async def test_a_condition_that_raises_hides_no_delivery(tmp_path: Path) -> None:
     """`where` raising anything is a failed attempt of its own handler, not the end of the worker."""
     deployment = Deployment(tmp_path)
-    deployment.write_handlers(
-        BEGIN + f'@router.on("*", where=lambda event: {what}, attempts=1)\ndef picky(event): ...\n' + RECORD
-    )
+    picky = [
+        f'@router.on("*", where=lambda event: {what}, attempts=1)\ndef picky_{number}(event): ...\n'
+        for number, what in enumerate(("sys.exit(3)", "1 / 0"))
+    ]
+    deployment.write_handlers(BEGIN + "".join(picky) + RECORD)
     async with deployment.serve() as serving:
         load = await deliver(serving, 20)
-        await until(lambda: len(deployment.handled()) == 20, "the other handler to go on", within=10)
+        await until(lambda: len(deployment.handled()) == 20, "the other handler to go on")
         assert load.acknowledged.keys() == deployment.handled().keys()
         assert "worker_ended" not in serving.output
 
@@ -246,7 +260,7 @@ BROKEN_MODULES = {
 
 @pytest.mark.parametrize(("text", "told"), BROKEN_MODULES.values(), ids=BROKEN_MODULES.keys())
 async def test_a_handlers_module_that_does_not_import_stops_no_ack(tmp_path: Path, text: str, told: str) -> None:
-    """Every start of the worker tells it, with growing pauses; a mended file is taken up by itself."""
+    """The worker tells it, and a mended file is taken up by itself."""
     deployment = Deployment(tmp_path)
     deployment.write_handlers(text)
     async with deployment.serve() as serving:
@@ -254,10 +268,18 @@ async def test_a_handlers_module_that_does_not_import_stops_no_ack(tmp_path: Pat
         await serving.line(told)
         await serving.line("worker_ended", "restart_in_s=1.0")
         second = await deliver(serving, seed=2)
-        await serving.line("worker_ended", "restart_in_s=2.0")
-        assert told == "worker_ended" or sum(told in line for line in serving.lines) >= 2
         deployment.write_handlers(HANDLERS)
         await all_is_well(deployment, first, second)
+
+
+async def test_every_start_of_the_worker_tells_that_the_handlers_do_not_import(tmp_path: Path) -> None:
+    """With growing pauses."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers("raise RuntimeError('no such luck')")
+    async with deployment.serve() as serving:
+        await serving.line("worker_ended", "restart_in_s=1.0")
+        await serving.line("worker_ended", "restart_in_s=2.0")
+        await serving.line("RuntimeError: no such luck", times=2)
 
 
 async def test_a_module_that_hangs_on_import_stops_neither_acks_nor_the_stop(tmp_path: Path) -> None:

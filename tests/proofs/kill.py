@@ -29,6 +29,7 @@ Victim = Literal["web", "worker", "both"]
 _LONGEST_START_SECONDS = 0.7
 """Longer than a start takes here, so that every part of one is hit."""
 _LONGEST_LOAD_SECONDS = 0.6
+_CONNECTIONS = 3
 _SHARE_DURING_START = 0.25
 _SHARE_AT_WORK = 0.25
 """Of the trials; else the worker is often not so far yet when the moment comes."""
@@ -103,7 +104,7 @@ class KillProof:
     async def _load(self, serving: Serving) -> None:
         before = set(self.load.acknowledged)
         try:
-            await self.load.run(serving.port)
+            await self.load.run(serving.port, connections=_CONNECTIONS)
         finally:
             new = self.load.acknowledged.keys() - before
             self._unchecked |= {key: self.load.acknowledged[key] for key in new}
