@@ -3,7 +3,6 @@
 LEVEL is that of the log, FORMAT is `json` or `text`, and DESCRIPTOR is a socket to the worker.
 """
 
-import ctypes
 import importlib
 import logging
 import os
@@ -22,8 +21,6 @@ from receiver.dispatch.fanout import read_event
 from receiver.dispatch.messages import SIZE, Begun, Done, FunctionCall, read_message, write_message
 from receiver.logs import configure_logs
 
-_PR_SET_PDEATHSIG = 1
-
 
 def main(level: str, log_format: str, descriptor: str) -> None:
     """Answer calls until the worker closes its end, or dies."""
@@ -31,7 +28,6 @@ def main(level: str, log_format: str, descriptor: str) -> None:
         # Whoever stops the worker may signal all of its processes; it is the worker that ends this one. A
         # function, since what is ignored would be ignored by every program that a handler starts, too.
         signal.signal(signal_number, lambda *_: None)
-    _die_with_the_worker()
     worker = socket.socket(fileno=int(descriptor))
     worker.set_inheritable(False)
     configure_logs(level=level, as_json=log_format == "json")
@@ -41,16 +37,6 @@ def main(level: str, log_format: str, descriptor: str) -> None:
     with suppress(OSError):  # the worker is gone
         while True:
             answer(messages.get(), lambda message: worker.sendall(write_message(message)))
-
-
-def _die_with_the_worker() -> None:
-    """Have Linux end this process when the worker dies, also while something holds the interpreter lock.
-
-    Elsewhere such a process ends when it lets go of the lock (prctl(2), PR_SET_PDEATHSIG).
-    """
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def answer(call: FunctionCall, send: Callable[[Begun | Done], None]) -> None:

@@ -1,0 +1,164 @@
+"""What the model of the rules is made of: handlers, work items, and the times at which limited ones began."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from receiver.records import Attempt, Delivery
+from receiver.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
+
+WAITING, QUEUED, HELD, RUNNING = WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.RUNNING
+DONE, DEAD, SKIPPED = WorkState.DONE, WorkState.DEAD, WorkState.SKIPPED
+OPEN = (WAITING, QUEUED, HELD, RUNNING)
+
+SLACK = timedelta(milliseconds=100)
+"""What a rate lets begin together."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Policy:
+    """A handler: which types it wants and what it asks of dispatch."""
+
+    name: HandlerName
+    types: tuple[str, ...]
+    pauses: tuple[timedelta, ...] = (timedelta(seconds=1), timedelta(minutes=1))
+    lane: Callable[[Delivery], str | None] = lambda delivery: None
+    holds_when_dead: bool = False
+    concurrency: int | None = None
+    interval: timedelta | None = None
+    quiet: timedelta | None = None
+    at_most: timedelta = timedelta(0)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def limited(self) -> bool:
+        """Tell whether a limit over all workers has to be asked before it runs."""
+        return self.concurrency is not None or self.interval is not None
+
+
+@dataclass(slots=True)
+class Item:
+    """A work item as the rules see it. `asked_at` is its number when somebody last asked for a retry.
+
+    `late` says that it joined its lane later than it arrived: after a retry, or after it was held.
+    """
+
+    id: int
+    source: Delivery
+    policy: Policy
+    lane: str | None
+    state: WorkState
+    due_at: datetime
+    hold_until: datetime | None
+    owner: WorkerId | None = None
+    until: datetime | None = None
+    begun: bool = False
+    number: int = 0
+    asked_at: int = 0
+    late: bool = False
+    stands: bool = False
+    """Dead, and its lane stands still until somebody decides."""
+    error: str | None = None
+    note: str | None = None
+    history: list[Attempt] = field(default_factory=list)
+    died_running: set[int] = field(default_factory=set)
+
+    @property
+    def since_asked(self) -> list[Attempt]:
+        """The attempts that anybody still holds against it."""
+        return [one for one in self.history if one.number > self.asked_at]
+
+    @property
+    def failures(self) -> int:
+        """How many attempts count against its schedule."""
+        return sum(one.outcome is not AttemptOutcome.LOST for one in self.since_asked)
+
+    @property
+    def lost(self) -> int:
+        """How many attempts ended with their worker."""
+        return sum(one.outcome is AttemptOutcome.LOST for one in self.since_asked)
+
+    @property
+    def deaths(self) -> int:
+        """How many workers are known to have died while they ran it."""
+        return sum(one.number in self.died_running for one in self.since_asked)
+
+    @property
+    def suspect(self) -> bool:
+        """One is suspected when its worker died after it had begun, or when two of its workers died."""
+        return self.deaths > 0 or self.lost > 1
+
+    @property
+    def forward(self) -> bool:
+        """Tell whether the others of its lane wait for it."""
+        return self.lane is not None and (self.state in (WAITING, RUNNING) or self.stands)
+
+    @property
+    def trigger(self) -> Trigger:
+        """Why its present attempt runs."""
+        return Trigger.DELIVERY if self.number == 1 else Trigger.RETRY
+
+    def is_of(self, worker: WorkerId) -> bool:
+        """Tell whether this worker holds it."""
+        return self.state is RUNNING and self.owner == worker
+
+
+class Rate:
+    """When attempts of one handler have begun, since the clock was last set back.
+
+    What began before that may hold up the next one, but not for longer than after any other attempt.
+    """
+
+    def __init__(self, interval: timedelta) -> None:
+        self._interval = interval
+        self._begun: list[datetime] = []
+        self._before: list[datetime] = []
+
+    def begin(self, count: int, now: datetime) -> None:
+        """Note that so many begin, and assert that they may."""
+        assert count <= self.most(now), f"{count} began at {now}, though the last ones did at {self._begun[-3:]}"
+        self._begun += [now] * count
+
+    def set_back(self) -> None:
+        """Note that what has begun did so in the future."""
+        if (free := self._free(self._begun)) is not None:
+            self._before.append(free)
+        self._begun = []
+
+    def most(self, now: datetime) -> int:
+        """Return how many may begin."""
+        return self._room(self._begun, now)
+
+    def least(self, now: datetime) -> int:
+        """Return how many have to begin, if so many are due."""
+        return min(self._room(begun, now) for begun in self._perhaps(now))
+
+    def earliest(self, now: datetime) -> datetime:
+        """Return from when on the next may begin."""
+        return (self._free(self._begun) or now) - SLACK
+
+    def latest(self, now: datetime) -> datetime:
+        """Return from when on the next has to."""
+        return max((self._free(begun) or now) - SLACK for begun in self._perhaps(now))
+
+    def _perhaps(self, now: datetime) -> list[list[datetime]]:
+        """Return what a store may believe to have begun."""
+        near = [one - self._interval for one in self._before if one - now <= SLACK + self._interval]
+        return [self._begun, *([one, *self._begun] for one in near)]
+
+    def _room(self, begun: list[datetime], now: datetime) -> int:
+        count = 0
+        while self._apart([*begun, *[now] * (count + 1)]):
+            count += 1
+        return count
+
+    def _apart(self, begun: list[datetime]) -> bool:
+        last, places = begun[-1], len(begun)
+        return all(last - one >= (places - 1 - n) * self._interval - SLACK for n, one in enumerate(begun))
+
+    def _free(self, begun: list[datetime]) -> datetime | None:
+        """Return when the next one would begin if all began on time."""
+        places = len(begun)
+        return max((one + (places - n) * self._interval for n, one in enumerate(begun)), default=None)

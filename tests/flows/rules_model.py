@@ -1,0 +1,399 @@
+"""The rules of dispatch over plain lists, written from the sentences of `receiver.ports` and from nothing else.
+
+It is told everything that was asked of a store and everything it answered, and asserts that the answer is one that
+the rules allow. Where they leave a choice, the model takes over what the store chose.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+
+from receiver.records import (
+    LOST,
+    Attempt,
+    Claimant,
+    Delivery,
+    HeldItem,
+    JobPages,
+    Lease,
+    NewWork,
+    Settlement,
+    Unrouted,
+    Wanted,
+    WorkItem,
+    WorkSummary,
+)
+from receiver.types import (
+    AttemptOutcome,
+    DeliveryKey,
+    HandlerName,
+    HandlerSwitch,
+    WorkerId,
+    WorkState,
+)
+from tests.flows.rules_items import (
+    DEAD,
+    DONE,
+    HELD,
+    OPEN,
+    QUEUED,
+    RUNNING,
+    SKIPPED,
+    WAITING,
+    Item,
+    Policy,
+    Rate,
+)
+
+
+class Rules:
+    """What is true of every delivery and work item, and what may happen to them next."""
+
+    def __init__(self, policies: Sequence[Policy]) -> None:
+        self.policies = {one.name: one for one in policies}
+        self.arrived: list[Delivery] = []
+        self.routed = 0
+        self.routed_through = 0
+        self.items: dict[int, Item] = {}
+        self.switches: dict[HandlerName, HandlerSwitch] = {}
+        self.onces: set[tuple[HandlerName, str]] = set()
+        self.rates = {one.name: Rate(one.interval) for one in policies if one.interval is not None}
+        self.touched: set[int] = set()
+        self.succeeded: set[int] = set()
+
+    # --- routing
+
+    def wanting(self, delivery: Delivery) -> list[Policy]:
+        """Return the handlers that want a delivery."""
+        return [one for one in self.policies.values() if delivery.type in one.types]
+
+    def routes(
+        self, batch: Unrouted, work: Sequence[NewWork], ids: Sequence[int], lease: Lease, now: datetime
+    ) -> list[int | None]:
+        """Make work items and return the answer that is due."""
+        self.routed += len(batch.deliveries)
+        self.routed_through = batch.deliveries[-1].seq
+        read = {one.seq: one.delivery for one in batch.deliveries}
+        return [self._make(new, read[new.seq], work_id, lease, now) for new, work_id in zip(work, ids, strict=True)]
+
+    def _make(self, new: NewWork, source: Delivery, work_id: int, lease: Lease, now: datetime) -> int | None:
+        policy = self.policies[new.handler]
+        assert not any(one.source.key == source.key and one.policy is policy for one in self.items.values())
+        item = Item(work_id, source, policy, new.lane, WAITING, now, None)
+        switch = self.switches.get(policy.name)
+        if switch is HandlerSwitch.DISABLED:
+            item.state = SKIPPED
+        elif new.hold is not None:
+            item.state, item.due_at, item.hold_until = HELD, new.hold.look_at, new.hold.until
+        elif self._head(item) is not None:
+            item.state = QUEUED
+        elif new.claim and switch is None:
+            self._start(item, lease, begun=new.starts)
+        self.items[work_id] = item
+        self.touched.add(work_id)
+        return work_id if item.state is RUNNING else None
+
+    # --- claiming
+
+    def claims(
+        self,
+        claimants: Sequence[Claimant],
+        wanted: Wanted,
+        lease: Lease,
+        now: datetime,
+        answer: Sequence[WorkItem],
+    ) -> None:
+        """Assert that these are the items to claim, and start them."""
+        self._lose(now)
+        for claimant in claimants:
+            self._skip(claimant.handler)
+        left = [one.id for one in answer]
+        taken = 0
+        room = wanted.max_bytes
+        for claimant in claimants:
+            due = self._due(claimant.handler, now, suspects=wanted.suspects)
+            least, most = self._limits(claimant, wanted.limit - taken, now)
+            count = 0
+            while left and count < min(most, len(due)) and due[count].id == left[0]:
+                size = len(due[count].source.body)
+                assert size <= room or taken + count == 0, "more bytes than were wanted"
+                room -= size
+                left.pop(0)
+                count += 1
+            if claimant.handler in self.rates:
+                self.rates[claimant.handler].begin(count, now)
+            taken += count
+            if count < min(least, len(due)):
+                assert taken > 0, f"{due[0]} is due and was not claimed"
+                assert len(due[count].source.body) > room, f"{due[count]} is due and was not claimed"
+                break
+        assert not left, f"claimed {[self.items[one] for one in left]}"
+        for n, one in enumerate(answer):
+            self._start_claimed(one, lease, begun=n < wanted.starting)
+
+    def _start_claimed(self, answer: WorkItem, lease: Lease, *, begun: bool) -> None:
+        item = self.items[answer.id]
+        self._start(item, lease, begun=begun)
+        assert answer.source.delivery == item.source
+        expected = (item.policy.name, item.number, item.number - 1 - item.failures, item.deaths, item.trigger)
+        got = (answer.handler, answer.attempt, answer.uncounted, answer.deaths, answer.trigger)
+        assert got == expected, f"{got} instead of {expected}"
+
+    def _start(self, item: Item, lease: Lease, *, begun: bool) -> None:
+        policy = item.policy
+        assert item.id not in self.succeeded, f"{item} succeeded and runs again"
+        assert policy.name not in self.switches, f"{policy.name} is switched off and starts {item}"
+        for other in self._lane(item):
+            assert other.state is not RUNNING, f"{other} and {item} run at one time"
+            over = other.state in (DONE, SKIPPED, HELD) or (other.state is DEAD and not other.stands)
+            assert other.id > item.id or over or other.late, f"{item} overtakes {other}"
+        item.state, item.owner, item.until, item.begun = RUNNING, lease.worker, lease.until, begun
+        item.number += 1
+        self.touched.add(item.id)
+        running = sum(one.state is RUNNING for one in self._of(policy.name))
+        assert policy.concurrency is None or running <= policy.concurrency
+
+    def _lose(self, now: datetime) -> None:
+        """Record the attempts that ended with their workers, of whatever handler."""
+        for one in self.items.values():
+            if one.state is RUNNING and one.until is not None and one.until <= now:
+                if one.begun:
+                    one.died_running.add(one.number)
+                one.history.append(Attempt(one.number, one.trigger, None, now, AttemptOutcome.LOST, LOST))
+                self._end(one, WAITING, one.until, LOST)
+
+    def _skip(self, handler: HandlerName) -> None:
+        """Skip what waits for a disabled handler."""
+        for one in self._of(handler):
+            if self.switches.get(handler) is HandlerSwitch.DISABLED and one.state in (WAITING, QUEUED, HELD):
+                one.state = SKIPPED
+                self.touched.add(one.id)
+
+    def _due(self, handler: HandlerName, now: datetime, *, suspects: bool) -> list[Item]:
+        """Return what may be claimed, the longest due first, and of those the first that arrived."""
+        if handler in self.switches:
+            return []
+        waiting = [one for one in self._of(handler) if one.state is WAITING and one.due_at <= now]
+        return sorted((one for one in waiting if one.suspect is suspects), key=lambda one: (one.due_at, one.id))
+
+    def _limits(self, claimant: Claimant, limit: int, now: datetime) -> tuple[int, int]:
+        """Return how many items have to be claimed at least, and may be at most."""
+        limit = min(limit, claimant.most)
+        if claimant.concurrency is not None:
+            running = sum(one.state is RUNNING for one in self._of(claimant.handler))
+            limit = min(limit, claimant.concurrency - running)
+        limit = max(0, limit)
+        rate = self.rates.get(claimant.handler)
+        return (limit, limit) if rate is None else (min(limit, rate.least(now)), min(limit, rate.most(now)))
+
+    def suspects_due(self, claimants: Sequence[Claimant], now: datetime) -> bool:
+        """Tell whether an item is due that may have killed its worker."""
+        return any(self._due(one.handler, now, suspects=True) for one in claimants)
+
+    def next_due(self, claimants: Sequence[Claimant], now: datetime) -> tuple[datetime, datetime] | None:
+        """Return between which moments a worker has to come again; all that is past is alike."""
+        soonest = latest = [one.until for one in self.items.values() if one.until is not None]
+        for item in (item for one in claimants for item in self._of(one.handler)):
+            moment = self._comes_due(item, now)
+            if moment is not None:
+                paced = item.state is WAITING and item.policy.name not in self.switches
+                rate = self.rates.get(item.policy.name) if paced else None
+                soonest = [*soonest, max(moment, rate.earliest(now)) if rate else moment]
+                latest = [*latest, max(moment, rate.latest(now)) if rate else moment]
+        return (max(min(soonest), now), max(min(latest), now)) if soonest else None
+
+    def _comes_due(self, item: Item, now: datetime) -> datetime | None:
+        """Return when an item is to be claimed, looked at, or skipped."""
+        match self.switches.get(item.policy.name):
+            case HandlerSwitch.DISABLED:
+                return now if item.state in (WAITING, QUEUED, HELD) else None
+            case HandlerSwitch.PAUSED:
+                return None
+        return item.due_at if item.state in (WAITING, HELD) else None
+
+    # --- what a worker does with what it holds
+
+    def begins(self, work_ids: Iterable[int], worker: WorkerId) -> None:
+        """Note that items have begun."""
+        for one in self._held_by(work_ids, worker):
+            one.begun = True
+
+    def absolves(self, work_ids: Iterable[int], worker: WorkerId) -> None:
+        """Take that note back."""
+        for one in self._held_by(work_ids, worker):
+            one.begun = False
+
+    def renews(self, work_ids: Iterable[int], lease: Lease) -> None:
+        """Move the end of the lease."""
+        for one in self._held_by(work_ids, lease.worker):
+            one.until = lease.until
+
+    def gives_back(self, work_ids: Iterable[int], worker: WorkerId, now: datetime) -> None:
+        """Make items due and uncount the attempt."""
+        for one in self._held_by(work_ids, worker):
+            one.number -= 1
+            self._end(one, WAITING, now, one.error)
+
+    def takes_over(self, worker: WorkerId, now: datetime) -> int:
+        """End the leases of a dead worker; return how many there were."""
+        leased = [one for one in self.items.values() if one.is_of(worker)]
+        for one in leased:
+            one.until = now
+        return len(leased)
+
+    def settles(self, settlement: Settlement, *, after: timedelta | None, refused: bool, now: datetime) -> bool:
+        """Return whether an end is to be recorded; assert that it moves its item as the rules say."""
+        item, attempt = self.items[settlement.work_id], settlement.attempt
+        if not item.is_of(settlement.worker) or item.number != attempt.number:
+            return False
+        item.history.append(attempt)
+        if attempt.outcome is AttemptOutcome.SUCCEEDED:
+            expected = DONE
+            self.succeeded.add(item.id)
+        elif refused or item.failures > len(item.policy.pauses):
+            expected = DEAD
+        else:
+            expected = WAITING
+            pause = item.policy.pauses[item.failures - 1]
+            soonest, latest = (after, after) if after is not None else (pause * 0.8, pause * 1.2)
+            assert now + soonest <= settlement.due_at <= now + latest, f"{item} waits until {settlement.due_at}"
+        assert settlement.state is expected, f"{item} becomes {settlement.state}"
+        item.stands = expected is DEAD and item.lane is not None and item.policy.holds_when_dead
+        self._end(item, expected, settlement.due_at, attempt.error)
+        return True
+
+    def _end(self, item: Item, state: WorkState, due_at: datetime, error: str | None) -> None:
+        item.state, item.due_at, item.error = state, due_at, error
+        item.owner, item.until, item.begun = None, None, False
+        self.touched.add(item.id)
+
+    def once(self, handler: HandlerName, key: str) -> bool:
+        """Return True the first time."""
+        first = (handler, key) not in self.onces
+        self.onces.add((handler, key))
+        return first
+
+    # --- held items
+
+    def held(self, handlers: Sequence[HandlerName], now: datetime) -> dict[int, HeldItem]:
+        """Return what is due for a look."""
+        return {
+            one.id: HeldItem(
+                one.id,
+                one.policy.name,
+                one.source.type,
+                one.source.job_id or "",
+                one.source.received_at,
+                one.hold_until or now,
+            )
+            for name in handlers
+            if name not in self.switches
+            for one in self._of(name)
+            if one.state is HELD and one.due_at <= now
+        }
+
+    def open_pages(self, job_id: str) -> set[DeliveryKey]:
+        """Return the pages of a job that are not handled."""
+        unhandled = {one.source.key for one in self.items.values() if one.state in OPEN}
+        unhandled |= {one.key for one in self.arrived[self.routed :]}
+        pages = {one.key for one in self.arrived if (one.job_id, one.type) == (job_id, "crawl.page")}
+        return pages & unhandled
+
+    def last_page(self, job_id: str) -> datetime | None:
+        """Return when the last page of a job arrived."""
+        times = [one.received_at for one in self.arrived if (one.job_id, one.type) == (job_id, "crawl.page")]
+        return times[-1] if times else None
+
+    def may_run(self, item: HeldItem, pages: JobPages, now: datetime) -> bool:
+        """Tell whether a held item may be let go: its pages are handled and it was quiet, or it waited enough."""
+        quiet_from = max(item.received_at, pages.last_at or item.received_at)
+        quiet = self.items[item.id].policy.quiet or timedelta(0)
+        return item.until <= now or (pages.open_key is None and quiet_from + quiet <= now)
+
+    def releases(self, work_id: int, now: datetime, note: str) -> None:
+        """Make a held item due."""
+        item = self.items[work_id]
+        if item.state is HELD:
+            item.state, item.due_at, item.note = QUEUED if self._head(item) else WAITING, now, note
+            item.late = True
+
+    def looks_again(self, work_id: int, at: datetime, note: str) -> None:
+        """Keep a held item until then."""
+        item = self.items[work_id]
+        if item.state is HELD:
+            item.due_at, item.note = at, note
+
+    # --- what operators decide
+
+    def retries(self, work_ids: Iterable[int], now: datetime) -> int:
+        """Make items due, with a fresh schedule; return how many."""
+        chosen = [self.items[one] for one in work_ids if self.items[one].state in (DEAD, SKIPPED, WAITING, HELD)]
+        for one in chosen:
+            one.state = WAITING if one.lane is None or one.forward else QUEUED
+            one.due_at, one.hold_until, one.stands = now, None, False
+            one.asked_at, one.late = one.number, True
+        return len(chosen)
+
+    def buries(self, work_ids: Iterable[int], reason: str) -> int:
+        """Make items dead and release their lanes; return how many."""
+        chosen = [
+            self.items[one]
+            for one in work_ids
+            if self.items[one].state in (WAITING, QUEUED, HELD) or self.items[one].stands
+        ]
+        for one in chosen:
+            if not one.stands:
+                one.state, one.error = DEAD, reason
+            one.stands = False
+        return len(chosen)
+
+    def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
+        """Set a handler's switch."""
+        self.switches[handler] = to
+        if to is HandlerSwitch.ON:
+            del self.switches[handler]
+
+    def come_forward(self, now: datetime) -> None:
+        """Let the first one that is queued in each lane come forward where nobody is at the head."""
+        for item in sorted(self.items.values(), key=lambda one: one.id):
+            if item.state is QUEUED and self._head(item) is None:
+                item.state, item.due_at = WAITING, now
+
+    # --- comparing
+
+    def summary(self, item: Item) -> WorkSummary:
+        """Return what a listing has to say of an item."""
+        return WorkSummary(
+            id=item.id,
+            key=item.source.key,
+            type=item.source.type,
+            job_id=item.source.job_id,
+            received_at=item.source.received_at,
+            handler=item.policy.name,
+            state=item.state,
+            attempts=item.number,
+            lane=item.lane,
+            due_at=item.due_at if item.state in (WAITING, HELD) else None,
+            last_error=item.error,
+            note=item.note,
+            holds_lane=item.stands,
+        )
+
+    def items_of(self, delivery: Delivery) -> list[Item]:
+        """Return the work items of a delivery."""
+        return [one for one in self.items.values() if one.source.key == delivery.key]
+
+    # --- inside
+
+    def _of(self, handler: HandlerName) -> Iterator[Item]:
+        return (one for one in self.items.values() if one.policy.name == handler)
+
+    def _lane(self, item: Item) -> list[Item]:
+        if item.lane is None:
+            return []
+        return [one for one in self._of(item.policy.name) if one.lane == item.lane and one is not item]
+
+    def _head(self, item: Item) -> Item | None:
+        return next((one for one in self._lane(item) if one.forward), None)
+
+    def _held_by(self, work_ids: Iterable[int], worker: WorkerId) -> list[Item]:
+        return [self.items[one] for one in set(work_ids) if self.items[one].is_of(worker)]
