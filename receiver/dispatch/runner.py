@@ -94,13 +94,13 @@ class Runner:
         deadline = Deadline(self._clock, handler.timeout)
         try:
             event = claimed.event or read_event(claimed.item.source)
-            if handler.wants(event):  # else `where` raised when the delivery was routed, and now says no
+            if _wants(claimed, event):
                 await self._call(handler, event, (claimed,), deadline)
             end = _SUCCESS
         except BaseException as exc:
             # SystemExit too: one handler's sys.exit() must not end the worker and all the others.
             end = _end_of(exc, handler)
-        return self._ended(claimed, end, started_at, deadline)
+        return self._ended(claimed, end, started_at, self._clock.now(), deadline)
 
     async def run_batch(self, batch: Sequence[Claimed]) -> Sequence[Ended]:
         """Run one attempt of several items of one handler with `batch`, in one call; return their ends in order.
@@ -116,7 +116,7 @@ class Runner:
         for claimed in batch:
             try:
                 event = claimed.event or read_event(claimed.item.source)
-                wanted = handler.wants(event)
+                wanted = _wants(claimed, event)
             except (Exception, SystemExit) as exc:
                 ends.append(_end_of(exc, handler))
             else:
@@ -124,8 +124,10 @@ class Runner:
                 if wanted:
                     given.append((claimed, event))
         end = await self._end_of_batch(handler, given, deadline) if given else _SUCCESS
+        ended_at = self._clock.now()
         return [
-            self._ended(claimed, own or end, started_at, deadline) for claimed, own in zip(batch, ends, strict=True)
+            self._ended(claimed, own or end, started_at, ended_at, deadline)
+            for claimed, own in zip(batch, ends, strict=True)
         ]
 
     def refuse(self, claimed: Claimed) -> Ended:
@@ -142,13 +144,15 @@ class Runner:
         attempt = Attempt(claimed.item.attempt, claimed.item.trigger, now, now, AttemptOutcome.FAILED, error)
         return Ended(attempt, Failed())
 
-    def _ended(self, claimed: Claimed, end: _End, started_at: datetime, deadline: Deadline) -> Ended:
+    def _ended(
+        self, claimed: Claimed, end: _End, started_at: datetime, ended_at: datetime, deadline: Deadline
+    ) -> Ended:
         raised = end.raised
         attempt = Attempt(
             number=claimed.item.attempt,
             trigger=claimed.item.trigger,
             started_at=started_at,
-            ended_at=self._clock.now(),
+            ended_at=ended_at,
             outcome=end.outcome,
             error=None if raised is None else raised.error,
             traceback=None if raised is None else raised.traceback,
@@ -257,6 +261,12 @@ class Runner:
             _services=self._services,
             _beat=deadline.beat,
         )
+
+
+def _wants(claimed: Claimed, event: Event) -> bool:
+    """Tell whether the handler wants the event still: its `where` may have raised, or other code been deployed."""
+    just_matched = claimed.event is not None and claimed.handler.where is None
+    return just_matched or claimed.handler.wants(event)
 
 
 async def _within(deadline: Deadline, running: Awaitable[object], ending: str, *, begun: bool = True) -> None:

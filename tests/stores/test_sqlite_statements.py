@@ -64,8 +64,6 @@ def test_no_statement_scans_a_table(connection: sqlite3.Connection, name: str) -
     """Its plan searches in what grows with the store, and never goes through all of it."""
     scans = [step for step in plan_of(connection, name) if re.match(rf"SCAN ({'|'.join(TABLES)})\b", step)]
     found = [step for step in scans if not re.search(OF_WHAT_IS_OPEN, step)]
-    if name == "UNROUTED":
-        found.remove("SCAN d")  # a subquery in its plan, with a limit
 
     assert bool(found) is (name in FOR_PEOPLE), found
 
@@ -92,7 +90,7 @@ def test_no_statement_scans_a_table(connection: sqlite3.Connection, name: str) -
         ("skip waiting", "SEARCH work_items USING INDEX work_waiting (handler=?)"),
         ("skip held", "SEARCH work_items USING INDEX work_held (handler=?)"),
         ("TAKE_OVER", "SCAN work_items USING INDEX work_running"),
-        ("UNROUTED", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid>?)"),
+        ("UNROUTED", "SEARCH d USING INTEGER PRIMARY KEY (rowid>?)"),
         ("LAST_PAGE", "SEARCH deliveries USING INDEX deliveries_by_job (job_id=?)"),
         ("UNROUTED_PAGE", "SEARCH deliveries USING INDEX deliveries_by_job (job_id=? AND seq>?)"),
         ("OPEN_PAGE", "SEARCH d USING INDEX deliveries_by_job (job_id=?)"),
@@ -161,7 +159,7 @@ def test_unrouted_deliveries_are_found_at_once_in_a_large_store(connection: sqli
     """What has been routed costs nothing."""
     fill(connection, "done")
 
-    assert effort(connection, statements.UNROUTED, {"after": MOST - 5, "limit": 100, "max_bytes": 10**9}) <= 1
+    assert effort(connection, statements.UNROUTED, {"after": MOST - 5, "limit": 100}) <= 1
 
 
 def test_a_lane_with_two_heads_cannot_be_written(connection: sqlite3.Connection) -> None:

@@ -3,8 +3,9 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from receiver.clock import from_micros, to_micros
@@ -16,6 +17,7 @@ from receiver.records import (
     Lease,
     NewWork,
     Settlement,
+    StoredDelivery,
     Unrouted,
     Wanted,
     WorkItem,
@@ -42,9 +44,14 @@ class SqliteQueue:
 
         def read(connection: sqlite3.Connection) -> Unrouted:
             (after,) = connection.execute(statements.ROUTED).fetchone()
-            wanted = {"after": after, "limit": limit, "max_bytes": max_bytes}
-            rows = connection.execute(statements.UNROUTED, wanted).fetchall()
-            return Unrouted(after, tuple(stored_delivery(row) for row in rows))
+            found: list[StoredDelivery] = []
+            total = 0
+            for size, *row in connection.execute(statements.UNROUTED, {"after": after, "limit": limit}):
+                total += size
+                if found and total > max_bytes:
+                    break
+                found.append(stored_delivery(row))
+            return Unrouted(after, tuple(found))
 
         return await self._database.call(read)
 
@@ -62,8 +69,8 @@ class SqliteQueue:
                     return ()
                 states = _places(connection, work)
                 rows = [_new_row(*one, lease, now) for one in zip(work, states, strict=True)]
-                # Under the write lock the ids of one statement follow each other.
-                connection.execute(statements.INSERT_WORK, {"work": json.dumps(rows)})
+                # Under the write lock ids follow each other.
+                insert(connection, statements.insert_work, rows)
                 (last,) = connection.execute("SELECT last_insert_rowid()").fetchone()
             self._checkpointer.after_commit(connection)
             ids = range(last - len(work) + 1, last + 1)
@@ -134,10 +141,10 @@ class SqliteQueue:
             with self._database.transaction(connection):
                 lanes = _still_held(connection, settlements)
                 ended = [settlements[place] for place in lanes]
-                connection.execute(statements.SETTLE, (json.dumps([_move(one) for one in ended]),))
+                move(connection, ended)
                 if in_lanes := [settlements[place].work_id for place, lane in lanes.items() if lane is not None]:
                     promote(connection, in_lanes, now)
-                connection.execute(statements.INSERT_ATTEMPTS, (json.dumps([_attempt_row(one) for one in ended]),))
+                insert(connection, statements.insert_attempts, [_attempt_row(one) for one in ended])
             self._checkpointer.after_commit(connection)
             return [place in lanes for place in range(len(settlements))]
 
@@ -261,6 +268,29 @@ def _new_row(one: NewWork, state: WorkState, lease: Lease, now: datetime) -> tup
 
 def _heads_lane(one: NewWork, state: WorkState) -> bool:
     return one.lane is not None and state in (WorkState.WAITING, WorkState.RUNNING)
+
+
+_ROWS = 100
+"""Rows of one statement: more cost as much for each, and the statements of every length are kept compiled."""
+
+
+def insert(
+    connection: sqlite3.Connection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]
+) -> None:
+    """Insert rows, many to a statement."""
+    for start in range(0, len(rows), _ROWS):
+        together = rows[start : start + _ROWS]
+        connection.execute(statement(len(together)), tuple(chain.from_iterable(together)))
+
+
+def move(connection: sqlite3.Connection, ended: Sequence[Settlement]) -> None:
+    """Bring the items of these attempts to their next states."""
+    done = [one.work_id for one in ended if one.state is WorkState.DONE]
+    if done:
+        connection.execute(statements.FINISH, (json.dumps(done),))
+    if len(done) < len(ended):
+        others = [_move(one) for one in ended if one.state is not WorkState.DONE]
+        connection.execute(statements.SETTLE, (json.dumps(others),))
 
 
 def promote(connection: sqlite3.Connection, work_ids: Sequence[int], now: datetime) -> None:

@@ -1,5 +1,6 @@
 """From rows of the database to records."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic_core import from_json
@@ -11,10 +12,10 @@ from receiver.types import AttemptOutcome, DeliveryState, Headers, Trigger, Work
 
 def headers_of(text: str) -> Headers:
     """Return headers as they were before they became JSON."""
-    return tuple([(name, value) for name, value in from_json(text)])
+    return tuple(map(tuple, from_json(text)))
 
 
-def stored_delivery(row: tuple[Any, ...]) -> StoredDelivery:
+def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
     """Read the columns that `statements` selects for a delivery with its body."""
     seq, key, kind, job_id, webhook_id, success, received_at, duplicates, headers, body = row
     return StoredDelivery(

@@ -1,4 +1,4 @@
-"""Every SQL statement, by the port that uses it. A list of rows travels as one JSON array: one statement, one step.
+"""Every SQL statement, by the port that uses it. Rows travel together, as one JSON array or many to a statement.
 
 Between two steps of a statement Python's interpreter lock is given away and taken again, which under load can
 cost milliseconds; that is why nothing here runs row by row where a batch can be long.
@@ -50,13 +50,9 @@ ADVANCE_ROUTED = "UPDATE marks SET value = ? WHERE name = 'routed' AND value = ?
 _STORED = "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.duplicates, b.headers, b.body"
 
 UNROUTED = f"""
-SELECT {_STORED}
-FROM (
-    SELECT *, sum(size) OVER (ORDER BY seq) - size AS bytes_before
-    FROM (SELECT * FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :limit)
-) AS d JOIN bodies AS b ON b.seq = d.seq
-WHERE d.bytes_before + d.size <= :max_bytes OR d.bytes_before = 0
-ORDER BY d.seq
+SELECT d.size, {_STORED}
+FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
+WHERE d.seq > :after ORDER BY d.seq LIMIT :limit
 """
 
 SWITCHES = "SELECT name, switch FROM handlers WHERE switch <> 'on'"
@@ -67,17 +63,16 @@ JOIN work_items AS w
     ON w.handler = json_extract(l.value, '$[0]') AND w.lane = json_extract(l.value, '$[1]') AND w.heads_lane = 1
 """
 
-INSERT_WORK = """
-INSERT INTO work_items (
-    delivery_seq, handler, state, attempts, begun, trigger, due_at, worker, lane, heads_lane, hold_until, note
-)
-SELECT
-    json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-    json_extract(value, '$[3]'), json_extract(value, '$[4]'), 'delivery', json_extract(value, '$[5]'),
-    json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]'),
-    json_extract(value, '$[9]'), json_extract(value, '$[10]')
-FROM json_each(:work)
-"""
+_WORK_ROW = "(?, ?, ?, ?, ?, 'delivery', ?, ?, ?, ?, ?, ?)"
+
+
+def insert_work(rows: int) -> str:
+    """Insert work items."""
+    return (
+        "INSERT INTO work_items (delivery_seq, handler, state, attempts, begun, trigger, due_at, worker, lane, "
+        "heads_lane, hold_until, note) VALUES " + ", ".join([_WORK_ROW] * rows)
+    )
+
 
 # Of all handlers: one that is not in this worker's code must not leave its work running for ever.
 LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND due_at <= ? LIMIT ?"
@@ -169,6 +164,12 @@ SELECT id, worker, attempts, lane FROM work_items
 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'running'
 """
 
+# What most items come to. When a done one was last due means nothing.
+FINISH = """
+UPDATE work_items SET state = 'done', worker = NULL, begun = 0, last_error = NULL, heads_lane = 0
+WHERE id IN (SELECT value FROM json_each(?))
+"""
+
 SETTLE = """
 UPDATE work_items SET
     state = s.state, due_at = s.due_at, worker = NULL, begun = 0, last_error = s.error,
@@ -201,14 +202,16 @@ WHERE id IN (
 """
 """Let the first of those queued in the lanes of these items head its lane, where no other does."""
 
-INSERT_ATTEMPTS = """
-INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue)
-SELECT
-    json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-    json_extract(value, '$[3]'), json_extract(value, '$[4]'), json_extract(value, '$[5]'),
-    json_extract(value, '$[6]'), json_extract(value, '$[7]'), json_extract(value, '$[8]')
-FROM json_each(?)
-"""
+_ATTEMPT_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+
+
+def insert_attempts(rows: int) -> str:
+    """Insert attempts that have ended."""
+    return (
+        "INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue) "
+        "VALUES " + ", ".join([_ATTEMPT_ROW] * rows)
+    )
+
 
 GIVE_BACK = """
 UPDATE work_items SET state = 'waiting', attempts = attempts - 1, begun = 0, worker = NULL, due_at = :now
