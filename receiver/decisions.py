@@ -26,7 +26,12 @@ class Refused:
     """The handler gave up."""
 
 
-Result = Succeeded | Failed | Refused
+@dataclass(frozen=True, slots=True)
+class Died:
+    """The process of its own in which the handler ran did not survive it."""
+
+
+Result = Succeeded | Failed | Refused | Died
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Bury:
 
 
 POISON_AFTER = 2
-"""A work item that this many workers died of, while it ran, is dead."""
+"""A work item that this many processes died of, while it ran, is dead."""
 
 Decision = Complete | RetryAt | Bury
 
@@ -67,9 +72,18 @@ class LookAgain:
     note: str
 
 
-def decide(result: Result, *, attempt: int, schedule: RetrySchedule, now: datetime, rng: random.Random) -> Decision:
+def decide(
+    result: Result,
+    *,
+    attempt: int,
+    schedule: RetrySchedule,
+    now: datetime,
+    rng: random.Random,
+    deaths: int = 0,
+) -> Decision:
     """Return what becomes of a work item after an attempt; `attempt` is its number without the uncounted ones.
 
+    `deaths` is how many processes had died of it before.
     A pause asked for by the handler replaces the schedule's, without jitter; the number of attempts stays.
     """
     match result:
@@ -77,6 +91,10 @@ def decide(result: Result, *, attempt: int, schedule: RetrySchedule, now: dateti
             return Complete()
         case Refused():
             return Bury()
+        case Died() if deaths + 1 >= POISON_AFTER:
+            return Bury()
+        case Died():
+            return decide(Failed(), attempt=attempt, schedule=schedule, now=now, rng=rng)
         case Failed(after):
             due_at = schedule.due_after(attempt, now=now, rng=rng)
             if due_at is None:

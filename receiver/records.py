@@ -83,7 +83,7 @@ class WorkItem:
 
     `attempt` counts from 1 and includes this one; `uncounted` of the attempts before it do not count against the
     handler's schedule: they ended with their worker, or came before somebody asked for a retry. `deaths` is how
-    many workers are known to have died while they ran it.
+    many processes are known to have died while they ran it, workers and those of handlers alike.
     """
 
     id: int
@@ -199,6 +199,8 @@ class Settlement:
     due_at: datetime
     holds_lane: bool = False
     """If it is dead now, its lane stands still until somebody decides."""
+    died: bool = False
+    """The process of its own in which it ran died of it."""
 
 
 @dataclass(frozen=True, slots=True)

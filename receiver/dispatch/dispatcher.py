@@ -284,6 +284,8 @@ class Dispatcher:
     async def _attempts(self, call: Call) -> Sequence[Ended]:
         if call[0].item.deaths >= POISON_AFTER:  # and so it is alone
             return [self._runner.refuse(call[0])]
+        if call[0].handler.batch is not None:
+            await self._leases.begin_together([one.item.id for one in call])
         now = self._clock.now()
         for one in call:
             emit_started(one.item, now)

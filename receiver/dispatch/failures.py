@@ -5,7 +5,7 @@ import traceback
 from dataclasses import dataclass
 from datetime import timedelta
 
-from receiver.decisions import Failed, Refused, Result
+from receiver.decisions import Died, Failed, Refused, Result
 from receiver.errors import GiveUp, Retry, StoreError
 from receiver.routing import Handler
 
@@ -22,6 +22,10 @@ class TimedOut(TimeoutError):
 
 class ProcessDied(Exception):
     """The process that ran a function ended before the function did."""
+
+
+class NoProcess(Exception):
+    """No process came to the point of running a function."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +78,16 @@ def result_of(raised: Raised, handler: Handler) -> Result:
     """Return what an exception means under the handler's policy.
 
     `Retry` and `GiveUp` do what they say. Otherwise the nearest of its classes that the policy names decides; a
-    policy that names what to retry gives up on everything else. A dead process and a store that cannot be reached
-    are never the policy's affair.
+    policy that names what to retry gives up on everything else. A process that dies or does not start, and a
+    store that cannot be reached, are never the policy's affair.
     """
     if _RETRY in raised.classes:
         return Failed(raised.after)
     if _GIVE_UP in raised.classes:
         return Refused()
-    if _DIED in raised.classes or _STORE_ERROR in raised.classes:
+    if _DIED in raised.classes:
+        return Died()
+    if _NO_PROCESS in raised.classes or _STORE_ERROR in raised.classes:
         return Failed()
     retried, given_up = _names(handler.retry_on), _names(handler.give_up_on)
     for name in raised.classes:
@@ -117,4 +123,4 @@ def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:
     return tuple([f"{one.__module__}.{one.__qualname__}" for one in classes])
 
 
-_RETRY, _GIVE_UP, _DIED, _STORE_ERROR = _names((Retry, GiveUp, ProcessDied, StoreError))
+_RETRY, _GIVE_UP, _DIED, _NO_PROCESS, _STORE_ERROR = _names((Retry, GiveUp, ProcessDied, NoProcess, StoreError))

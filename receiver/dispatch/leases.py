@@ -99,6 +99,15 @@ class Leases:
         """Have it noted in the store, if it takes long enough, that this has begun."""
         self._unmarked.add(work_id)
 
+    async def begin_together(self, work_ids: Sequence[int]) -> None:
+        """Note in the store that these begin now: one of them may be the end of all."""
+        self._unmarked.difference_update(work_ids)
+        try:
+            if self._marking:
+                await self._queue.begun(work_ids, self.worker)
+        except StoreError as exc:
+            log.error("begin_not_noted", extra={"count": len(work_ids), "reason": str(exc)})
+
     async def give_back(self, work_ids: Sequence[int]) -> None:
         """Let any worker have these at once."""
         if not work_ids:

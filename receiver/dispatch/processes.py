@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 
 from receiver.clock import Clock, time_limit
-from receiver.dispatch.failures import ProcessDied, Raised, RaisedElsewhere
+from receiver.dispatch.failures import NoProcess, ProcessDied, Raised, RaisedElsewhere
 from receiver.dispatch.messages import SIZE, Begun, Done, FunctionCall, Paths, read_message, write_message
 
 START_LIMIT = timedelta(minutes=5)
@@ -40,8 +40,8 @@ class Processes:
     async def run(self, call: FunctionCall, begun: Callable[[], None]) -> None:
         """Make a call, saying so when the function begins, and return when it has returned.
 
-        Raises RaisedElsewhere if it raised and ProcessDied if its process did not survive it. A call that is
-        cancelled ends with its process, whatever the function is doing.
+        Raises RaisedElsewhere if it raised, ProcessDied if its process did not survive it, and NoProcess if no
+        process came to run it. A call that is cancelled ends with its process, whatever the function is doing.
         """
         async with self._slots:
             child = await self._take()
@@ -71,7 +71,7 @@ class Processes:
         try:
             child = await _Child.start(self._command)
         except OSError as exc:
-            raise ProcessDied(f"no process could be started: {exc.strerror}") from exc
+            raise NoProcess(f"none could be started: {exc.strerror}") from exc
         self._all.add(child)
         child.ended.add_done_callback(lambda _: self._all.discard(child))
         return child
@@ -117,6 +117,7 @@ class _Child:
 
     async def run(self, call: FunctionCall, begun: Callable[[], None], clock: Clock) -> Raised | None:
         """Make a call and return what the function raised."""
+        ran = False
         try:
             async with time_limit(clock, START_LIMIT) as limit:
                 self._writer.write(write_message(call))
@@ -125,12 +126,16 @@ class _Child:
                 if isinstance(answer, Begun):
                     begun()
             if isinstance(answer, Begun):
+                ran = True
                 answer = await self._receive()
         except (asyncio.IncompleteReadError, ConnectionError):
-            raise ProcessDied(f"the process that ran it {await self._how_it_ended()}") from None
+            how = await self._how_it_ended()
+            if not ran:
+                raise NoProcess(f"the one that was to run it {how}") from None
+            raise ProcessDied(f"the process that ran it {how}") from None
         except TimeoutError:
             if limit.expired():
-                raise ProcessDied(f"no process had imported it after {START_LIMIT}") from None
+                raise NoProcess(f"none had imported it after {START_LIMIT}") from None
             raise
         return answer.raised if isinstance(answer, Done) else None
 

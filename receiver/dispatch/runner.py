@@ -13,7 +13,7 @@ from typing import Any
 
 from receiver.clock import Clock
 from receiver.context import AskOnce, BatchContext, Clients, Context, DeliveryInfo, HandlerLog, Services
-from receiver.decisions import Failed, Refused, Result, Succeeded
+from receiver.decisions import Died, Failed, Refused, Result, Succeeded
 from receiver.dispatch.deadline import Deadline
 from receiver.dispatch.failures import Raised, TimedOut, require_done, result_of
 from receiver.dispatch.fanout import read_event
@@ -167,7 +167,7 @@ class Runner:
             await self._call(handler, [event for _, event in given], [one for one, _ in given], deadline)
         except BaseException as exc:
             end = _end_of(exc, handler)
-            if len(given) > 1 and isinstance(end.result, Refused):
+            if len(given) > 1 and isinstance(end.result, Refused | Died):
                 return _End(end.outcome, Failed(), end.raised)
             return end
         return _SUCCESS

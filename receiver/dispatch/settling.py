@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import assert_never
 
 from receiver.clock import Clock, time_limit
-from receiver.decisions import Bury, Complete, RetryAt, decide
+from receiver.decisions import Bury, Complete, Died, RetryAt, decide
 from receiver.dispatch.emission import emit_ended
 from receiver.dispatch.leases import Leases
 from receiver.dispatch.runner import Claimed, Ended, tell_attempt
@@ -56,6 +56,7 @@ class Settling:
             schedule=claimed.handler.schedule,
             now=attempt.ended_at,
             rng=self._rng,
+            deaths=item.deaths,
         )
         due_at = attempt.ended_at
         match decision:
@@ -70,7 +71,8 @@ class Settling:
         tell_attempt(claimed, ended, state, due_at)
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
-        settlement = Settlement(item.id, self._leases.worker, attempt, state, due_at, holds_lane)
+        died = isinstance(ended.result, Died)
+        settlement = Settlement(item.id, self._leases.worker, attempt, state, due_at, holds_lane, died)
         self._results.submit((settlement, item))
 
     async def aclose(self) -> None:

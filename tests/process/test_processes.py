@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from receiver.clock import SystemClock
-from receiver.decisions import Failed, Refused, Succeeded
+from receiver.decisions import Died, Failed, Refused, Succeeded
 from receiver.dispatch.processes import Processes
 from receiver.dispatch.runner import Claimed, Ended, Runner
 from receiver.records import StoredDelivery, WorkItem
@@ -133,7 +133,7 @@ async def test_a_process_that_dies_fails_its_attempt_and_is_replaced(bench: Benc
     """The policy for exceptions has no say in it: the function has raised none."""
     ended = await bench.run(computing.die, how=how, retry_on=OSError)
 
-    assert ended.result == Failed()
+    assert ended.result == Died()
     assert ended.attempt.error == f"ProcessDied: the process that ran it {words}"
     assert (await bench.run(computing.note)).result == Succeeded()
 
@@ -194,7 +194,7 @@ async def test_a_process_that_cannot_be_started_fails_the_attempt(tmp_path: Path
     ended = await bench.run(computing.note)
 
     assert ended.result == Failed()
-    assert ended.attempt.error == "ProcessDied: no process could be started: No such file or directory"
+    assert ended.attempt.error == "NoProcess: none could be started: No such file or directory"
 
 
 async def test_a_command_that_does_not_answer_fails_the_attempt(tmp_path: Path) -> None:
@@ -204,7 +204,8 @@ async def test_a_command_that_does_not_answer_fails_the_attempt(tmp_path: Path) 
     bench.runner = Runner(SystemClock(), Inline(), processes=processes)
     ended = await bench.run(computing.note)
 
-    assert "ended with exit code 5" in str(ended.attempt.error)
+    assert ended.result == Failed()
+    assert ended.attempt.error == "NoProcess: the one that was to run it ended with exit code 5"
     await processes.aclose()
 
 

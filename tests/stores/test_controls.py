@@ -1,6 +1,7 @@
 """What every store's Controls promise about work items in each of their states."""
 
 import random
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -119,6 +120,16 @@ async def test_what_is_retried_is_no_suspect_any_more(opened: Opened) -> None:
     (again,) = await opened.claim()
     assert (again.id, again.deaths) == (work_id, 0)
     assert await opened.claim(B, now=LEASE) != []  # once lost without having begun: still none
+
+
+async def test_a_process_that_died_of_an_item_is_counted(opened: Opened) -> None:
+    """It was a handler's own, and no worker: the item waits for its retry among the others."""
+    (work_id,) = await opened.items(1, claim=True)
+    await opened.settle(replace(ended(work_id, WAITING, error="x"), died=True))
+
+    (again,) = await opened.claim()
+
+    assert (again.id, again.deaths) == (work_id, 1)
 
 
 async def test_the_last_error_is_told_until_the_next_end(opened: Opened) -> None:

@@ -10,6 +10,7 @@ from receiver.decisions import (
     Bury,
     Complete,
     Decision,
+    Died,
     Failed,
     LookAgain,
     Pace,
@@ -51,12 +52,24 @@ ONE = HandlerName("one")
         (Failed(SECOND * 30), 3, Bury()),
         (Refused(), 1, Bury()),
         (Refused(), 3, Bury()),
+        (Died(), 1, RetryAt(NOON + SECOND)),
+        (Died(), 3, Bury()),
     ],
     ids=str,
 )
 def test_a_result_leads_to_a_decision(result: Result, attempt: int, decision: Decision) -> None:
     """A pause that the handler asked for replaces the schedule's; the number of attempts stays."""
     assert decide(result, attempt=attempt, schedule=SCHEDULE, now=NOON, rng=random.Random(1)) == decision
+
+
+def test_the_second_process_that_dies_is_the_last() -> None:
+    """However many attempts the schedule would allow."""
+    decisions = [
+        decide(Died(), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1), deaths=deaths)
+        for deaths in range(POISON_AFTER + 1)
+    ]
+
+    assert decisions == [RetryAt(NOON + SECOND), Bury(), Bury()]
 
 
 def test_a_pause_of_the_schedule_is_jittered() -> None:

@@ -7,8 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.decisions import Failed, Refused
-from receiver.dispatch.failures import ProcessDied, Raised, RaisedElsewhere, TimedOut, describe, result_of
+from receiver.decisions import Died, Failed, Refused
+from receiver.dispatch.failures import (
+    NoProcess,
+    ProcessDied,
+    Raised,
+    RaisedElsewhere,
+    TimedOut,
+    describe,
+    result_of,
+)
 from receiver.errors import GiveUp, NoApiKey, Retry
 from receiver.events import CrawlPage
 from receiver.routing import Handler, Router
@@ -66,8 +74,9 @@ AGAIN, DEAD = Failed(), Refused()
         ({"give_up_on": TimeoutError}, TimedOut("took long"), DEAD),
         ({"retry_on": TimeoutError}, TimedOut("took long"), AGAIN),
         ({"retry_on": ValueError}, TimedOut("took long"), DEAD),
-        ({"retry_on": ValueError}, ProcessDied("killed"), AGAIN),
-        ({"give_up_on": Exception}, ProcessDied("killed"), AGAIN),
+        ({"retry_on": ValueError}, ProcessDied("killed"), Died()),
+        ({"give_up_on": Exception}, ProcessDied("killed"), Died()),
+        ({"give_up_on": Exception}, NoProcess("none started"), AGAIN),
     ],
     ids=str,
 )

@@ -53,14 +53,10 @@ class Work:
     uncounted: int = 0
     lost: int = 0
     deaths: int = 0
+    suspect: bool = False
     note: str | None = None
     last_error: str | None = None
     history: list[Attempt] = field(default_factory=list)
-
-    @property
-    def suspect(self) -> bool:
-        """Tell whether it may be what killed its workers."""
-        return suspicious(lost=self.lost, deaths=self.deaths)
 
     def held_by(self, worker: WorkerId) -> bool:
         """Tell whether this worker has the lease."""
@@ -225,7 +221,7 @@ class MemoryQueue:
         for one in chosen:
             one.state = WorkState.WAITING if one.lane is None or one.heads_lane else WorkState.QUEUED
             one.due_at, one.hold_until = now, None
-            one.uncounted, one.lost, one.deaths = one.attempts, 0, 0
+            one.uncounted, one.lost, one.deaths, one.suspect = one.attempts, 0, 0, False
         self._promote(work_ids, now)
         self._changes.set()
         return len(chosen)
@@ -323,6 +319,7 @@ class MemoryQueue:
             if one.state is WorkState.RUNNING and one.due_at <= now:
                 one.history.append(Attempt(one.attempts, one.trigger(), None, now, AttemptOutcome.LOST, LOST))
                 one.lost, one.deaths = one.lost + 1, one.deaths + one.begun
+                one.suspect = suspicious(lost=one.lost, deaths=one.deaths)
                 one.state, one.worker, one.begun, one.last_error = WorkState.WAITING, None, False, LOST
                 one.uncounted += 1
             if one.handler in handlers and self._skippable(one):
@@ -348,6 +345,7 @@ class MemoryQueue:
         work = leased[0]
         work.state, work.due_at, work.worker = settlement.state, settlement.due_at, None
         work.begun = False
+        work.deaths += settlement.died
         holds = settlement.state is WorkState.DEAD and settlement.holds_lane
         work.heads_lane &= settlement.state is WorkState.WAITING or holds
         work.last_error = settlement.attempt.error

@@ -334,7 +334,7 @@ def _still_held(connection: sqlite3.Connection, settlements: Sequence[Settlement
 
 
 def _move(one: Settlement) -> tuple[object, ...]:
-    return one.work_id, one.state, to_micros(one.due_at), one.attempt.error, int(one.holds_lane)
+    return one.work_id, one.state, to_micros(one.due_at), one.attempt.error, int(one.holds_lane), int(one.died)
 
 
 def _attempt_row(one: Settlement) -> tuple[object, ...]:

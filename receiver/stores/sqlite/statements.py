@@ -172,13 +172,13 @@ WHERE id IN (SELECT value FROM json_each(?))
 
 SETTLE = """
 UPDATE work_items SET
-    state = s.state, due_at = s.due_at, worker = NULL, begun = 0, last_error = s.error,
+    state = s.state, due_at = s.due_at, worker = NULL, begun = 0, last_error = s.error, deaths = deaths + s.died,
     heads_lane = iif(s.state = 'waiting' OR (s.state = 'dead' AND s.holds_lane), heads_lane, 0)
 FROM (
     SELECT
         json_extract(value, '$[0]') AS work_id, json_extract(value, '$[1]') AS state,
         json_extract(value, '$[2]') AS due_at, json_extract(value, '$[3]') AS error,
-        json_extract(value, '$[4]') AS holds_lane
+        json_extract(value, '$[4]') AS holds_lane, json_extract(value, '$[5]') AS died
     FROM json_each(?)
 ) AS s
 WHERE work_items.id = s.work_id
