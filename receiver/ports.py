@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
+from receiver.keeping import Cursor, DeliveryPlan, Imported
 from receiver.records import (
     Backlog,
     Claimant,
@@ -21,6 +22,7 @@ from receiver.records import (
     Quarantined,
     Receipt,
     Settlement,
+    StoredDelivery,
     Unrouted,
     Wanted,
     WorkDetail,
@@ -28,7 +30,7 @@ from receiver.records import (
     WorkItem,
     WorkSummary,
 )
-from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId
+from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, Outcome, WorkerId
 
 
 class DeliveryLog(Protocol):
@@ -136,7 +138,7 @@ class WorkQueue(Protocol):
 
 
 class Controls(Protocol):
-    """What an operator decides about work items and handlers. Each call is one transaction."""
+    """What an operator decides. Each call is one transaction unless it says otherwise."""
 
     async def retry(self, work_ids: Sequence[int], *, now: datetime) -> int:
         """Make dead, skipped, waiting and held items due at once, with a fresh schedule; return how many.
@@ -150,12 +152,36 @@ class Controls(Protocol):
     async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
         """Set a handler's switch. Disabling it skips what waits for it when a worker next looks."""
 
+    async def bring_in(self, deliveries: Sequence[Imported]) -> Sequence[Outcome]:
+        """Store deliveries from outside whose keys are not stored; return what became of each, in their order.
+
+        What is stored already is not changed. With the same body it is a DUPLICATE and not counted, so that
+        bringing in twice is like once; with another body a CONFLICT, which is not kept. Of one whose body was
+        pruned only the sizes are compared: if they agree it is a DUPLICATE, and gets its body and headers back.
+
+        Some deliveries at a time are durable together, so that acks never wait long. When it fails, those before
+        the failure are stored, and the same call goes on with the rest.
+        """
+
 
 class Reports(Protocol):
     """What listings, health and tools need."""
 
     def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first, in flat memory."""
+
+    async def plan(self, wanted: DeliveryFilter) -> DeliveryPlan:
+        """Return what an action on the wanted deliveries would touch."""
+
+    def stored(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> AsyncIterator[StoredDelivery]:
+        """Yield the wanted deliveries with their bodies, the oldest first, in flat memory.
+
+        With `by_job` they come job by job, in the order of job ids, and those without a job last. What was pruned
+        is passed over, and so is what arrives after the first was asked for. `after` goes on behind a place, for
+        the same filter and order; with a `limit` the newest are counted anew, so `until` should stand beside it.
+        """
 
     async def resolve(self, prefix: str) -> DeliveryKey:
         """Return the one key that begins so, or raise UnknownDelivery naming the candidates."""

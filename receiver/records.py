@@ -11,6 +11,7 @@ from receiver.types import (
     HandlerName,
     HandlerSwitch,
     Headers,
+    Origin,
     Outcome,
     Trigger,
     WorkerId,
@@ -30,6 +31,7 @@ class Delivery:
     received_at: datetime
     headers: Headers
     body: bytes
+    origin: Origin = Origin.SENDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +139,8 @@ class Hold:
 class NewWork:
     """A work item to be made: the `seq` of its delivery and the handler it is bound for.
 
-    With `claim` the worker that makes it runs it, with `starts` at once; else it waits for any worker.
+    With `claim` the worker that makes it runs it, with `starts` at once; else it waits for any worker. `trigger`
+    is why its first attempt runs.
     """
 
     seq: int
@@ -146,6 +149,7 @@ class NewWork:
     starts: bool = False
     lane: str | None = None
     hold: Hold | None = None
+    trigger: Trigger = Trigger.DELIVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +209,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class DeliverySummary:
-    """One line of a listing."""
+    """One line of a listing. `size` is that of the body, whether the store still has it or not."""
 
     seq: int
     key: DeliveryKey
@@ -217,6 +221,8 @@ class DeliverySummary:
     size: int
     duplicates: int
     state: DeliveryState
+    origin: Origin = Origin.SENDER
+    has_body: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,17 +284,21 @@ class Backlog:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryDetail:
-    """Everything that is known of one delivery."""
+    """Everything that is known of one delivery. One whose body was pruned has no headers either."""
 
     summary: DeliverySummary
     headers: Headers
-    body: bytes
+    body: bytes | None
     work: tuple[WorkSummary, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFilter:
-    """Which deliveries a report is about. What is None does not narrow; `type` is a glob."""
+    """Which deliveries a report is about. What is None does not narrow; `type` and `handler` are globs.
+
+    `handler` asks for a work item of such a handler, and `failed` for one, of that handler if it is given, that is
+    dead or whose last attempt failed. `limit` takes the newest.
+    """
 
     type: str | None = None
     job_id: str | None = None
@@ -296,6 +306,8 @@ class DeliveryFilter:
     until: datetime | None = None
     state: DeliveryState | None = None
     limit: int | None = None
+    handler: str | None = None
+    failed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,16 @@ class Outcome(StrEnum):
     """A delivery with this key and another body is stored; this body was put in quarantine."""
 
 
+class Origin(StrEnum):
+    """Where a delivery came from."""
+
+    SENDER = "sender"
+    IMPORT = "import"
+    """It is there to be looked at and replayed; no worker makes work for it by itself."""
+    BACKFILL = "backfill"
+    """It was fetched from the service, for an event that did not arrive."""
+
+
 class DeliveryState(StrEnum):
     """How far a delivery has come, seen over all its work items."""
 

@@ -11,6 +11,7 @@ from receiver.cli.options import filter_options, json_option, store_option, text
 from receiver.cli.output import clock, harmless, iso, short_id, shortened, shown, write_bytes, write_line
 from receiver.cli.stores import read
 from receiver.cli.work_items import progress_fields, told
+from receiver.errors import ReceiverError
 from receiver.ports import Reports
 from receiver.records import DeliveryDetail, DeliveryFilter, DeliverySummary, WorkSummary
 from receiver.samples import encode
@@ -60,7 +61,12 @@ def raw(delivery_id: str, store: str | None) -> None:
 
     On a terminal control characters are shown as escapes.
     """
-    body = read(load_settings(store=store), lambda reports: find(reports, delivery_id)).body
+    detail = read(load_settings(store=store), lambda reports: find(reports, delivery_id))
+    body = detail.body
+    if body is None:
+        raise ReceiverError(
+            f"the body of delivery {detail.summary.key} was pruned; `events show` shows what is left"
+        )
     if sys.stdout.isatty():
         write_line(harmless(body.decode("utf-8", "backslashreplace"), keep="\n\t"))
     else:
@@ -94,12 +100,14 @@ def summary_fields(summary: DeliverySummary) -> dict[str, Any]:
         "size": summary.size,
         "duplicates": summary.duplicates,
         "state": summary.state.value,
+        "origin": summary.origin.value,
+        "has_body": summary.has_body,
     }
 
 
 def detail_fields(detail: DeliveryDetail) -> dict[str, Any]:
     """Return a delivery as the JSON of `events show` has it. What the body lacks is None, or 0 items."""
-    content = _content(detail.body)
+    content = _content(detail.body or b"")
     data = content.get("data")
     return summary_fields(detail.summary) | {
         "error": _writable(content.get("error")),
@@ -166,6 +174,8 @@ def _as_text(value: Any) -> str:
 
 def _preview(detail: DeliveryDetail) -> list[str]:
     """Return the beginning of the body, pretty when it is JSON, cut in length and width."""
+    if detail.body is None:
+        return [f"  pruned; it had {detail.summary.size} bytes"]
     lines = _pretty(detail.body).splitlines()
     cut = len(lines) > _PREVIEW_LINES or any(len(line) > _PREVIEW_WIDTH for line in lines)
     shown = ["  " + harmless(shortened(line, _PREVIEW_WIDTH)) for line in lines[:_PREVIEW_LINES]]

@@ -96,7 +96,7 @@ def _filtered(
     @functools.wraps(command)
     def filtered(*args: Any, state: str | None, **kwargs: Any) -> Any:
         given: dict[str, Any] = {
-            field.name: kwargs.pop(field.name) for field in fields(make) if field.name != "state"
+            field.name: kwargs.pop(field.name) for field in fields(make) if field.name in kwargs
         }
         given["state"] = None if state is None else state_of(state)
         return command(*args, wanted=make(**given), **kwargs)

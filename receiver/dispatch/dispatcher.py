@@ -11,7 +11,7 @@ from typing import Any
 from receiver.clock import Clock
 from receiver.decisions import POISON_AFTER
 from receiver.dispatch.emission import emit_started
-from receiver.dispatch.fanout import Unhandled, read_event, wanting
+from receiver.dispatch.fanout import TRIGGERS, Unhandled, read_event, wanting
 from receiver.dispatch.holding import HoldingBack
 from receiver.dispatch.isolation import Isolation
 from receiver.dispatch.leases import Leases
@@ -25,7 +25,7 @@ from receiver.policies import RunsIn
 from receiver.ports import WorkQueue
 from receiver.records import Claimant, Lease, NewWork, StoredDelivery, Wanted, WorkItem
 from receiver.routing import Handler, Router
-from receiver.types import HandlerName, Trigger, WorkerId
+from receiver.types import HandlerName, WorkerId
 
 log = logging.getLogger(__name__)
 
@@ -198,8 +198,8 @@ class Dispatcher:
         claimed = [(work_id, new, match) for work_id, new, match in found if work_id is not None]
         self._take(
             [
-                Claimed(WorkItem(work_id, handler.name, 1, 0, 0, Trigger.DELIVERY, stored), handler, event)
-                for work_id, _, (stored, handler, event) in claimed
+                Claimed(WorkItem(work_id, handler.name, 1, 0, 0, new.trigger, stored), handler, event)
+                for work_id, new, (stored, handler, event) in claimed
             ],
             lease,
             begun=frozenset(work_id for work_id, new, _ in claimed if new.starts),
@@ -207,6 +207,8 @@ class Dispatcher:
         return True
 
     def _matches(self, stored: StoredDelivery) -> Sequence[tuple[StoredDelivery, Handler, Event]]:
+        if stored.delivery.origin not in TRIGGERS:
+            return ()
         event = read_event(stored)
         handlers = wanting(self._router, event)
         if not handlers:
@@ -228,7 +230,8 @@ class Dispatcher:
             free[line] -= starts
             total -= starts
             hold = self._holding.hold(handler, stored)
-            work.append(NewWork(stored.seq, handler.name, claim, starts, lane_of(handler, event), hold))
+            trigger = TRIGGERS[stored.delivery.origin]
+            work.append(NewWork(stored.seq, handler.name, claim, starts, lane_of(handler, event), hold, trigger))
         return work
 
     async def _wait_for_work(self, claimants: Sequence[Claimant], stop: asyncio.Event) -> None:

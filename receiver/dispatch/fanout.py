@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from receiver.events import EVENT_CLASSES, Event, TerminalEvent, UnknownEvent, parse_event
 from receiver.records import StoredDelivery
 from receiver.routing import Handler, Router
+from receiver.types import Origin, Trigger
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,10 @@ def wanting(router: Router, event: Event) -> Sequence[Handler]:
     One whose `where` raises gets the event: the attempt evaluates it again and fails, where it can be seen.
     """
     return [handler for handler in router if _wants(handler, event)]
+
+
+TRIGGERS = {Origin.SENDER: Trigger.DELIVERY, Origin.BACKFILL: Trigger.BACKFILL}
+"""Why the first attempt at a delivery runs. What was imported waits for somebody to replay it."""
 
 
 def _wants(handler: Handler, event: Event) -> bool:

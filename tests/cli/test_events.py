@@ -73,6 +73,8 @@ def test_the_listing_as_json_has_one_object_per_delivery_newest_first(capsys: py
             "size": 14,
             "duplicates": 0,
             "state": "new",
+            "origin": "sender",
+            "has_body": True,
         },
         {
             "id": "aab-2",
@@ -84,6 +86,8 @@ def test_the_listing_as_json_has_one_object_per_delivery_newest_first(capsys: py
             "size": len(BODY),
             "duplicates": 0,
             "state": "new",
+            "origin": "sender",
+            "has_body": True,
         },
         {
             "id": "aaa-1",
@@ -95,6 +99,8 @@ def test_the_listing_as_json_has_one_object_per_delivery_newest_first(capsys: py
             "size": len(BODY),
             "duplicates": 1,
             "state": "new",
+            "origin": "sender",
+            "has_body": True,
         },
     ]
 

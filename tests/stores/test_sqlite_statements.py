@@ -8,17 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from receiver.stores.sqlite import statements
+from receiver.stores.sqlite import report_statements, statements
 
-LISTING, WORK_LISTING = statements.LIST.format, statements.LIST_WORK.format
-TEMPLATES = ("LIST", "LIST_WORK")
+LISTING, WORK_LISTING = report_statements.LIST.format, report_statements.LIST_WORK.format
 STATEMENTS = {
     name: value
-    for name, value in vars(statements).items()
+    for name, value in (vars(statements) | vars(report_statements)).items()
     if isinstance(value, str)
     and re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE)", value)
     and not name.startswith("_")
-    and name not in TEMPLATES
+    and not re.search(r"\{\w+\}", value)
 } | {
     "LIST of all": LISTING(conditions="", state=""),
     "LIST of a job": LISTING(conditions="AND d.job_id = :job_id", state=""),
@@ -33,9 +32,11 @@ STATEMENTS = {
     **{f"skip {state}": statements.skip(state) for state in ("queued", "waiting", "held")},
 }
 TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "onces", "d", "b", "w", "q", "h")
-OF_WHAT_IS_OPEN = r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue)\b"
-"""The partial indexes hold only what is open, so that going through one of them is no scan of the store."""
-FOR_PEOPLE = ("COUNTS", "LATEST_ATTEMPTS", "LATEST_ERROR")
+OF_WHAT_IS_OPEN = (
+    r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed)\b"
+)
+"""The partial indexes hold only what is open or failed: going through one of them is no scan of the store."""
+FOR_PEOPLE = ("COUNTS", "LATEST_ATTEMPTS")
 """What `handlers list` asks, now and then: it goes through all work items, which no index would be worth."""
 MOST = 20_000
 
@@ -147,7 +148,9 @@ def fill(connection: sqlite3.Connection, state: str) -> None:
     connection.execute("UPDATE marks SET value = ? WHERE name = 'routed'", (MOST,))
 
 
-@pytest.mark.parametrize("statement", [statements.UNFINISHED, statements.BACKLOG, statements.WAITING])
+@pytest.mark.parametrize(
+    "statement", [report_statements.UNFINISHED, report_statements.BACKLOG, report_statements.WAITING]
+)
 def test_what_is_finished_costs_nothing(connection: sqlite3.Connection, statement: str) -> None:
     """`demo`, health and metrics ask for what is open again and again beside a store of millions."""
     fill(connection, "done")

@@ -1,9 +1,10 @@
 """The work items of a store in memory: the rules of queue and controls, as plainly as they can be said."""
 
-import asyncio
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import TypeVar
 
 from receiver.decisions import Pace, placed, suspicious
@@ -21,6 +22,7 @@ from receiver.records import (
     Wanted,
     WorkItem,
 )
+from receiver.stores.memory.deliveries import MemoryDeliveries
 from receiver.types import (
     OPEN_STATES,
     AttemptOutcome,
@@ -33,6 +35,7 @@ from receiver.types import (
 
 T = TypeVar("T")
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_ID = attrgetter("id")
 
 
 @dataclass(slots=True)
@@ -44,6 +47,7 @@ class Work:
     handler: HandlerName
     state: WorkState
     due_at: datetime
+    first_trigger: Trigger = Trigger.DELIVERY
     lane: str | None = None
     heads_lane: bool = False
     hold_until: datetime | None = None
@@ -64,26 +68,25 @@ class Work:
 
     def trigger(self) -> Trigger:
         """Return why the present attempt runs."""
-        return Trigger.DELIVERY if self.attempts == 1 else Trigger.RETRY
+        return self.first_trigger if self.attempts == 1 else Trigger.RETRY
 
 
-class MemoryQueue:
+class MemoryQueue(MemoryDeliveries):
     """A WorkQueue and Controls over lists."""
 
     def __init__(self) -> None:
-        self._deliveries: list[StoredDelivery] = []
-        self._routed = 0
+        super().__init__()
         self._work: list[Work] = []
+        self._last_work = 0
         self._switches: dict[HandlerName, HandlerSwitch] = {}
         self._paced_until: dict[HandlerName, datetime] = {}
         self._onces: set[tuple[HandlerName, str]] = set()
-        self._changes = asyncio.Event()
 
     # --- WorkQueue
 
     async def unrouted(self, *, limit: int, max_bytes: int) -> Unrouted:
         """Return the oldest deliveries that no worker has routed."""
-        found = self._deliveries[self._routed : self._routed + limit]
+        found = self._new()[:limit]
         return Unrouted(self._routed, tuple(fitting(found, max_bytes, lambda one: len(one.delivery.body))))
 
     async def route(
@@ -217,7 +220,7 @@ class MemoryQueue:
     async def retry(self, work_ids: Sequence[int], *, now: datetime) -> int:
         """Make items due at once, with a fresh schedule."""
         states = (WorkState.DEAD, WorkState.SKIPPED, WorkState.WAITING, WorkState.HELD)
-        chosen = [one for one in self._chosen(work_ids) if one.state in states]
+        chosen = [one for one in self._chosen(work_ids) if one.state in states and one.source not in self._pruned]
         for one in chosen:
             one.state = WorkState.WAITING if one.lane is None or one.heads_lane else WorkState.QUEUED
             one.due_at, one.hold_until = now, None
@@ -251,10 +254,11 @@ class MemoryQueue:
     # --- inside
 
     def _source(self, work: Work) -> StoredDelivery:
-        return self._deliveries[work.source - 1]
+        return self._deliveries[self._place(work.source)]
 
     def _chosen(self, work_ids: Sequence[int]) -> list[Work]:
-        return [self._work[work_id - 1] for work_id in sorted(set(work_ids)) if 0 < work_id <= len(self._work)]
+        places = ((work_id, bisect_left(self._work, work_id, key=_ID)) for work_id in sorted(set(work_ids)))
+        return [self._work[at] for work_id, at in places if at < len(self._work) and self._work[at].id == work_id]
 
     def _leased(self, work_ids: Sequence[int], worker: WorkerId) -> list[Work]:
         return [one for one in self._chosen(work_ids) if one.held_by(worker)]
@@ -263,8 +267,10 @@ class MemoryQueue:
         busy = new.lane is not None and self._head(new.handler, new.lane) is not None
         state = placed(new, self._switches.get(new.handler, HandlerSwitch.ON), lane_busy=busy)
         running = state is WorkState.RUNNING
+        self._last_work += 1
         work = Work(
-            id=len(self._work) + 1,
+            id=self._last_work,
+            first_trigger=new.trigger,
             source=new.seq,
             handler=new.handler,
             state=state,

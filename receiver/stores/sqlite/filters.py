@@ -2,21 +2,24 @@
 
 from receiver.clock import to_micros
 from receiver.records import DeliveryFilter, WorkFilter
-from receiver.stores.sqlite import statements
+from receiver.stores.sqlite import report_statements as statements
+from receiver.stores.sqlite.statements import ROUTED
+from receiver.types import DeliveryState
 
 _Condition = tuple[str, str, object]
+_Values = dict[str, object]
 
 
-def delivery_listing(wanted: DeliveryFilter) -> tuple[str, dict[str, object]]:
+def delivery_listing(wanted: DeliveryFilter) -> tuple[str, _Values]:
     """Return the statement and its values; `before` and `rows` are still missing."""
-    sql, values = _joined(_of_delivery(wanted))
+    sql, values = _joined(_of_delivery(wanted) + _of_its_work(wanted))
     state = ""
     if wanted.state is not None:
         state, values["state"] = "WHERE state = :state", wanted.state.value
     return statements.LIST.format(conditions=sql, state=state), values
 
 
-def work_listing(wanted: WorkFilter) -> tuple[str, dict[str, object]]:
+def work_listing(wanted: WorkFilter) -> tuple[str, _Values]:
     """Return the statement and its values; `before` and `rows` are still missing."""
     conditions = _of_delivery(wanted)
     if wanted.handler is not None:
@@ -25,6 +28,54 @@ def work_listing(wanted: WorkFilter) -> tuple[str, dict[str, object]]:
         conditions.append(("AND w.state = :state", "state", wanted.state.value))
     sql, values = _joined(conditions)
     return statements.LIST_WORK.format(conditions=sql), values
+
+
+def row_by_row(wanted: DeliveryFilter) -> tuple[str, _Values]:
+    """Return conditions on `d`, and their values, for a statement that looks at some deliveries at a time."""
+    conditions = _of_delivery(wanted) + _of_its_work(wanted)
+    if wanted.state is not None:
+        conditions.append((f"AND {statements.STATE} = :state", "state", wanted.state.value))
+    return _joined(conditions)
+
+
+def all_at_once(wanted: DeliveryFilter) -> tuple[str, _Values]:
+    """Return the wanted deliveries as a source of rows named `d`, and the values, for one look at all of them.
+
+    What is asked of work items is answered for all deliveries together: one by one takes 4 times as long.
+    """
+    conditions = _of_delivery(wanted)
+    if wanted.handler is not None or wanted.failed:
+        sql = f"AND d.seq IN (SELECT w.delivery_seq FROM work_items AS w WHERE {_work_condition(wanted)})"
+        conditions.append((sql, "handler", _glob(wanted.handler or "*")))
+    sql, values = _joined(conditions)
+    if wanted.state is not None:
+        sql += " " + _STATES[wanted.state]
+    if wanted.limit is None:
+        return f"deliveries AS d WHERE TRUE {sql}", values
+    values["limit"] = wanted.limit
+    return f"(SELECT d.* FROM deliveries AS d WHERE TRUE {sql} ORDER BY d.seq DESC LIMIT :limit) AS d", values
+
+
+_STATES = {
+    DeliveryState.NEW: f"AND d.seq > ({ROUTED})",
+    DeliveryState.WORKING: f"AND d.seq <= ({ROUTED}) AND d.seq IN ({statements.OPEN_SEQS})",
+    DeliveryState.DEAD: f"AND d.seq <= ({ROUTED}) AND d.seq IN ({statements.DEAD_SEQS}) "
+    f"AND d.seq NOT IN ({statements.OPEN_SEQS})",
+    DeliveryState.DONE: f"AND d.seq <= ({ROUTED}) "
+    f"AND d.seq NOT IN ({statements.OPEN_SEQS} UNION ALL {statements.DEAD_SEQS})",
+}
+
+
+def _of_its_work(wanted: DeliveryFilter) -> list[_Condition]:
+    if wanted.handler is None and not wanted.failed:
+        return []
+    sql = f"AND EXISTS (SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq AND {_work_condition(wanted)})"
+    return [(sql, "handler", _glob(wanted.handler or "*"))]
+
+
+def _work_condition(wanted: DeliveryFilter) -> str:
+    failed = "(w.state = 'dead' OR w.last_error IS NOT NULL) AND " if wanted.failed else ""
+    return failed + "w.handler GLOB :handler"
 
 
 def _of_delivery(wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
@@ -44,6 +95,6 @@ def _glob(pattern: str) -> str:
     return pattern.replace("[!", "[^")  # SQLite's spelling
 
 
-def _joined(conditions: list[_Condition]) -> tuple[str, dict[str, object]]:
+def _joined(conditions: list[_Condition]) -> tuple[str, _Values]:
     sql = " ".join(condition for condition, _, _ in conditions)
     return sql, {name: value for _, name, value in conditions}

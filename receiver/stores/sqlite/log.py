@@ -14,6 +14,7 @@ from receiver.group_commit import GroupCommit
 from receiver.records import Delivery, Quarantined, Receipt
 from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
+from receiver.stores.sqlite.coding import decoded
 from receiver.stores.sqlite.database import Database, same_file
 from receiver.types import Headers, Outcome
 
@@ -92,6 +93,14 @@ def _insert(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> S
     ]
 
 
+def same_body(connection: sqlite3.Connection, delivery: Delivery) -> bool:
+    """Tell whether the stored delivery with this key has this body; if its own was pruned, one of that length."""
+    _, size, body, coding = connection.execute(statements.KEPT, (delivery.key,)).fetchone()
+    if size != len(delivery.body):
+        return False
+    return body is None or decoded(body, coding, key=delivery.key) == delivery.body
+
+
 def _insert_bodies(connection: sqlite3.Connection, bodies: Sequence[tuple[int, str, bytes]]) -> None:
     """Insert in powers of two: each length is a statement, and a cached one keeps what was last bound to it."""
     done = 0
@@ -104,9 +113,8 @@ def _insert_bodies(connection: sqlite3.Connection, bodies: Sequence[tuple[int, s
 
 def _count_again(connection: sqlite3.Connection, delivery: Delivery) -> Receipt:
     """Count a delivery on the stored one with its key; keep its body too if that is another."""
-    [(seq,)] = connection.execute(statements.COUNT_DUPLICATE, (delivery.key,)).fetchall()
-    (same,) = connection.execute(statements.SAME_BODY, (delivery.body, seq)).fetchone()
-    if same:
+    connection.execute(statements.COUNT_DUPLICATE, (delivery.key,))
+    if same_body(connection, delivery):
         return Receipt(delivery.key, Outcome.DUPLICATE)
     _quarantine(
         connection,

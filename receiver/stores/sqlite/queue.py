@@ -259,7 +259,7 @@ def _new_row(one: NewWork, state: WorkState, lease: Lease, now: datetime) -> tup
     running = state is WorkState.RUNNING
     due_at = lease.until if running else one.hold.look_at if one.hold else now
     return (
-        *(one.seq, one.handler, state, int(running), int(running and one.starts), to_micros(due_at)),
+        *(one.seq, one.handler, state, int(running), int(running and one.starts), one.trigger, to_micros(due_at)),
         *(lease.worker if running else None, one.lane, int(_heads_lane(one, state))),
         to_micros(one.hold.until) if one.hold else None,
         one.hold.note if one.hold else None,

@@ -7,19 +7,23 @@ from typing import Any
 
 from receiver.clock import from_micros
 from receiver.errors import UnknownDelivery, UnknownWork
+from receiver.keeping import Cursor, DeliveryPlan
 from receiver.records import (
     Backlog,
     DeliveryDetail,
     DeliveryFilter,
     DeliverySummary,
     HandlerReport,
+    StoredDelivery,
     WorkDetail,
     WorkFilter,
     WorkSummary,
 )
 from receiver.stores.candidates import MOST, candidates
-from receiver.stores.sqlite import statements
+from receiver.stores.sqlite import readings
+from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.claims import switches
+from receiver.stores.sqlite.coding import decoded
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.filters import delivery_listing, work_listing
 from receiver.stores.sqlite.rows import attempt, delivery_summary, headers_of, work_summary
@@ -27,7 +31,7 @@ from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 
 _PAGE = 500
 _NEWEST = 2**63 - 1
-_SUMMARY_COLUMNS = 10
+_SUMMARY_COLUMNS = 12
 
 
 class SqliteReports:
@@ -47,6 +51,20 @@ class SqliteReports:
         statement, values = work_listing(wanted)
         async for row in self._rows(statement, values, wanted.limit):
             yield work_summary(row)
+
+    async def plan(self, wanted: DeliveryFilter) -> DeliveryPlan:
+        """Return what an action on the wanted deliveries would touch."""
+        return await self._database.call(lambda connection: readings.plan(connection, wanted))
+
+    async def stored(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> AsyncIterator[StoredDelivery]:
+        """Yield the wanted deliveries with their bodies."""
+        reading = await self._database.call(lambda connection: readings.begun(connection, wanted, after, by_job))
+        while reading is not None:
+            page, reading = await self._database.call(reading.page)
+            for one in page:
+                yield one
 
     async def resolve(self, prefix: str) -> DeliveryKey:
         """Return the one key that begins so."""
@@ -69,9 +87,11 @@ class SqliteReports:
             if row is None:
                 return None
             summary = delivery_summary(row[:_SUMMARY_COLUMNS])
-            headers, body = row[_SUMMARY_COLUMNS:]
+            headers, body, coding = row[_SUMMARY_COLUMNS:]
+            if body is not None:
+                headers, body = headers_of(headers), decoded(body, coding, key=key)
             work = connection.execute(statements.WORK_OF, (summary.seq,)).fetchall()
-            return DeliveryDetail(summary, headers_of(headers), body, tuple(work_summary(one) for one in work))
+            return DeliveryDetail(summary, headers or (), body, tuple(work_summary(one) for one in work))
 
         found = await self._database.call(read)
         if found is None:

@@ -7,7 +7,10 @@ from pydantic_core import from_json
 
 from receiver.clock import from_micros
 from receiver.records import Attempt, Delivery, DeliverySummary, StoredDelivery, WorkSummary
-from receiver.types import AttemptOutcome, DeliveryState, Headers, Trigger, WorkState
+from receiver.stores.sqlite.coding import PLAIN, decoded
+from receiver.types import AttemptOutcome, DeliveryState, Headers, Origin, Trigger, WorkState
+
+_ORIGINS = {origin.value: origin for origin in Origin}
 
 
 def headers_of(text: str) -> Headers:
@@ -17,7 +20,7 @@ def headers_of(text: str) -> Headers:
 
 def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
     """Read the columns that `statements` selects for a delivery with its body."""
-    seq, key, kind, job_id, webhook_id, success, received_at, duplicates, headers, body = row
+    seq, key, kind, job_id, webhook_id, success, received_at, duplicates, origin, headers, body, coding = row
     return StoredDelivery(
         seq=seq,
         duplicates=duplicates,
@@ -29,14 +32,15 @@ def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
             success=_flag(success),
             received_at=from_micros(received_at),
             headers=headers_of(headers),
-            body=body,
+            body=body if coding == PLAIN else decoded(body, coding, key=key),
+            origin=_ORIGINS[origin],
         ),
     )
 
 
 def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
     """Read the columns that `statements` selects for a listing."""
-    seq, key, kind, job_id, webhook_id, success, received_at, size, duplicates, state = row
+    seq, key, kind, job_id, webhook_id, success, received_at, size, duplicates, state, origin, pruned = row
     return DeliverySummary(
         seq=seq,
         key=key,
@@ -48,6 +52,8 @@ def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
         size=size,
         duplicates=duplicates,
         state=DeliveryState(state),
+        origin=_ORIGINS[origin],
+        has_body=pruned is None,
     )
 
 

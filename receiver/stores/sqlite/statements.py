@@ -1,4 +1,4 @@
-"""Every SQL statement, by the port that uses it. Rows travel together, as one JSON array or many to a statement.
+"""The SQL of those who write, by port. Rows travel together, as one JSON array or many to a statement.
 
 Between two steps of a statement Python's interpreter lock is given away and taken again, which under load can
 cost milliseconds; that is why nothing here runs row by row where a batch can be long.
@@ -32,7 +32,9 @@ INSERTED_SINCE = "SELECT seq FROM deliveries WHERE seq > ?"
 
 COUNT_DUPLICATE = "UPDATE deliveries SET duplicates = duplicates + 1 WHERE key = ? RETURNING seq"
 
-SAME_BODY = "SELECT body = ? FROM bodies WHERE seq = ?"
+KEPT = """
+SELECT d.seq, d.size, b.body, b.coding FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE d.key = ?
+"""
 
 QUARANTINE = "INSERT INTO quarantine (received_at, reason, detail, key, headers, body) VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -47,10 +49,13 @@ ROUTED = "SELECT value FROM marks WHERE name = 'routed'"
 
 ADVANCE_ROUTED = "UPDATE marks SET value = ? WHERE name = 'routed' AND value = ?"
 
-_STORED = "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.duplicates, b.headers, b.body"
+STORED = (
+    "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.duplicates, d.origin, "
+    "b.headers, b.body, b.coding"
+)
 
 UNROUTED = f"""
-SELECT d.size, {_STORED}
+SELECT d.size, {STORED}
 FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
 WHERE d.seq > :after ORDER BY d.seq LIMIT :limit
 """
@@ -63,7 +68,7 @@ JOIN work_items AS w
     ON w.handler = json_extract(l.value, '$[0]') AND w.lane = json_extract(l.value, '$[1]') AND w.heads_lane = 1
 """
 
-_WORK_ROW = "(?, ?, ?, ?, ?, 'delivery', ?, ?, ?, ?, ?, ?)"
+_WORK_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def insert_work(rows: int) -> str:
@@ -136,7 +141,7 @@ WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
 CLAIMED = f"""
-SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {_STORED}
+SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {STORED}
 FROM json_each(:ids) AS ids
 JOIN work_items AS w ON w.id = ids.value
 JOIN deliveries AS d ON d.seq = w.delivery_seq
@@ -264,6 +269,7 @@ UPDATE work_items SET
     state = iif(lane IS NULL OR heads_lane, 'waiting', 'queued'), due_at = :now,
     uncounted = attempts, lost = 0, deaths = 0, suspect = 0, hold_until = NULL
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('dead', 'skipped', 'waiting', 'held')
+    AND EXISTS (SELECT 1 FROM deliveries WHERE seq = delivery_seq AND pruned_at IS NULL)
 """
 
 BURY = """
@@ -277,93 +283,11 @@ SWITCH = """
 INSERT INTO handlers (name, switch) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET switch = excluded.switch
 """
 
-# --- Reports
-
-STATE = f"""
-CASE
-    WHEN d.seq > ({ROUTED}) THEN 'new'
-    WHEN EXISTS (SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq AND w.{OPEN}) THEN 'working'
-    WHEN EXISTS (SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq AND w.state = 'dead') THEN 'dead'
-    ELSE 'done'
-END
+BRING_IN = """
+INSERT INTO deliveries (seq, key, type, job_id, webhook_id, success, received_at, size, duplicates, origin)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
 """
 
-_SUMMARY = (
-    "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.size, d.duplicates, "
-    f"{STATE} AS state"
-)
+INSERT_BODY = "INSERT INTO bodies (seq, headers, body, coding) VALUES (?, ?, ?, ?)"
 
-LIST = f"""
-SELECT * FROM (SELECT {_SUMMARY} FROM deliveries AS d WHERE d.seq < :before {{conditions}})
-{{state}} ORDER BY seq DESC LIMIT :rows
-"""
-
-KEYS_FROM = "SELECT key FROM deliveries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
-
-DETAIL = f"""
-SELECT {_SUMMARY}, b.headers, b.body
-FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq WHERE d.key = ?
-"""
-
-_WORK = """
-SELECT
-    w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane, w.due_at, w.last_error,
-    w.note, w.heads_lane
-FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
-"""
-
-WORK_OF = f"{_WORK} WHERE w.delivery_seq = ? ORDER BY w.id"
-
-WORK_ITEM = f"{_WORK} WHERE w.id = ?"
-
-LIST_WORK = f"{_WORK} WHERE w.id < :before {{conditions}} ORDER BY w.id DESC LIMIT :rows"
-
-ATTEMPTS_OF = """
-SELECT number, trigger, started_at, ended_at, outcome, error, traceback, overdue
-FROM attempts WHERE work_id = ? ORDER BY number
-"""
-
-COUNTS = "SELECT handler, state, count(*) FROM work_items GROUP BY handler, state"
-
-WAITING = """
-SELECT handler, sum(items) FROM (
-    SELECT handler, count(*) AS items FROM work_items WHERE state = 'waiting' GROUP BY handler
-    UNION ALL SELECT handler, count(*) FROM work_items WHERE state = 'queued' GROUP BY handler
-    UNION ALL SELECT handler, count(*) FROM work_items WHERE state = 'held' GROUP BY handler
-) GROUP BY handler
-"""
-
-LATEST_ATTEMPTS = """
-SELECT a.ended_at - a.started_at
-FROM (SELECT id FROM work_items WHERE handler = ? AND state IN ('done', 'dead') ORDER BY id DESC LIMIT 100) AS w
-JOIN attempts AS a ON a.work_id = w.id
-WHERE a.started_at IS NOT NULL ORDER BY 1
-"""
-
-LATEST_ERROR = """
-SELECT last_error FROM work_items WHERE handler = ? AND last_error IS NOT NULL ORDER BY id DESC LIMIT 1
-"""
-
-NEW_DELIVERIES = f"SELECT count(*) FROM deliveries WHERE seq > ({ROUTED})"
-
-# The indexes are named: SQLite would rather go through one that covers, which has everything that is done in it.
-BACKLOG = """
-SELECT
-    (SELECT count(*) FROM work_items INDEXED BY work_waiting WHERE state = 'waiting')
-    + (SELECT count(*) FROM work_items INDEXED BY lane_queue WHERE state = 'queued')
-    + (SELECT count(*) FROM work_items INDEXED BY work_held WHERE state = 'held'),
-    (SELECT count(*) FROM work_items INDEXED BY work_running WHERE state = 'running'),
-    (SELECT min(due_at) FROM work_items INDEXED BY work_waiting WHERE state = 'waiting'),
-    (SELECT received_at FROM deliveries WHERE seq > (SELECT value FROM marks WHERE name = 'routed') ORDER BY seq)
-"""
-
-UNFINISHED = f"""
-SELECT ({NEW_DELIVERIES}) + (
-    SELECT count(*) FROM (
-        SELECT delivery_seq FROM work_items INDEXED BY work_waiting WHERE state = 'waiting'
-        UNION SELECT delivery_seq FROM work_items INDEXED BY lane_queue WHERE state = 'queued'
-        UNION SELECT delivery_seq FROM work_items INDEXED BY work_held WHERE state = 'held'
-        UNION SELECT delivery_seq FROM work_items INDEXED BY work_running WHERE state = 'running'
-    )
-)
-"""
+RESTORED = "UPDATE deliveries SET pruned_at = NULL WHERE seq = ?"

@@ -59,7 +59,8 @@ class SqliteStore:
         """Open for deciding."""
         await asyncio.to_thread(prepare, self._path, create=False)
         async with AsyncExitStack() as stack:
-            yield SqliteControls(await self._connection(stack, _WRITES + _SYNCED))
+            database = await self._connection(stack, _WRITES + _SYNCED)
+            yield SqliteControls(database, await self._checkpointer(stack))
 
     @asynccontextmanager
     async def reports(self) -> AsyncIterator[Reports]:

@@ -1,0 +1,64 @@
+"""Deliveries from outside on their way into a SQLite store."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+
+from pydantic_core import to_json
+
+from receiver.clock import to_micros
+from receiver.keeping import Imported
+from receiver.records import Delivery
+from receiver.stores.sqlite import statements
+from receiver.stores.sqlite.coding import PLAIN
+from receiver.stores.sqlite.log import same_body
+from receiver.types import Outcome
+
+_MOST = 200
+_HEAVIEST = 1024 * 1024
+"""Deliveries and bytes of bodies in one transaction: acks wait for the write lock."""
+
+
+def parts(deliveries: Sequence[Imported]) -> Iterator[Sequence[Imported]]:
+    """Split into what one transaction takes."""
+    begin = size = 0
+    for end, one in enumerate(deliveries):
+        if end > begin and (end - begin == _MOST or size + len(one.delivery.body) > _HEAVIEST):
+            yield deliveries[begin:end]
+            begin, size = end, 0
+        size += len(one.delivery.body)
+    if deliveries:
+        yield deliveries[begin:]
+
+
+def bring_in(connection: sqlite3.Connection, deliveries: Sequence[Imported]) -> list[Outcome]:
+    """Store what is new, inside a transaction of the caller's."""
+    (last,) = connection.execute(statements.LAST_SEQ).fetchone()
+    numbered = list(enumerate(deliveries, start=last + 1))
+    connection.executemany(statements.BRING_IN, (_row(seq, one) for seq, one in numbered))
+    new = {seq for (seq,) in connection.execute(statements.INSERTED_SINCE, (last,))}
+    bodies = (_body(seq, one.delivery) for seq, one in numbered if seq in new)
+    connection.executemany(statements.INSERT_BODY, bodies)
+    return [Outcome.ACCEPTED if seq in new else _known(connection, one.delivery) for seq, one in numbered]
+
+
+def _known(connection: sqlite3.Connection, delivery: Delivery) -> Outcome:
+    """Compare with the stored delivery of this key, and give that its body back if it had been pruned."""
+    if not same_body(connection, delivery):
+        return Outcome.CONFLICT
+    seq, _, body, _ = connection.execute(statements.KEPT, (delivery.key,)).fetchone()
+    if body is None:
+        connection.execute(statements.INSERT_BODY, _body(seq, delivery))
+        connection.execute(statements.RESTORED, (seq,))
+    return Outcome.DUPLICATE
+
+
+def _row(seq: int, one: Imported) -> tuple[object, ...]:
+    delivery = one.delivery
+    return (
+        *(seq, delivery.key, delivery.type, delivery.job_id, delivery.webhook_id, delivery.success),
+        *(to_micros(delivery.received_at), len(delivery.body), one.duplicates, one.origin),
+    )
+
+
+def _body(seq: int, delivery: Delivery) -> tuple[object, ...]:
+    return seq, to_json(delivery.headers).decode(), delivery.body, PLAIN

@@ -1,0 +1,107 @@
+"""Going through many deliveries: one look at all of them, or their bodies page by page."""
+
+import sqlite3
+from dataclasses import dataclass, replace
+from typing import Self
+
+from receiver.clock import from_micros
+from receiver.keeping import MOST_TYPES, Cursor, DeliveryPlan
+from receiver.records import DeliveryFilter, StoredDelivery
+from receiver.stores.sqlite import report_statements as statements
+from receiver.stores.sqlite.filters import all_at_once, row_by_row
+from receiver.stores.sqlite.rows import stored_delivery
+
+_MOST = 1_000
+_HEAVIEST = 4 * 1024 * 1024
+"""Bodies and bytes of them in a page; a longer body is a page of its own."""
+_LOOKED_AT = 10_000
+"""Deliveries that one page looks at in the order of arrival, so that a rare kind is found in short steps."""
+
+
+def plan(connection: sqlite3.Connection, wanted: DeliveryFilter) -> DeliveryPlan:
+    """Return what an action on the wanted deliveries would touch."""
+    source, values = all_at_once(wanted)
+    row = connection.execute(statements.PLAN.format(deliveries=source), values).fetchone()
+    count, size, first_at, last_at, without_body = row
+    values["most_types"] = MOST_TYPES
+    types = dict(connection.execute(statements.PLAN_TYPES.format(deliveries=source), values).fetchall())
+    return DeliveryPlan(
+        count=count,
+        size=size,
+        first_at=None if first_at is None else from_micros(first_at),
+        last_at=None if last_at is None else from_micros(last_at),
+        types=types,
+        others=max(0, count - sum(types.values())),
+        without_body=without_body,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is still to be read: deliveries from `first` through `through`, behind a place."""
+
+    conditions: str
+    values: dict[str, object]
+    first: int
+    through: int
+    place: Cursor
+    in_jobs: bool
+    """Job by job, before those without a job."""
+
+    def page(self, connection: sqlite3.Connection) -> tuple[list[StoredDelivery], Self | None]:
+        """Return the next deliveries, in their order, and what is left after them; None is nothing."""
+        if self.in_jobs:
+            return self._jobs_page(connection)
+        last = min(self.place.seq + _LOOKED_AT, self.through)
+        values = self.values | {"after": self.place.seq, "until_seq": last}
+        page, ended = _fetched(connection.execute(statements.IN_ORDER.format(conditions=self.conditions), values))
+        place = Cursor(last if ended else page[-1].seq)
+        return page, replace(self, place=place) if place.seq < self.through else None
+
+    def _jobs_page(self, connection: sqlite3.Connection) -> tuple[list[StoredDelivery], Self | None]:
+        bounds = {"after": self.place.seq, "after_job": self.place.job_id}
+        values = self.values | bounds | {"first": self.first, "through": self.through}
+        page, ended = _fetched(connection.execute(statements.JOB_BY_JOB.format(conditions=self.conditions), values))
+        if not ended:
+            return page, replace(self, place=Cursor.at(page[-1], by_job=True))
+        return page, replace(
+            self,
+            conditions=f"{self.conditions} AND d.job_id IS NULL",
+            place=Cursor(self.first - 1),
+            in_jobs=False,
+        )
+
+
+def begun(
+    connection: sqlite3.Connection, wanted: DeliveryFilter, after: Cursor | None, by_job: bool
+) -> Reading | None:
+    """Return a reading of what is stored now."""
+    (through,) = connection.execute(statements.LAST_DELIVERY).fetchone()
+    conditions, values = row_by_row(wanted)
+    first: int | None = 1
+    if wanted.limit is not None:
+        sql = statements.FIRST_OF_NEWEST.format(conditions=conditions)
+        (first,) = connection.execute(sql, values | {"through": through, "most": wanted.limit}).fetchone()
+    if first is None or through == 0:
+        return None
+    in_jobs = by_job and (after is None or after.job_id is not None)
+    place = after or (Cursor(0, "") if by_job else Cursor(0))
+    if by_job and not in_jobs:
+        conditions += " AND d.job_id IS NULL"
+    if not in_jobs:
+        place = Cursor(max(place.seq, first - 1))
+    return Reading(conditions, values, first, through, place, in_jobs)
+
+
+def _fetched(rows: sqlite3.Cursor) -> tuple[list[StoredDelivery], bool]:
+    """Return what one page holds, and whether those were all the rows. Each is read when it is asked for."""
+    page: list[StoredDelivery] = []
+    size = 0
+    for row in rows:
+        one = stored_delivery(row)
+        page.append(one)
+        size += len(one.delivery.body)
+        if len(page) >= _MOST or size >= _HEAVIEST:
+            rows.close()
+            return page, False
+    return page, True

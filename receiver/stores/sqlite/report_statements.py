@@ -1,0 +1,127 @@
+"""The SQL of those who only read: listings, counts, and what tools ask."""
+
+from receiver.stores.sqlite.statements import OPEN, ROUTED, STORED
+
+STATE = f"""
+CASE
+    WHEN d.seq > ({ROUTED}) THEN 'new'
+    WHEN EXISTS (SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq AND w.{OPEN}) THEN 'working'
+    WHEN EXISTS (SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq AND w.state = 'dead') THEN 'dead'
+    ELSE 'done'
+END
+"""
+
+_SUMMARY = (
+    "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.size, d.duplicates, "
+    f"{STATE} AS state, d.origin, d.pruned_at"
+)
+
+LIST = f"""
+SELECT * FROM (SELECT {_SUMMARY} FROM deliveries AS d WHERE d.seq < :before {{conditions}})
+{{state}} ORDER BY seq DESC LIMIT :rows
+"""
+
+KEYS_FROM = "SELECT key FROM deliveries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
+
+DETAIL = f"""
+SELECT {_SUMMARY}, b.headers, b.body, b.coding
+FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE d.key = ?
+"""
+
+_WORK = """
+SELECT
+    w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane, w.due_at, w.last_error,
+    w.note, w.heads_lane
+FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+"""
+
+WORK_OF = f"{_WORK} WHERE w.delivery_seq = ? ORDER BY w.id"
+
+WORK_ITEM = f"{_WORK} WHERE w.id = ?"
+
+LIST_WORK = f"{_WORK} WHERE w.id < :before {{conditions}} ORDER BY w.id DESC LIMIT :rows"
+
+ATTEMPTS_OF = """
+SELECT number, trigger, started_at, ended_at, outcome, error, traceback, overdue
+FROM attempts WHERE work_id = ? ORDER BY number
+"""
+
+COUNTS = "SELECT handler, state, count(*) FROM work_items GROUP BY handler, state"
+
+WAITING = """
+SELECT handler, sum(items) FROM (
+    SELECT handler, count(*) AS items FROM work_items WHERE state = 'waiting' GROUP BY handler
+    UNION ALL SELECT handler, count(*) FROM work_items WHERE state = 'queued' GROUP BY handler
+    UNION ALL SELECT handler, count(*) FROM work_items WHERE state = 'held' GROUP BY handler
+) GROUP BY handler
+"""
+
+LATEST_ATTEMPTS = """
+SELECT a.ended_at - a.started_at
+FROM (SELECT id FROM work_items WHERE handler = ? AND state IN ('done', 'dead') ORDER BY id DESC LIMIT 100) AS w
+JOIN attempts AS a ON a.work_id = w.id
+WHERE a.started_at IS NOT NULL ORDER BY 1
+"""
+
+LATEST_ERROR = """
+SELECT last_error FROM work_items WHERE handler = ? AND last_error IS NOT NULL ORDER BY id DESC LIMIT 1
+"""
+
+NEW_DELIVERIES = f"SELECT count(*) FROM deliveries WHERE seq > ({ROUTED})"
+
+# The indexes are named: SQLite would rather go through one that covers, which has everything that is done in it.
+BACKLOG = """
+SELECT
+    (SELECT count(*) FROM work_items INDEXED BY work_waiting WHERE state = 'waiting')
+    + (SELECT count(*) FROM work_items INDEXED BY lane_queue WHERE state = 'queued')
+    + (SELECT count(*) FROM work_items INDEXED BY work_held WHERE state = 'held'),
+    (SELECT count(*) FROM work_items INDEXED BY work_running WHERE state = 'running'),
+    (SELECT min(due_at) FROM work_items INDEXED BY work_waiting WHERE state = 'waiting'),
+    (SELECT received_at FROM deliveries WHERE seq > (SELECT value FROM marks WHERE name = 'routed') ORDER BY seq)
+"""
+
+UNFINISHED = f"""
+SELECT ({NEW_DELIVERIES}) + (
+    SELECT count(*) FROM (
+        SELECT delivery_seq FROM work_items INDEXED BY work_waiting WHERE state = 'waiting'
+        UNION SELECT delivery_seq FROM work_items INDEXED BY lane_queue WHERE state = 'queued'
+        UNION SELECT delivery_seq FROM work_items INDEXED BY work_held WHERE state = 'held'
+        UNION SELECT delivery_seq FROM work_items INDEXED BY work_running WHERE state = 'running'
+    )
+)
+"""
+
+LAST_DELIVERY = "SELECT coalesce(max(seq), 0) FROM deliveries"
+
+FIRST_OF_NEWEST = """
+SELECT min(seq) FROM (
+    SELECT d.seq FROM deliveries AS d WHERE d.seq <= :through {conditions} ORDER BY d.seq DESC LIMIT :most
+)
+"""
+
+IN_ORDER = f"""
+SELECT {STORED} FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
+WHERE d.seq > :after AND d.seq <= :until_seq {{conditions}} ORDER BY d.seq
+"""
+
+JOB_BY_JOB = f"""
+SELECT {STORED} FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
+WHERE d.job_id IS NOT NULL AND (d.job_id, d.seq) > (:after_job, :after) AND d.seq BETWEEN :first AND :through
+{{conditions}} ORDER BY d.job_id, d.seq
+"""
+
+OPEN_SEQS = """
+SELECT delivery_seq FROM work_items INDEXED BY work_waiting WHERE state = 'waiting'
+UNION ALL SELECT delivery_seq FROM work_items INDEXED BY lane_queue WHERE state = 'queued'
+UNION ALL SELECT delivery_seq FROM work_items INDEXED BY work_held WHERE state = 'held'
+UNION ALL SELECT delivery_seq FROM work_items INDEXED BY work_running WHERE state = 'running'
+"""
+
+DEAD_SEQS = "SELECT delivery_seq FROM work_items INDEXED BY work_failed WHERE state = 'dead'"
+
+PLAN = """
+SELECT count(*), coalesce(sum(d.size), 0), min(d.received_at), max(d.received_at), count(d.pruned_at)
+FROM {deliveries}
+"""
+
+PLAN_TYPES = "SELECT d.type, count(*) FROM {deliveries} GROUP BY d.type ORDER BY 2 DESC, 1 LIMIT :most_types"
