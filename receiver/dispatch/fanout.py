@@ -1,7 +1,7 @@
 """From a stored delivery to its event, and from the event to the handlers that want it."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from receiver.events import EVENT_CLASSES, Event, TerminalEvent, UnknownEvent, parse_event
 from receiver.records import StoredDelivery
@@ -26,12 +26,12 @@ def read_event(stored: StoredDelivery) -> Event:
         )
 
 
-def wanting(router: Router, event: Event) -> Sequence[Handler]:
-    """Return the handlers that want this event.
+def wanting(handlers: Iterable[Handler], event: Event) -> Sequence[Handler]:
+    """Return those of the handlers that want this event.
 
     One whose `where` raises gets the event: the attempt evaluates it again and fails, where it can be seen.
     """
-    return [handler for handler in router if _wants(handler, event)]
+    return [handler for handler in handlers if _wants(handler, event)]
 
 
 TRIGGERS = {Origin.SENDER: Trigger.DELIVERY, Origin.BACKFILL: Trigger.BACKFILL}

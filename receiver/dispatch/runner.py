@@ -71,14 +71,19 @@ class Runner:
         resources: Mapping[Any, object] = _NOTHING,
         ask_once: AskOnce | None = None,
         clients: Clients | None = None,
+        told_now: Callable[[], datetime] | None = None,
     ) -> None:
-        """`resources` are those that handlers want, by type; the others are what contexts offer."""
+        """`resources` are those that handlers want, by type; the others are what contexts offer.
+
+        `told_now` is the time that contexts tell, if that is not the clock's.
+        """
         self._clock = clock
         self._threads = threads
         self._processes = processes
         self._resources = resources
         self._ask_once = ask_once
         self._clients = clients
+        self._now = told_now or clock.now
         self._services: Services | None = None
         self._functions: dict[HandlerName, Callable[..., Any]] = {}
 
@@ -236,8 +241,8 @@ class Runner:
 
     def _context(self, handler: Handler, claimed: Sequence[Claimed], deadline: Deadline) -> Context | BatchContext:
         if self._services is None:
-            self._services = Services(asyncio.get_running_loop(), self._clock.now, self._ask_once, self._clients)
-        now, logger = self._clock.now(), HandlerLog(logging.getLogger(handler.name), _fields_of(claimed))
+            self._services = Services(asyncio.get_running_loop(), self._now, self._ask_once, self._clients)
+        now, logger = self._now(), HandlerLog(logging.getLogger(handler.name), _fields_of(claimed))
         if handler.batch is not None:
             return BatchContext(
                 handler=handler.name,

@@ -1,0 +1,135 @@
+"""The time of a delivery's arrival for handlers that ask `datetime` or `time` themselves."""
+
+import datetime as real_datetime
+import sys
+import time as real_time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, tzinfo
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, Self
+
+from receiver.clock import to_micros
+
+
+class FrozenTime:
+    """Shows handlers one moment, until `move_to` shows another."""
+
+    def __init__(self) -> None:
+        self._moment = datetime.fromtimestamp(0, UTC)
+
+    def move_to(self, moment: datetime) -> None:
+        """Show this moment from now on."""
+        self._moment = moment
+
+    @contextmanager
+    def shown_to(self, folder: Path) -> Iterator[None]:
+        """Patch what every module below a folder has imported of `datetime` and `time`, for the block.
+
+        Patched are the classes `datetime` and `date` with `now`, `utcnow` and `today`, and `time.time`, `time_ns`,
+        `gmtime`, `localtime`, `ctime` and `strftime` where they read the clock. `monotonic`, `perf_counter` and
+        `sleep` go on with real time, and so does everything outside of the folder: libraries, and this program.
+        """
+        patched = [
+            (module, name, value)
+            for module in _modules_below(folder)
+            for name, value in vars(module).items()
+            if _known(value)
+        ]
+        instead = self._replacements()
+        for module, name, value in patched:
+            setattr(module, name, instead[id(value)])
+        try:
+            yield
+        finally:
+            for module, name, value in patched:
+                setattr(module, name, value)
+
+    def _replacements(self) -> dict[int, Any]:
+        frozen_datetime, frozen_date = self._classes()
+        functions = self._functions()
+        datetime_module = SimpleNamespace(
+            **{**vars(real_datetime), "datetime": frozen_datetime, "date": frozen_date}
+        )
+        time_module = SimpleNamespace(**{**vars(real_time), **functions})
+        return {
+            id(real_datetime): datetime_module,
+            id(real_time): time_module,
+            id(datetime): frozen_datetime,
+            id(date): frozen_date,
+            **{id(getattr(real_time, name)): function for name, function in functions.items()},
+        }
+
+    def _classes(self) -> tuple[type[datetime], type[date]]:
+        frozen = self
+
+        class FrozenDatetime(datetime, metaclass=_Like):
+            @classmethod
+            def now(cls, tz: tzinfo | None = None) -> Self:
+                return cls.fromtimestamp(frozen._moment.timestamp(), tz)
+
+            @classmethod
+            def utcnow(cls) -> Self:
+                return cls.now(UTC).replace(tzinfo=None)
+
+            @classmethod
+            def today(cls) -> Self:
+                return cls.now()
+
+        class FrozenDate(date, metaclass=_Like):
+            @classmethod
+            def today(cls) -> Self:
+                return cls.fromtimestamp(frozen._moment.timestamp())
+
+        FrozenDatetime.__name__ = FrozenDatetime.__qualname__ = "datetime"
+        FrozenDate.__name__ = FrozenDate.__qualname__ = "date"
+        return FrozenDatetime, FrozenDate
+
+    def _functions(self) -> dict[str, Any]:
+        def seconds(given: float | None = None) -> float:
+            return self._moment.timestamp() if given is None else given
+
+        return {
+            "time": seconds,
+            "time_ns": lambda: to_micros(self._moment) * 1_000,
+            "gmtime": lambda secs=None: real_time.gmtime(seconds(secs)),
+            "localtime": lambda secs=None: real_time.localtime(seconds(secs)),
+            "ctime": lambda secs=None: real_time.ctime(seconds(secs)),
+            "strftime": lambda form, t=None: real_time.strftime(form, t or real_time.localtime(seconds())),
+        }
+
+
+class _Like(type):
+    """Makes values of the real class instances of the frozen one, as code that compares classes expects."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, cls.__mro__[1])
+
+    def __subclasscheck__(cls, other: type) -> bool:
+        return issubclass(other, cls.__mro__[1])
+
+
+_KNOWN = {
+    id(known)
+    for known in (
+        *(real_datetime, real_time, datetime, date),
+        *(real_time.time, real_time.time_ns, real_time.gmtime, real_time.localtime),
+        *(real_time.ctime, real_time.strftime),
+    )
+}
+
+
+def _known(value: object) -> bool:
+    return id(value) in _KNOWN
+
+
+def _modules_below(folder: Path) -> list[ModuleType]:
+    """Return the modules whose source lies below a folder and was not installed there by a package manager."""
+    return [
+        module
+        for module in list(sys.modules.values())
+        if (file := getattr(module, "__file__", None))
+        and (path := Path(file)).is_relative_to(folder)
+        and "site-packages" not in path.parts
+    ]

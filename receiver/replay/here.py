@@ -1,0 +1,116 @@
+"""Handlers run on stored deliveries here and now, one delivery after the other."""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from receiver.decisions import Result
+from receiver.dispatch.fanout import read_event, wanting
+from receiver.dispatch.runner import Claimed, Ended, Runner
+from receiver.events import Event
+from receiver.policies import RunsIn
+from receiver.records import Attempt, StoredDelivery, WorkItem
+from receiver.routing import Handler
+from receiver.types import HandlerName, Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How one handler fared with one delivery. `value` is what it returned, for a batch the same for each."""
+
+    stored: StoredDelivery
+    handler: Handler
+    attempt: Attempt
+    result: Result
+    value: object
+
+
+class Here:
+    """Runs handlers in this process, in the order in which deliveries are given, with the trigger `replay`.
+
+    Nothing is tried again, held back or written to a store. Functions with `run_in="process"` run in a thread.
+    A handler with `batch` is called when that many have come together, and at `finish` with the rest.
+    """
+
+    def __init__(
+        self,
+        handlers: Iterable[Handler],
+        make_runner: Callable[[Callable[[], datetime]], Runner],
+        now: Callable[[], datetime],
+        *,
+        arrived: Callable[[datetime], None] | None = None,
+    ) -> None:
+        """`now` is what handlers are told as the time; with `arrived` it is the delivery's arrival instead.
+
+        That is called before each of their calls, to set whatever other clocks there are.
+        """
+        self._value: object = None
+        self._handlers = [self._watched(handler) for handler in handlers]
+        self._gathering: dict[HandlerName, list[Claimed]] = {}
+        self._arrived = arrived
+        self._moment: datetime | None = None
+        self._runner = make_runner(lambda: now() if self._moment is None else self._moment)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether some deliveries wait for others of their batch."""
+        return bool(self._gathering)
+
+    async def run(self, stored: StoredDelivery, only: frozenset[HandlerName] | None = None) -> Sequence[Ran]:
+        """Call the handlers that want this delivery, or those of them in `only`; return the calls that ended."""
+        event = read_event(stored)
+        ran: list[Ran] = []
+        for handler in wanting(self._handlers, event):
+            if only is None or handler.name in only:
+                ran += await self._take(_claimed(stored, handler, event))
+        return ran
+
+    async def finish(self) -> Sequence[Ran]:
+        """Call the handlers whose batches are incomplete."""
+        batches, self._gathering = self._gathering, {}
+        return [one for batch in batches.values() for one in await self._call(batch)]
+
+    async def _take(self, claimed: Claimed) -> Sequence[Ran]:
+        handler = claimed.handler
+        if handler.batch is None:
+            return await self._call([claimed])
+        batch = self._gathering.setdefault(handler.name, [])
+        batch.append(claimed)
+        return await self._call(self._gathering.pop(handler.name)) if len(batch) == handler.batch.size else ()
+
+    async def _call(self, claimed: Sequence[Claimed]) -> Sequence[Ran]:
+        self._value = None
+        if self._arrived is not None:
+            self._moment = claimed[-1].item.source.delivery.received_at
+            self._arrived(self._moment)
+        in_batch = claimed[0].handler.batch is not None
+        ended: Sequence[Ended] = (
+            await self._runner.run_batch(claimed) if in_batch else [await self._runner.run(claimed[0])]
+        )
+        return [
+            Ran(one.item.source, one.handler, end.attempt, end.result, self._value)
+            for one, end in zip(claimed, ended, strict=True)
+        ]
+
+    def _watched(self, handler: Handler) -> Handler:
+        """Return the same handler, with what it returns seen."""
+        function = handler.function
+
+        @functools.wraps(function)
+        async def watched_async(*args: Any, **kwargs: Any) -> None:
+            self._value = await function(*args, **kwargs)
+
+        @functools.wraps(function)
+        def watched(*args: Any, **kwargs: Any) -> object:
+            self._value = value = function(*args, **kwargs)
+            return value
+
+        if handler.runs_in is RunsIn.LOOP:
+            return replace(handler, function=watched_async)
+        return replace(handler, function=watched, runs_in=RunsIn.THREAD)
+
+
+def _claimed(stored: StoredDelivery, handler: Handler, event: Event) -> Claimed:
+    return Claimed(WorkItem(0, handler.name, 1, 0, 0, Trigger.REPLAY, stored), handler, event)
