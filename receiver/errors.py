@@ -4,7 +4,8 @@
     ├── ConfigurationError          the operator, before the start: settings, addresses, files
     │   ├── HandlerError            a handler or router that cannot work, found when it is registered
     │   ├── NoApiKey                a handler calls the service and no key is set; also a GiveUp
-    │   └── StoreRefused            a database that cannot be used here, and waiting does not help
+    │   ├── StoreRefused            a database that cannot be used here, and waiting does not help
+    │   └── WrongExpression         a condition on events that cannot be understood
     ├── RejectedRequest             the sender: answered 4xx, so a retry of the same request cannot help
     │   ├── Unauthenticated         401
     │   ├── Malformed               400
@@ -39,6 +40,10 @@ class StoreRefused(ConfigurationError):
 
     Waiting does not help. What is newer or another program's is left as it was.
     """
+
+
+class WrongExpression(ConfigurationError):
+    """A condition on events that cannot be understood. The text says where, what was expected, and shows it."""
 
 
 class RejectedRequest(ReceiverError):
