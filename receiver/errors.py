@@ -5,7 +5,8 @@
     │   ├── HandlerError            a handler or router that cannot work, found when it is registered
     │   ├── NoApiKey                a handler calls the service and no key is set; also a GiveUp
     │   ├── StoreRefused            a database that cannot be used here, and waiting does not help
-    │   └── WrongExpression         a condition on events that cannot be understood
+    │   ├── WrongExpression         a condition on events that cannot be understood
+    │   └── NoBundle                a file that is no bundle, or one of a newer version
     ├── RejectedRequest             the sender: answered 4xx, so a retry of the same request cannot help
     │   ├── Unauthenticated         401
     │   ├── Malformed               400
@@ -44,6 +45,10 @@ class StoreRefused(ConfigurationError):
 
 class WrongExpression(ConfigurationError):
     """A condition on events that cannot be understood. The text says where, what was expected, and shows it."""
+
+
+class NoBundle(ConfigurationError):
+    """A file that holds no bundle, or one of a version that only a newer program reads."""
 
 
 class RejectedRequest(ReceiverError):
