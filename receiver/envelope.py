@@ -23,7 +23,7 @@ _SECRET_HEADERS = frozenset(
         b"x-firecrawl-signature",
     }
 )
-_PLAIN_ID = re.compile(r"[0-9A-Za-z._:-]{1,200}")
+PLAIN_ID = re.compile(r"[0-9A-Za-z._:-]{1,200}")
 """What may serve as a key as it is: it appears in URLs, JSON, shells and log lines."""
 _LONGEST_TEXT = 200
 
@@ -46,7 +46,7 @@ def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> De
     success = content.get("success")
     return Delivery(
         key=_key(content.get("webhookId"), body),
-        type=_readable(kind),
+        type=readable(kind),
         job_id=_text(content.get("id")) or _text(content.get("jobId")),
         webhook_id=_text(content.get("webhookId")),
         success=success if isinstance(success, bool) else None,
@@ -79,7 +79,7 @@ def _text_of(raw: bytes) -> str:
 
 
 def _key(webhook_id: Any, body: bytes) -> DeliveryKey:
-    if isinstance(webhook_id, str) and _PLAIN_ID.fullmatch(webhook_id) and not webhook_id.startswith("sha256:"):
+    if isinstance(webhook_id, str) and PLAIN_ID.fullmatch(webhook_id) and not webhook_id.startswith("sha256:"):
         return DeliveryKey(webhook_id)
     return DeliveryKey("sha256:" + hashlib.sha256(body).hexdigest())
 
@@ -87,13 +87,13 @@ def _key(webhook_id: Any, body: bytes) -> DeliveryKey:
 def _text(value: Any) -> str | None:
     """Return an id as text. Ids are strings; a number in their place is read as one."""
     if isinstance(value, str) and value:
-        return _readable(value)
+        return readable(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
         return str(value)
     return None
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """Return text that every store and terminal takes: no control characters, no lone surrogates, not endless."""
     if not text.isprintable():
         text = "".join(

@@ -4,7 +4,9 @@
     ├── ConfigurationError          the operator, before the start: settings, addresses, files
     │   ├── HandlerError            a handler or router that cannot work, found when it is registered
     │   ├── NoApiKey                a handler calls the service and no key is set; also a GiveUp
-    │   └── StoreRefused            a database that cannot be used here, and waiting does not help
+    │   ├── StoreRefused            a database that cannot be used here, and waiting does not help
+    │   ├── WrongExpression         a condition on events that cannot be understood
+    │   └── NoBundle                a file that is no bundle, or one of a newer version
     ├── RejectedRequest             the sender: answered 4xx, so a retry of the same request cannot help
     │   ├── Unauthenticated         401
     │   ├── Malformed               400
@@ -39,6 +41,14 @@ class StoreRefused(ConfigurationError):
 
     Waiting does not help. What is newer or another program's is left as it was.
     """
+
+
+class WrongExpression(ConfigurationError):
+    """A condition on events that cannot be understood. The text says where, what was expected, and shows it."""
+
+
+class NoBundle(ConfigurationError):
+    """A file that holds no bundle, or one of a version that only a newer program reads."""
 
 
 class RejectedRequest(ReceiverError):

@@ -1,0 +1,1 @@
+"""Bundles: deliveries in a file, to be kept, shared, and brought in elsewhere. `schema.json` describes them."""

@@ -1,0 +1,190 @@
+"""What an expression consists of, and when each part holds for a JSON value."""
+
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+Scalar = str | int | float | bool | None
+
+
+class _Absence(Enum):
+    MISSING = "missing"
+
+
+MISSING = _Absence.MISSING
+"""Where a path leads that leads nowhere. Only `exists` tells it from null."""
+
+
+class Condition(Protocol):
+    """A part that holds for a value or does not."""
+
+    def holds(self, event: object) -> bool:
+        """Tell whether it holds. Never raises."""
+
+
+class Operand(Protocol):
+    """A part that stands for values."""
+
+    def values(self, event: object) -> Sequence[object]:
+        """Return what it stands for: one value, or with `*` any number of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The way to values, by names and indexes; None is `*`."""
+
+    steps: tuple[str | None, ...]
+
+    def values(self, event: object) -> Sequence[object]:
+        """Return what lies at its end."""
+        places = [event]
+        for step in self.steps:
+            if step is None:
+                places = [item for place in places for item in _items(place)]
+            else:
+                places = [_at(place, step) for place in places]
+        return places
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A value that is written down, or a list of them."""
+
+    value: Scalar | tuple[Scalar, ...]
+
+    def values(self, event: object) -> Sequence[object]:
+        """Return the value."""
+        return (self.value,)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two operands and the word or sign between them, one of OPERATORS."""
+
+    left: Operand
+    operator: str
+    right: Operand
+
+    def holds(self, event: object) -> bool:
+        """Tell whether it holds for any pair of values."""
+        fits = OPERATORS[self.operator]
+        rights = [_like_null(value) for value in self.right.values(event)]
+        lefts = [_like_null(value) for value in self.left.values(event)]
+        return any(fits(left, right) for left in lefts for right in rights)
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A path whose text has a part that fits a pattern."""
+
+    path: Path
+    pattern: re.Pattern[str]
+
+    def holds(self, event: object) -> bool:
+        """Tell whether any text fits."""
+        found = self.path.values(event)
+        return any(isinstance(value, str) and self.pattern.search(value) is not None for value in found)
+
+
+@dataclass(frozen=True, slots=True)
+class Existence:
+    """A path that leads somewhere."""
+
+    path: Path
+
+    def holds(self, event: object) -> bool:
+        """Tell whether it does."""
+        return any(value is not MISSING for value in self.path.values(event))
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite of a condition."""
+
+    part: Condition
+
+    def holds(self, event: object) -> bool:
+        """Tell whether the condition does not hold."""
+        return not self.part.holds(event)
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Conditions that all have to hold."""
+
+    parts: tuple[Condition, ...]
+
+    def holds(self, event: object) -> bool:
+        """Tell whether all do."""
+        return all(part.holds(event) for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Conditions of which one has to hold."""
+
+    parts: tuple[Condition, ...]
+
+    def holds(self, event: object) -> bool:
+        """Tell whether one does."""
+        return any(part.holds(event) for part in self.parts)
+
+
+def _items(place: object) -> Sequence[object]:
+    if isinstance(place, dict):
+        return list(place.values())
+    return place if isinstance(place, list) else ()
+
+
+def _at(place: object, step: str) -> object:
+    if isinstance(place, dict):
+        return place.get(step, MISSING)
+    if isinstance(place, list) and step.isascii() and step.isdigit() and len(step) < 10 and int(step) < len(place):
+        return place[int(step)]
+    return MISSING
+
+
+def _like_null(value: object) -> object:
+    return None if value is MISSING else value
+
+
+def _equal(left: object, right: object) -> bool:
+    if left is None or isinstance(left, bool):
+        return left is right
+    return _alike(left, right) and left == right
+
+
+def _alike(left: object, right: object) -> bool:
+    """Tell whether both are texts or both are numbers. For Python true is a number, for JSON it is none."""
+    if isinstance(left, str):
+        return isinstance(right, str)
+    return _is_number(left) and _is_number(right)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _ordered(compare: Callable[..., bool]) -> Callable[[object, object], bool]:
+    return lambda left, right: _alike(left, right) and compare(left, right)
+
+
+def _contains(whole: object, part: object) -> bool:
+    if isinstance(whole, str):
+        return isinstance(part, str) and part in whole
+    return isinstance(whole, list | tuple) and any(_equal(item, part) for item in whole)
+
+
+OPERATORS: Mapping[str, Callable[[object, object], bool]] = {
+    "==": _equal,
+    "!=": lambda left, right: not _equal(left, right),
+    "<": _ordered(operator.lt),
+    "<=": _ordered(operator.le),
+    ">": _ordered(operator.gt),
+    ">=": _ordered(operator.ge),
+    "contains": _contains,
+    "in": lambda part, whole: _contains(whole, part),
+}
