@@ -7,9 +7,12 @@ import random
 import secrets
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,12 +23,15 @@ from receiver.asgi.metrics import PATH as METRICS_PATH
 from receiver.asgi.metrics import MetricsEndpoint
 from receiver.asgi.replies import not_found, unavailable
 from receiver.clock import Clock, SystemClock
+from receiver.context import AskOnce
 from receiver.dispatch import Dispatcher, Processes, Runner
 from receiver.intake import Gate, Intake
 from receiver.policies import RunsIn
 from receiver.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
-from receiver.resources import open_resources
-from receiver.routing import Router
+from receiver.replay.frozen import FrozenTime
+from receiver.replay.here import Here
+from receiver.resources import Resource, needed_by, open_resources
+from receiver.routing import Handler, Router
 from receiver.settings import Settings, load_settings
 from receiver.stores import open_store
 from receiver.subscribers import flush
@@ -154,7 +160,7 @@ async def run_worker(
     async with store.queue() as queue, _worker_metrics(settings, router, store, clock):
         for dead in takes_over:
             await queue.take_over(dead, now=clock.now())
-        async with _open_runner(settings, router, queue, clock, threads) as runner:
+        async with _open_runner(settings, router.resources, clock, threads, _asking(queue)) as runner:
             dispatcher = Dispatcher(
                 queue,
                 router,
@@ -191,8 +197,40 @@ async def _worker_metrics(settings: Settings, router: Router, store: Store, cloc
 
 
 @asynccontextmanager
+async def open_replay(
+    settings: Settings,
+    router: Router,
+    handlers: Sequence[Handler],
+    *,
+    ask_once: AskOnce,
+    frozen: FrozenTime | None = None,
+) -> AsyncIterator[Here]:
+    """Make what these handlers of the router need to run here and now; it is closed with the block.
+
+    With `frozen` they are told the arrival of each delivery as the time. Raises HandlerError like `run_worker`.
+    """
+    router.check()
+    threads = ThreadPoolExecutor(1, thread_name_prefix="handler")
+    resources = needed_by([handler.needs for handler in handlers], router.resources)
+    now = None if frozen is None else frozen.now
+    async with _open_runner(settings, resources, SystemClock(), threads, ask_once, told_now=now) as runner:
+        yield Here(handlers, runner, arrived=None if frozen is None else frozen.move_to)
+    threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _asking(queue: WorkQueue) -> AskOnce:
+    return lambda handler, key, now: queue.once(handler, key, now=now)
+
+
+@asynccontextmanager
 async def _open_runner(
-    settings: Settings, router: Router, queue: WorkQueue, clock: Clock, threads: Executor
+    settings: Settings,
+    resources: Mapping[Any, Resource],
+    clock: Clock,
+    threads: Executor,
+    ask_once: AskOnce,
+    *,
+    told_now: Callable[[], datetime] | None = None,
 ) -> AsyncIterator[Runner]:
     """Make what the handlers of a worker share; it is closed with the block."""
     command = (sys.executable, "-P", "-m", "receiver.handler_process", settings.log_level)
@@ -209,10 +247,21 @@ async def _open_runner(
             clock,
             threads,
             processes=processes,
-            resources=await stack.enter_async_context(open_resources(router.resources)),
-            ask_once=lambda handler, key, now: queue.once(handler, key, now=now),
+            resources=await stack.enter_async_context(open_resources(resources)),
+            ask_once=ask_once,
             clients=clients,
+            told_now=told_now,
         )
+
+
+def configured_store(settings: Settings) -> Store:
+    """Return the configured store; nothing is touched before it is opened."""
+    return open_store(settings.store)
+
+
+def store_at(path: Path) -> Store:
+    """Return the store in a file."""
+    return open_store(f"sqlite:///{path}")
 
 
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:

@@ -183,6 +183,9 @@ class Reports(Protocol):
         the same filter and order; with a `limit` the newest are counted anew, so `until` should stand beside it.
         """
 
+    async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:
+        """Return the handlers whose work item for this delivery is dead, or whose last attempt failed."""
+
     async def resolve(self, prefix: str) -> DeliveryKey:
         """Return the one key that begins so, or raise UnknownDelivery naming the candidates."""
 

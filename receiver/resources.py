@@ -73,6 +73,18 @@ async def open_resources(resources: Mapping[Any, Resource]) -> AsyncIterator[Map
         yield made
 
 
+def needed_by(needs: Sequence[Needs], resources: Mapping[Any, Resource]) -> Mapping[Any, Resource]:
+    """Return those of the resources that are needed for these, directly or by another one."""
+    found: dict[Any, Resource] = {}
+    asked = [wanted for one in needs for _, wanted in one]
+    while asked:
+        wanted = asked.pop()
+        if wanted in resources and wanted not in found:
+            found[wanted] = resources[wanted]
+            asked += [further for _, further in resources[wanted].needs]
+    return found
+
+
 def in_order(resources: Mapping[Any, Resource]) -> Sequence[Resource]:
     """Return resources so that each comes after those it needs; raises HandlerError when there is no such order."""
     for resource in resources.values():

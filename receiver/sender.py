@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -102,7 +102,11 @@ class Sender:
             return await self._post(body)
 
     async def send_all(
-        self, bodies: Iterable[bytes], report: Callable[[bytes, SendResult], None], *, rate: float | None = None
+        self,
+        bodies: Iterable[bytes] | AsyncIterable[bytes],
+        report: Callable[[bytes, SendResult], None],
+        *,
+        rate: float | None = None,
     ) -> None:
         """Post deliveries, telling `report` of each as soon as it is answered.
 
@@ -120,10 +124,12 @@ class Sender:
         started = self._clock.now()
         try:
             async with asyncio.TaskGroup() as group:
-                for number, body in enumerate(bodies):
+                number = 0
+                async for body in bodies if isinstance(bodies, AsyncIterable) else _each(bodies):
                     await self._wait_for_turn(started, number, rate)
                     await free.acquire()
                     group.create_task(deliver(body))
+                    number += 1
         except BaseExceptionGroup as raised:
             raise raised.exceptions[0] from None
 
@@ -177,6 +183,11 @@ class Sender:
         answer = said.get("status") or said.get("error") or response.reason_phrase
         meaning = "" if response.is_success else _meaning(response, said.get("detail", ""))
         return SendResult(response.status_code, answer, said.get("id"), seconds, meaning)
+
+
+async def _each(bodies: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for body in bodies:
+        yield body
 
 
 def _checked_url(url: str) -> httpx.URL:

@@ -25,6 +25,7 @@ _COMMANDS = {
     "events": "receiver.cli.events:events",
     "work-items": "receiver.cli.work_items:work_items",
     "handlers": "receiver.cli.handlers:handlers",
+    "replay": "receiver.cli.replay:replay",
     "sign": "receiver.cli.signing:sign",
     "verify": "receiver.cli.signing:verify",
 }

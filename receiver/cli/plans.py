@@ -5,7 +5,6 @@ import sys
 from array import array
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
 from datetime import datetime
 from tempfile import SpooledTemporaryFile
 from typing import Self
@@ -14,6 +13,7 @@ import click
 
 from receiver.cli.main import drop_stdout
 from receiver.cli.output import counted, flush, harmless, iso, note, write_line
+from receiver.cli.progress import progress
 
 CHUNK = 500
 """Items that one transaction changes: acks wait for the write lock."""
@@ -160,33 +160,6 @@ async def carry_out(
         )
         raise
     return changed
-
-
-@contextmanager
-def progress(words: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal how far it is, for a block that is given a function to say so.
-
-    Nothing is shown before the first call, so that what is done at once needs no bar.
-    """
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, console=Console(stderr=True), transient=True)
-    task = bar.add_task(words, total=total)
-
-    def advance(number: int) -> None:
-        bar.start()
-        bar.advance(task, number)
-
-    try:
-        yield advance
-    finally:
-        if bar.live.is_started:
-            bar.stop()
 
 
 async def _to_its_end(step: Awaitable[None]) -> None:

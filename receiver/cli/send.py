@@ -5,7 +5,7 @@ import ipaddress
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import IO, Any
@@ -64,6 +64,7 @@ class Tally:
     """Writes a line per delivery as its answer comes, and counts for the summary."""
 
     as_json: bool
+    write: Callable[[str], None] = write_line
     answers: Counter[str] = field(default_factory=Counter)
     meanings: Counter[str] = field(default_factory=Counter)
 
@@ -75,7 +76,7 @@ class Tally:
         if self.as_json:
             write_bytes(encode(result_fields(body, result)) + b"\n")
         else:
-            write_line(result_line(body, result))
+            self.write(result_line(body, result))
         flush()
 
     def summary(self, address: str) -> str:
@@ -97,7 +98,7 @@ def _value(written: str) -> object:
     return value
 
 
-def _rate(written: str) -> float:
+def checked_rate(written: str) -> float:
     """Accept deliveries per second, neither zero nor endless."""
     try:
         rate = float(written)
@@ -130,7 +131,7 @@ def _change(written: str) -> tuple[str, object]:
 @click.option(
     "--count", type=click.IntRange(min=1), metavar="N", default=1, show_default=True, help="How often to send it."
 )
-@click.option("--rate", type=_rate, metavar="R", help="Deliveries per second, evenly spaced.")
+@click.option("--rate", type=checked_rate, metavar="R", help="Deliveries per second, evenly spaced.")
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1),

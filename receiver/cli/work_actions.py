@@ -10,7 +10,8 @@ import click
 from receiver.cli.main import FAILED, OK
 from receiver.cli.options import plan_options, store_option, text, work_filter_options
 from receiver.cli.output import counted, harmless, iso, note, shortened
-from receiver.cli.plans import CHUNK, Plan, agreed, carry_out, progress, say
+from receiver.cli.plans import CHUNK, Plan, agreed, carry_out, say
+from receiver.cli.progress import progress
 from receiver.cli.stores import decide, read
 from receiver.clock import SystemClock
 from receiver.ports import Controls, Reports

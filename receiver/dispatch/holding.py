@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from datetime import datetime
 
 from receiver.clock import Clock
 from receiver.decisions import LookAgain, Release, look
@@ -13,6 +14,17 @@ from receiver.types import HandlerName
 log = logging.getLogger(__name__)
 
 _MOST_AT_ONCE = 100
+
+
+def hold_for(handler: Handler, router: Router, stored: StoredDelivery, now: datetime) -> Hold | None:
+    """Return how long an event is held back for a handler, None if it is not."""
+    delivery, wait = stored.delivery, handler.after_pages
+    if wait is None or delivery.job_id is None or router.page_type(delivery.type) is None:
+        return None
+    # From now, and not from its arrival: after an outage the pages are still to be handled, too.
+    until = now + wait.at_most
+    look_at = min(delivery.received_at + wait.quiet, until)
+    return Hold(look_at, until, f"waits for the pages of its job, until {look_at:%H:%M:%S} UTC at least")
 
 
 class HoldingBack:
@@ -27,13 +39,7 @@ class HoldingBack:
 
     def hold(self, handler: Handler, stored: StoredDelivery) -> Hold | None:
         """Return how long this event is held back for this handler, None if it is not."""
-        delivery, wait = stored.delivery, handler.after_pages
-        if wait is None or delivery.job_id is None or self._router.page_type(delivery.type) is None:
-            return None
-        # From now, and not from its arrival: after an outage the pages are still to be handled, too.
-        until = self._clock.now() + wait.at_most
-        look_at = min(delivery.received_at + wait.quiet, until)
-        return Hold(look_at, until, f"waits for the pages of its job, until {look_at:%H:%M:%S} UTC at least")
+        return hold_for(handler, self._router, stored, self._clock.now())
 
     async def look(self) -> None:
         """Look at every held item that is due for it."""

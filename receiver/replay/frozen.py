@@ -19,6 +19,10 @@ class FrozenTime:
     def __init__(self) -> None:
         self._moment = datetime.fromtimestamp(0, UTC)
 
+    def now(self) -> datetime:
+        """Return the moment that is shown."""
+        return self._moment
+
     def move_to(self, moment: datetime) -> None:
         """Show this moment from now on."""
         self._moment = moment
@@ -31,13 +35,13 @@ class FrozenTime:
         `gmtime`, `localtime`, `ctime` and `strftime` where they read the clock. `monotonic`, `perf_counter` and
         `sleep` go on with real time, and so does everything outside of the folder: libraries, and this program.
         """
+        instead = self._replacements()
         patched = [
             (module, name, value)
             for module in _modules_below(folder)
             for name, value in vars(module).items()
-            if _known(value)
+            if id(value) in instead
         ]
-        instead = self._replacements()
         for module, name, value in patched:
             setattr(module, name, instead[id(value)])
         try:
@@ -108,20 +112,6 @@ class _Like(type):
 
     def __subclasscheck__(cls, other: type) -> bool:
         return issubclass(other, cls.__mro__[1])
-
-
-_KNOWN = {
-    id(known)
-    for known in (
-        *(real_datetime, real_time, datetime, date),
-        *(real_time.time, real_time.time_ns, real_time.gmtime, real_time.localtime),
-        *(real_time.ctime, real_time.strftime),
-    )
-}
-
-
-def _known(value: object) -> bool:
-    return id(value) in _KNOWN
 
 
 def _modules_below(folder: Path) -> list[ModuleType]:

@@ -37,21 +37,16 @@ class Here:
     def __init__(
         self,
         handlers: Iterable[Handler],
-        make_runner: Callable[[Callable[[], datetime]], Runner],
-        now: Callable[[], datetime],
+        runner: Runner,
         *,
         arrived: Callable[[datetime], None] | None = None,
     ) -> None:
-        """`now` is what handlers are told as the time; with `arrived` it is the delivery's arrival instead.
-
-        That is called before each of their calls, to set whatever other clocks there are.
-        """
+        """`arrived` is told, before each call, when the delivery came that it is for."""
         self._value: object = None
         self._handlers = [self._watched(handler) for handler in handlers]
         self._gathering: dict[HandlerName, list[Claimed]] = {}
         self._arrived = arrived
-        self._moment: datetime | None = None
-        self._runner = make_runner(lambda: now() if self._moment is None else self._moment)
+        self._runner = runner
 
     @property
     def waiting(self) -> bool:
@@ -83,8 +78,7 @@ class Here:
     async def _call(self, claimed: Sequence[Claimed]) -> Sequence[Ran]:
         self._value = None
         if self._arrived is not None:
-            self._moment = claimed[-1].item.source.delivery.received_at
-            self._arrived(self._moment)
+            self._arrived(claimed[-1].item.source.delivery.received_at)
         in_batch = claimed[0].handler.batch is not None
         ended: Sequence[Ended] = (
             await self._runner.run_batch(claimed) if in_batch else [await self._runner.run(claimed[0])]

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
-from io import BufferedReader
 from typing import IO, Any, Self
 
 from pydantic_core import to_json
@@ -119,7 +118,7 @@ class Change(StrEnum):
 class Earlier:
     """The outcomes of an earlier replay, in a temporary database: two runs may be long, and in any order."""
 
-    def __init__(self, file: "BufferedReader | IO[bytes]", name: str) -> None:
+    def __init__(self, file: IO[bytes], name: str) -> None:
         """Read a whole file; raises ConfigurationError with the line for what is none."""
         self._rows = sqlite3.connect(
             "", isolation_level=None
@@ -161,7 +160,7 @@ class Earlier:
             return int(found.fetchone()[0])
 
 
-def _read(file: "BufferedReader | IO[bytes]", name: str) -> Iterator[Outcome]:
+def _read(file: IO[bytes], name: str) -> Iterator[Outcome]:
     _check_header(file.readline(_LONGEST_LINE), name)
     number = 1
     while line := file.readline(_LONGEST_LINE):

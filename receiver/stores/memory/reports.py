@@ -31,6 +31,14 @@ class MemoryReports(MemoryQueue):
         for _, summary in self._newest(wanted):
             yield summary
 
+    async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:
+        """Return the handlers that failed with a delivery."""
+        return frozenset(
+            one.handler
+            for one in self._work
+            if one.source == seq and (one.state is WorkState.DEAD or one.last_error is not None)
+        )
+
     async def resolve(self, prefix: str) -> DeliveryKey:
         """Return the one key that begins so."""
         keys = [key for key in self._by_key if key.startswith(prefix)]

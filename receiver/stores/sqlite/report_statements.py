@@ -117,6 +117,11 @@ UNION ALL SELECT delivery_seq FROM work_items INDEXED BY work_held WHERE state =
 UNION ALL SELECT delivery_seq FROM work_items INDEXED BY work_running WHERE state = 'running'
 """
 
+FAILED_HANDLERS = """
+SELECT DISTINCT handler FROM work_items
+WHERE delivery_seq = ? AND (state = 'dead' OR last_error IS NOT NULL)
+"""
+
 DEAD_SEQS = "SELECT delivery_seq FROM work_items INDEXED BY work_failed WHERE state = 'dead'"
 
 PLAN = """

@@ -66,6 +66,14 @@ class SqliteReports:
             for one in page:
                 yield one
 
+    async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:
+        """Return the handlers that failed with a delivery."""
+
+        def read(connection: sqlite3.Connection) -> frozenset[HandlerName]:
+            return frozenset(name for (name,) in connection.execute(statements.FAILED_HANDLERS, (seq,)))
+
+        return await self._database.call(read)
+
     async def resolve(self, prefix: str) -> DeliveryKey:
         """Return the one key that begins so."""
 
