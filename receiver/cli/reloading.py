@@ -22,14 +22,14 @@ def run_and_watch(arguments: Sequence[str], *, yes: bool) -> int:
     Watched are the Python files below this folder, but those in hidden folders and virtual environments.
     """
     command = [sys.executable, "-m", "receiver", *(one for one in arguments if one != "--reload")]
-    code = subprocess.run([*command, "--dry-run"], check=False).returncode
+    code = subprocess.run([*command, "--dry-run"], check=False).returncode  # noqa: S603 - our own command line
     if code != OK:
         return code
     if not agreed("Run the handlers here and now, and again after every change?", yes=yes):
         return FAILED
     while True:
         before = _files(Path.cwd())
-        running = subprocess.Popen([*command, "--yes", "--planned"])
+        running = subprocess.Popen([*command, "--yes", "--planned"])  # noqa: S603
         try:
             changed = _wait_for_change(before, running)
         finally:

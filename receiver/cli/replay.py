@@ -203,7 +203,7 @@ def _check(
     if options.way is not Way.SEND and (options.rate or options.new_ids):
         raise click.UsageError("--rate and --new-ids go with --to URL")
     if options.way is Way.SEND and names:
-        raise click.UsageError("--handler is for handlers here; who handles what is sent is up to the other receiver")
+        raise click.UsageError("--handler is about handlers here; with --to they run elsewhere")
     if bundle is not None:
         if enqueue or options.record:
             raise click.UsageError("a bundle is not in the store: `receiver events import` brings it in first")
@@ -220,9 +220,7 @@ def _chosen_handlers(router: Router, names: Sequence[str]) -> Sequence[Handler]:
     return [handler for handler in router if not names or any(fnmatchcase(handler.name, one) for one in names)]
 
 
-async def _replay(
-    settings: Settings, bundle: Path | None, router: Router, choice: Choice, options: Options
-) -> int:
+async def _replay(settings: Settings, bundle: Path | None, router: Router, choice: Choice, options: Options) -> int:
     async with AsyncExitStack() as stack:
         store = configured_store(settings)
         if bundle is not None:
@@ -280,7 +278,7 @@ async def _show(plan: DeliveryPlan, reports: Reports, choice: Choice, options: O
 
 def _by_handler(plan: DeliveryPlan, handlers: Sequence[Handler]) -> Mapping[str, int]:
     """Return how many of the planned deliveries are of types that each handler is for."""
-    counts = dict.fromkeys((handler.name for handler in handlers), 0)
+    counts: dict[str, int] = {handler.name: 0 for handler in handlers}
     for name, number in plan.types.items():
         event = EVENT_CLASSES.get(name, UnknownEvent)(type=name)
         for handler in handlers:

@@ -107,16 +107,12 @@ async def run_here(replaying: Replaying) -> int:
             if options.no_network:
                 stack.enter_context(no_network())
             here = await stack.enter_async_context(
-                open_replay(
-                    settings, replaying.router, replaying.choice.handlers, ask_once=ask_once, frozen=frozen
-                )
+                open_replay(settings, replaying.router, replaying.choice.handlers, ask_once=ask_once, frozen=frozen)
             )
             if frozen is not None:
                 stack.enter_context(frozen.shown_to(Path.cwd()))
             lines = stack.enter_context(lines_and_progress("replaying", replaying.plan.count))
-            report = Report(
-                lines, as_json=options.as_json, save=save, earlier=earlier, record=controls is not None
-            )
+            report = Report(lines, as_json=options.as_json, save=save, earlier=earlier, record=controls is not None)
             stopped = await _run_all(replaying, here, report, lines, controls)
         if not options.as_json:
             for line in report.summary():

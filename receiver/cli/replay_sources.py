@@ -41,4 +41,3 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
         if damaged:
             note(f"{counted(damaged, 'damaged place')}; the rest is replayed")
         yield store
-
