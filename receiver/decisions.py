@@ -1,12 +1,12 @@
 """Every rule by which a work item moves: where it begins, when it may run, and what the end of an attempt means."""
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from receiver.records import HeldItem, JobPages, NewWork
 from receiver.retries import LONGEST_PAUSE, RetrySchedule
-from receiver.types import HandlerSwitch, WorkState
+from receiver.types import HandlerSwitch, Trigger, WorkState
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +108,12 @@ def suspicious(*, lost: int, deaths: int) -> bool:
     `lost` of its attempts ended with their worker, and `deaths` of those are known to have begun.
     """
     return deaths >= 1 or lost >= 2
+
+
+def again(work: NewWork) -> NewWork:
+    """Return the work item as it is made for a delivery that has been routed before: any worker takes it."""
+    trigger = Trigger.REPLAY if work.trigger is Trigger.DELIVERY else work.trigger
+    return replace(work, claim=False, starts=False, trigger=trigger)
 
 
 def placed(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> WorkState:

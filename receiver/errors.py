@@ -15,7 +15,8 @@
     ├── StoreError                  nobody at once: the store cannot do it now, try later
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
     ├── UnknownDelivery             the caller of a report: no such delivery, or more than one
-    └── UnknownWork                 the caller of a report: no such work item
+    ├── UnknownWork                 the caller of a report: no such work item
+    └── UnknownRequest              the caller of a report: no such request in quarantine
 
 `Retry` and `GiveUp` stand outside: a handler raises them to say what shall become of its work item.
 """
@@ -96,6 +97,10 @@ class UnknownDelivery(ReceiverError):
 
 class UnknownWork(ReceiverError):
     """There is no work item with this id."""
+
+
+class UnknownRequest(ReceiverError):
+    """There is no request with this number in quarantine."""
 
 
 class Retry(Exception):

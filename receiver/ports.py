@@ -6,7 +6,17 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
-from receiver.keeping import Cursor, DeliveryPlan, Imported
+from receiver.keeping import (
+    Cursor,
+    DeliveryPlan,
+    Imported,
+    PruneRule,
+    Recorded,
+    RefusedFilter,
+    RefusedSummary,
+    Step,
+    WorkPlan,
+)
 from receiver.records import (
     Backlog,
     Claimant,
@@ -159,9 +169,49 @@ class Controls(Protocol):
         bringing in twice is like once; with another body a CONFLICT, which is not kept. Of one whose body was
         pruned only the sizes are compared: if they agree it is a DUPLICATE, and gets its body and headers back.
 
-        Some deliveries at a time are durable together, so that acks never wait long. When it fails, those before
-        the failure are stored, and the same call goes on with the rest.
+        They are written some at a time, so that acks never wait long, and all durable when the call returns. When
+        it fails, the first ones may be stored; the same call again goes on with the rest.
         """
+
+    async def enqueue(self, work: Sequence[NewWork], *, now: datetime) -> int:
+        """Make new work items beside those that there are, and return how many.
+
+        They obey lanes, holding back and switches as routed ones do, and wait for any worker; their trigger is
+        REPLAY unless another than DELIVERY is given. Those whose deliveries have no body any more are left out.
+        """
+
+    async def record(self, results: Sequence[Recorded], *, now: datetime) -> None:
+        """Keep work items that have run elsewhere; those whose deliveries are gone are left out."""
+
+    async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
+        """Make a request in quarantine the delivery that it is read as now, deduplicated as when it is appended.
+
+        It leaves quarantine, unless there is a delivery of its key with another body: then it is a CONFLICT, and
+        nothing changes. Raises UnknownRequest.
+        """
+
+
+class Upkeep(Protocol):
+    """What keeps a store small. Each step is one short transaction, so that acks never wait long for it."""
+
+    async def prunable(self, rule: PruneRule) -> DeliveryPlan:
+        """Return what pruning by this rule would remove now."""
+
+    async def prune(self, rule: PruneRule, *, after: int, limit: int, now: datetime) -> Step:
+        """Remove at most `limit` deliveries by this rule, or their bodies, behind the seq `after`.
+
+        With a delivery go its work items and their attempts; of one that loses only its body everything else stays,
+        so that the sender's retry of it is still a duplicate. A step can remove nothing and yet not be the last.
+        """
+
+    async def forget(self, before: datetime, *, limit: int) -> int:
+        """Forget what handlers asked for once before a moment; return how much, less than `limit` at the end."""
+
+    async def compress(self, *, limit: int) -> Step:
+        """Write bodies smaller of deliveries that have been routed, at most `limit`; `size` is what that saved."""
+
+    async def shrink(self, pages: int) -> int:
+        """Give at most so many unused pages back to the file system; return how many."""
 
 
 class Reports(Protocol):
@@ -201,6 +251,20 @@ class Reports(Protocol):
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts, or raise UnknownWork."""
 
+    async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
+        """Return what an action on the wanted work items would touch."""
+
+    def work_ids(
+        self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False
+    ) -> AsyncIterator[Sequence[int]]:
+        """Yield the ids of the items that were planned for and are wanted still, at most 500 at a time."""
+
+    def refused_requests(self, wanted: RefusedFilter) -> AsyncIterator[RefusedSummary]:
+        """Yield the requests in quarantine, the newest first, in flat memory."""
+
+    async def refused_request(self, request_id: int) -> Quarantined:
+        """Return a request in quarantine, or raise UnknownRequest."""
+
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch, by name."""
 
@@ -235,3 +299,6 @@ class Store(Protocol):
 
     def reports(self) -> AbstractAsyncContextManager[Reports]:
         """Open for reading."""
+
+    def upkeep(self) -> AbstractAsyncContextManager[Upkeep]:
+        """Open for pruning and shrinking. There has to be a database."""

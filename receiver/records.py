@@ -312,7 +312,10 @@ class DeliveryFilter:
 
 @dataclass(frozen=True, slots=True)
 class WorkFilter:
-    """Which work items a report or an action is about. `type` and `handler` are globs; moments are of arrival."""
+    """Which work items a report or an action is about. `type` and `handler` are globs; moments are of arrival.
+
+    `among` asks for any of several states, and `stuck`, of dead ones, for those only that hold their lane.
+    """
 
     type: str | None = None
     job_id: str | None = None
@@ -321,3 +324,5 @@ class WorkFilter:
     handler: str | None = None
     state: WorkState | None = None
     limit: int | None = None
+    among: tuple[WorkState, ...] = ()
+    stuck: bool = False

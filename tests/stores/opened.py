@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from receiver.ports import Controls, DeliveryLog, Reports, WorkQueue
+from receiver.ports import Controls, DeliveryLog, Reports, Upkeep, WorkQueue
 from receiver.records import (
     Attempt,
     Claimant,
@@ -54,9 +54,16 @@ class Opened:
     """A store with its faces open; `queue` and `other` are two workers'. Moments are given as time after noon."""
 
     def __init__(
-        self, log: DeliveryLog, queue: WorkQueue, other: WorkQueue, controls: Controls, reports: Reports
+        self,
+        log: DeliveryLog,
+        queue: WorkQueue,
+        other: WorkQueue,
+        controls: Controls,
+        reports: Reports,
+        upkeep: Upkeep,
     ) -> None:
         self.log, self.queue, self.other, self.controls, self.reports = log, queue, other, controls, reports
+        self.upkeep = upkeep
         self._made = 0
 
     async def add(self, *deliveries: Delivery) -> list[Outcome]:

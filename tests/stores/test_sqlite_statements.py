@@ -36,8 +36,8 @@ OF_WHAT_IS_OPEN = (
     r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed)\b"
 )
 """The partial indexes hold only what is open or failed: going through one of them is no scan of the store."""
-FOR_PEOPLE = ("COUNTS", "LATEST_ATTEMPTS")
-"""What `handlers list` asks, now and then: it goes through all work items, which no index would be worth."""
+FOR_PEOPLE = ("COUNTS", "LATEST_ATTEMPTS", "ONCES_BEFORE")
+"""What `handlers list` and upkeep ask, now and then: they go through everything, which no index would be worth."""
 MOST = 20_000
 
 

@@ -19,6 +19,9 @@ class MemoryDeliveries:
 
     def __init__(self) -> None:
         self.quarantined: list[Quarantined] = []
+        self._refused_ids: list[int] = []
+        """The ids of those in `quarantined`."""
+        self._last_refused = 0
         self._deliveries: list[StoredDelivery] = []
         self._by_key: dict[DeliveryKey, int] = {}
         """The seq of each delivery."""
@@ -34,7 +37,9 @@ class MemoryDeliveries:
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Keep a refused request in `quarantined`."""
+        self._last_refused += 1
         self.quarantined.append(request)
+        self._refused_ids.append(self._last_refused)
         return _done(None)
 
     def probe(self, now: datetime) -> asyncio.Future[None]:

@@ -1,13 +1,34 @@
-"""Plans, long readings and imports of a store in memory."""
+"""Long readings, imports, replays and quarantine of a store in memory."""
 
-from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 
-from receiver.keeping import MOST_TYPES, Cursor, DeliveryPlan, Imported
-from receiver.records import DeliveryFilter, StoredDelivery
+from receiver.decisions import again
+from receiver.errors import UnknownRequest
+from receiver.keeping import (
+    Cursor,
+    DeliveryPlan,
+    Imported,
+    Recorded,
+    RefusedFilter,
+    RefusedSummary,
+    WorkPlan,
+)
+from receiver.records import (
+    Delivery,
+    DeliveryFilter,
+    NewWork,
+    Quarantined,
+    Receipt,
+    StoredDelivery,
+    WorkFilter,
+)
+from receiver.stores.memory.planning import planned, planned_work
 from receiver.stores.memory.reports import MemoryReports
 from receiver.types import Outcome
+
+_CHUNK = 500
 
 
 class MemoryKeeping(MemoryReports):
@@ -15,18 +36,62 @@ class MemoryKeeping(MemoryReports):
 
     async def plan(self, wanted: DeliveryFilter) -> DeliveryPlan:
         """Return what an action on the wanted deliveries would touch."""
-        found = [summary for _, summary in self._newest(wanted)]
-        types = Counter(one.type for one in found)
-        most = dict(sorted(types.items(), key=lambda one: (-one[1], one[0]))[:MOST_TYPES])
-        return DeliveryPlan(
-            count=len(found),
-            size=sum(one.size for one in found),
-            first_at=min((one.received_at for one in found), default=None),
-            last_at=max((one.received_at for one in found), default=None),
-            types=most,
-            others=len(found) - sum(most.values()),
-            without_body=sum(not one.has_body for one in found),
-        )
+        return planned([summary for _, summary in self._newest(wanted)])
+
+    async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
+        """Return what an action on the wanted work items would touch."""
+        return planned_work([one async for one in self.work_items(wanted)])
+
+    async def work_ids(
+        self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False
+    ) -> AsyncIterator[Sequence[int]]:
+        """Yield the ids of the items that were planned for and are wanted still."""
+        found = [one.id async for one in self.work_items(replace(wanted, limit=None))]
+        chosen = [one for one in found if plan.first_id <= one <= plan.last_id]
+        chosen = (chosen if newest_first else chosen[::-1])[: plan.count]
+        for start in range(0, len(chosen), _CHUNK):
+            wanted_still = {one.id async for one in self.work_items(replace(wanted, limit=None))}
+            yield [one for one in chosen[start : start + _CHUNK] if one in wanted_still]
+
+    async def refused_requests(self, wanted: RefusedFilter) -> AsyncIterator[RefusedSummary]:
+        """Yield the requests in quarantine, the newest first."""
+        pairs = zip(reversed(self._refused_ids), reversed(self.quarantined), strict=True)
+        found = [
+            RefusedSummary(number, one.received_at, one.reason, one.detail, one.key, len(one.body))
+            for number, one in pairs
+            if (wanted.reason is None or one.reason == wanted.reason)
+            and (wanted.since is None or one.received_at >= wanted.since)
+            and (wanted.until is None or one.received_at < wanted.until)
+        ]
+        for summary in found[: wanted.limit]:
+            yield summary
+
+    async def refused_request(self, request_id: int) -> Quarantined:
+        """Return a request in quarantine."""
+        return self.quarantined[self._refused_place(request_id)]
+
+    async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
+        """Make a request in quarantine a delivery."""
+        seq = self._by_key.get(delivery.key)
+        if seq is not None and not self._same_body(self._deliveries[self._place(seq)], delivery):
+            return Receipt(delivery.key, Outcome.CONFLICT)
+        place = self._refused_place(request_id)
+        del self.quarantined[place], self._refused_ids[place]
+        return self._append(delivery)
+
+    async def enqueue(self, work: Sequence[NewWork], *, now: datetime) -> int:
+        """Make new work items."""
+        wanted = [again(one) for one in work if self._has_body(one.seq)]
+        for one in wanted:
+            self._make(one, None, now)
+        self._changes.set()
+        return len(wanted)
+
+    async def record(self, results: Sequence[Recorded], *, now: datetime) -> None:
+        """Keep work items that have run elsewhere."""
+        for one in results:
+            if self._has_body(one.seq):
+                self._record(one, now)
 
     async def stored(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
@@ -55,6 +120,21 @@ class MemoryKeeping(MemoryReports):
             kept = replace(stored.delivery, headers=delivery.headers, body=delivery.body)
             self._deliveries[place] = replace(stored, delivery=kept)
         return Outcome.DUPLICATE
+
+    def _record(self, one: Recorded, now: datetime) -> None:
+        work = self._make(NewWork(one.seq, one.handler, claim=False, trigger=one.attempt.trigger), None, now)
+        work.state, work.attempts, work.last_error = one.state, 1, one.attempt.error
+        work.history.append(one.attempt)
+
+    def _has_body(self, seq: int) -> bool:
+        place = self._place(seq)
+        there = place < len(self._deliveries) and self._deliveries[place].seq == seq
+        return there and seq not in self._pruned
+
+    def _refused_place(self, request_id: int) -> int:
+        if request_id not in self._refused_ids:
+            raise UnknownRequest(f"there is no request {request_id} in quarantine")
+        return self._refused_ids.index(request_id)
 
 
 def _order(place: Cursor, *, by_job: bool) -> tuple[bool, str, int]:

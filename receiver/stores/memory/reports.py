@@ -188,6 +188,8 @@ def _wanted_work(summary: WorkSummary, wanted: WorkFilter) -> bool:
         _fits(summary, wanted)
         and (wanted.handler is None or fnmatchcase(summary.handler, wanted.handler))
         and (wanted.state is None or summary.state == wanted.state)
+        and (not wanted.among or summary.state in wanted.among)
+        and (not wanted.stuck or summary.state is not WorkState.DEAD or summary.holds_lane)
     )
 
 

@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from receiver.stores.memory.keeping import MemoryKeeping
+from receiver.stores.memory.upkeep import MemoryUpkeep
 
 
-class MemoryStore(MemoryKeeping):
+class MemoryStore(MemoryKeeping, MemoryUpkeep):
     """A Store and all its faces in one. Everything is gone with the process."""
 
     def exists(self) -> bool:
@@ -21,3 +22,4 @@ class MemoryStore(MemoryKeeping):
     queue = log
     controls = log
     reports = log
+    upkeep = log

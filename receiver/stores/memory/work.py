@@ -80,7 +80,7 @@ class MemoryQueue(MemoryDeliveries):
         self._last_work = 0
         self._switches: dict[HandlerName, HandlerSwitch] = {}
         self._paced_until: dict[HandlerName, datetime] = {}
-        self._onces: set[tuple[HandlerName, str]] = set()
+        self._onces: dict[tuple[HandlerName, str], datetime] = {}
 
     # --- WorkQueue
 
@@ -203,7 +203,7 @@ class MemoryQueue(MemoryDeliveries):
     async def once(self, handler: HandlerName, key: str, *, now: datetime) -> bool:
         """Return True the first time."""
         first = (handler, key) not in self._onces
-        self._onces.add((handler, key))
+        self._onces.setdefault((handler, key), now)
         return first
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
@@ -263,10 +263,10 @@ class MemoryQueue(MemoryDeliveries):
     def _leased(self, work_ids: Sequence[int], worker: WorkerId) -> list[Work]:
         return [one for one in self._chosen(work_ids) if one.held_by(worker)]
 
-    def _make(self, new: NewWork, lease: Lease, now: datetime) -> Work:
+    def _make(self, new: NewWork, lease: Lease | None, now: datetime) -> Work:
         busy = new.lane is not None and self._head(new.handler, new.lane) is not None
         state = placed(new, self._switches.get(new.handler, HandlerSwitch.ON), lane_busy=busy)
-        running = state is WorkState.RUNNING
+        holder = lease if state is WorkState.RUNNING else None
         self._last_work += 1
         work = Work(
             id=self._last_work,
@@ -274,14 +274,14 @@ class MemoryQueue(MemoryDeliveries):
             source=new.seq,
             handler=new.handler,
             state=state,
-            due_at=lease.until if running else new.hold.look_at if new.hold else now,
+            due_at=holder.until if holder else new.hold.look_at if new.hold else now,
             lane=new.lane,
             heads_lane=new.lane is not None and state in (WorkState.WAITING, WorkState.RUNNING),
             hold_until=new.hold.until if new.hold else None,
             note=new.hold.note if new.hold else None,
-            worker=lease.worker if running else None,
-            begun=running and new.starts,
-            attempts=int(running),
+            worker=holder.worker if holder else None,
+            begun=holder is not None and new.starts,
+            attempts=int(holder is not None),
         )
         self._work.append(work)
         return work

@@ -7,10 +7,15 @@ from datetime import datetime
 from functools import partial
 
 from receiver.clock import to_micros
-from receiver.keeping import Imported
+from receiver.decisions import again
+from receiver.errors import UnknownRequest
+from receiver.keeping import Imported, Recorded
+from receiver.records import Delivery, NewWork, Receipt
 from receiver.stores.sqlite import imports, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.log import insert_deliveries, same_body
+from receiver.stores.sqlite.making import make, record, with_bodies
 from receiver.types import HandlerName, HandlerSwitch, Outcome
 
 
@@ -41,15 +46,63 @@ class SqliteControls:
     async def bring_in(self, deliveries: Sequence[Imported]) -> Sequence[Outcome]:
         """Store deliveries from outside whose keys are not stored."""
         outcomes: list[Outcome] = []
-        for part in imports.parts(deliveries):
-            outcomes += await self._database.call(partial(self._bring_in, part))
+        parts = list(imports.parts(deliveries))
+        for number, part in enumerate(parts, start=1):
+            # A sync is one of everything that was committed before: the last one is enough for the call.
+            synced = "FULL" if number == len(parts) else "NORMAL"
+            outcomes += await self._database.call(partial(self._bring_in, part, synced))
         return outcomes
 
-    def _bring_in(self, deliveries: Sequence[Imported], connection: sqlite3.Connection) -> list[Outcome]:
-        with self._database.transaction(connection):
-            outcomes = imports.bring_in(connection, deliveries)
+    def _bring_in(
+        self, deliveries: Sequence[Imported], synced: str, connection: sqlite3.Connection
+    ) -> list[Outcome]:
+        connection.execute(f"PRAGMA synchronous = {synced}")
+        try:
+            with self._database.transaction(connection):
+                outcomes = imports.bring_in(connection, deliveries)
+        finally:
+            connection.execute("PRAGMA synchronous = FULL")
         self._checkpointer.after_commit(connection)
         return outcomes
+
+    async def enqueue(self, work: Sequence[NewWork], *, now: datetime) -> int:
+        """Make new work items."""
+
+        def write(connection: sqlite3.Connection) -> int:
+            with self._database.transaction(connection):
+                there = with_bodies(connection, [one.seq for one in work])
+                wanted = [again(one) for one in work if one.seq in there]
+                make(connection, wanted, lease=None, now=now)
+            self._checkpointer.after_commit(connection)
+            return len(wanted)
+
+        return await self._database.call(write)
+
+    async def record(self, results: Sequence[Recorded], *, now: datetime) -> None:
+        """Keep work items that have run elsewhere."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            with self._database.transaction(connection):
+                there = with_bodies(connection, [one.seq for one in results])
+                record(connection, [one for one in results if one.seq in there], now)
+            self._checkpointer.after_commit(connection)
+
+        await self._database.call(write)
+
+    async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
+        """Make a request in quarantine a delivery."""
+
+        def write(connection: sqlite3.Connection) -> Receipt:
+            with self._database.transaction(connection):
+                known = connection.execute(statements.KEPT, (delivery.key,)).fetchone() is not None
+                if known and not same_body(connection, delivery):
+                    return Receipt(delivery.key, Outcome.CONFLICT)
+                if connection.execute(statements.FREE, (request_id,)).rowcount == 0:
+                    raise UnknownRequest(f"there is no request {request_id} in quarantine")
+                (receipt,) = insert_deliveries(connection, [delivery])
+            return receipt
+
+        return await self._database.call(write)
 
     async def _decide(self, statement: str, work_ids: Sequence[int], values: dict[str, object]) -> int:
         """Change items, then let the next ones of their lanes come forward; return how many were changed."""

@@ -195,8 +195,8 @@ def _migrate(path: Path, migrations: list[str]) -> None:
     """Apply what is missing, each migration in a transaction of its own."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # for new files; others stay as they are
         connection.execute("PRAGMA page_size = 8192")  # three bodies of 2 KB to a page, where 4,096 takes one
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # new files only; it has to come after the page size
         connection.execute("PRAGMA journal_mode = WAL")
         for version, script in enumerate(migrations, start=1):
             with transaction(connection, LOCK_PATIENCE):

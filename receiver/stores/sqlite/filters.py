@@ -1,10 +1,13 @@
 """From the filters of a report to the statement that applies them."""
 
+import json
+
 from receiver.clock import to_micros
+from receiver.keeping import RefusedFilter
 from receiver.records import DeliveryFilter, WorkFilter
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.statements import ROUTED
-from receiver.types import DeliveryState
+from receiver.types import DeliveryState, WorkState
 
 _Condition = tuple[str, str, object]
 _Values = dict[str, object]
@@ -21,13 +24,38 @@ def delivery_listing(wanted: DeliveryFilter) -> tuple[str, _Values]:
 
 def work_listing(wanted: WorkFilter) -> tuple[str, _Values]:
     """Return the statement and its values; `before` and `rows` are still missing."""
-    conditions = _of_delivery(wanted)
-    if wanted.handler is not None:
-        conditions.append(("AND w.handler GLOB :handler", "handler", _glob(wanted.handler)))
-    if wanted.state is not None:
-        conditions.append(("AND w.state = :state", "state", wanted.state.value))
-    sql, values = _joined(conditions)
+    sql, values = _joined(_of_work(wanted))
     return statements.LIST_WORK.format(conditions=sql), values
+
+
+def work_ids(wanted: WorkFilter, *, newest_first: bool) -> tuple[str, _Values]:
+    """Return the statement and its values; `first`, `last` and `rows` are still missing."""
+    sql, values = _joined(_of_work(wanted))
+    return statements.WORK_IDS.format(conditions=sql, order="DESC" if newest_first else "ASC"), values
+
+
+def all_work_at_once(wanted: WorkFilter) -> tuple[str, _Values]:
+    """Return the wanted work items as a source of rows, and the values, for one look at all of them."""
+    sql, values = _joined(_of_work(wanted))
+    columns = "w.id, w.handler, d.type, w.state, d.received_at"
+    rows = f"SELECT {columns} FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq WHERE TRUE {sql}"
+    if wanted.limit is not None:
+        rows += " ORDER BY w.id DESC LIMIT :limit"
+        values["limit"] = wanted.limit
+    return f"({rows})", values
+
+
+def refused_listing(wanted: RefusedFilter) -> tuple[str, _Values]:
+    """Return the statement and its values; `before` and `rows` are still missing."""
+    conditions: list[_Condition] = []
+    if wanted.reason is not None:
+        conditions.append(("AND reason = :reason", "reason", wanted.reason))
+    if wanted.since is not None:
+        conditions.append(("AND received_at >= :since", "since", to_micros(wanted.since)))
+    if wanted.until is not None:
+        conditions.append(("AND received_at < :until", "until", to_micros(wanted.until)))
+    sql, values = _joined(conditions)
+    return statements.LIST_REFUSED.format(conditions=sql), values
 
 
 def row_by_row(wanted: DeliveryFilter) -> tuple[str, _Values]:
@@ -76,6 +104,20 @@ def _of_its_work(wanted: DeliveryFilter) -> list[_Condition]:
 def _work_condition(wanted: DeliveryFilter) -> str:
     failed = "(w.state = 'dead' OR w.last_error IS NOT NULL) AND " if wanted.failed else ""
     return failed + "w.handler GLOB :handler"
+
+
+def _of_work(wanted: WorkFilter) -> list[_Condition]:
+    conditions = _of_delivery(wanted)
+    if wanted.handler is not None:
+        conditions.append(("AND w.handler GLOB :handler", "handler", _glob(wanted.handler)))
+    if wanted.state is not None:
+        conditions.append(("AND w.state = :state", "state", wanted.state.value))
+    if wanted.among:
+        states = json.dumps(wanted.among)
+        conditions.append(("AND w.state IN (SELECT value FROM json_each(:among))", "among", states))
+    if wanted.stuck:
+        conditions.append(("AND (w.state <> :dead OR w.heads_lane = 1)", "dead", WorkState.DEAD.value))
+    return conditions
 
 
 def _of_delivery(wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:

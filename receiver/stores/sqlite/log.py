@@ -63,7 +63,7 @@ class SqliteLog:
             raise StoreError(f"the database {self._path} was moved or deleted; put it back or restart")
         deliveries = [item for item in batch if isinstance(item, Delivery)]
         with self._database.transaction(connection):
-            receipts = iter(_insert(connection, deliveries) if deliveries else ())
+            receipts = iter(insert_deliveries(connection, deliveries) if deliveries else ())
             for item in batch:
                 if isinstance(item, Quarantined):
                     _quarantine(connection, item)
@@ -73,7 +73,8 @@ class SqliteLog:
         return [next(receipts) if isinstance(item, Delivery) else None for item in batch]
 
 
-def _insert(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> Sequence[Receipt]:
+def insert_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> Sequence[Receipt]:
+    """Store deliveries inside a transaction, and count those whose keys are stored."""
     (last,) = connection.execute(statements.LAST_SEQ).fetchone()
     rows: list[object] = []
     bodies: list[tuple[int, str, bytes]] = []

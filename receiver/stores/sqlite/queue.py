@@ -3,13 +3,11 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 from receiver.clock import from_micros, to_micros
-from receiver.decisions import placed
 from receiver.records import (
     Claimant,
     HeldItem,
@@ -25,6 +23,7 @@ from receiver.records import (
 from receiver.stores.sqlite import claims, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.making import attempt_row, insert, make
 from receiver.stores.sqlite.rows import stored_delivery
 from receiver.types import HandlerName, HandlerSwitch, Trigger, WorkerId, WorkState
 
@@ -67,16 +66,9 @@ class SqliteQueue:
                     return None
                 if not work:
                     return ()
-                states = _places(connection, work)
-                rows = [_new_row(*one, lease, now) for one in zip(work, states, strict=True)]
-                # Under the write lock ids follow each other.
-                insert(connection, statements.insert_work, rows)
-                (last,) = connection.execute("SELECT last_insert_rowid()").fetchone()
+                made = make(connection, work, lease=lease, now=now)
             self._checkpointer.after_commit(connection)
-            ids = range(last - len(work) + 1, last + 1)
-            return [
-                work_id if state is WorkState.RUNNING else None for work_id, state in zip(ids, states, strict=True)
-            ]
+            return [work_id if state is WorkState.RUNNING else None for work_id, state in made]
 
         return await self._database.call(write)
 
@@ -144,7 +136,9 @@ class SqliteQueue:
                 move(connection, ended)
                 if in_lanes := [settlements[place].work_id for place, lane in lanes.items() if lane is not None]:
                     promote(connection, in_lanes, now)
-                insert(connection, statements.insert_attempts, [_attempt_row(one) for one in ended])
+                insert(
+                    connection, statements.insert_attempts, [attempt_row(one.work_id, one.attempt) for one in ended]
+                )
             self._checkpointer.after_commit(connection)
             return [place in lanes for place in range(len(settlements))]
 
@@ -240,49 +234,6 @@ def _data_version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _places(connection: sqlite3.Connection, work: Sequence[NewWork]) -> list[WorkState]:
-    """Return the state in which each item begins."""
-    off = claims.switches(connection)
-    lanes = json.dumps([(one.handler, one.lane) for one in work if one.lane is not None])
-    busy = set(connection.execute(statements.LANE_HEADS, {"lanes": lanes}).fetchall())
-    states = []
-    for one in work:
-        lane = (one.handler, one.lane)
-        state = placed(one, off.get(one.handler, HandlerSwitch.ON), lane_busy=lane in busy)
-        if _heads_lane(one, state):
-            busy.add(lane)
-        states.append(state)
-    return states
-
-
-def _new_row(one: NewWork, state: WorkState, lease: Lease, now: datetime) -> tuple[object, ...]:
-    running = state is WorkState.RUNNING
-    due_at = lease.until if running else one.hold.look_at if one.hold else now
-    return (
-        *(one.seq, one.handler, state, int(running), int(running and one.starts), one.trigger, to_micros(due_at)),
-        *(lease.worker if running else None, one.lane, int(_heads_lane(one, state))),
-        to_micros(one.hold.until) if one.hold else None,
-        one.hold.note if one.hold else None,
-    )
-
-
-def _heads_lane(one: NewWork, state: WorkState) -> bool:
-    return one.lane is not None and state in (WorkState.WAITING, WorkState.RUNNING)
-
-
-_ROWS = 100
-"""Rows of one statement: more cost as much for each, and the statements of every length are kept compiled."""
-
-
-def insert(
-    connection: sqlite3.Connection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]
-) -> None:
-    """Insert rows, many to a statement."""
-    for start in range(0, len(rows), _ROWS):
-        together = rows[start : start + _ROWS]
-        connection.execute(statement(len(together)), tuple(chain.from_iterable(together)))
-
-
 def move(connection: sqlite3.Connection, ended: Sequence[Settlement]) -> None:
     """Bring the items of these attempts to their next states."""
     done = [one.work_id for one in ended if one.state is WorkState.DONE]
@@ -335,18 +286,3 @@ def _still_held(connection: sqlite3.Connection, settlements: Sequence[Settlement
 
 def _move(one: Settlement) -> tuple[object, ...]:
     return one.work_id, one.state, to_micros(one.due_at), one.attempt.error, int(one.holds_lane), int(one.died)
-
-
-def _attempt_row(one: Settlement) -> tuple[object, ...]:
-    attempt = one.attempt
-    return (
-        one.work_id,
-        attempt.number,
-        attempt.trigger,
-        None if attempt.started_at is None else to_micros(attempt.started_at),
-        to_micros(attempt.ended_at),
-        attempt.outcome,
-        attempt.error,
-        attempt.traceback,
-        int(attempt.overdue),
-    )

@@ -5,11 +5,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from receiver.clock import from_micros
-from receiver.keeping import MOST_TYPES, Cursor, DeliveryPlan
-from receiver.records import DeliveryFilter, StoredDelivery
+from receiver.keeping import MOST_TYPES, Cursor, DeliveryPlan, WorkKind, WorkPlan
+from receiver.records import DeliveryFilter, StoredDelivery, WorkFilter
 from receiver.stores.sqlite import report_statements as statements
-from receiver.stores.sqlite.filters import all_at_once, row_by_row
+from receiver.stores.sqlite.filters import all_at_once, all_work_at_once, row_by_row
 from receiver.stores.sqlite.rows import stored_delivery
+from receiver.types import WorkState
 
 _MOST = 1_000
 _HEAVIEST = 4 * 1024 * 1024
@@ -18,9 +19,11 @@ _LOOKED_AT = 10_000
 """Deliveries that one page looks at in the order of arrival, so that a rare kind is found in short steps."""
 
 
-def plan(connection: sqlite3.Connection, wanted: DeliveryFilter) -> DeliveryPlan:
-    """Return what an action on the wanted deliveries would touch."""
+def plan(connection: sqlite3.Connection, wanted: DeliveryFilter, *, with_body: bool = False) -> DeliveryPlan:
+    """Return what an action on the wanted deliveries would touch, or on those of them that have their bodies."""
     source, values = all_at_once(wanted)
+    if with_body:
+        source = f"(SELECT d.* FROM {source}) AS d WHERE d.pruned_at IS NULL"  # noqa: S608 - our own words
     row = connection.execute(statements.PLAN.format(deliveries=source), values).fetchone()
     count, size, first_at, last_at, without_body = row
     values["most_types"] = MOST_TYPES
@@ -34,6 +37,26 @@ def plan(connection: sqlite3.Connection, wanted: DeliveryFilter) -> DeliveryPlan
         others=max(0, count - sum(types.values())),
         without_body=without_body,
     )
+
+
+def work_plan(connection: sqlite3.Connection, wanted: WorkFilter) -> WorkPlan:
+    """Return what an action on the wanted work items would touch."""
+    source, values = all_work_at_once(wanted)
+    kinds: dict[WorkKind, int] = {}
+    count = 0
+    ids: list[int] = []
+    moments: list[int] = []
+    for first_id, last_id, handler, kind, state, number, first_at, last_at in connection.execute(
+        statements.PLAN_WORK.format(work=source), values
+    ):
+        count += number
+        ids = [min([first_id, *ids]), max([last_id, *ids])]
+        moments = [min([first_at, *moments]), max([last_at, *moments])]
+        if len(kinds) < MOST_TYPES:
+            kinds[WorkKind(handler, kind, WorkState(state))] = number
+    first_id, last_id = ids or (0, 0)
+    first_at, last_at = map(from_micros, moments) if moments else (None, None)
+    return WorkPlan(count, first_id, last_id, first_at, last_at, kinds, count - sum(kinds.values()))
 
 
 @dataclass(frozen=True, slots=True)

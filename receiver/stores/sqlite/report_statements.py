@@ -106,7 +106,7 @@ WHERE d.seq > :after AND d.seq <= :until_seq {{conditions}} ORDER BY d.seq
 
 JOB_BY_JOB = f"""
 SELECT {STORED} FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
-WHERE d.job_id IS NOT NULL AND (d.job_id, d.seq) > (:after_job, :after) AND d.seq BETWEEN :first AND :through
+WHERE d.job_id IS NOT NULL AND (d.job_id, d.seq) > (:after_job, :after) AND +d.seq BETWEEN :first AND :through
 {{conditions}} ORDER BY d.job_id, d.seq
 """
 
@@ -130,3 +130,30 @@ FROM {deliveries}
 """
 
 PLAN_TYPES = "SELECT d.type, count(*) FROM {deliveries} GROUP BY d.type ORDER BY 2 DESC, 1 LIMIT :most_types"
+
+PLAN_WORK = """
+SELECT min(id), max(id), handler, type, state, count(*), min(received_at), max(received_at)
+FROM {work} GROUP BY handler, type, state ORDER BY 6 DESC, 3, 4, 5
+"""
+
+WORK_IDS = """
+SELECT w.id FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+WHERE w.id BETWEEN :first AND :last {conditions} ORDER BY w.id {order} LIMIT :rows
+"""
+
+_REFUSED = "SELECT id, received_at, reason, detail, key, length(body) FROM quarantine"
+
+LIST_REFUSED = f"{_REFUSED} WHERE id < :before {{conditions}} ORDER BY id DESC LIMIT :rows"
+
+REFUSED = "SELECT received_at, reason, detail, key, headers, body FROM quarantine WHERE id = :id"
+
+PRUNABLE = """
+SELECT d.seq, d.size FROM deliveries AS d
+WHERE d.seq > :after AND d.seq <= :until_seq {conditions} ORDER BY d.seq
+"""
+
+STILL_PRUNABLE = """
+SELECT d.seq, d.size FROM deliveries AS d WHERE d.seq IN (SELECT value FROM json_each(:seqs)) {conditions}
+"""
+
+ONCES_BEFORE = "SELECT handler, key FROM onces WHERE at < ? LIMIT ?"

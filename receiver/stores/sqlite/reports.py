@@ -6,14 +6,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from receiver.clock import from_micros
-from receiver.errors import UnknownDelivery, UnknownWork
-from receiver.keeping import Cursor, DeliveryPlan
+from receiver.errors import UnknownDelivery, UnknownRequest, UnknownWork
+from receiver.keeping import Cursor, DeliveryPlan, RefusedFilter, RefusedSummary, WorkPlan
 from receiver.records import (
     Backlog,
     DeliveryDetail,
     DeliveryFilter,
     DeliverySummary,
     HandlerReport,
+    Quarantined,
     StoredDelivery,
     WorkDetail,
     WorkFilter,
@@ -25,7 +26,7 @@ from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.claims import switches
 from receiver.stores.sqlite.coding import decoded
 from receiver.stores.sqlite.database import Database
-from receiver.stores.sqlite.filters import delivery_listing, work_listing
+from receiver.stores.sqlite.filters import delivery_listing, refused_listing, work_ids, work_listing
 from receiver.stores.sqlite.rows import attempt, delivery_summary, headers_of, work_summary
 from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 
@@ -126,6 +127,37 @@ class SqliteReports:
         if found is None:
             raise UnknownWork(f"there is no work item {work_id}")
         return found
+
+    async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
+        """Return what an action on the wanted work items would touch."""
+        return await self._database.call(lambda connection: readings.work_plan(connection, wanted))
+
+    async def work_ids(
+        self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False
+    ) -> AsyncIterator[Sequence[int]]:
+        """Yield the ids of the items that were planned for and are wanted still."""
+        statement, values = work_ids(wanted, newest_first=newest_first)
+        first, last, left = plan.first_id, plan.last_id, plan.count
+        while left > 0:
+            rows = await self._page(statement, values | {"first": first, "last": last, "rows": min(_PAGE, left)})
+            if not rows:
+                return
+            yield [work_id for (work_id,) in rows]
+            left -= len(rows)
+            first, last = (first, rows[-1][0] - 1) if newest_first else (rows[-1][0] + 1, last)
+
+    async def refused_requests(self, wanted: RefusedFilter) -> AsyncIterator[RefusedSummary]:
+        """Yield the requests in quarantine, the newest first."""
+        statement, values = refused_listing(wanted)
+        async for row in self._rows(statement, values, wanted.limit):
+            yield RefusedSummary(row[0], from_micros(row[1]), *row[2:])
+
+    async def refused_request(self, request_id: int) -> Quarantined:
+        """Return a request in quarantine."""
+        rows = await self._page(statements.REFUSED, {"id": request_id})
+        for received_at, reason, detail, key, headers, body in rows:
+            return Quarantined(from_micros(received_at), reason, detail, key, headers_of(headers), body)
+        raise UnknownRequest(f"there is no request {request_id} in quarantine")
 
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch."""

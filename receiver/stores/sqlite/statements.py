@@ -79,6 +79,21 @@ def insert_work(rows: int) -> str:
     )
 
 
+_RECORDED_ROW = "(?, ?, ?, ?, ?, ?, ?)"
+
+
+def record_work(rows: int) -> str:
+    """Insert work items that have run already."""
+    return (
+        "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, last_error) VALUES "
+        + ", ".join([_RECORDED_ROW] * rows)
+    )
+
+
+WITH_BODIES = """
+SELECT seq FROM deliveries WHERE seq IN (SELECT value FROM json_each(?)) AND pruned_at IS NULL
+"""
+
 # Of all handlers: one that is not in this worker's code must not leave its work running for ever.
 LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND due_at <= ? LIMIT ?"
 
@@ -291,3 +306,37 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
 INSERT_BODY = "INSERT INTO bodies (seq, headers, body, coding) VALUES (?, ?, ?, ?)"
 
 RESTORED = "UPDATE deliveries SET pruned_at = NULL WHERE seq = ?"
+
+FREE = "DELETE FROM quarantine WHERE id = ?"
+
+# --- Upkeep
+
+REMOVE_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(?))"
+
+NOTE_PRUNED = "UPDATE deliveries SET pruned_at = :now WHERE seq IN (SELECT value FROM json_each(:seqs))"
+
+REMOVE_ATTEMPTS = """
+DELETE FROM attempts WHERE work_id IN (
+    SELECT id FROM work_items WHERE delivery_seq IN (SELECT value FROM json_each(?))
+)
+"""
+
+REMOVE_WORK = "DELETE FROM work_items WHERE delivery_seq IN (SELECT value FROM json_each(?))"
+
+REMOVE_DELIVERIES = "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))"
+
+REMOVE_ONCE = "DELETE FROM onces WHERE handler = ? AND key = ?"
+
+COMPRESSED = "SELECT coalesce((SELECT value FROM marks WHERE name = 'compressed'), 0)"
+
+TO_COMPRESS = """
+SELECT d.seq, d.size, b.body FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
+WHERE d.seq > :after AND d.seq <= :last AND d.size >= :least AND b.coding = 0 ORDER BY d.seq
+"""
+
+COMPRESS = "UPDATE bodies SET body = ?, coding = ? WHERE seq = ? AND coding = 0"
+
+ADVANCE_COMPRESSED = """
+INSERT INTO marks (name, value) VALUES ('compressed', ?)
+ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)
+"""

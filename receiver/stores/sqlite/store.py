@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 
-from receiver.ports import Controls, DeliveryLog, Reports, WorkQueue
+from receiver.ports import Controls, DeliveryLog, Reports, Upkeep, WorkQueue
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database, database_path, exists, opened, prepare
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.reports import SqliteReports
+from receiver.stores.sqlite.upkeep import SqliteUpkeep
 
 _ANY = "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000;"
 _READS = "PRAGMA busy_timeout = 5000;"
@@ -68,6 +69,14 @@ class SqliteStore:
         await asyncio.to_thread(prepare, self._path, create=False)
         async with AsyncExitStack() as stack:
             yield SqliteReports(await self._connection(stack, _READS, read_only=True))
+
+    @asynccontextmanager
+    async def upkeep(self) -> AsyncIterator[Upkeep]:
+        """Open for pruning and shrinking."""
+        await asyncio.to_thread(prepare, self._path, create=False)
+        async with AsyncExitStack() as stack:
+            database = await self._connection(stack, _WRITES + _UNSYNCED)
+            yield SqliteUpkeep(database, await self._checkpointer(stack))
 
     async def _connection(self, stack: AsyncExitStack, setup: str, *, read_only: bool = False) -> Database:
         database = await opened(

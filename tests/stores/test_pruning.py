@@ -1,0 +1,245 @@
+"""What every store promises about removing what has been kept long enough."""
+
+from dataclasses import replace
+
+import pytest
+
+from receiver.errors import UnknownDelivery, UnknownWork
+from receiver.keeping import Imported, PruneRule, Step
+from receiver.records import DeliveryFilter, NewWork
+from receiver.types import DeliveryKey, DeliveryState, Outcome, WorkState
+from tests.doubles import NOON, delivery
+from tests.stores.opened import (
+    DAY,
+    DEAD,
+    DONE,
+    HELD,
+    MICROSECOND,
+    ONE,
+    QUEUED,
+    RUNNING,
+    SECOND,
+    SKIPPED,
+    WAITING,
+    Opened,
+)
+from tests.stores.test_readings import read
+
+LATER = NOON + 30 * DAY
+EVERYTHING = PruneRule(LATER)
+BODIES = PruneRule(LATER, bodies=True)
+
+
+async def prune(opened: Opened, rule: PruneRule, *, limit: int = 100) -> int:
+    """Prune to the end, and return how many were pruned."""
+    pruned, after = 0, 0
+    while True:
+        step = await opened.upkeep.prune(rule, after=after, limit=limit, now=LATER)
+        pruned += step.count
+        assert step.count <= limit
+        if step.after is None:
+            return pruned
+        assert step.after > after
+        after = step.after
+
+
+async def test_what_was_done_with_is_removed_with_all_that_hangs_on_it(opened: Opened) -> None:
+    """The delivery, its work item and its attempts; the others stay."""
+    await opened.in_state(DONE)
+    await opened.add(delivery("new"))
+
+    step = await opened.upkeep.prune(EVERYTHING, after=0, limit=100, now=LATER)
+
+    assert (step.count, step.size) == (1, len(delivery("item-0").body))
+    assert await opened.keys() == ["new"]
+    assert await opened.work() == []
+    with pytest.raises(UnknownWork):
+        await opened.reports.work_item(1)
+    with pytest.raises(UnknownDelivery):
+        await opened.reports.detail(DeliveryKey("item-0"))
+
+
+async def test_a_pruned_body_leaves_everything_else(opened: Opened) -> None:
+    """The row of the listing with its size, and the work; body and headers are gone, and reading passes over it."""
+    await opened.in_state(DONE)
+    (before,) = await opened.listed()
+
+    assert await prune(opened, BODIES) == 1
+
+    assert await opened.listed() == [replace(before, has_body=False)]
+    detail = await opened.reports.detail(before.key)
+    assert (detail.body, detail.headers, len(detail.work)) == (None, (), 1)
+    assert await read(opened, DeliveryFilter()) == []
+    plan = await opened.reports.plan(DeliveryFilter())
+    assert (plan.count, plan.without_body, plan.size) == (1, 1, before.size)
+    assert await prune(opened, BODIES) == 0
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+@pytest.mark.parametrize("state", [WAITING, QUEUED, HELD, RUNNING])
+async def test_open_work_is_never_pruned(opened: Opened, state: WorkState, bodies: bool) -> None:
+    """Nor what no worker has looked at; there is no way to ask for it."""
+    await opened.in_state(state)
+    await opened.add(delivery("new"))
+    before = await opened.listed()
+
+    for named in (None, DeliveryState.DONE, DeliveryState.DEAD):
+        assert await prune(opened, PruneRule(LATER, bodies=bodies, state=named)) == 0
+    for named in (DeliveryState.NEW, DeliveryState.WORKING):
+        with pytest.raises(ValueError, match="never pruned"):
+            PruneRule(LATER, bodies=bodies, state=named)
+
+    assert await opened.listed() == before
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+async def test_dead_ones_are_pruned_only_when_they_are_named(opened: Opened, bodies: bool) -> None:
+    """Somebody may still want to retry them."""
+    await opened.in_state(DEAD)
+    await opened.in_state(DONE)
+
+    assert await prune(opened, PruneRule(LATER, bodies=bodies)) == 1
+    assert await prune(opened, PruneRule(LATER, bodies=bodies, state=DeliveryState.DEAD)) == 1
+
+
+async def test_pruning_ends_at_its_moment(opened: Opened) -> None:
+    """What arrived exactly then stays."""
+    moments = {"before": -MICROSECOND, "at": 0 * SECOND, "after": MICROSECOND}
+    await opened.add(*[delivery(key, received_at=NOON + passed) for key, passed in moments.items()])
+    await opened.route()
+
+    assert (await opened.upkeep.prunable(PruneRule(NOON))).count == 1
+    assert await prune(opened, PruneRule(NOON)) == 1
+    assert await opened.keys() == ["after", "at"]
+
+
+async def test_only_the_types_named_are_pruned(opened: Opened) -> None:
+    """By a glob, as everywhere."""
+    await opened.add(delivery("a", kind="crawl.page"), delivery("b", kind="agent.action"))
+    await opened.route()
+
+    assert await prune(opened, PruneRule(LATER, type="crawl.*")) == 1
+    assert await opened.keys() == ["b"]
+
+
+@pytest.mark.parametrize("rule", [EVERYTHING, BODIES])
+async def test_a_plan_counts_what_will_be_pruned(opened: Opened, rule: PruneRule) -> None:
+    """And nothing is left of it afterwards."""
+    for state in (DONE, DEAD, WAITING, SKIPPED):
+        await opened.in_state(state)
+
+    plan = await opened.upkeep.prunable(rule)
+
+    assert (plan.count, plan.without_body) == (2, 0)
+    assert await prune(opened, rule) == 2
+    assert (await opened.upkeep.prunable(rule)).count == 0
+
+
+async def test_a_step_takes_no_more_than_it_may(opened: Opened) -> None:
+    """And the next one goes on behind it."""
+    await opened.add(*[delivery(f"{n}", body=b"12") for n in range(5)])
+    await opened.route()
+
+    assert await opened.upkeep.prune(EVERYTHING, after=0, limit=2, now=LATER) == Step(2, 4, 2)
+    assert await prune(opened, EVERYTHING, limit=2) == 3
+
+
+async def test_a_number_is_never_given_again(opened: Opened) -> None:
+    """What is stored after pruning comes behind everything that was."""
+    await opened.add(delivery("a"), delivery("b"))
+    await opened.route(claim=False)
+    await prune(opened, EVERYTHING)
+    assert await opened.listed() == []
+
+    await opened.add(delivery("c"))
+    await opened.controls.bring_in([Imported(delivery("d"))])
+
+    assert [one.seq for one in await opened.listed()] == [4, 3]
+    assert [one.state for one in await opened.listed()] == [DeliveryState.NEW] * 2
+
+
+async def test_a_work_item_s_number_is_never_given_again(opened: Opened) -> None:
+    """An attempt of the old one cannot be taken for one of the new."""
+    await opened.in_state(DONE)
+    await prune(opened, EVERYTHING)
+
+    assert await opened.items(1) == [2]
+
+
+@pytest.mark.parametrize(("body", "outcome"), [(b"first", Outcome.DUPLICATE), (b"longer", Outcome.CONFLICT)])
+async def test_a_retry_of_a_delivery_without_body_is_still_a_duplicate(
+    opened: Opened, body: bytes, outcome: Outcome
+) -> None:
+    """As far as its length tells; and once the key is gone too, it would be a new delivery."""
+    await opened.add(delivery("a", body=b"first"))
+    await opened.route()
+    await prune(opened, BODIES)
+
+    assert await opened.add(delivery("a", body=body)) == [outcome]
+    assert [(one.duplicates, one.has_body) for one in await opened.listed()] == [(1, False)]
+    await prune(opened, EVERYTHING)
+    assert await opened.add(delivery("a", body=b"first")) == [Outcome.ACCEPTED]
+
+
+async def test_an_import_gives_a_body_back(opened: Opened) -> None:
+    """If it is as long as the one that was pruned; nothing else changes."""
+    one = delivery("a", body=b"first")
+    await opened.add(one)
+    await opened.route()
+    before = await opened.listed()
+    await prune(opened, BODIES)
+
+    outcomes = await opened.controls.bring_in([Imported(delivery("a", body=b"longer")), Imported(one, 9)])
+
+    assert outcomes == [Outcome.CONFLICT, Outcome.DUPLICATE]
+    assert await opened.listed() == before
+    assert [stored.delivery for stored in await read(opened, DeliveryFilter())] == [one]
+
+
+async def test_work_on_a_delivery_without_body_is_not_taken_up_again(opened: Opened) -> None:
+    """A skipped item is not retried and a replay makes nothing: no handler could see the event."""
+    skipped = await opened.in_state(SKIPPED)
+    await prune(opened, BODIES)
+
+    assert await opened.controls.retry([skipped], now=LATER) == 0
+    assert await opened.controls.enqueue([NewWork(1, ONE)], now=LATER) == 0
+    assert await opened.states(skipped) == [SKIPPED]
+    assert await opened.claimed(now=DAY) == []
+
+
+async def test_what_a_handler_asked_for_once_is_forgotten(opened: Opened) -> None:
+    """Some at a time, and only what was asked before that moment."""
+    for n in range(3):
+        await opened.queue.once(ONE, f"{n}", now=NOON + n * SECOND)
+
+    assert await opened.upkeep.forget(NOON + 2 * SECOND, limit=1) == 1
+    assert await opened.upkeep.forget(NOON + 2 * SECOND, limit=9) == 1
+    assert await opened.upkeep.forget(NOON + 2 * SECOND, limit=9) == 0
+    assert [await opened.queue.once(ONE, f"{n}", now=NOON) for n in range(3)] == [True, True, False]
+
+
+async def test_pruning_an_empty_store_does_nothing(opened: Opened) -> None:
+    """Neither do the other kinds of upkeep."""
+    assert await opened.upkeep.prune(EVERYTHING, after=0, limit=9, now=LATER) == Step(0, 0, None)
+    assert await opened.upkeep.compress(limit=9) == Step(0, 0, None)
+    assert await opened.upkeep.shrink(9) == 0
+
+
+async def test_bodies_are_the_same_after_upkeep(opened: Opened) -> None:
+    """Short and long, of any bytes; a retry of the sender is a duplicate, and lengths are the true ones."""
+    bodies = [b"", b"\x00", b"\x00" * 50_000, b"\xff\xfe" * 9_000, b"page " * 2_000_000, bytes(range(256)) * 40]
+    ones = [delivery(f"{n}", body=body) for n, body in enumerate(bodies)]
+    await opened.add(*ones)
+    await opened.route(ONE, claim=False)
+    before = await opened.listed()
+
+    while (await opened.upkeep.compress(limit=2)).after is not None:
+        pass
+
+    assert [one.delivery for one in await read(opened, DeliveryFilter())] == ones
+    assert [item.source.delivery for item in await opened.claim()] == ones
+    assert await opened.listed() == [replace(one, state=DeliveryState.WORKING) for one in before]
+    assert await opened.add(*ones) == [Outcome.DUPLICATE] * len(ones)
+    changed = [replace(one, body=b"x" + one.body[1:]) for one in ones[1:]]
+    assert await opened.add(*changed) == [Outcome.CONFLICT] * len(changed)
+    assert (await opened.reports.detail(DeliveryKey("4"))).body == bodies[4]

@@ -1,0 +1,96 @@
+"""What every store promises about requests that were refused, and may be delivered after all."""
+
+import pytest
+
+from receiver.errors import UnknownRequest
+from receiver.keeping import RefusedFilter, RefusedSummary
+from receiver.records import Quarantined, Receipt
+from receiver.types import DeliveryKey, DeliveryState, Origin, Outcome
+from tests.doubles import NOON, delivery
+from tests.stores.conftest import Kept
+from tests.stores.opened import SECOND, Opened
+
+
+def refused(n: int, *, reason: str = "malformed", body: bytes = b"\x00\xff") -> Quarantined:
+    """Return a request that was refused so many seconds after noon."""
+    return Quarantined(NOON + n * SECOND, reason, "why", None, (("a", "b"),), body)
+
+
+async def listed(opened: Opened, wanted: RefusedFilter) -> list[RefusedSummary]:
+    return [one async for one in opened.reports.refused_requests(wanted)]
+
+
+async def test_a_refused_request_is_there_as_it_came(opened: Opened) -> None:
+    """In the listing with its size, and with headers and body when it is asked for."""
+    await opened.log.quarantine(refused(0))
+
+    assert await listed(opened, RefusedFilter()) == [RefusedSummary(1, NOON, "malformed", "why", None, 2)]
+    assert await opened.reports.refused_request(1) == refused(0)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (RefusedFilter(), [4, 3, 2, 1]),
+        (RefusedFilter(reason="conflict"), [4, 2]),
+        (RefusedFilter(since=NOON + SECOND, until=NOON + 3 * SECOND), [3, 2]),
+        (RefusedFilter(limit=2), [4, 3]),
+        (RefusedFilter(reason="conflict", limit=1), [4]),
+        (RefusedFilter(reason="x"), []),
+    ],
+)
+async def test_requests_are_listed_newest_first(opened: Opened, wanted: RefusedFilter, expected: list[int]) -> None:
+    """Those only that the filter asks for."""
+    for n in range(4):
+        await opened.log.quarantine(refused(n, reason="conflict" if n % 2 else "malformed"))
+
+    assert [one.id for one in await listed(opened, wanted)] == expected
+
+
+async def test_a_released_request_is_a_delivery_like_any_other(opened: Opened, kept: Kept) -> None:
+    """It came from the sender, at the moment of the request, and waits for a worker."""
+    await opened.log.quarantine(refused(0))
+    await opened.log.quarantine(refused(1))
+    one = delivery("a", body=b"\x00\xff", received_at=NOON)
+
+    assert await opened.controls.release_request(1, one) == Receipt(DeliveryKey("a"), Outcome.ACCEPTED)
+
+    assert [one.id for one in await listed(opened, RefusedFilter())] == [2]
+    (summary,) = await opened.listed()
+    assert (summary.received_at, summary.state, summary.origin) == (NOON, DeliveryState.NEW, Origin.SENDER)
+    assert (await opened.reports.detail(DeliveryKey("a"))).body == one.body
+    assert len(kept.quarantined()) == 1
+
+
+async def test_a_released_request_can_be_a_duplicate(opened: Opened, kept: Kept) -> None:
+    """Counted as one, and gone from quarantine."""
+    await opened.add(delivery("a"))
+    await opened.log.quarantine(refused(0, body=delivery("a").body))
+
+    assert (await opened.controls.release_request(1, delivery("a"))).outcome is Outcome.DUPLICATE
+
+    assert [one.duplicates for one in await opened.listed()] == [1]
+    assert kept.quarantined() == []
+
+
+async def test_a_request_that_contradicts_a_delivery_stays(opened: Opened, kept: Kept) -> None:
+    """Nothing changes: there is one delivery of a key."""
+    await opened.add(delivery("a", body=b"first"))
+    await opened.log.quarantine(refused(0, body=b"other"))
+    before = await opened.listed(), kept.quarantined()
+
+    assert (await opened.controls.release_request(1, delivery("a", body=b"other"))).outcome is Outcome.CONFLICT
+
+    assert (await opened.listed(), kept.quarantined()) == before
+
+
+async def test_an_unknown_request_is_an_error(opened: Opened) -> None:
+    """Also one that has been released; nothing is stored twice."""
+    await opened.log.quarantine(refused(0))
+    await opened.controls.release_request(1, delivery("a"))
+
+    with pytest.raises(UnknownRequest, match="no request 1 in quarantine"):
+        await opened.reports.refused_request(1)
+    with pytest.raises(UnknownRequest, match="no request 1 in quarantine"):
+        await opened.controls.release_request(1, delivery("b"))
+    assert await opened.keys() == ["a"]

@@ -1,0 +1,151 @@
+"""What every store promises about work that is made, or was done, beside what routing makes."""
+
+import pytest
+
+from receiver.keeping import Imported, Recorded
+from receiver.records import Attempt, Hold, NewWork
+from receiver.types import AttemptOutcome, HandlerSwitch, Origin, Trigger, WorkState
+from tests.doubles import NOON, delivery
+from tests.stores.opened import (
+    AFTER,
+    DEAD,
+    DONE,
+    HELD,
+    NOTHING,
+    ONE,
+    QUEUED,
+    RUNNING,
+    SECOND,
+    SKIPPED,
+    TWO,
+    WAITING,
+    Opened,
+    after_noon,
+    ended,
+)
+
+
+async def replay(opened: Opened, *work: NewWork) -> int:
+    """Enqueue at noon."""
+    return await opened.controls.enqueue(work, now=NOON)
+
+
+async def test_what_had_succeeded_is_made_again(opened: Opened) -> None:
+    """As a new work item beside the old one, due at once, run by whichever worker claims it, as a replay."""
+    done = await opened.in_state(DONE)
+
+    assert await replay(opened, NewWork(1, ONE)) == 1
+
+    assert await opened.states(done, done + 1) == [DONE, WAITING]
+    (claimed,) = await opened.claim()
+    assert (claimed.id, claimed.attempt, claimed.trigger) == (done + 1, 1, Trigger.REPLAY)
+    assert claimed.source.seq == 1
+    await opened.settle(ended(claimed.id, WAITING, error="no", trigger=Trigger.REPLAY))
+    (again,) = await opened.claim()
+    assert again.trigger is Trigger.RETRY
+
+
+async def test_another_trigger_is_kept(opened: Opened) -> None:
+    """A backfill stays one."""
+    await opened.items(1)
+    await replay(opened, NewWork(1, TWO, trigger=Trigger.BACKFILL))
+
+    assert [one.trigger for one in await opened.claim(claimants=[TWO])] == [Trigger.BACKFILL]
+
+
+async def test_a_lane_is_obeyed(opened: Opened) -> None:
+    """New work stands behind what runs or waits in its lane, and among itself in the order given."""
+    (running,) = await opened.items(1, claim=True, lane="lane")
+
+    await replay(opened, NewWork(1, ONE, lane="lane"), NewWork(1, ONE, lane="other"), NewWork(1, ONE, lane="other"))
+
+    assert await opened.states(running, 2, 3, 4) == [RUNNING, QUEUED, WAITING, QUEUED]
+    await opened.settle(ended(running))
+    assert await opened.states(2) == [WAITING]
+
+
+@pytest.mark.parametrize(
+    ("switch", "hold", "state"),
+    [
+        (HandlerSwitch.PAUSED, False, WAITING),
+        (HandlerSwitch.DISABLED, False, SKIPPED),
+        (HandlerSwitch.ON, True, HELD),
+        (HandlerSwitch.DISABLED, True, SKIPPED),
+    ],
+)
+async def test_holds_and_switches_are_obeyed(
+    opened: Opened, switch: HandlerSwitch, hold: bool, state: WorkState
+) -> None:
+    """As when a delivery is routed, whatever the work item asks for."""
+    await opened.items(1, TWO)
+    await opened.controls.switch(ONE, switch)
+
+    made = await replay(
+        opened, NewWork(1, ONE, claim=True, starts=True, hold=Hold(after_noon(SECOND), AFTER) if hold else None)
+    )
+
+    assert made == 1
+    assert await opened.states(2) == [state]
+
+
+async def test_what_was_imported_can_be_replayed(opened: Opened) -> None:
+    """Before and after a worker has passed over it."""
+    await opened.controls.bring_in([Imported(delivery("a"))])
+    assert await replay(opened, NewWork(1, ONE)) == 1
+    await opened.route()
+    assert await replay(opened, NewWork(1, ONE)) == 1
+
+    assert [one.source.delivery.origin for one in await opened.claim()] == [Origin.IMPORT] * 2
+
+
+async def test_a_delivery_that_is_not_there_gets_no_work(opened: Opened) -> None:
+    """The others do."""
+    await opened.items(1)
+
+    assert await replay(opened, NewWork(99, ONE), NewWork(1, TWO), NewWork(0, TWO)) == 1
+    assert await replay(opened) == 0
+    assert [one.handler for one in await opened.work()] == [TWO, ONE]
+
+
+async def test_many_are_made_at_one_time(opened: Opened) -> None:
+    """More than one statement takes."""
+    await opened.items(250)
+
+    assert await replay(opened, *[NewWork(seq, TWO) for seq in range(1, 251)]) == 250
+    assert [one.source.seq for one in await opened.claim(claimants=[TWO])] == list(range(1, 251))
+
+
+def attempt(error: str | None = None) -> Attempt:
+    """Return an attempt of a replay."""
+    outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
+    return Attempt(1, Trigger.REPLAY, NOON, after_noon(SECOND), outcome, error, error and "Traceback")
+
+
+async def test_what_ran_elsewhere_is_recorded(opened: Opened) -> None:
+    """With its attempt, and in its state; a dead one can be retried like any other."""
+    await opened.items(2)
+    good, bad = attempt(), attempt("no")
+
+    results = [Recorded(1, TWO, good, DONE), Recorded(2, TWO, bad, DEAD), Recorded(99, TWO, good, DONE)]
+    await opened.controls.record(results, now=after_noon(SECOND))
+    await opened.controls.record([], now=NOON)
+
+    done, dead = await opened.seen(3), await opened.seen(4)
+    assert (done.key, done.handler, done.state, done.attempts, done.last_error) == ("item-0", TWO, DONE, 1, None)
+    assert (dead.key, dead.handler, dead.state, dead.attempts, dead.last_error) == ("item-1", TWO, DEAD, 1, "no")
+    assert [await opened.history(3), await opened.history(4)] == [[good], [bad]]
+    assert len(await opened.work()) == 4
+    assert await opened.controls.retry([4], now=NOON) == 1
+    (claimed,) = await opened.claim(claimants=[TWO], now=NOTHING)
+    assert (claimed.id, claimed.attempt, claimed.trigger) == (4, 2, Trigger.RETRY)
+
+
+async def test_many_results_are_recorded_in_their_order(opened: Opened) -> None:
+    """Each with its own attempt."""
+    await opened.items(1)
+
+    await opened.controls.record([Recorded(1, TWO, attempt(f"{n}"), DEAD) for n in range(250)], now=NOON)
+
+    found = await opened.work(handler="two")
+    assert [one.last_error for one in found] == [f"{n}" for n in reversed(range(250))]
+    assert [one.error for one in await opened.history(found[-1].id)] == ["0"]
