@@ -86,8 +86,8 @@ class Report:
         took = duration(timedelta(seconds=outcome.seconds))
         cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.key):<15} {outcome.handler}  {took}{told}"
         self._lines.write(harmless(cells))
-        if ran.attempt.traceback is not None:
-            text = harmless(ran.attempt.traceback.rstrip(), keep="\n")
+        if ran.traceback is not None:
+            text = harmless(ran.traceback.rstrip(), keep="\n")
             self._lines.write("\n".join(f"    {line}" for line in text.splitlines()))
 
 

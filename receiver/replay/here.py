@@ -1,6 +1,7 @@
 """Handlers run on stored deliveries here and now, one delivery after the other."""
 
 import functools
+import traceback
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -18,13 +19,17 @@ from receiver.types import HandlerName, Trigger
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """How one handler fared with one delivery. `value` is what it returned, for a batch the same for each."""
+    """How one handler fared with one delivery. `value` is what it returned, for a batch the same for each.
+
+    `traceback` is that of what it raised, in full and from its own first line on.
+    """
 
     stored: StoredDelivery
     handler: Handler
     attempt: Attempt
     result: Result
     value: object
+    traceback: str | None
 
 
 class Here:
@@ -43,6 +48,7 @@ class Here:
     ) -> None:
         """`arrived` is told, before each call, when the delivery came that it is for."""
         self._value: object = None
+        self._traceback: str | None = None
         self._handlers = [self._watched(handler) for handler in handlers]
         self._gathering: dict[HandlerName, list[Claimed]] = {}
         self._arrived = arrived
@@ -76,7 +82,7 @@ class Here:
         return await self._call(self._gathering.pop(handler.name)) if len(batch) == handler.batch.size else ()
 
     async def _call(self, claimed: Sequence[Claimed]) -> Sequence[Ran]:
-        self._value = None
+        self._value = self._traceback = None
         if self._arrived is not None:
             self._arrived(claimed[-1].item.source.delivery.received_at)
         in_batch = claimed[0].handler.batch is not None
@@ -84,7 +90,14 @@ class Here:
             await self._runner.run_batch(claimed) if in_batch else [await self._runner.run(claimed[0])]
         )
         return [
-            Ran(one.item.source, one.handler, end.attempt, end.result, self._value)
+            Ran(
+                one.item.source,
+                one.handler,
+                end.attempt,
+                end.result,
+                self._value,
+                end.attempt.traceback and (self._traceback or end.attempt.traceback),
+            )
             for one, end in zip(claimed, ended, strict=True)
         ]
 
@@ -94,16 +107,30 @@ class Here:
 
         @functools.wraps(function)
         async def watched_async(*args: Any, **kwargs: Any) -> None:
-            self._value = await function(*args, **kwargs)
+            try:
+                self._value = await function(*args, **kwargs)
+            except BaseException as exc:
+                self._traceback = _told(exc)
+                raise
 
         @functools.wraps(function)
         def watched(*args: Any, **kwargs: Any) -> object:
-            self._value = value = function(*args, **kwargs)
+            try:
+                self._value = value = function(*args, **kwargs)
+            except BaseException as exc:
+                self._traceback = _told(exc)
+                raise
             return value
 
         if handler.runs_in is RunsIn.LOOP:
             return replace(handler, function=watched_async)
         return replace(handler, function=watched, runs_in=RunsIn.THREAD)
+
+
+def _told(error: BaseException) -> str:
+    """Return the traceback of an error without the line that is ours."""
+    trace = error.__traceback__ and error.__traceback__.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace))
 
 
 def _claimed(stored: StoredDelivery, handler: Handler, event: Event) -> Claimed:
