@@ -5,17 +5,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class NetworkRefused(ConnectionError):
-    """A handler wanted to connect, or to look a name up, in a replay without network."""
+class NetworkRefused(RuntimeError):
+    """A handler wanted to connect, or to look a name up, in a replay without network.
+
+    It is no OSError: libraries take those for a bad connection, try others, and forget what the first one said.
+    """
 
 
 _refusing = False
 _hooked = False
 
 # Raised by the socket module before it does anything (library reference, "Audit events table").
-_ATTEMPTS = frozenset(
-    {"socket.connect", "socket.sendto", "socket.sendmsg", "socket.getaddrinfo", "socket.gethostbyname"}
-)
+_LOOKUPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
+_ATTEMPTS = _LOOKUPS | {"socket.connect", "socket.sendto", "socket.sendmsg"}
 
 
 @contextmanager
@@ -42,11 +44,11 @@ def _audit(event: str, args: tuple[object, ...]) -> None:
 
 
 def _target(event: str, args: tuple[object, ...]) -> str:
-    place = args[0] if event in ("socket.getaddrinfo", "socket.gethostbyname") else args[1]
+    place = args[:2] if event in _LOOKUPS else args[1]
     match place:
-        case (str(host), int(port), *_):
+        case (str(host), int() | str() as port, *_):
             return f"{host}:{port}"
-        case str() | bytes():
-            return place if isinstance(place, str) else place.decode("utf-8", "backslashreplace")
+        case (str(name) | bytes(name), *_) | (str(name) | bytes(name)):
+            return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
         case _:
             return "a connection"
