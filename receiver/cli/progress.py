@@ -16,15 +16,15 @@ class Lines:
 
     def __init__(self, bar: "Progress | None" = None) -> None:
         self._bar = bar
-        self._above = bar is not None and sys.stdout.isatty()
+        self._on_terminal = sys.stdout.isatty()
 
     def write(self, line: str) -> None:
         """Write a line, above the bar where both are on the same terminal."""
-        if self._bar is not None and self._above and self._bar.live.is_started:
+        if self._on_terminal and self._bar is not None and self._bar.live.is_started:
             self._bar.console.out(line, highlight=False)
         else:
             write_line(line)
-            if sys.stdout.isatty():
+            if self._on_terminal:
                 flush()
 
     def advance(self, number: int) -> None:

@@ -1,5 +1,6 @@
 """The readers' side of a SQLite store. No read holds a snapshot for long, so the log can always be emptied."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -60,12 +61,18 @@ class SqliteReports:
     async def stored(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
     ) -> AsyncIterator[StoredDelivery]:
-        """Yield the wanted deliveries with their bodies."""
+        """Yield the wanted deliveries with their bodies; one page is read while that before it is used."""
         reading = await self._database.call(lambda connection: readings.begun(connection, wanted, after, by_job))
-        while reading is not None:
-            page, reading = await self._database.call(reading.page)
-            for one in page:
-                yield one
+        following = None if reading is None else asyncio.create_task(self._database.call(reading.page))
+        try:
+            while following is not None:
+                page, reading = await following
+                following = None if reading is None else asyncio.create_task(self._database.call(reading.page))
+                for one in page:
+                    yield one
+        finally:
+            if following is not None:
+                following.cancel()
 
     async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:
         """Return the handlers that failed with a delivery."""
