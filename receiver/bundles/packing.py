@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import partial
-from typing import BinaryIO
+from typing import IO
 
 CHUNK = 2**16
 _GZIP = 31
@@ -29,7 +29,7 @@ def packed(data: bytes) -> bytes:
     return packing.compress(data) + packing.flush()
 
 
-def unpacked(stream: BinaryIO) -> Iterator[bytes | Gap]:
+def unpacked(stream: IO[bytes]) -> Iterator[bytes | Gap]:
     """Yield what a file holds, piece by piece, and where something may be missing; it need not be packed."""
     first = stream.read(CHUNK)
     if not first.startswith(_MAGIC):
