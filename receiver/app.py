@@ -269,6 +269,12 @@ def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
     return open_store(settings.store).reports()
 
 
-def open_controls(settings: Settings) -> AbstractAsyncContextManager[Controls]:
-    """Open the configured store for deciding. Entering raises StoreError when there is none."""
-    return open_store(settings.store).controls()
+@asynccontextmanager
+async def open_controls(settings: Settings, *, create: bool = False) -> AsyncIterator[Controls]:
+    """Open the configured store for deciding. Entering raises StoreError when there is none; `create` makes it."""
+    store = open_store(settings.store)
+    if create and not store.exists():
+        async with store.log():
+            pass
+    async with store.controls() as controls:
+        yield controls

@@ -150,15 +150,14 @@ def _body_fields(body: bytes) -> bytes:
 
 
 def _body(fields: _Line) -> bytes:
-    match fields.body, fields.body_base64:
-        case str(text), None:
-            return text.encode()
-        case None, str(coded):
-            try:
-                return base64.b64decode(coded, validate=True)
-            except ValueError:
-                raise NoDelivery("body_base64: not base64") from None
-    raise NoDelivery("it has to have either body or body_base64")
+    if (fields.body is None) == (fields.body_base64 is None):
+        raise NoDelivery("it has to have either body or body_base64")
+    if fields.body_base64 is None:
+        return (fields.body or "").encode()
+    try:
+        return base64.b64decode(fields.body_base64, validate=True)
+    except ValueError:
+        raise NoDelivery("body_base64: not base64") from None
 
 
 def _check(fields: _Line, digest: str) -> None:
@@ -172,10 +171,15 @@ def _check(fields: _Line, digest: str) -> None:
     for text in (fields.type, fields.job_id, fields.webhook_id):
         if text is not None and (not text or readable(text) != text):
             raise NoDelivery("type, job_id or webhook_id has control characters, is empty, or is too long")
-    try:
-        "".join([part for header in fields.headers for part in header]).encode("latin-1")
-    except UnicodeEncodeError:
-        raise NoDelivery("headers: not Latin-1") from None
+    if not all(map(_is_latin_1, fields.headers)):
+        raise NoDelivery("headers: not Latin-1")
+
+
+def _is_latin_1(header: tuple[str, str]) -> bool:
+    name, value = header
+    if name.isascii() and value.isascii():
+        return True
+    return max(name + value) <= "\xff"
 
 
 def _complaint(exc: ValidationError) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from typing import IO
 
 from receiver.bundles.format import Header, NoDelivery, longest_line, parse_delivery, parse_header
 from receiver.bundles.lines import Damage, Line, lines_of
@@ -28,7 +28,7 @@ class Bundle:
     entries: Iterator[Entry | Damage]
 
 
-def read_bundle(stream: BinaryIO, *, max_body: int) -> Bundle:
+def read_bundle(stream: IO[bytes], *, max_body: int) -> Bundle:
     """Return the bundle in a file, gzip or not, or raise NoBundle.
 
     Memory is bounded by the longest body that may be in it, whatever the file holds.

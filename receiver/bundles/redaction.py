@@ -41,7 +41,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d)")
 _PLAIN_HEADERS = frozenset({"content-type", "content-length", "content-encoding", "accept", "accept-encoding"})
 _SCHEME = re.compile(r"https?://")
-_TOKEN = re.compile(r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")(?P<colon>\s*:)?|(?P<number>-?\d[-+.\w]*)|[\[\]{},]')
+_TOKEN = re.compile(r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")(?P<colon>\s*:)?|(?P<number>-?\d[-+.\w]*)|[\[\]{}]')
 
 
 def redacted(delivery: Delivery) -> Delivery:
@@ -108,7 +108,8 @@ class _Hiding:
         return token[0]
 
     def _string(self, token: re.Match[str]) -> str:
-        value: str = json.loads(token["string"])
+        quoted = token["string"]
+        value: str = json.loads(quoted) if "\\" in quoted else quoted[1:-1]
         if token["colon"] is not None:
             self._enter(value)
             return token[0]

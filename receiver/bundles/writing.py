@@ -1,6 +1,6 @@
 """Writing a bundle, packed or not, in pieces that are large enough to be worth it."""
 
-from typing import BinaryIO
+from typing import IO
 
 from receiver.bundles.format import Header, delivery_line, header_line
 from receiver.bundles.packing import packed
@@ -12,7 +12,7 @@ _PIECE = 2**20
 class BundleWriter:
     """Writes a header at once, then one delivery after the other. `finish` writes what is left."""
 
-    def __init__(self, stream: BinaryIO, header: Header, *, pack: bool) -> None:
+    def __init__(self, stream: IO[bytes], header: Header, *, pack: bool) -> None:
         self.count = 0
         self._stream = stream
         self._pack = pack

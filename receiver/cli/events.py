@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from receiver.cli.bring_in import import_
+from receiver.cli.export import export
 from receiver.cli.listing import Column, Listing
 from receiver.cli.options import filter_options, json_option, store_option, text
 from receiver.cli.output import clock, harmless, iso, short_id, shortened, shown, write_bytes, write_line
@@ -27,6 +29,10 @@ _STYLES = {DeliveryState.NEW: "yellow", DeliveryState.WORKING: "cyan", DeliveryS
 @click.group()
 def events() -> None:
     """Look at received deliveries. An ID may be shortened to any beginning that only one delivery has."""
+
+
+events.add_command(export)
+events.add_command(import_)
 
 
 @events.command("list")

@@ -150,7 +150,7 @@ async def carry_out(
     try:
         with progress(done, plan.count) as advance:
             for ids in plan.chunks(backwards=backwards):
-                await _to_its_end(change_chunk(ids))
+                await to_its_end(change_chunk(ids))
                 if seen < plan.count:
                     advance(len(ids))
     except BaseException:
@@ -162,7 +162,7 @@ async def carry_out(
     return changed
 
 
-async def _to_its_end(step: Awaitable[None]) -> None:
+async def to_its_end(step: Awaitable[None]) -> None:
     """Await something that is finished even when we are asked to stop: a transaction is not undone by leaving."""
     task = asyncio.ensure_future(step)
     try:

@@ -21,11 +21,11 @@ def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def decide(settings: Settings, decision: Callable[[Controls], Awaitable[T]]) -> T:
-    """Carry one decision out."""
+def decide(settings: Settings, decision: Callable[[Controls], Awaitable[T]], *, create: bool = False) -> T:
+    """Carry one decision out, in a new store if there is none and `create` says so."""
 
     async def run() -> T:
-        async with open_controls(settings) as controls:
+        async with open_controls(settings, create=create) as controls:
             return await decision(controls)
 
     return asyncio.run(run())

@@ -1,0 +1,491 @@
+"""`receiver events export` and `import`, run as a user runs them, on a real database."""
+
+import asyncio
+import gzip
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from receiver.keeping import Imported
+from receiver.records import Delivery, DeliveryFilter, StoredDelivery
+from receiver.stores import open_store
+from receiver.types import Origin
+from tests.cli.kept import BODY, STORE, delivery, on_a_terminal
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+OTHER = "sqlite:///other.db"
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["events", *args])
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "receiver", "events", *args]
+
+
+def keep(*deliveries: Delivery) -> None:
+    """Put deliveries into the store, as the sender brings them."""
+
+    async def append() -> None:
+        async with open_store(STORE).log() as log:
+            await asyncio.gather(*[log.append(one) for one in deliveries])
+
+    asyncio.run(append())
+
+
+def keep_many(count: int, size: int = 0) -> None:
+    """Put many deliveries into the store, with bodies of random text."""
+
+    async def bring_in() -> None:
+        async with open_store(STORE).log():
+            pass
+        async with open_store(STORE).controls() as controls:
+            await controls.bring_in(
+                [
+                    Imported(delivery(f"k{n:05}", n / 60_000, body=os.urandom(size // 2).hex().encode()))
+                    for n in range(count)
+                ]
+            )
+
+    asyncio.run(bring_in())
+
+
+def stored(store: str = STORE) -> list[StoredDelivery]:
+    """Return what a store holds, in its order; what was imported compares like what came from the sender."""
+
+    async def read() -> list[StoredDelivery]:
+        async with open_store(store).reports() as reports:
+            return [
+                replace(one, seq=0, delivery=replace(one.delivery, origin=Origin.SENDER))
+                async for one in reports.stored(DeliveryFilter())
+            ]
+
+    return asyncio.run(read()) if Path(store.removeprefix("sqlite:///")).exists() else []
+
+
+def execute(statement: str, database: str = "other.db") -> None:
+    """Change a database from outside."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def deliveries_of(bundle: str) -> bytes:
+    """Return a bundle without its header, which tells when it was made."""
+    return Path(bundle).read_bytes().partition(b"\n")[2]
+
+
+@pytest.fixture
+def three(configured: None) -> None:
+    """Three deliveries, one with a duplicate."""
+    keep(delivery("a"), delivery("b", 1, type="agent.action", body=b"\0\xff\r\n"), delivery("a"), delivery("c", 2))
+
+
+# --- there and back
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize("file", ["bundle.ndjson", "bundle.ndjson.gz"])
+def test_what_is_exported_is_imported_elsewhere_as_it_was(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Into a store that is made for it; exported from there the lines are the same."""
+    assert invoke("export", file) == 0
+    assert capsys.readouterr() == ("", f"exported 3 deliveries to {file}\n")
+
+    assert invoke("import", file, "--yes", "--store", OTHER) == 0
+
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "3 deliveries to import"
+    assert out[1].startswith("  exported  20")
+    assert out[2:] == ["imported 3 deliveries"]
+    assert stored(OTHER) == stored()
+    assert [one.duplicates for one in stored(OTHER)] == [1, 0, 0]
+    assert invoke("export", "first") == invoke("export", "second", "--store", OTHER) == 0
+    assert deliveries_of("first") == deliveries_of("second")
+
+
+@pytest.mark.usefixtures("three")
+def test_importing_again_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is counted, and what is there is told."""
+    invoke("export", "bundle")
+    before = stored()
+    capsys.readouterr()
+
+    assert invoke("import", "bundle", "--yes") == 0
+
+    assert capsys.readouterr().out.splitlines()[2:] == ["imported 0 deliveries", "3 deliveries stored already"]
+    assert stored() == before
+
+
+@pytest.mark.usefixtures("three")
+def test_pipes_carry_bundles() -> None:
+    """Nothing but the bundle is on standard output."""
+    line = (
+        f"{sys.executable} -m receiver events export | {sys.executable} -m receiver events import - --yes --store"
+    )
+    done = subprocess.run(f"{line} {OTHER}", shell=True, capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "imported 3 deliveries"
+    assert done.stderr == "exported 3 deliveries\n"
+    assert stored(OTHER) == stored()
+
+
+@pytest.mark.usefixtures("three")
+@pytest.mark.parametrize(
+    ("filters", "keys"),
+    [
+        (("--type", "agent.*"), ["b"]),
+        (("--since", "2026-08-04T12:01:00Z"), ["b", "c"]),
+        (("--until", "2026-08-04T12:01:00Z"), ["a"]),
+        (("--limit", "2"), ["b", "c"]),
+        (("--job", "another"), []),
+        (("--state", "new"), ["a", "b", "c"]),
+    ],
+)
+def test_filters_choose_what_is_exported(
+    filters: tuple[str, ...], keys: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same as everywhere; a bundle may be empty."""
+    assert invoke("export", *filters) == 0
+
+    header, *lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert header["count"] == len(keys)
+    assert [line["key"] for line in lines] == keys
+
+
+def test_what_was_pruned_is_left_out_and_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """The header counts what is there."""
+    keep(delivery("a"), delivery("b", 1))
+    execute("DELETE FROM bodies WHERE seq = 1", "kept.db")
+    execute("UPDATE deliveries SET pruned_at = 1 WHERE seq = 1", "kept.db")
+
+    assert invoke("export", "bundle") == 0
+
+    assert capsys.readouterr().err == (
+        "exported 1 delivery to bundle\n1 delivery left out, whose bodies were pruned\n"
+    )
+    assert invoke("import", "bundle", "--dry-run") == 0
+
+
+def test_a_redacted_bundle_hides_pages_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys and types stay; whoever imports it is told."""
+    body = b'{"type":"crawl.page","data":[{"markdown":"my secret"}]}'
+    keep(delivery("a", body=body))
+
+    assert invoke("export", "bundle", "--redact") == 0
+    assert b"secret" not in Path("bundle").read_bytes()
+    assert invoke("import", "bundle", "--yes", "--store", OTHER) == 0
+
+    assert "  redacted  what was on the pages is hidden\n" in capsys.readouterr().out
+    assert [(one.delivery.key, one.delivery.body) for one in stored(OTHER)] == [
+        ("a", body.replace(b"my secret", b"xxxxxxxxx"))
+    ]
+
+
+# --- what an export leaves behind
+
+
+@pytest.mark.usefixtures("three")
+def test_a_file_is_replaced_only_if_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """And it is for its owner only, as the database is."""
+    Path("bundle").write_text("precious", encoding="utf-8")
+
+    assert invoke("export", "bundle") == 2
+    assert "bundle is there already: --force replaces it" in capsys.readouterr().err
+    assert Path("bundle").read_text(encoding="utf-8") == "precious"
+
+    assert invoke("export", "bundle", "--force") == 0
+    assert invoke("import", "bundle", "--dry-run") == 0
+    assert Path("bundle").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("file", ["/dev/null", "."])
+@pytest.mark.usefixtures("three")
+def test_what_is_no_file_is_not_replaced(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A device would become a file."""
+    assert invoke("export", file, "--force") == 2
+    assert f"{file} is no ordinary file" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("three")
+def test_a_folder_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """In one line."""
+    assert invoke("export", "nowhere/bundle") == 1
+    assert capsys.readouterr().err == "receiver: cannot write nowhere/bundle: No such file or directory\n"
+
+
+def test_a_full_disk_leaves_no_half_file() -> None:
+    """Exit code 1, a line that says why, and nothing beside the database."""
+    keep_many(40, 100_000)
+    before = {path.name for path in Path().iterdir()}
+    line = ["bash", "-c", 'ulimit -f 2048; exec "$@"', "bash", *command("export", "bundle")]
+
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (
+        (1, "", "receiver: cannot write bundle: File too large\n")
+    )
+    assert {path.name for path in Path().iterdir()} - before <= {"kept.db-shm", "kept.db-wal"}
+
+
+@pytest.mark.usefixtures("three")
+def test_a_full_disk_behind_standard_output_is_told() -> None:
+    """A pipe's other end cannot know."""
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command("export"), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (
+        1,
+        "receiver: cannot write standard output: No space left on device\n",
+    )
+
+
+def test_whoever_has_read_enough_ends_an_export() -> None:
+    """As with `head`."""
+    keep_many(200, 100_000)
+
+    with subprocess.Popen(command("export"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith('{"format":')
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+
+    assert (process.returncode, err) == (0, "")
+
+
+def test_ctrl_c_leaves_no_half_file() -> None:
+    """Exit code 130, and it says how far it came."""
+    keep_many(1_500, 100_000)
+
+    with subprocess.Popen(
+        command("export", "bundle.gz"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not any(path.stat().st_size for path in Path().glob(".bundle.gz.*")) and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    assert err.startswith("stopped: ")
+    assert err.rstrip("\n").endswith(" of 1,500 deliveries were written")
+    assert list(Path().glob("*bundle*")) + list(Path().glob(".bundle*")) == []
+
+
+@pytest.mark.usefixtures("three")
+def test_a_bundle_is_not_written_to_a_terminal() -> None:
+    """Bodies could steer it."""
+    code, seen = on_a_terminal("events", "export")
+
+    assert code == 2
+    assert "standard output is a terminal: name a FILE" in seen
+
+
+def test_progress_of_an_export_is_shown_on_a_terminal() -> None:
+    """On standard error, while there is more to come."""
+    keep_many(1_100)
+
+    code, seen = on_a_terminal("events", "export", "bundle")
+
+    assert code == 0
+    assert " 1000/1100" in seen
+    assert seen.splitlines()[-1] == "exported 1,100 deliveries to bundle"
+
+
+# --- what an import says
+
+
+def damaged() -> None:
+    """Write a bundle of 30 deliveries, of which 12 are damaged."""
+    keep_many(30, 100)
+    invoke("export", "bundle")
+    lines = Path("bundle").read_bytes().splitlines(keepends=True)
+    for number in range(10, 22):
+        lines[number] = lines[number].replace(b'"body":"', b'"body":"x')
+    Path("bundle").write_bytes(b"".join(lines))
+
+
+def test_damage_is_told_by_its_line_and_the_rest_is_imported(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first ten places, and exit code 1."""
+    damaged()
+    capsys.readouterr()
+
+    assert invoke("import", "bundle", "--yes", "--store", OTHER) == 1
+
+    why = "its body does not have the SHA-256 that is noted"
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "imported 18 deliveries",
+        "12 damaged places",
+        *(f"  line {number}: {why}" for number in range(11, 21)),
+        "  and 2 more",
+    ]
+    assert len(stored(OTHER)) == 18
+
+
+def test_a_dry_run_finds_all_damage_and_touches_no_store(capsys: pytest.CaptureFixture[str]) -> None:
+    """There need not be one."""
+    damaged()
+    capsys.readouterr()
+
+    assert invoke("import", "bundle", "--dry-run", "--store", OTHER) == 1
+
+    out = capsys.readouterr().out.splitlines()
+    assert out[2:4] == ["18 deliveries can be imported", "12 damaged places"]
+    assert not Path("other.db").exists()
+
+
+@pytest.mark.usefixtures("three")
+def test_a_conflict_is_told_and_what_is_stored_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1: somebody has to decide which is right."""
+    invoke("export", "bundle")
+    execute("UPDATE bodies SET body = x'00' WHERE seq = (SELECT seq FROM deliveries WHERE key = 'c')", "kept.db")
+    before = stored()
+    capsys.readouterr()
+
+    assert invoke("import", "bundle", "--yes") == 1
+
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "imported 0 deliveries",
+        "2 deliveries stored already",
+        "1 conflict: another body is stored under the same id, and stays",
+        "  c",
+    ]
+    assert stored() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "code", "words"),
+    [
+        (b"hello\n", 2, "receiver: no bundle: its first line is no header (not JSON)\n"),
+        (b"", 2, "receiver: no bundle: it is empty\n"),
+        (
+            b'{"format":"crawl-receiver bundle","version":2}\n',
+            2,
+            "receiver: a bundle of version 2, and this program reads version 1: install a newer one\n",
+        ),
+    ],
+)
+def test_another_file_is_refused(content: bytes, code: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is asked or made."""
+    Path("bundle").write_bytes(content)
+
+    assert invoke("import", "bundle", "--yes") == code
+
+    assert capsys.readouterr() == ("", words)
+    assert not Path("kept.db").exists()
+
+
+def test_a_file_that_is_not_there_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """Which one is said."""
+    assert invoke("import", "nowhere", "--yes") == 2
+    assert "'nowhere': No such file or directory" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("three")
+def test_without_a_terminal_nobody_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    """As when the bundle comes through standard input."""
+    invoke("export", "bundle")
+
+    assert invoke("import", "bundle", "--store", OTHER) == 2
+    assert "nobody can be asked here: add --yes" in capsys.readouterr().err
+    assert stored(OTHER) == []
+
+
+@pytest.mark.parametrize(("answer", "code", "count"), [("y\n", 0, 3), ("n\n", 1, 0), ("\x03", 130, 0)])
+@pytest.mark.usefixtures("three")
+def test_on_a_terminal_it_asks(answer: str, code: int, count: int) -> None:
+    """After the plan."""
+    invoke("export", "bundle")
+
+    ended, seen = on_a_terminal("events", "import", "bundle", "--store", OTHER, answer=answer)
+
+    assert ended == code
+    assert seen.index("3 deliveries to import") < seen.index("Import 3 deliveries? [y/N]: ")
+    assert len(stored(OTHER)) == count
+
+
+# --- being stopped
+
+
+BROKEN = """CREATE TRIGGER broken AFTER INSERT ON deliveries WHEN NEW.key = 'k01500'
+BEGIN SELECT RAISE(ABORT, 'the disk is gone'); END"""
+SLOW = """CREATE TRIGGER slow AFTER INSERT ON deliveries BEGIN
+SELECT count(*) FROM deliveries AS a, (SELECT 1 FROM deliveries LIMIT 2) WHERE a.received_at > 0; END"""
+
+
+def made_elsewhere(trigger: str) -> None:
+    """Make an empty store with a trigger in it."""
+    Path("none").write_bytes(
+        b'{"format":"crawl-receiver bundle","version":1,"made_at":"2026-08-04T12:00:00Z","count":0}'
+    )
+    invoke("import", "none", "--yes", "--store", OTHER)
+    execute(trigger)
+
+
+def test_an_error_in_the_middle_tells_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    """Continued, the store is as it would have been without it."""
+    keep_many(2_500)
+    invoke("export", "bundle")
+    made_elsewhere(BROKEN)
+    capsys.readouterr()
+
+    assert invoke("import", "bundle", "--yes", "--store", OTHER) == 3
+
+    stopped, error = capsys.readouterr().err.splitlines()
+    assert stopped == (
+        "stopped: 1,000 of 2,500 deliveries were looked at, 1,000 imported; the same command goes on with the rest"
+    )
+    assert "the disk is gone" in error
+    execute("DROP TRIGGER broken")
+    assert invoke("import", "bundle", "--yes", "--store", OTHER) == 0
+    assert stored(OTHER) == stored()
+
+
+def test_ctrl_c_finishes_what_has_begun_and_tells_how_to_go_on() -> None:
+    """Exit code 130; what it says is in the store, and the same command does the rest."""
+    keep_many(3_500)
+    invoke("export", "bundle")
+    made_elsewhere(SLOW)
+
+    with subprocess.Popen(
+        command("import", "bundle", "--yes", "--store", OTHER),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        while not stored(OTHER) and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    come = len(stored(OTHER))
+    assert come in (1_000, 2_000, 3_000)
+    assert err.rstrip("\n") == (
+        f"stopped: {come:,} of 3,500 deliveries were looked at, {come:,} imported; "
+        "the same command goes on with the rest"
+    )
+    execute("DROP TRIGGER slow")
+    assert invoke("import", "bundle", "--yes", "--store", OTHER) == 0
+    assert stored(OTHER) == stored()
+
+
+def test_a_bundle_is_packed_by_the_name_of_its_file_and_read_whatever_its_name() -> None:
+    """The same deliveries give the same bytes."""
+    keep(delivery("a", body=BODY))
+    invoke("export", "plain")
+    invoke("export", "packed.gz")
+
+    assert gzip.decompress(Path("packed.gz").read_bytes()).partition(b"\n")[2] == deliveries_of("plain")
+    assert Path("packed.gz").read_bytes()[4:8] == b"\0\0\0\0"
+    Path("packed.gz").rename("packed")
+    assert invoke("import", "packed", "--dry-run") == 0

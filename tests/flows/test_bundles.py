@@ -1,0 +1,97 @@
+"""Bundles between stores: whatever lies in one comes into another as it was, however often it is interrupted."""
+
+import asyncio
+import io
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from receiver.bundles.format import Header
+from receiver.bundles.reading import Entry, read_bundle
+from receiver.bundles.writing import BundleWriter
+from receiver.keeping import Imported
+from receiver.ports import Store
+from receiver.records import Delivery, DeliveryFilter, StoredDelivery
+from receiver.stores.memory import MemoryStore
+from receiver.stores.sqlite.store import SqliteStore
+from receiver.types import Origin, Outcome
+from tests.doubles import NOON
+from tests.unit.test_bundles import deliveries
+
+SOME = 3
+"""Deliveries that are brought in at one time."""
+
+
+def new_store(kind: str, folder: str) -> Store:
+    return MemoryStore() if kind == "memory" else SqliteStore(f"sqlite:///{Path(folder) / 'receiver.db'}")
+
+
+async def appended(store: Store, arrivals: Iterable[Delivery]) -> None:
+    """Let deliveries arrive, as the sender brings them."""
+    async with store.log() as log:
+        for one in arrivals:
+            await log.append(one)
+
+
+async def exported(store: Store) -> bytes:
+    """Return everything in a store as a bundle."""
+    async with store.reports() as reports:
+        stored = [one async for one in reports.stored(DeliveryFilter())]
+    stream = io.BytesIO()
+    writer = BundleWriter(stream, Header(made_at=NOON, count=len(stored)), pack=True)
+    for one in stored:
+        writer.add(one.delivery, one.duplicates)
+    writer.finish()
+    return stream.getvalue()
+
+
+async def imported(store: Store, bundle: bytes, *, most: int = 10**9) -> list[Outcome]:
+    """Bring in at most so many parts of a bundle; return what became of the deliveries."""
+    entries = list(read_bundle(io.BytesIO(bundle), max_body=10_000).entries)
+    ones = [Imported(one.delivery, one.duplicates) for one in entries if isinstance(one, Entry)]
+    assert len(ones) == len(entries)
+    async with store.log():
+        pass
+    outcomes: list[Outcome] = []
+    async with store.controls() as controls:
+        for start in range(0, len(ones), SOME)[:most]:
+            outcomes += await controls.bring_in(ones[start : start + SOME])
+    return outcomes
+
+
+async def content(store: Store) -> list[StoredDelivery]:
+    """Return what lies in a store, without where it came from."""
+    async with store.reports() as reports:
+        found = [one async for one in reports.stored(DeliveryFilter())]
+    return [replace(one, seq=0, delivery=replace(one.delivery, origin=Origin.SENDER)) for one in found]
+
+
+@pytest.mark.parametrize("source", ["memory", "sqlite"])
+@pytest.mark.parametrize("target", ["memory", "sqlite"])
+@settings(max_examples=30)
+@given(arrivals=st.lists(deliveries(), max_size=8), parts=st.integers(0, 3))
+def test_what_is_exported_from_one_store_comes_into_another(
+    source: str, target: str, arrivals: list[Delivery], parts: int
+) -> None:
+    """Every byte, header, moment and count, also when interrupted and begun again; the next export is equal."""
+
+    async def there_and_back() -> None:
+        with TemporaryDirectory() as first, TemporaryDirectory() as second:
+            here, there = new_store(source, first), new_store(target, second)
+            await appended(here, [*arrivals, *arrivals[:2]])
+            bundle = await exported(here)
+
+            await imported(there, bundle, most=parts)
+            outcomes = await imported(there, bundle)
+
+            assert set(outcomes[: parts * SOME]) <= {Outcome.DUPLICATE}
+            assert set(outcomes[parts * SOME :]) <= {Outcome.ACCEPTED}
+            assert await content(there) == await content(here)
+            assert await exported(there) == bundle
+
+    asyncio.run(there_and_back())
