@@ -13,7 +13,8 @@
     ├── StoreError                  nobody at once: the store cannot do it now, try later
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
     ├── UnknownDelivery             the caller of a report: no such delivery, or more than one
-    └── UnknownWork                 the caller of a report: no such work item
+    ├── UnknownWork                 the caller of a report: no such work item
+    └── UnknownJob                  the caller of a report: no delivery of such a job, or several jobs
 
 `Retry` and `GiveUp` stand outside: a handler raises them to say what shall become of its work item.
 """
@@ -86,6 +87,10 @@ class UnknownDelivery(ReceiverError):
 
 class UnknownWork(ReceiverError):
     """There is no work item with this id."""
+
+
+class UnknownJob(ReceiverError):
+    """No job, or more than one, has an id that begins as asked."""
 
 
 class Retry(Exception):

@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
+from receiver.jobs import JobDetail, JobFilter, JobSummary
 from receiver.keeping import Cursor, DeliveryPlan, Imported
 from receiver.records import (
     Backlog,
@@ -197,6 +198,15 @@ class Reports(Protocol):
 
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts, or raise UnknownWork."""
+
+    def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
+        """Yield the wanted jobs, the one whose last delivery came last first, in flat memory."""
+
+    async def resolve_job(self, prefix: str) -> str:
+        """Return the one job id that begins so, or raise UnknownJob naming the candidates."""
+
+    async def job(self, job_id: str) -> JobDetail:
+        """Return all that is known of a job, or raise UnknownJob."""
 
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch, by name."""

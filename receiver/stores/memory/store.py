@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from receiver.stores.memory.jobs import MemoryJobs
 from receiver.stores.memory.keeping import MemoryKeeping
 
 
-class MemoryStore(MemoryKeeping):
+class MemoryStore(MemoryKeeping, MemoryJobs):
     """A Store and all its faces in one. Everything is gone with the process."""
 
     def exists(self) -> bool:

@@ -23,7 +23,7 @@ def work_listing(wanted: WorkFilter) -> tuple[str, _Values]:
     """Return the statement and its values; `before` and `rows` are still missing."""
     conditions = _of_delivery(wanted)
     if wanted.handler is not None:
-        conditions.append(("AND w.handler GLOB :handler", "handler", _glob(wanted.handler)))
+        conditions.append(("AND w.handler GLOB :handler", "handler", as_glob(wanted.handler)))
     if wanted.state is not None:
         conditions.append(("AND w.state = :state", "state", wanted.state.value))
     sql, values = _joined(conditions)
@@ -46,7 +46,7 @@ def all_at_once(wanted: DeliveryFilter) -> tuple[str, _Values]:
     conditions = _of_delivery(wanted)
     if wanted.handler is not None or wanted.failed:
         sql = f"AND d.seq IN (SELECT w.delivery_seq FROM work_items AS w WHERE {_work_condition(wanted)})"
-        conditions.append((sql, "handler", _glob(wanted.handler or "*")))
+        conditions.append((sql, "handler", as_glob(wanted.handler or "*")))
     sql, values = _joined(conditions)
     if wanted.state is not None:
         sql += " " + _STATES[wanted.state]
@@ -70,7 +70,7 @@ def _of_its_work(wanted: DeliveryFilter) -> list[_Condition]:
     if wanted.handler is None and not wanted.failed:
         return []
     sql = f"AND EXISTS (SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq AND {_work_condition(wanted)})"
-    return [(sql, "handler", _glob(wanted.handler or "*"))]
+    return [(sql, "handler", as_glob(wanted.handler or "*"))]
 
 
 def _work_condition(wanted: DeliveryFilter) -> str:
@@ -81,7 +81,7 @@ def _work_condition(wanted: DeliveryFilter) -> str:
 def _of_delivery(wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
     conditions: list[_Condition] = []
     if wanted.type is not None:
-        conditions.append(("AND d.type GLOB :type", "type", _glob(wanted.type)))
+        conditions.append(("AND d.type GLOB :type", "type", as_glob(wanted.type)))
     if wanted.job_id is not None:
         conditions.append(("AND d.job_id = :job_id", "job_id", wanted.job_id))
     if wanted.since is not None:
@@ -91,8 +91,9 @@ def _of_delivery(wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
     return conditions
 
 
-def _glob(pattern: str) -> str:
-    return pattern.replace("[!", "[^")  # SQLite's spelling
+def as_glob(pattern: str) -> str:
+    """Return a glob in SQLite's spelling."""
+    return pattern.replace("[!", "[^")
 
 
 def _joined(conditions: list[_Condition]) -> tuple[str, _Values]:
