@@ -67,7 +67,7 @@ class SqliteStore:
         """Open for reading."""
         await asyncio.to_thread(prepare, self._path, create=False)
         async with AsyncExitStack() as stack:
-            yield SqliteReports(await self._connection(stack, _READS, read_only=True))
+            yield SqliteReports(await self._connection(stack, _READS, read_only=True), self._path)
 
     async def _connection(self, stack: AsyncExitStack, setup: str, *, read_only: bool = False) -> Database:
         database = await opened(
