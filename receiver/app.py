@@ -21,6 +21,7 @@ from receiver.asgi.metrics import MetricsEndpoint
 from receiver.asgi.replies import not_found, unavailable
 from receiver.clock import Clock, SystemClock
 from receiver.dispatch import Dispatcher, Processes, Runner
+from receiver.dispatch.indexing import keep_indexed
 from receiver.intake import Gate, Intake
 from receiver.policies import RunsIn
 from receiver.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
@@ -151,7 +152,11 @@ async def run_worker(
     clock = clock or SystemClock()
     store = store or open_store(settings.store)
     threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
-    async with store.queue() as queue, _worker_metrics(settings, router, store, clock):
+    async with (
+        store.queue() as queue,
+        _worker_metrics(settings, router, store, clock),
+        _indexing(settings, store, clock),
+    ):
         for dead in takes_over:
             await queue.take_over(dead, now=clock.now())
         async with _open_runner(settings, router, queue, clock, threads) as runner:
@@ -188,6 +193,21 @@ async def _worker_metrics(settings: Settings, router: Router, store: Store, cloc
         endpoint = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())
         async with serve_apart(endpoint, settings.metrics_host, settings.metrics_port):
             yield
+
+
+@asynccontextmanager
+async def _indexing(settings: Settings, store: Store, clock: Clock) -> AsyncIterator[None]:
+    """Fill the index of words for as long as the block lasts, if it is switched on."""
+    if not settings.search:
+        yield
+        return
+    async with store.search() as index:
+        filling = asyncio.create_task(keep_indexed(index, clock))
+        try:
+            yield
+        finally:
+            filling.cancel()
+            await asyncio.wait([filling])
 
 
 @asynccontextmanager
