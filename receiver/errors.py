@@ -5,6 +5,7 @@
     │   ├── HandlerError            a handler or router that cannot work, found when it is registered
     │   ├── NoApiKey                a handler calls the service and no key is set; also a GiveUp
     │   ├── StoreRefused            a database that cannot be used here, and waiting does not help
+    │   ├── NoSearchIndex           a search for words, and the store has no index of them
     │   ├── WrongExpression         a condition on events that cannot be understood
     │   └── NoBundle                a file that is no bundle, or one of a newer version
     ├── RejectedRequest             the sender: answered 4xx, so a retry of the same request cannot help
@@ -16,7 +17,8 @@
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
     ├── UnknownDelivery             the caller of a report: no such delivery, or more than one
     ├── UnknownWork                 the caller of a report: no such work item
-    └── UnknownRequest              the caller of a report: no such request in quarantine
+    ├── UnknownRequest              the caller of a report: no such request in quarantine
+    └── UnknownJob                  the caller of a report: no delivery of such a job, or several jobs
 
 `Retry` and `GiveUp` stand outside: a handler raises them to say what shall become of its work item.
 """
@@ -50,6 +52,16 @@ class WrongExpression(ConfigurationError):
 
 class NoBundle(ConfigurationError):
     """A file that holds no bundle, or one of a version that only a newer program reads."""
+
+
+class NoSearchIndex(ConfigurationError):
+    """Words were asked for, and nobody has made an index of them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is no index of words: set RECEIVER_SEARCH=true where the worker runs, and start it again; "
+            "what is stored already comes into it too"
+        )
 
 
 class RejectedRequest(ReceiverError):
@@ -101,6 +113,10 @@ class UnknownWork(ReceiverError):
 
 class UnknownRequest(ReceiverError):
     """There is no request with this number in quarantine."""
+
+
+class UnknownJob(ReceiverError):
+    """No job, or more than one, has an id that begins as asked."""
 
 
 class Retry(Exception):

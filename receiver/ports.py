@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
+from receiver.jobs import JobDetail, JobFilter, JobSummary
 from receiver.keeping import (
     Cursor,
     DeliveryPlan,
@@ -18,6 +19,7 @@ from receiver.keeping import (
     WorkPlan,
 )
 from receiver.records import (
+    Arrived,
     Backlog,
     Claimant,
     Delivery,
@@ -40,6 +42,7 @@ from receiver.records import (
     WorkItem,
     WorkSummary,
 )
+from receiver.search import SearchReach
 from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, Outcome, WorkerId
 
 
@@ -220,6 +223,15 @@ class Reports(Protocol):
     def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first, in flat memory."""
 
+    async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
+        """Return the wanted ones of the next deliveries behind the seq `after`; at most `limit` are looked at."""
+
+    async def changed(self) -> None:
+        """Return soon after another process, or this one, has changed something since the last call.
+
+        It may be early. Raises StoreError when the database is not the one that was opened any more.
+        """
+
     async def plan(self, wanted: DeliveryFilter) -> DeliveryPlan:
         """Return what an action on the wanted deliveries would touch."""
 
@@ -245,6 +257,9 @@ class Reports(Protocol):
     async def unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
 
+    async def search_reach(self) -> SearchReach | None:
+        """Return how far the index of words reaches, None when there is none."""
+
     def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first, in flat memory."""
 
@@ -265,6 +280,15 @@ class Reports(Protocol):
     async def refused_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine, or raise UnknownRequest."""
 
+    def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
+        """Yield the wanted jobs, the one whose last delivery came last first, in flat memory."""
+
+    async def resolve_job(self, prefix: str) -> str:
+        """Return the one job id that begins so, or raise UnknownJob naming the candidates."""
+
+    async def job(self, job_id: str) -> JobDetail:
+        """Return all that is known of a job, or raise UnknownJob."""
+
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch, by name."""
 
@@ -276,6 +300,17 @@ class Reports(Protocol):
 
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""
+
+
+class SearchIndex(Protocol):
+    """What fills the index of words. What is pruned leaves it by itself, in the same transaction."""
+
+    async def index(self, *, limit: int, max_bytes: int) -> int:
+        """Take the next deliveries in, in one short transaction, and return how many there were.
+
+        In the order of arrival, at most `limit`, and not many more bytes of bodies than `max_bytes`. What another
+        worker takes in meanwhile is taken in once.
+        """
 
 
 class Store(Protocol):
@@ -293,6 +328,9 @@ class Store(Protocol):
 
     def queue(self) -> AbstractAsyncContextManager[WorkQueue]:
         """Open for working."""
+
+    def search(self) -> AbstractAsyncContextManager[SearchIndex]:
+        """Open for indexing; makes the index. Raises ConfigurationError where the database cannot have one."""
 
     def controls(self) -> AbstractAsyncContextManager[Controls]:
         """Open for deciding. There has to be a database."""

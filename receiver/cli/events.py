@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -9,8 +10,19 @@ import click
 from receiver.cli.bring_in import import_
 from receiver.cli.export import export
 from receiver.cli.listing import Column, Listing
-from receiver.cli.options import filter_options, json_option, store_option, text
-from receiver.cli.output import clock, harmless, iso, short_id, shortened, shown, write_bytes, write_line
+from receiver.cli.options import filter_options, json_option, store_option, text, text_option
+from receiver.cli.output import (
+    clock,
+    counted,
+    harmless,
+    iso,
+    note,
+    short_id,
+    shortened,
+    shown,
+    write_bytes,
+    write_line,
+)
 from receiver.cli.stores import read
 from receiver.cli.work_items import progress_fields, told
 from receiver.errors import ReceiverError
@@ -37,12 +49,24 @@ events.add_command(import_)
 
 @events.command("list")
 @filter_options
+@text_option
 @json_option
 @store_option
-def list_(wanted: DeliveryFilter, as_json: bool, store: str | None) -> None:
-    """List deliveries, the newest first."""
+def list_(wanted: DeliveryFilter, words: str | None, as_json: bool, store: str | None) -> None:
+    """List deliveries, the newest first.
+
+    --text finds words in URLs, titles and errors: all of them have to occur. "Quotes" make a phrase, as does a URL
+    as it is, and word* is the beginning of one. It needs RECEIVER_SEARCH=true at the worker.
+    """
     write = write_json_list if as_json else write_list
-    read(load_settings(store=store), lambda reports: write(reports, wanted))
+    wanted = replace(wanted, text=words)
+
+    async def report(reports: Reports) -> None:
+        await write(reports, wanted)
+        if words is not None:
+            await tell_reach(reports)
+
+    read(load_settings(store=store), report)
 
 
 @events.command()
@@ -86,12 +110,20 @@ async def find(reports: Reports, prefix: str) -> DeliveryDetail:
 
 async def write_json_list(reports: Reports, wanted: DeliveryFilter) -> None:
     """Write every wanted delivery as one JSON object per line, in flat memory."""
-    await _LISTING.write_json(reports.deliveries(wanted))
+    await LISTING.write_json(reports.deliveries(wanted))
 
 
 async def write_list(reports: Reports, wanted: DeliveryFilter) -> None:
     """Write the wanted deliveries for people, and say on standard error if there are more."""
-    await _LISTING.write(reports.deliveries, wanted)
+    await LISTING.write(reports.deliveries, wanted)
+
+
+async def tell_reach(reports: Reports) -> None:
+    """Say on standard error how far the index of words reaches, if it is behind."""
+    reach = await reports.search_reach()
+    if reach is not None and reach.behind:
+        through = "has nothing yet" if reach.through is None else f"reaches to {iso(reach.through, 'seconds')}"
+        note(f"the index of words {through}: {counted(reach.behind, 'delivery')} still to come")
 
 
 def summary_fields(summary: DeliverySummary) -> dict[str, Any]:
@@ -217,4 +249,4 @@ _COLUMNS: tuple[Column[DeliverySummary], ...] = (
     Column("size", lambda row: str(row.size), 9, 9, rank=1, right=True),
     Column("dup.", lambda row: f"+{row.duplicates}" if row.duplicates else "", 0, 4),
 )
-_LISTING = Listing("delivery", _COLUMNS, summary_fields, lambda row: _STYLES.get(row.state, ""))
+LISTING = Listing("delivery", _COLUMNS, summary_fields, lambda row: _STYLES.get(row.state, ""))

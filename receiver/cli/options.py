@@ -12,7 +12,9 @@ import click
 
 from receiver.cli.output import harmless
 from receiver.clock import SystemClock
+from receiver.jobs import JobFilter, JobState
 from receiver.records import DeliveryFilter, WorkFilter
+from receiver.search import parse_query
 from receiver.types import DeliveryState, WorkState
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -54,6 +56,21 @@ def moment(value: str) -> datetime:
         raise click.BadParameter(str(exc)) from None
 
 
+def query(value: str) -> str:
+    """Accept words to look for."""
+    try:
+        parse_query(text(value))
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from None
+    return value
+
+
+def text_option(command: Command) -> Command:
+    """Add `--text WORDS` as the argument `words`."""
+    words = "Only what has these words in its URL, title or error."
+    return click.option("--text", "words", type=query, metavar="WORDS", help=words)(command)
+
+
 def json_option(command: Command) -> Command:
     """Add `--json`, which every listing has, as the argument `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(command)
@@ -81,6 +98,16 @@ def filter_options(command: Command) -> Command:
     return _filtered(command, (*_FILTERS, _state(DeliveryState), _LIMIT), DeliveryFilter, DeliveryState)
 
 
+def arrival_filter_options(command: Command) -> Command:
+    """Add the filters that fit what is only just arriving, as one argument `wanted`, a DeliveryFilter."""
+    return _filtered(command, _FILTERS, DeliveryFilter, DeliveryState)
+
+
+def job_filter_options(command: Command) -> Command:
+    """Add the same filters about jobs, as one argument `wanted`, a JobFilter."""
+    return _filtered(command, (*_FILTERS, _state(JobState), _LIMIT), JobFilter, JobState)
+
+
 def work_filter_options(states: Iterable[WorkState] = WorkState) -> Callable[[Command], Command]:
     """Add the same filters about work items, and `--handler`, as one argument `wanted`, a WorkFilter."""
     options = (*_FILTERS, _HANDLER, _state(tuple(states)), _LIMIT)
@@ -90,11 +117,11 @@ def work_filter_options(states: Iterable[WorkState] = WorkState) -> Callable[[Co
 def _filtered(
     command: Command,
     options: Sequence[Callable[[Command], Command]],
-    make: type[DeliveryFilter] | type[WorkFilter],
+    make: type[DeliveryFilter] | type[WorkFilter] | type[JobFilter],
     state_of: Callable[[str], StrEnum],
 ) -> Command:
     @functools.wraps(command)
-    def filtered(*args: Any, state: str | None, **kwargs: Any) -> Any:
+    def filtered(*args: Any, state: str | None = None, **kwargs: Any) -> Any:
         given: dict[str, Any] = {
             field.name: kwargs.pop(field.name) for field in fields(make) if field.name in kwargs
         }

@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import islice
 
 from receiver.errors import UnknownDelivery, UnknownWork
 from receiver.records import (
+    Arrived,
     Backlog,
     DeliveryDetail,
     DeliveryFilter,
@@ -38,6 +40,13 @@ class MemoryReports(MemoryQueue):
             for one in self._work
             if one.source == seq and (one.state is WorkState.DEAD or one.last_error is not None)
         )
+
+    async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
+        """Return the wanted ones of the next deliveries, the oldest first."""
+        looked_at = [one.seq for one in self._deliveries if one.seq > after][:limit]
+        through = looked_at[-1] if looked_at else after
+        fitting = [one for _, one in self._newest(replace(wanted, limit=None)) if after < one.seq <= through]
+        return Arrived(tuple(reversed(fitting)), through)
 
     async def resolve(self, prefix: str) -> DeliveryKey:
         """Return the one key that begins so."""
@@ -103,9 +112,14 @@ class MemoryReports(MemoryQueue):
 
     def _newest(self, wanted: DeliveryFilter) -> Iterator[tuple[StoredDelivery, DeliverySummary]]:
         """Yield the wanted deliveries, the newest first."""
+        self._check_words(wanted)
         found = ((stored, self._summary(stored)) for stored in reversed(self._deliveries))
-        fitting = (one for one in found if _wanted(one[1], wanted) and self._has_work(one[0].seq, wanted))
+        fitting = (one for one in found if self._is_wanted(one[1], wanted))
         return islice(fitting, wanted.limit)
+
+    def _is_wanted(self, summary: DeliverySummary, wanted: DeliveryFilter) -> bool:
+        seq = summary.seq
+        return _wanted(summary, wanted) and self._has_work(seq, wanted) and self._has_words(seq, wanted)
 
     def _has_work(self, seq: int, wanted: DeliveryFilter) -> bool:
         if wanted.handler is None and not wanted.failed:

@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from receiver.stores.memory.jobs import MemoryJobs
 from receiver.stores.memory.keeping import MemoryKeeping
 from receiver.stores.memory.upkeep import MemoryUpkeep
 
 
-class MemoryStore(MemoryKeeping, MemoryUpkeep):
+class MemoryStore(MemoryKeeping, MemoryUpkeep, MemoryJobs):
     """A Store and all its faces in one. Everything is gone with the process."""
 
     def exists(self) -> bool:
@@ -17,6 +18,12 @@ class MemoryStore(MemoryKeeping, MemoryUpkeep):
     @asynccontextmanager
     async def log(self) -> AsyncIterator["MemoryStore"]:
         """Return this store."""
+        yield self
+
+    @asynccontextmanager
+    async def search(self) -> AsyncIterator["MemoryStore"]:
+        """Return this store, with an index of words."""
+        await self.make()
         yield self
 
     queue = log
