@@ -61,6 +61,11 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "work_not_given_back": ({"count": 2, "reason": "locked"}, ("work_not_given_back", "count=2", "locked")),
     "work_not_absolved": ({"reason": "locked"}, ("work_not_absolved", "locked")),
     "begin_not_noted": ({"count": 2, "reason": "locked"}, ("begin_not_noted", "count=2", "locked")),
+    "search_index_waits": ({"reason": "locked"}, ("search_index_waits", "locked")),
+    "event_drift": (
+        {"type": "crawl.page", "kind": "field", "path": "data[].newThing", "key": "k1"},
+        ("event_drift", "data[].newThing"),
+    ),
     "checkpoint_failed": ({"reason": "locked"}, ("checkpoint_failed", "locked")),
     "worker_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("worker_ended", "exit code 1", "2.0")),
     "worker_killed": ({"reason": "it did not stop"}, ("worker_killed", "it did not stop")),
