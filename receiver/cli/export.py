@@ -43,8 +43,8 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
 
     With --redact a bundle can go with a bug report. Every text in a body becomes as many letters x: page texts,
     addresses (but for https://), titles, errors, values of metadata; so does what was extracted, with its digits;
-    and so do the values of headers that name machines. What stays: names of fields, other numbers, true and false,
-    ids, times, event types, and the service's own words such as `changed`. Look before you share.
+    and so do the values of all headers but those about content. What stays: names of fields, other numbers, true
+    and false, ids, times, event types, and the service's own words such as `changed`. Look before you share.
     """
     to_stdout = file == "-"
     if to_stdout and sys.stdout.isatty():
