@@ -1,8 +1,8 @@
 """Stand-ins for what was on the pages, so that a bundle can go with a bug report.
 
 Hidden, as letters x of the same number: every text in a body (page texts, addresses, titles, errors, values of
-metadata), every digit in what was extracted, and every header that tells of machines and people. A body that is no
-JSON is hidden as a whole.
+metadata), and the values of all headers but those about content. Digits in what was extracted become ones. A body
+that is no JSON is hidden as a whole.
 
 Left as they are: the names of fields, other numbers, true, false and null, white space, the scheme of an address,
 ids, moments, and the service's own words such as a page's `status`. Bodies so stay as readable, and as unreadable,

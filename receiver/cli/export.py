@@ -42,9 +42,9 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
     .gz. What was pruned is not in it. FILE appears once it is complete.
 
     With --redact a bundle can go with a bug report. Every text in a body becomes as many letters x: page texts,
-    addresses (but for https://), titles, errors, values of metadata; so does what was extracted, with its digits;
-    and so do the values of headers that name machines. What stays: names of fields, other numbers, true and false,
-    ids, times, event types, and the service's own words such as `changed`. Look before you share.
+    addresses (but for https://), titles, errors, values of metadata; so do the values of all headers but those
+    about content, and digits in what was extracted become ones. What stays: names of fields, other numbers, true
+    and false, ids, times, event types, and the service's own words such as `changed`. Look before you share.
     """
     to_stdout = file == "-"
     if to_stdout and sys.stdout.isatty():

@@ -223,6 +223,12 @@ def test_a_folder_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err == "receiver: cannot write nowhere/bundle: No such file or directory\n"
 
 
+def test_without_a_store_there_is_nothing_to_export() -> None:
+    """Exit code 3 as everywhere, and no file is left."""
+    assert invoke("export", "bundle") == 3
+    assert list(Path().iterdir()) == []
+
+
 def test_a_full_disk_leaves_no_half_file() -> None:
     """Exit code 1, a line that says why, and nothing beside the database."""
     keep_many(40, 100_000)
