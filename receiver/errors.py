@@ -16,7 +16,8 @@
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
     ├── UnknownDelivery             the caller of a report: no such delivery, or more than one
     ├── UnknownWork                 the caller of a report: no such work item
-    └── UnknownRequest              the caller of a report: no such request in quarantine
+    ├── UnknownRequest              the caller of a report: no such request in quarantine
+    └── UnknownJob                  the caller of a report: no delivery of such a job, or several jobs
 
 `Retry` and `GiveUp` stand outside: a handler raises them to say what shall become of its work item.
 """
@@ -101,6 +102,10 @@ class UnknownWork(ReceiverError):
 
 class UnknownRequest(ReceiverError):
     """There is no request with this number in quarantine."""
+
+
+class UnknownJob(ReceiverError):
+    """No job, or more than one, has an id that begins as asked."""
 
 
 class Retry(Exception):

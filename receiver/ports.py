@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
+from receiver.jobs import JobDetail, JobFilter, JobSummary
 from receiver.keeping import (
     Cursor,
     DeliveryPlan,
@@ -264,6 +265,15 @@ class Reports(Protocol):
 
     async def refused_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine, or raise UnknownRequest."""
+
+    def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
+        """Yield the wanted jobs, the one whose last delivery came last first, in flat memory."""
+
+    async def resolve_job(self, prefix: str) -> str:
+        """Return the one job id that begins so, or raise UnknownJob naming the candidates."""
+
+    async def job(self, job_id: str) -> JobDetail:
+        """Return all that is known of a job, or raise UnknownJob."""
 
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch, by name."""

@@ -8,11 +8,12 @@ from typing import Any, Generic, TypeVar
 import click
 
 from receiver.cli.output import flush, harmless, write_bytes, write_line
+from receiver.jobs import JobFilter
 from receiver.records import DeliveryFilter, WorkFilter
 from receiver.samples import encode
 
 Row = TypeVar("Row")
-Filter = TypeVar("Filter", DeliveryFilter, WorkFilter)
+Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter)
 
 SHOWN_TO_PEOPLE = 50
 """How many rows a listing for people has when no limit is given."""

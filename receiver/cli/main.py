@@ -23,6 +23,7 @@ _COMMANDS = {
     "check": "receiver.cli.check:check",
     "send": "receiver.cli.send:send",
     "events": "receiver.cli.events:events",
+    "jobs": "receiver.cli.jobs:jobs",
     "work-items": "receiver.cli.work_items:work_items",
     "handlers": "receiver.cli.handlers:handlers",
     "replay": "receiver.cli.replay:replay",

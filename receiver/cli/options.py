@@ -12,6 +12,7 @@ import click
 
 from receiver.cli.output import harmless
 from receiver.clock import SystemClock
+from receiver.jobs import JobFilter, JobState
 from receiver.records import DeliveryFilter, WorkFilter
 from receiver.types import DeliveryState, WorkState
 
@@ -81,6 +82,11 @@ def filter_options(command: Command) -> Command:
     return _filtered(command, (*_FILTERS, _state(DeliveryState), _LIMIT), DeliveryFilter, DeliveryState)
 
 
+def job_filter_options(command: Command) -> Command:
+    """Add the same filters about jobs, as one argument `wanted`, a JobFilter."""
+    return _filtered(command, (*_FILTERS, _state(JobState), _LIMIT), JobFilter, JobState)
+
+
 def work_filter_options(states: Iterable[WorkState] = WorkState) -> Callable[[Command], Command]:
     """Add the same filters about work items, and `--handler`, as one argument `wanted`, a WorkFilter."""
     options = (*_FILTERS, _HANDLER, _state(tuple(states)), _LIMIT)
@@ -90,7 +96,7 @@ def work_filter_options(states: Iterable[WorkState] = WorkState) -> Callable[[Co
 def _filtered(
     command: Command,
     options: Sequence[Callable[[Command], Command]],
-    make: type[DeliveryFilter] | type[WorkFilter],
+    make: type[DeliveryFilter] | type[WorkFilter] | type[JobFilter],
     state_of: Callable[[str], StrEnum],
 ) -> Command:
     @functools.wraps(command)

@@ -1,4 +1,4 @@
-"""What to tell somebody whose shortened id names no delivery, or several."""
+"""What to tell somebody whose shortened id names nothing, or several things."""
 
 from collections.abc import Sequence
 
@@ -6,9 +6,10 @@ MOST = 5
 """Candidates named; a store need not look for more than one beyond."""
 
 
-def candidates(prefix: str, keys: Sequence[str]) -> str:
+def candidates(prefix: str, keys: Sequence[str], *, noun: str = "delivery") -> str:
     """Return the sentence."""
     if not keys:
-        return f"no delivery has an id that begins with {prefix!r}"
+        return f"no {noun} has an id that begins with {prefix!r}"
+    nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
     listed = ", ".join(keys[:MOST]) + (", …" if len(keys) > MOST else "")
-    return f"several deliveries have an id that begins with {prefix!r}: {listed}"
+    return f"several {nouns} have an id that begins with {prefix!r}: {listed}"

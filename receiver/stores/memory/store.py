@@ -3,11 +3,12 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from receiver.stores.memory.jobs import MemoryJobs
 from receiver.stores.memory.keeping import MemoryKeeping
 from receiver.stores.memory.upkeep import MemoryUpkeep
 
 
-class MemoryStore(MemoryKeeping, MemoryUpkeep):
+class MemoryStore(MemoryKeeping, MemoryUpkeep, MemoryJobs):
     """A Store and all its faces in one. Everything is gone with the process."""
 
     def exists(self) -> bool:

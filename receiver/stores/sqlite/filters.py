@@ -74,7 +74,7 @@ def all_at_once(wanted: DeliveryFilter) -> tuple[str, _Values]:
     conditions = _of_delivery(wanted)
     if wanted.handler is not None or wanted.failed:
         sql = f"AND d.seq IN (SELECT w.delivery_seq FROM work_items AS w WHERE {_work_condition(wanted)})"
-        conditions.append((sql, "handler", _glob(wanted.handler or "*")))
+        conditions.append((sql, "handler", as_glob(wanted.handler or "*")))
     sql, values = _joined(conditions)
     if wanted.state is not None:
         sql += " " + _STATES[wanted.state]
@@ -98,7 +98,7 @@ def _of_its_work(wanted: DeliveryFilter) -> list[_Condition]:
     if wanted.handler is None and not wanted.failed:
         return []
     sql = f"AND EXISTS (SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq AND {_work_condition(wanted)})"
-    return [(sql, "handler", _glob(wanted.handler or "*"))]
+    return [(sql, "handler", as_glob(wanted.handler or "*"))]
 
 
 def _work_condition(wanted: DeliveryFilter) -> str:
@@ -109,7 +109,7 @@ def _work_condition(wanted: DeliveryFilter) -> str:
 def _of_work(wanted: WorkFilter) -> list[_Condition]:
     conditions = _of_delivery(wanted)
     if wanted.handler is not None:
-        conditions.append(("AND w.handler GLOB :handler", "handler", _glob(wanted.handler)))
+        conditions.append(("AND w.handler GLOB :handler", "handler", as_glob(wanted.handler)))
     if wanted.state is not None:
         conditions.append(("AND w.state = :state", "state", wanted.state.value))
     if wanted.among:
@@ -123,7 +123,7 @@ def _of_work(wanted: WorkFilter) -> list[_Condition]:
 def _of_delivery(wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
     conditions: list[_Condition] = []
     if wanted.type is not None:
-        conditions.append(("AND d.type GLOB :type", "type", _glob(wanted.type)))
+        conditions.append(("AND d.type GLOB :type", "type", as_glob(wanted.type)))
     if wanted.job_id is not None:
         conditions.append(("AND d.job_id = :job_id", "job_id", wanted.job_id))
     if wanted.since is not None:
@@ -133,8 +133,9 @@ def _of_delivery(wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
     return conditions
 
 
-def _glob(pattern: str) -> str:
-    return pattern.replace("[!", "[^")  # SQLite's spelling
+def as_glob(pattern: str) -> str:
+    """Return a glob in SQLite's spelling."""
+    return pattern.replace("[!", "[^")
 
 
 def _joined(conditions: list[_Condition]) -> tuple[str, _Values]:

@@ -27,6 +27,7 @@ from receiver.stores.sqlite.claims import switches
 from receiver.stores.sqlite.coding import decoded
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.filters import delivery_listing, refused_listing, work_ids, work_listing
+from receiver.stores.sqlite.jobs import JobReports
 from receiver.stores.sqlite.rows import attempt, delivery_summary, headers_of, work_summary
 from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 
@@ -35,7 +36,7 @@ _NEWEST = 2**63 - 1
 _SUMMARY_COLUMNS = 12
 
 
-class SqliteReports:
+class SqliteReports(JobReports):
     """A Reports."""
 
     def __init__(self, database: Database) -> None:

@@ -29,7 +29,7 @@ def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
             type=kind,
             job_id=job_id,
             webhook_id=webhook_id,
-            success=_flag(success),
+            success=flag(success),
             received_at=from_micros(received_at),
             headers=headers_of(headers),
             body=body if coding == PLAIN else decoded(body, coding, key=key),
@@ -47,7 +47,7 @@ def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
         type=kind,
         job_id=job_id,
         webhook_id=webhook_id,
-        success=_flag(success),
+        success=flag(success),
         received_at=from_micros(received_at),
         size=size,
         duplicates=duplicates,
@@ -92,5 +92,6 @@ def attempt(row: tuple[Any, ...]) -> Attempt:
     )
 
 
-def _flag(value: int | None) -> bool | None:
+def flag(value: int | None) -> bool | None:
+    """Return a truth value as it was before it became a number."""
     return None if value is None else bool(value)

@@ -1,0 +1,202 @@
+"""`receiver jobs`, run as a user runs it, on a real database."""
+
+import asyncio
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from receiver.cli.jobs import readable
+from receiver.cli.main import receiver, run
+from receiver.jobs import Arrivals, JobDetail
+from receiver.stores import open_store
+from receiver.types import HandlerSwitch
+from tests.cli.kept import DEAD, DONE, NOON, SAVE, STORE, TELL, WAITING, Filling, delivery, fill, on_a_terminal
+from tests.unit.test_jobs import JOB
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["jobs", *args])
+
+
+def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any]]:
+    assert invoke("list", "--json", *args) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.fixture
+def two(configured: None) -> None:
+    """A crawl of three pages that is over, and an agent that is at it."""
+
+    async def run_all(store: Filling) -> None:
+        await store.item(DONE, type="crawl.started", key="started")
+        await store.items(2, DONE, key="page-{}", minutes=1)
+        await store.item(DEAD, key="bad", minutes=2, success=False)
+        await store.log.append(delivery("bad", success=False))
+        await store.item(DONE, TELL, type="crawl.completed", key="end", minutes=3)
+        await store.log.append(delivery("step", 4, type="agent.action", job_id="job-2"))
+
+    fill(run_all)
+
+
+@pytest.mark.usefixtures("two")
+def test_the_listing_as_json_has_one_object_per_job(capsys: pytest.CaptureFixture[str]) -> None:
+    """The one heard of last first, with the fields that scripts rely on."""
+    agent, crawl = listed(capsys)
+
+    assert crawl == {
+        "id": "job-1",
+        "family": "crawl",
+        "state": "completed",
+        "started": True,
+        "pages_good": 2,
+        "pages_failed": 1,
+        "pages_late": 0,
+        "deliveries": 5,
+        "duplicates": 1,
+        "first_at": "2026-08-04T12:00:00.000000Z",
+        "last_at": "2026-08-04T12:03:00.000000Z",
+        "ended_by": "crawl.completed",
+        "ended_at": "2026-08-04T12:03:00.000000Z",
+        "end_success": True,
+        "warnings": [],
+    }
+    assert (agent["id"], agent["state"], agent["pages_good"], agent["ended_by"]) == ("job-2", "open", None, None)
+
+
+@pytest.mark.usefixtures("two")
+@pytest.mark.parametrize(
+    ("filters", "ids"),
+    [
+        (("--type", "crawl"), ["job-1"]),
+        (("--type", "*.action"), ["job-2"]),
+        (("--job", "job-2"), ["job-2"]),
+        (("--since", "2026-08-04T12:04:00Z"), ["job-2"]),
+        (("--until", "2026-08-04T12:04:00Z"), ["job-1"]),
+        (("--state", "open"), ["job-2"]),
+        (("--state", "ended"), ["job-1"]),
+        (("--state", "failed"), []),
+        (("--limit", "1"), ["job-2"]),
+    ],
+)
+def test_filters_narrow_the_listing(
+    filters: tuple[str, ...], ids: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same as everywhere; --type takes a family too."""
+    assert [one["id"] for one in listed(capsys, *filters)] == ids
+
+
+@pytest.mark.usefixtures("two")
+def test_in_a_pipe_a_job_is_an_aligned_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whole ids, whole moments; nothing of it depends on the width of anything."""
+    assert invoke("list", "--type", "crawl") == 0
+
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.split() == [
+        *("2026-08-04T12:03:00Z", "crawl", "job-1", "completed", "2", "1", "+1"),
+        *("2026-08-04T12:00:00Z", "yes"),
+    ]
+
+
+@pytest.mark.usefixtures("two")
+def test_a_listing_for_people_says_when_there_is_more(capsys: pytest.CaptureFixture[str]) -> None:
+    """And when nothing fits."""
+    assert invoke("list", "--type", "nothing") == 0
+    assert capsys.readouterr().err == "no job fits\n"
+
+
+@pytest.mark.usefixtures("two")
+def test_on_a_terminal_jobs_are_a_table() -> None:
+    """With titles, and what is missing as a dash."""
+    code, seen = on_a_terminal("jobs", "list", columns=200)
+
+    head, agent, crawl = seen.splitlines()[:3]
+    assert code == 0
+    assert head.split()[:6] == ["last", "(UTC)", "family", "job", "state", "good"]
+    assert agent.split()[2:7] == ["agent", "job-2", "open", "-", "-"]
+    assert crawl.split()[2:7] == ["crawl", "job-1", "completed", "2", "1"]
+
+
+@pytest.mark.usefixtures("two")
+def test_the_table_fits_in_80_columns() -> None:
+    """What there is no room for is left out."""
+    _, seen = on_a_terminal("jobs", "list", columns=80)
+
+    assert max(len(line) for line in seen.splitlines()) <= 80
+    assert "completed" in seen
+
+
+@pytest.mark.usefixtures("two")
+def test_one_job_is_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """With arrivals by type and work by handler; its id may be shortened."""
+    assert invoke("show", "job-1", "--json") == 0
+
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["arrivals"] == [
+        {"type": "crawl.started", "success": True, "count": 1, "duplicates": 0},
+        {"type": "crawl.page", "success": True, "count": 2, "duplicates": 0},
+        {"type": "crawl.page", "success": False, "count": 1, "duplicates": 1},
+        {"type": "crawl.completed", "success": True, "count": 1, "duplicates": 0},
+    ]
+    assert shown["work"] == [
+        {"handler": TELL, "switch": "on", "counts": {"done": 1}},
+        {"handler": SAVE, "switch": "on", "counts": {"done": 3, "dead": 1}},
+    ]
+    assert (shown["new"], shown["warnings"]) == (0, [])
+
+
+@pytest.mark.usefixtures("two")
+def test_one_job_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """An open one says since when, and what may be wrong; here nothing came for an hour."""
+    assert invoke("show", "job-2") == 0
+
+    out = capsys.readouterr().out
+    assert "state        open since 2026-08-04T12:04:00Z, " in out
+    assert "1  deliveries that no worker has looked at" in out
+    assert "\nwarnings\n  nothing came for an hour" in out
+
+
+@pytest.mark.usefixtures("two")
+@pytest.mark.parametrize(("job_id", "words"), [("job", "several jobs have"), ("x", "no job has an id")])
+def test_an_id_that_is_none_or_several_is_an_error(
+    job_id: str, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 1, and nothing on standard output."""
+    assert invoke("show", job_id) == 1
+
+    seen = capsys.readouterr()
+    assert words in seen.err
+    assert seen.out == ""
+
+
+def test_without_a_store_the_commands_say_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3."""
+    assert invoke("list") == 3
+    assert "there is no database" in capsys.readouterr().err
+
+
+def test_texts_of_the_sender_cannot_steer_the_terminal() -> None:
+    """The type of an event is one of them."""
+    detail = JobDetail(JOB, (Arrivals("crawl.\x1b[2J", True, 1, 0, 1),), 0, ())
+
+    lines = list(readable(detail, NOON + timedelta(hours=2)))
+
+    assert "\x1b" not in "".join(lines)
+    assert any("crawl.\\x1b[2J" in line for line in lines)
+
+
+def test_what_a_paused_handler_has_to_do_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Else nobody would know why it does not go on."""
+
+    async def pause() -> None:
+        async with open_store(STORE).controls() as controls:
+            await controls.switch(SAVE, HandlerSwitch.PAUSED)
+
+    fill(lambda store: store.item(WAITING))
+    asyncio.run(pause())
+
+    assert invoke("show", "job-1") == 0
+    assert f"{SAVE:<40} 1 waiting  (paused)" in capsys.readouterr().out

@@ -1,0 +1,235 @@
+"""What every store's Reports promise about jobs."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from receiver.errors import UnknownJob
+from receiver.jobs import Arrivals, JobFilter, JobState, JobSummary
+from receiver.records import Delivery
+from receiver.types import HandlerSwitch
+from tests.doubles import NOON, delivery
+from tests.stores.opened import DEAD, DONE, NOTHING, ONE, SECOND, TWO, Opened, ended
+
+MINUTE = timedelta(minutes=1)
+
+
+def came(
+    number: int, kind: str, job_id: str | None = "a", *, success: bool | None = True, after: timedelta = NOTHING
+) -> Delivery:
+    """Return a delivery of a job that came so long after noon."""
+    return delivery(f"k{number}", kind=kind, job_id=job_id, success=success, received_at=NOON + after)
+
+
+async def jobs(opened: Opened, **wanted: object) -> list[JobSummary]:
+    """Return a listing of jobs."""
+    filters = replace(JobFilter(), **wanted)  # type: ignore[arg-type]
+    return [one async for one in opened.reports.jobs(filters)]
+
+
+async def ids(opened: Opened, **wanted: object) -> str:
+    """Return the ids of a listing of jobs, which are one letter each."""
+    return "".join([one.job_id for one in await jobs(opened, **wanted)])
+
+
+async def test_a_job_is_told_in_one_line(opened: Opened) -> None:
+    """With its pages by success, its duplicates, its times and its end; one that does not say is good."""
+    await opened.add(
+        came(1, "crawl.started"),
+        came(2, "crawl.page", after=SECOND),
+        came(3, "crawl.page", success=None, after=2 * SECOND),
+        came(4, "crawl.page", success=False, after=3 * SECOND),
+        came(5, "crawl.completed", after=4 * SECOND),
+        came(6, "crawl.page", after=5 * SECOND),
+    )
+    await opened.add(came(2, "crawl.page", after=9 * SECOND), came(2, "crawl.page"), came(5, "crawl.completed"))
+
+    (job,) = await jobs(opened)
+
+    assert (job.job_id, job.family, job.state, job.started) == ("a", "crawl", JobState.COMPLETED, True)
+    assert (job.good, job.failed, job.late, job.failed_lately) == (3, 1, 1, 1)
+    assert (job.deliveries, job.duplicates) == (6, 3)
+    assert (job.first_at, job.last_at) == (NOON, NOON + 5 * SECOND)
+    assert job.end is not None
+    assert (job.end.type, job.end.success, job.end.at) == ("crawl.completed", True, NOON + 4 * SECOND)
+
+
+async def test_the_job_heard_of_last_comes_first(opened: Opened) -> None:
+    """By the arrival of its last delivery, whatever the moments say; what has no job is in none."""
+    await opened.add(
+        came(1, "crawl.page", "a", after=9 * SECOND),
+        came(2, "crawl.page", "b"),
+        came(3, "crawl.page", "c"),
+        came(4, "crawl.page", "b"),
+        came(5, "odd", None),
+    )
+
+    assert await ids(opened) == "bca"
+
+
+async def test_more_jobs_than_fit_in_one_read_come_once_each(opened: Opened) -> None:
+    """In order, and as many as asked for."""
+    await opened.add(*[came(n, "crawl.page", f"job-{n % 50:02}") for n in range(100)])
+
+    names = [f"job-{n:02}" for n in reversed(range(50))]
+    assert [one.job_id for one in await jobs(opened)] == names
+    assert [one.job_id for one in await jobs(opened, limit=41)] == names[:41]
+    assert await jobs(opened, limit=0) == []
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"type": "crawl"}, "da"),
+        ({"type": "crawl.*"}, "da"),
+        ({"type": "*.failed"}, "b"),
+        ({"type": "c*"}, "da"),
+        ({"type": "[!c]*"}, "cb"),
+        ({"type": "page"}, ""),
+        ({"job_id": "b"}, "b"),
+        ({"job_id": ""}, ""),
+        ({"since": NOON + MINUTE}, "dcb"),
+        ({"since": NOON + MINUTE + SECOND}, "dc"),
+        ({"until": NOON}, ""),
+        ({"until": NOON + SECOND}, "ba"),
+        ({"since": NOON + MINUTE, "until": NOON + SECOND}, "b"),
+        ({"state": JobState.OPEN}, "d"),
+        ({"state": JobState.ENDED}, "cba"),
+        ({"state": JobState.COMPLETED}, "a"),
+        ({"state": JobState.FAILED}, "b"),
+        ({"state": JobState.CANCELLED}, "c"),
+        ({"state": JobState.ENDED, "limit": 2}, "cb"),
+        ({"state": JobState.ENDED, "type": "*.started"}, "ba"),
+        ({"state": JobState.COMPLETED, "job_id": "b"}, ""),
+    ],
+    ids=str,
+)
+async def test_listings_of_jobs_are_narrowed(opened: Opened, wanted: dict[str, object], expected: str) -> None:
+    """By family or type, id, span, state and number. `b` lasts from noon to a minute past it."""
+    await opened.add(
+        came(1, "crawl.started", "a"),
+        came(2, "crawl.completed", "a"),
+        came(3, "extract.started", "b"),
+        came(4, "extract.failed", "b", success=False, after=MINUTE),
+        came(5, "agent.cancelled", "c", success=False, after=2 * MINUTE),
+        came(6, "crawl.page", "d", after=3 * MINUTE),
+    )
+
+    assert await ids(opened, **wanted) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "started", "good"),
+    [
+        ("crawl.completed", False, 0),
+        ("batch_scrape.completed", False, 0),
+        ("extract.completed", False, None),
+        ("agent.cancelled", False, None),
+        ("monitor.check.completed", None, 0),
+        ("schedule.completed", False, None),
+    ],
+)
+async def test_what_a_family_does_not_have_is_none(
+    opened: Opened, kind: str, started: bool | None, good: int | None
+) -> None:
+    """Extracts and agents have no pages, and a check does not tell that it began."""
+    await opened.add(came(1, kind))
+
+    (job,) = await jobs(opened)
+
+    assert (job.started, job.good, job.failed) == (started, good, good)
+
+
+async def test_a_partial_check_has_ended_without_success(opened: Opened) -> None:
+    """Its pages are those of `monitor.page`, and `success` of its end is kept apart from the state."""
+    await opened.add(
+        came(1, "monitor.page"),
+        came(2, "monitor.page", success=False),
+        came(3, "monitor.check.completed", success=False),
+    )
+
+    (job,) = await jobs(opened)
+
+    assert (job.family, job.good, job.failed, job.state) == ("monitor", 1, 1, JobState.COMPLETED)
+    assert job.end is not None
+    assert job.end.success is False
+
+
+async def test_the_first_end_is_the_one_that_counts(opened: Opened) -> None:
+    """A second one, under another webhook id, changes nothing; pages between them came late."""
+    await opened.add(came(1, "crawl.failed", success=False), came(2, "crawl.page"), came(3, "crawl.completed"))
+
+    (job,) = await jobs(opened)
+
+    assert (job.state, job.late) == (JobState.FAILED, 1)
+    assert await ids(opened, state=JobState.COMPLETED) == ""
+
+
+async def test_only_the_last_pages_tell_of_a_burst(opened: Opened) -> None:
+    """Twenty of them, whatever else comes between."""
+    await opened.add(*[came(n, "crawl.page", success=n >= 15) for n in range(30)], came(99, "crawl.completed"))
+
+    (job,) = await jobs(opened)
+
+    assert (job.failed, job.failed_lately) == (15, 5)
+
+
+async def test_one_job_is_told_with_the_work_on_it(opened: Opened) -> None:
+    """Work items by handler and state, what a worker has yet to see, arrivals by type and success."""
+    await opened.add(came(1, "crawl.page"), came(2, "crawl.page", success=False), came(3, "crawl.page", "b"))
+    first, _, second, _, *_ = await opened.route(ONE, TWO)
+    await opened.settle(ended(first), ended(second, DEAD, error="no"))
+    await opened.add(came(4, "crawl.completed"))
+    await opened.controls.switch(TWO, HandlerSwitch.PAUSED)
+
+    job = await opened.reports.job("a")
+
+    assert job.summary == (await jobs(opened, job_id="a"))[0]
+    assert job.arrivals == (
+        Arrivals("crawl.page", True, 1, 0, 1),
+        Arrivals("crawl.page", False, 1, 0, 2),
+        Arrivals("crawl.completed", True, 1, 0, 4),
+    )
+    assert job.new == 1
+    assert [(one.handler, one.switch) for one in job.work] == [(ONE, HandlerSwitch.ON), (TWO, HandlerSwitch.PAUSED)]
+    assert dict(job.work[0].counts) == {DONE: 1, DEAD: 1}
+    assert sum(job.work[1].counts.values()) == 2
+
+
+async def test_a_job_without_work_is_told_too(opened: Opened) -> None:
+    """No handler may have wanted it."""
+    await opened.add(came(1, "crawl.page"))
+    await opened.route()
+
+    job = await opened.reports.job("a")
+
+    assert (job.work, job.new) == ((), 0)
+
+
+async def test_an_id_may_be_shortened(opened: Opened) -> None:
+    """To what only one job has; a whole id is itself, also where others begin so."""
+    await opened.add(*[came(n, "crawl.page", job) for n, job in enumerate(("ab", "ab", "abc", "b", "ü1"))])
+
+    assert await opened.reports.resolve_job("abc") == "abc"
+    assert await opened.reports.resolve_job("ab") == "ab"
+    assert await opened.reports.resolve_job("b") == "b"
+    assert await opened.reports.resolve_job("ü") == "ü1"
+    with pytest.raises(UnknownJob, match="several jobs have an id that begins with 'a': ab, abc"):
+        await opened.reports.resolve_job("a")
+    with pytest.raises(UnknownJob, match="no job has an id that begins with 'x'"):
+        await opened.reports.resolve_job("x")
+
+
+async def test_of_many_candidates_some_are_named(opened: Opened) -> None:
+    """More would be no help."""
+    await opened.add(*[came(n, "crawl.page", f"a{n}") for n in range(9)])
+
+    with pytest.raises(UnknownJob, match=r"a0, a1, a2, a3, a4, …"):
+        await opened.reports.resolve_job("a")
+
+
+async def test_a_job_that_is_not_there_is_an_error(opened: Opened) -> None:
+    """Its name is part of it."""
+    with pytest.raises(UnknownJob, match="there is no job gone"):
+        await opened.reports.job("gone")
