@@ -19,6 +19,7 @@ from receiver.keeping import (
     WorkPlan,
 )
 from receiver.records import (
+    Arrived,
     Backlog,
     Claimant,
     Delivery,
@@ -220,6 +221,15 @@ class Reports(Protocol):
 
     def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first, in flat memory."""
+
+    async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
+        """Return the wanted ones of the next deliveries behind the seq `after`; at most `limit` are looked at."""
+
+    async def changed(self) -> None:
+        """Return soon after another process, or this one, has changed something since the last call.
+
+        It may be early. Raises StoreError when the database is not the one that was opened any more.
+        """
 
     async def plan(self, wanted: DeliveryFilter) -> DeliveryPlan:
         """Return what an action on the wanted deliveries would touch."""

@@ -72,6 +72,14 @@ class Unrouted:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrived:
+    """The wanted ones of some deliveries, the oldest first, and the `seq` up to which all have been looked at."""
+
+    deliveries: "tuple[DeliverySummary, ...]"
+    through: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lease:
     """A worker's timed claim. `until` is when any other worker may take the work over."""
 

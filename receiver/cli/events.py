@@ -80,12 +80,12 @@ async def find(reports: Reports, prefix: str) -> DeliveryDetail:
 
 async def write_json_list(reports: Reports, wanted: DeliveryFilter) -> None:
     """Write every wanted delivery as one JSON object per line, in flat memory."""
-    await _LISTING.write_json(reports.deliveries(wanted))
+    await LISTING.write_json(reports.deliveries(wanted))
 
 
 async def write_list(reports: Reports, wanted: DeliveryFilter) -> None:
     """Write the wanted deliveries for people, and say on standard error if there are more."""
-    await _LISTING.write(reports.deliveries, wanted)
+    await LISTING.write(reports.deliveries, wanted)
 
 
 def summary_fields(summary: DeliverySummary) -> dict[str, Any]:
@@ -211,4 +211,4 @@ _COLUMNS: tuple[Column[DeliverySummary], ...] = (
     Column("size", lambda row: str(row.size), 9, 9, rank=1, right=True),
     Column("dup.", lambda row: f"+{row.duplicates}" if row.duplicates else "", 0, 4),
 )
-_LISTING = Listing("delivery", _COLUMNS, summary_fields, lambda row: _STYLES.get(row.state, ""))
+LISTING = Listing("delivery", _COLUMNS, summary_fields, lambda row: _STYLES.get(row.state, ""))

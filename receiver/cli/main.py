@@ -22,6 +22,7 @@ _COMMANDS = {
     "new": "receiver.cli.new:new",
     "check": "receiver.cli.check:check",
     "send": "receiver.cli.send:send",
+    "tail": "receiver.cli.tail:tail",
     "events": "receiver.cli.events:events",
     "jobs": "receiver.cli.jobs:jobs",
     "work-items": "receiver.cli.work_items:work_items",

@@ -82,6 +82,11 @@ def filter_options(command: Command) -> Command:
     return _filtered(command, (*_FILTERS, _state(DeliveryState), _LIMIT), DeliveryFilter, DeliveryState)
 
 
+def arrival_filter_options(command: Command) -> Command:
+    """Add the filters that fit what is only just arriving, as one argument `wanted`, a DeliveryFilter."""
+    return _filtered(command, _FILTERS, DeliveryFilter, DeliveryState)
+
+
 def job_filter_options(command: Command) -> Command:
     """Add the same filters about jobs, as one argument `wanted`, a JobFilter."""
     return _filtered(command, (*_FILTERS, _state(JobState), _LIMIT), JobFilter, JobState)
@@ -100,7 +105,7 @@ def _filtered(
     state_of: Callable[[str], StrEnum],
 ) -> Command:
     @functools.wraps(command)
-    def filtered(*args: Any, state: str | None, **kwargs: Any) -> Any:
+    def filtered(*args: Any, state: str | None = None, **kwargs: Any) -> Any:
         given: dict[str, Any] = {
             field.name: kwargs.pop(field.name) for field in fields(make) if field.name in kwargs
         }

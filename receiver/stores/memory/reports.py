@@ -2,12 +2,14 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import islice
 
 from receiver.errors import UnknownDelivery, UnknownWork
 from receiver.records import (
+    Arrived,
     Backlog,
     DeliveryDetail,
     DeliveryFilter,
@@ -38,6 +40,13 @@ class MemoryReports(MemoryQueue):
             for one in self._work
             if one.source == seq and (one.state is WorkState.DEAD or one.last_error is not None)
         )
+
+    async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
+        """Return the wanted ones of the next deliveries, the oldest first."""
+        looked_at = [one.seq for one in self._deliveries if one.seq > after][:limit]
+        through = looked_at[-1] if looked_at else after
+        fitting = [one for _, one in self._newest(replace(wanted, limit=None)) if after < one.seq <= through]
+        return Arrived(tuple(reversed(fitting)), through)
 
     async def resolve(self, prefix: str) -> DeliveryKey:
         """Return the one key that begins so."""

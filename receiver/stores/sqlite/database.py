@@ -287,6 +287,12 @@ def translated(path: Path) -> Iterator[None]:
         raise
 
 
+def data_version(connection: sqlite3.Connection) -> int:
+    """Return a number that is another one once another connection has committed (SQLite manual, data_version)."""
+    (version,) = connection.execute("PRAGMA data_version").fetchone()
+    return int(version)
+
+
 def same_file(connection: sqlite3.Connection, path: Path, opened_as: os.stat_result) -> bool:
     """Tell whether the path still leads to the file that was opened."""
     try:

@@ -22,7 +22,7 @@ from receiver.records import (
 )
 from receiver.stores.sqlite import claims, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
-from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.making import attempt_row, insert, make
 from receiver.stores.sqlite.rows import stored_delivery
 from receiver.types import HandlerName, HandlerSwitch, Trigger, WorkerId, WorkState
@@ -212,7 +212,7 @@ class SqliteQueue:
     async def changed(self) -> None:
         """Return when another connection has committed since the last call (PRAGMA data_version)."""
         while True:
-            version = await self._database.call(_data_version)
+            version = await self._database.call(data_version)
             if version != self._seen:
                 self._seen = version
                 return
@@ -227,11 +227,6 @@ class SqliteQueue:
                 return connection.execute(statement, values).rowcount
 
         return await self._database.call(write)
-
-
-def _data_version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA data_version").fetchone()
-    return int(version)
 
 
 def move(connection: sqlite3.Connection, ended: Sequence[Settlement]) -> None:

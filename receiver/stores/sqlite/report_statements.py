@@ -11,20 +11,20 @@ CASE
 END
 """
 
-_SUMMARY = (
+SUMMARY = (
     "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.size, d.duplicates, "
     f"{STATE} AS state, d.origin, d.pruned_at"
 )
 
 LIST = f"""
-SELECT * FROM (SELECT {_SUMMARY} FROM deliveries AS d WHERE d.seq < :before {{conditions}})
+SELECT * FROM (SELECT {SUMMARY} FROM deliveries AS d WHERE d.seq < :before {{conditions}})
 {{state}} ORDER BY seq DESC LIMIT :rows
 """
 
 KEYS_FROM = "SELECT key FROM deliveries WHERE key >= ? AND key < ? ORDER BY key LIMIT ?"
 
 DETAIL = f"""
-SELECT {_SUMMARY}, b.headers, b.body, b.coding
+SELECT {SUMMARY}, b.headers, b.body, b.coding
 FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE d.key = ?
 """
 

@@ -23,9 +23,9 @@ from receiver.records import (
 from receiver.stores.candidates import MOST, candidates
 from receiver.stores.sqlite import readings
 from receiver.stores.sqlite import report_statements as statements
+from receiver.stores.sqlite.arrivals import ArrivalReports
 from receiver.stores.sqlite.claims import switches
 from receiver.stores.sqlite.coding import decoded
-from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.filters import delivery_listing, refused_listing, work_ids, work_listing
 from receiver.stores.sqlite.jobs import JobReports
 from receiver.stores.sqlite.rows import attempt, delivery_summary, headers_of, work_summary
@@ -36,11 +36,8 @@ _NEWEST = 2**63 - 1
 _SUMMARY_COLUMNS = 12
 
 
-class SqliteReports(JobReports):
+class SqliteReports(ArrivalReports, JobReports):
     """A Reports."""
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
     async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first."""

@@ -68,7 +68,7 @@ class SqliteStore:
         """Open for reading."""
         await asyncio.to_thread(prepare, self._path, create=False)
         async with AsyncExitStack() as stack:
-            yield SqliteReports(await self._connection(stack, _READS, read_only=True))
+            yield SqliteReports(await self._connection(stack, _READS, read_only=True), self._path)
 
     @asynccontextmanager
     async def upkeep(self) -> AsyncIterator[Upkeep]:

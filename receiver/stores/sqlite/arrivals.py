@@ -1,0 +1,61 @@
+"""What has arrived since somebody last looked, and the waiting for more of it."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+from receiver.errors import StoreError
+from receiver.records import Arrived, DeliveryFilter
+from receiver.stores.sqlite.database import Database, data_version, same_file
+from receiver.stores.sqlite.filters import row_by_row
+from receiver.stores.sqlite.report_statements import SUMMARY
+from receiver.stores.sqlite.rows import delivery_summary
+
+_POLL_SECONDS = 0.1
+"""People read what comes of it."""
+
+THROUGH = "SELECT max(seq) FROM (SELECT seq FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :rows)"
+
+ARRIVED = f"""
+SELECT {SUMMARY} FROM deliveries AS d
+WHERE d.seq > :after AND d.seq <= :through {{conditions}} ORDER BY d.seq
+"""
+
+
+class ArrivalReports:
+    """The reports about what is new."""
+
+    def __init__(self, database: Database, path: Path) -> None:
+        self._database = database
+        self._path = path
+        self._opened_as = path.stat()
+        self._seen: int | None = None
+
+    async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
+        """Return the wanted ones of the next deliveries, the oldest first."""
+        conditions, values = row_by_row(wanted)
+
+        def read(connection: sqlite3.Connection) -> Arrived:
+            (through,) = connection.execute(THROUGH, {"after": after, "rows": limit}).fetchone()
+            if through is None:
+                return Arrived((), after)
+            bounds = {"after": after, "through": through}
+            rows = connection.execute(ARRIVED.format(conditions=conditions), {**values, **bounds})
+            return Arrived(tuple(delivery_summary(row) for row in rows), through)
+
+        return await self._database.call(read)
+
+    async def changed(self) -> None:
+        """Return when another connection has committed since the last call."""
+        while True:
+            version = await self._database.call(self._version)
+            if version != self._seen:
+                self._seen = version
+                return
+            # The real clock: the change comes from another process.
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _version(self, connection: sqlite3.Connection) -> int:
+        if not same_file(connection, self._path, self._opened_as):
+            raise StoreError(f"the database {self._path} was moved or deleted")
+        return data_version(connection)

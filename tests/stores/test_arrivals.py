@@ -1,0 +1,77 @@
+"""What every store's Reports promise to those who follow what arrives."""
+
+import asyncio
+
+import pytest
+
+from receiver.errors import StoreError
+from receiver.records import DeliveryFilter
+from receiver.stores.sqlite.store import SqliteStore
+from receiver.types import DeliveryState
+from tests.doubles import delivery, soon
+from tests.stores.opened import ONE, Opened
+
+ALL = DeliveryFilter()
+
+
+async def arrived(opened: Opened, wanted: DeliveryFilter, after: int, limit: int = 100) -> tuple[str, int]:
+    """Return keys, which are one letter each, and how far was looked."""
+    found = await opened.reports.arrived(wanted, after=after, limit=limit)
+    return "".join(one.key for one in found.deliveries), found.through
+
+
+async def test_what_arrived_comes_oldest_first(opened: Opened) -> None:
+    """Behind a place, as many as asked for."""
+    await opened.add(*[delivery(key) for key in "abcd"])
+
+    assert await arrived(opened, ALL, 0) == ("abcd", 4)
+    assert await arrived(opened, ALL, 1, limit=2) == ("bc", 3)
+    assert await arrived(opened, ALL, 3, limit=2) == ("d", 4)
+    assert await arrived(opened, ALL, 4) == ("", 4)
+    assert await arrived(opened, ALL, 9) == ("", 9)
+
+
+async def test_what_does_not_fit_is_looked_at_too(opened: Opened) -> None:
+    """So that whoever follows a rare kind need not begin at the same place again."""
+    await opened.add(*[delivery(key, kind="crawl.page" if key == "c" else "odd") for key in "abcd"])
+
+    assert await arrived(opened, DeliveryFilter(type="crawl.*"), 0, limit=2) == ("", 2)
+    assert await arrived(opened, DeliveryFilter(type="crawl.*"), 2, limit=2) == ("c", 4)
+    assert await arrived(opened, DeliveryFilter(job_id="no"), 0) == ("", 4)
+
+
+async def test_each_is_told_as_a_listing_tells_it(opened: Opened) -> None:
+    """With its duplicates, and the state that it has by now."""
+    await opened.add(delivery("a"), delivery("a"))
+    await opened.route(ONE)
+
+    found = await opened.reports.arrived(ALL, after=0, limit=9)
+
+    assert list(found.deliveries) == await opened.listed()
+    assert (found.deliveries[0].state, found.deliveries[0].duplicates) == (DeliveryState.WORKING, 1)
+
+
+async def test_a_reader_is_woken_by_what_is_appended(opened: Opened) -> None:
+    """Also when it has waited, and by what came before the call."""
+    await opened.add(delivery("before"))
+    await soon(opened.reports.changed())
+
+    for key in ("a", "b"):
+        waiting = asyncio.create_task(opened.reports.changed())
+        await opened.add(delivery(key))
+        await soon(waiting)
+    await opened.add(delivery("c"))
+    await soon(opened.reports.changed())
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+async def test_a_file_that_was_moved_away_is_noticed(sqlite_store: SqliteStore, swapped: bool) -> None:
+    """Nobody would ever write to it again; what stands in its place is another store."""
+    async with sqlite_store.log(), sqlite_store.reports() as reports:
+        await soon(reports.changed())
+        sqlite_store._path.rename(sqlite_store._path.with_name("moved.db"))
+        if swapped:
+            sqlite_store._path.touch()
+
+        with pytest.raises(StoreError, match=r"receiver\.db was moved or deleted"):
+            await soon(reports.changed())
