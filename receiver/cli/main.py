@@ -25,6 +25,7 @@ _COMMANDS = {
     "tail": "receiver.cli.tail:tail",
     "events": "receiver.cli.events:events",
     "jobs": "receiver.cli.jobs:jobs",
+    "drift": "receiver.cli.drift:drift",
     "work-items": "receiver.cli.work_items:work_items",
     "handlers": "receiver.cli.handlers:handlers",
     "replay": "receiver.cli.replay:replay",

@@ -10,6 +10,7 @@ from typing import Any
 
 from receiver.clock import Clock
 from receiver.decisions import POISON_AFTER
+from receiver.dispatch.drifting import Drifting
 from receiver.dispatch.emission import emit_started
 from receiver.dispatch.fanout import TRIGGERS, Unhandled, read_event, wanting
 from receiver.dispatch.holding import HoldingBack
@@ -65,6 +66,7 @@ class Dispatcher:
         self._max_bytes = max_bytes
         self._handlers: deque[Handler] = deque(router)
         self._unhandled = Unhandled()
+        self._drifting = Drifting()
         self._freed = asyncio.Event()
         self._leases = Leases(queue, clock, worker, lease)
         self._lines = Lines(router, places, clock, concurrency=places[RunsIn.LOOP], wake=self._start_ready)
@@ -210,6 +212,7 @@ class Dispatcher:
         if stored.delivery.origin not in TRIGGERS:
             return ()
         event = read_event(stored)
+        self._drifting.look(event, stored.delivery)
         handlers = wanting(self._router, event)
         if not handlers:
             self._unhandled.tell(event, self._router)

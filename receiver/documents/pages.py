@@ -70,6 +70,7 @@ class DocumentMetadata(Shape):
     """
 
     shown = ("source_url", "status_code")
+    names_keys_freely = True
 
     title: Texts | None = None
     description: Texts | None = None

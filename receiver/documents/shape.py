@@ -52,6 +52,9 @@ class Shape(BaseModel):
     shown: ClassVar[tuple[str, ...]] = ()
     """The attributes that a `repr` shows."""
 
+    names_keys_freely: ClassVar[bool] = False
+    """Whether keys that no field knows are no news of the service, as a page's own meta tags are."""
+
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Self:
         """Return the shape of a parsed JSON object, whose keys are wire names only.
