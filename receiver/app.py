@@ -25,6 +25,7 @@ from receiver.asgi.replies import not_found, unavailable
 from receiver.clock import Clock, SystemClock
 from receiver.context import AskOnce
 from receiver.dispatch import Dispatcher, Processes, Runner
+from receiver.dispatch.indexing import keep_indexed
 from receiver.intake import Gate, Intake
 from receiver.policies import RunsIn
 from receiver.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
@@ -157,7 +158,11 @@ async def run_worker(
     clock = clock or SystemClock()
     store = store or open_store(settings.store)
     threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
-    async with store.queue() as queue, _worker_metrics(settings, router, store, clock):
+    async with (
+        store.queue() as queue,
+        _worker_metrics(settings, router, store, clock),
+        _indexing(settings, store, clock),
+    ):
         for dead in takes_over:
             await queue.take_over(dead, now=clock.now())
         async with _open_runner(settings, router.resources, clock, threads, _asking(queue)) as runner:
@@ -220,6 +225,21 @@ async def open_replay(
 
 def _asking(queue: WorkQueue) -> AskOnce:
     return lambda handler, key, now: queue.once(handler, key, now=now)
+
+
+@asynccontextmanager
+async def _indexing(settings: Settings, store: Store, clock: Clock) -> AsyncIterator[None]:
+    """Fill the index of words for as long as the block lasts, if it is switched on."""
+    if not settings.search:
+        yield
+        return
+    async with store.search() as index:
+        filling = asyncio.create_task(keep_indexed(index, clock))
+        try:
+            yield
+        finally:
+            filling.cancel()
+            await asyncio.wait([filling])
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@
     ├── ConfigurationError          the operator, before the start: settings, addresses, files
     │   ├── HandlerError            a handler or router that cannot work, found when it is registered
     │   ├── NoApiKey                a handler calls the service and no key is set; also a GiveUp
+    │   ├── NoSearchIndex           a search for words, and the store has no index of them
     │   ├── StoreRefused            a database that cannot be used here, and waiting does not help
     │   ├── WrongExpression         a condition on events that cannot be understood
     │   └── NoBundle                a file that is no bundle, or one of a newer version
@@ -43,6 +44,16 @@ class StoreRefused(ConfigurationError):
 
     Waiting does not help. What is newer or another program's is left as it was.
     """
+
+
+class NoSearchIndex(ConfigurationError):
+    """Words were asked for, and nobody has made an index of them."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "there is no index of words: set RECEIVER_SEARCH=true where the worker runs, and start it again; "
+            "what is stored already comes into it too"
+        )
 
 
 class WrongExpression(ConfigurationError):

@@ -42,6 +42,7 @@ from receiver.records import (
     WorkItem,
     WorkSummary,
 )
+from receiver.search import SearchReach
 from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, Outcome, WorkerId
 
 
@@ -256,6 +257,9 @@ class Reports(Protocol):
     async def unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
 
+    async def search_reach(self) -> SearchReach | None:
+        """Return how far the index of words reaches, None when there is none."""
+
     def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first, in flat memory."""
 
@@ -298,6 +302,17 @@ class Reports(Protocol):
         """Return what is still to be done."""
 
 
+class SearchIndex(Protocol):
+    """What fills the index of words. What is pruned leaves it by itself, in the same transaction."""
+
+    async def index(self, *, limit: int, max_bytes: int) -> int:
+        """Take the next deliveries in, in one short transaction, and return how many there were.
+
+        In the order of arrival, at most `limit`, and not many more bytes of bodies than `max_bytes`. What another
+        worker takes in meanwhile is taken in once.
+        """
+
+
 class Store(Protocol):
     """Where its faces are opened. Nothing is touched before one of them is entered.
 
@@ -313,6 +328,9 @@ class Store(Protocol):
 
     def queue(self) -> AbstractAsyncContextManager[WorkQueue]:
         """Open for working."""
+
+    def search(self) -> AbstractAsyncContextManager[SearchIndex]:
+        """Open for indexing; makes the index. Raises ConfigurationError where the database cannot have one."""
 
     def controls(self) -> AbstractAsyncContextManager[Controls]:
         """Open for deciding. There has to be a database."""

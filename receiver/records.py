@@ -306,6 +306,7 @@ class DeliveryFilter:
 
     `handler` asks for a work item of such a handler, and `failed` for one, of that handler if it is given, that is
     dead or whose last attempt failed. `limit` takes the newest.
+    `text` is read by `search.parse_query`; it needs the index of words (NoSearchIndex), and finds what is in there.
     """
 
     type: str | None = None
@@ -316,6 +317,7 @@ class DeliveryFilter:
     limit: int | None = None
     handler: str | None = None
     failed: bool = False
+    text: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

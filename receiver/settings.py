@@ -113,6 +113,7 @@ class Settings(BaseSettings):
     processes: int = Field(
         default_factory=lambda: os.cpu_count() or 1, gt=0, description="Processes for handlers that run in one"
     )
+    search: bool = Field(False, description="Keep an index of URLs, titles and errors, for `events list --text`")
     lease: Seconds = Field(timedelta(seconds=60), description="Seconds after which a dead worker's work is free")
     grace: Seconds = Field(timedelta(seconds=25), description="Seconds a stopping worker lets handlers finish")
     base_url: str = Field(

@@ -7,7 +7,7 @@ import click
 from receiver.cli.listing import Column, Listing
 from receiver.cli.options import filter_options, json_option, store_option
 from receiver.cli.output import clock, counted, iso, note, short_id, write_bytes
-from receiver.cli.plans import progress
+from receiver.cli. import progress
 from receiver.cli.stores import read
 from receiver.drift import DriftKind, Sights, Tally
 from receiver.errors import Malformed

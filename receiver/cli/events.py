@@ -2,13 +2,25 @@
 
 import json
 import sys
+from dataclasses import replace
 from typing import Any
 
 import click
 
 from receiver.cli.listing import Column, Listing
-from receiver.cli.options import filter_options, json_option, store_option, text
-from receiver.cli.output import clock, harmless, iso, short_id, shortened, shown, write_bytes, write_line
+from receiver.cli.options import filter_options, json_option, store_option, text, text_option
+from receiver.cli.output import (
+    clock,
+    counted,
+    harmless,
+    iso,
+    note,
+    short_id,
+    shortened,
+    shown,
+    write_bytes,
+    write_line,
+)
 from receiver.cli.stores import read
 from receiver.cli.work_items import progress_fields, told
 from receiver.errors import ReceiverError
@@ -31,12 +43,24 @@ def events() -> None:
 
 @events.command("list")
 @filter_options
+@text_option
 @json_option
 @store_option
-def list_(wanted: DeliveryFilter, as_json: bool, store: str | None) -> None:
-    """List deliveries, the newest first."""
+def list_(wanted: DeliveryFilter, words: str | None, as_json: bool, store: str | None) -> None:
+    """List deliveries, the newest first.
+
+    --text finds words in URLs, titles and errors: all of them have to occur. "Quotes" make a phrase, as does a URL
+    as it is, and word* is the beginning of one. It needs RECEIVER_SEARCH=true at the worker.
+    """
     write = write_json_list if as_json else write_list
-    read(load_settings(store=store), lambda reports: write(reports, wanted))
+    wanted = replace(wanted, text=words)
+
+    async def report(reports: Reports) -> None:
+        await write(reports, wanted)
+        if words is not None:
+            await tell_reach(reports)
+
+    read(load_settings(store=store), report)
 
 
 @events.command()
@@ -86,6 +110,14 @@ async def write_json_list(reports: Reports, wanted: DeliveryFilter) -> None:
 async def write_list(reports: Reports, wanted: DeliveryFilter) -> None:
     """Write the wanted deliveries for people, and say on standard error if there are more."""
     await LISTING.write(reports.deliveries, wanted)
+
+
+async def tell_reach(reports: Reports) -> None:
+    """Say on standard error how far the index of words reaches, if it is behind."""
+    reach = await reports.search_reach()
+    if reach is not None and reach.behind:
+        through = "has nothing yet" if reach.through is None else f"reaches to {iso(reach.through, 'seconds')}"
+        note(f"the index of words {through}: {counted(reach.behind, 'delivery')} still to come")
 
 
 def summary_fields(summary: DeliverySummary) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from receiver.cli.output import harmless
 from receiver.clock import SystemClock
 from receiver.jobs import JobFilter, JobState
 from receiver.records import DeliveryFilter, WorkFilter
+from receiver.search import parse_query
 from receiver.types import DeliveryState, WorkState
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -53,6 +54,21 @@ def moment(value: str) -> datetime:
         return parse_moment(value, SystemClock().now())
     except ValueError as exc:
         raise click.BadParameter(str(exc)) from None
+
+
+def query(value: str) -> str:
+    """Accept words to look for."""
+    try:
+        parse_query(text(value))
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from None
+    return value
+
+
+def text_option(command: Command) -> Command:
+    """Add `--text WORDS` as the argument `words`."""
+    words = "Only what has these words in its URL, title or error."
+    return click.option("--text", "words", type=query, metavar="WORDS", help=words)(command)
 
 
 def json_option(command: Command) -> Command:

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from receiver.stores.sqlite import report_statements, statements
+from receiver.jobs import JobFilter, JobState
+from receiver.stores.sqlite import arrivals, jobs, report_statements, search, statements
 
 LISTING, WORK_LISTING = report_statements.LIST.format, report_statements.LIST_WORK.format
+MODULES = (statements, report_statements, arrivals, jobs, search)
 STATEMENTS = {
     name: value
-    for name, value in (vars(statements) | vars(report_statements)).items()
+    for name, value in [item for module in MODULES for item in vars(module).items()]
     if isinstance(value, str)
     and re.match(r"\s*(SELECT|INSERT|UPDATE|DELETE)", value)
     and not name.startswith("_")
@@ -27,6 +29,10 @@ STATEMENTS = {
     "LIST_WORK of a state": WORK_LISTING(conditions="AND w.state = :state"),
     "LIST_WORK of a handler": WORK_LISTING(conditions="AND w.handler GLOB :handler"),
     "LIST_WORK of a time": WORK_LISTING(conditions="AND d.received_at >= :since AND d.received_at < :until"),
+    "ARRIVED": arrivals.ARRIVED.format(conditions=""),
+    "LAST_OF_JOBS": jobs.job_listing(JobFilter())[0],
+    "LAST_OF_JOBS open": jobs.job_listing(JobFilter(state=JobState.OPEN))[0],
+    "LAST_OF_JOBS of a type": jobs.job_listing(JobFilter(type="crawl"))[0],
     "insert_deliveries": statements.insert_deliveries(2),
     "insert_bodies": statements.insert_bodies(2),
     **{f"skip {state}": statements.skip(state) for state in ("queued", "waiting", "held")},
@@ -43,8 +49,9 @@ MOST = 20_000
 
 @pytest.fixture
 def connection(made: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to an empty database."""
+    """A connection to an empty database, which has an index of words."""
     with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+        connection.execute(search.CREATE)
         yield connection
 
 
@@ -76,6 +83,10 @@ def test_no_statement_scans_a_table(connection: sqlite3.Connection, name: str) -
         ("DUE_SUSPECTS", "SEARCH w USING INDEX work_suspects (handler=? AND due_at<?)"),
         ("SUSPECT_DUE", "SEARCH work_items USING INDEX work_suspects (handler=? AND due_at<?)"),
         ("LEASES_ENDED", "SEARCH work_items USING INDEX work_running (due_at<?)"),
+        ("JOB_END", "SEARCH deliveries USING INDEX job_ends (job_id=?)"),
+        ("LAST_OF_JOBS", "SEARCH n USING COVERING INDEX deliveries_by_job (job_id=? AND seq>?)"),
+        ("LAST_OF_JOBS open", "SEARCH e USING INDEX job_ends (job_id=?)"),
+        ("ARRIVED", "SEARCH d USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
         ("NEXT_LEASE_END", "SEARCH work_items USING INDEX work_running"),
         ("RUNNING", "SCAN work_items USING INDEX work_running"),
         ("NEXT_DUE", "SEARCH work_items USING INDEX work_waiting (handler=?)"),

@@ -55,6 +55,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "concurrency": 32,
         "threads": 8,
         "processes": 2,
+        "search": False,
         "lease": timedelta(seconds=60),
         "grace": timedelta(seconds=25),
         "base_url": "https://api.firecrawl.dev",

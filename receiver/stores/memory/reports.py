@@ -112,9 +112,14 @@ class MemoryReports(MemoryQueue):
 
     def _newest(self, wanted: DeliveryFilter) -> Iterator[tuple[StoredDelivery, DeliverySummary]]:
         """Yield the wanted deliveries, the newest first."""
+        self._check_words(wanted)
         found = ((stored, self._summary(stored)) for stored in reversed(self._deliveries))
-        fitting = (one for one in found if _wanted(one[1], wanted) and self._has_work(one[0].seq, wanted))
+        fitting = (one for one in found if self._is_wanted(one[1], wanted))
         return islice(fitting, wanted.limit)
+
+    def _is_wanted(self, summary: DeliverySummary, wanted: DeliveryFilter) -> bool:
+        seq = summary.seq
+        return _wanted(summary, wanted) and self._has_work(seq, wanted) and self._has_words(seq, wanted)
 
     def _has_work(self, seq: int, wanted: DeliveryFilter) -> bool:
         if wanted.handler is None and not wanted.failed:

@@ -20,6 +20,12 @@ class MemoryStore(MemoryKeeping, MemoryUpkeep, MemoryJobs):
         """Return this store."""
         yield self
 
+    @asynccontextmanager
+    async def search(self) -> AsyncIterator["MemoryStore"]:
+        """Return this store, with an index of words."""
+        await self.make()
+        yield self
+
     queue = log
     controls = log
     reports = log

@@ -22,7 +22,7 @@ from receiver.records import (
     Wanted,
     WorkItem,
 )
-from receiver.stores.memory.deliveries import MemoryDeliveries
+from receiver.stores.memory.search import MemorySearch
 from receiver.types import (
     OPEN_STATES,
     AttemptOutcome,
@@ -71,7 +71,7 @@ class Work:
         return self.first_trigger if self.attempts == 1 else Trigger.RETRY
 
 
-class MemoryQueue(MemoryDeliveries):
+class MemoryQueue(MemorySearch):
     """A WorkQueue and Controls over lists."""
 
     def __init__(self) -> None:

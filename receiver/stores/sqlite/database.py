@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import aiosqlite
 
-from receiver.errors import ConfigurationError, StoreError, StoreRefused
+from receiver.errors import ConfigurationError, NoSearchIndex, StoreError, StoreRefused
 
 T = TypeVar("T")
 
@@ -278,6 +278,13 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as exc:
+        if str(exc) == "no such table: words":
+            raise NoSearchIndex from exc
+        if str(exc).startswith("no such module:"):
+            raise ConfigurationError(
+                f"the SQLite of this Python ({sqlite3.sqlite_version}) has no full text search (FTS5): use another "
+                "Python, or leave RECEIVER_SEARCH off"
+            ) from exc
         code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
         words = f"the database {path}: {_WORDS.get(code, str(exc))}"
         raise (StoreRefused(words) if code in _HOPELESS else StoreError(words)) from exc

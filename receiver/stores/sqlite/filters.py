@@ -1,10 +1,12 @@
 """From the filters of a report to the statement that applies them."""
 
 import json
+from collections.abc import Sequence
 
 from receiver.clock import to_micros
 from receiver.keeping import RefusedFilter
 from receiver.records import DeliveryFilter, WorkFilter
+from receiver.search import Phrase, parse_query
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.statements import ROUTED
 from receiver.types import DeliveryState, WorkState
@@ -19,7 +21,10 @@ def delivery_listing(wanted: DeliveryFilter) -> tuple[str, _Values]:
     state = ""
     if wanted.state is not None:
         state, values["state"] = "WHERE state = :state", wanted.state.value
-    return statements.LIST.format(conditions=sql, state=state), values
+    if wanted.text is None:
+        return statements.LIST.format(conditions=sql, state=state), values
+    values["text"] = _expression(parse_query(wanted.text))
+    return statements.LIST_FOUND.format(conditions=sql, state=state), values
 
 
 def work_listing(wanted: WorkFilter) -> tuple[str, _Values]:
@@ -60,7 +65,7 @@ def refused_listing(wanted: RefusedFilter) -> tuple[str, _Values]:
 
 def row_by_row(wanted: DeliveryFilter) -> tuple[str, _Values]:
     """Return conditions on `d`, and their values, for a statement that looks at some deliveries at a time."""
-    conditions = _of_delivery(wanted) + _of_its_work(wanted)
+    conditions = _of_delivery(wanted) + _of_its_work(wanted) + _of_its_words(wanted)
     if wanted.state is not None:
         conditions.append((f"AND {statements.STATE} = :state", "state", wanted.state.value))
     return _joined(conditions)
@@ -71,7 +76,7 @@ def all_at_once(wanted: DeliveryFilter) -> tuple[str, _Values]:
 
     What is asked of work items is answered for all deliveries together: one by one takes 4 times as long.
     """
-    conditions = _of_delivery(wanted)
+    conditions = _of_delivery(wanted) + _of_its_words(wanted)
     if wanted.handler is not None or wanted.failed:
         sql = f"AND d.seq IN (SELECT w.delivery_seq FROM work_items AS w WHERE {_work_condition(wanted)})"
         conditions.append((sql, "handler", as_glob(wanted.handler or "*")))
@@ -99,6 +104,18 @@ def _of_its_work(wanted: DeliveryFilter) -> list[_Condition]:
         return []
     sql = f"AND EXISTS (SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq AND {_work_condition(wanted)})"
     return [(sql, "handler", as_glob(wanted.handler or "*"))]
+
+
+def _of_its_words(wanted: DeliveryFilter) -> list[_Condition]:
+    if wanted.text is None:
+        return []
+    sql = "AND d.seq IN (SELECT rowid FROM words WHERE words MATCH :text)"
+    return [(sql, "text", _expression(parse_query(wanted.text)))]
+
+
+def _expression(phrases: Sequence[Phrase]) -> str:
+    """Return a query as FTS5 wants it (SQLite manual, FTS5, Full-text Query Syntax); words are only letters."""
+    return " AND ".join(f'"{" ".join(one.words)}"{" *" if one.prefix else ""}' for one in phrases)
 
 
 def _work_condition(wanted: DeliveryFilter) -> str:

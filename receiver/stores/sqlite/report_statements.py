@@ -11,13 +11,24 @@ CASE
 END
 """
 
-SUMMARY = (
-    "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.size, d.duplicates, "
+_BEHIND_SEQ = (
+    "d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.size, d.duplicates, "
     f"{STATE} AS state, d.origin, d.pruned_at"
 )
 
+SUMMARY = f"d.seq, {_BEHIND_SEQ}"
+
 LIST = f"""
 SELECT * FROM (SELECT {SUMMARY} FROM deliveries AS d WHERE d.seq < :before {{conditions}})
+{{state}} ORDER BY seq DESC LIMIT :rows
+"""
+
+# The index of words gives its rows in the order of their ids, and only as many as are fetched.
+LIST_FOUND = f"""
+SELECT * FROM (
+    SELECT s.rowid AS seq, {_BEHIND_SEQ} FROM words AS s CROSS JOIN deliveries AS d ON d.seq = s.rowid
+    WHERE s.words MATCH :text AND s.rowid < :before {{conditions}}
+)
 {{state}} ORDER BY seq DESC LIMIT :rows
 """
 

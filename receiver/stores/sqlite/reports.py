@@ -20,6 +20,7 @@ from receiver.records import (
     WorkFilter,
     WorkSummary,
 )
+from receiver.search import SearchReach
 from receiver.stores.candidates import MOST, candidates
 from receiver.stores.sqlite import readings
 from receiver.stores.sqlite import report_statements as statements
@@ -29,6 +30,7 @@ from receiver.stores.sqlite.coding import decoded
 from receiver.stores.sqlite.filters import delivery_listing, refused_listing, work_ids, work_listing
 from receiver.stores.sqlite.jobs import JobReports
 from receiver.stores.sqlite.rows import attempt, delivery_summary, headers_of, work_summary
+from receiver.stores.sqlite.search import reach
 from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 
 _PAGE = 500
@@ -44,6 +46,10 @@ class SqliteReports(ArrivalReports, JobReports):
         statement, values = delivery_listing(wanted)
         async for row in self._rows(statement, values, wanted.limit):
             yield delivery_summary(row)
+
+    async def search_reach(self) -> SearchReach | None:
+        """Return how far the index of words reaches, None without one."""
+        return await self._database.call(reach)
 
     async def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first."""

@@ -5,13 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 
-from receiver.ports import Controls, DeliveryLog, Reports, Upkeep, WorkQueue
+from receiver.ports import Controls, DeliveryLog, Reports, SearchIndex, Upkeep, WorkQueue
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database, database_path, exists, opened, prepare
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.reports import SqliteReports
+from receiver.stores.sqlite.search import SqliteSearch
 from receiver.stores.sqlite.upkeep import SqliteUpkeep
 
 _ANY = "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000;"
@@ -54,6 +55,16 @@ class SqliteStore:
         async with AsyncExitStack() as stack:
             database = await self._connection(stack, _WRITES + _UNSYNCED)
             yield SqliteQueue(database, await self._checkpointer(stack))
+
+    @asynccontextmanager
+    async def search(self) -> AsyncIterator[SearchIndex]:
+        """Open for indexing; creates the file if there is none."""
+        await asyncio.to_thread(prepare, self._path, create=True)
+        async with AsyncExitStack() as stack:
+            database = await self._connection(stack, _WRITES + _UNSYNCED)
+            index = SqliteSearch(database, await self._checkpointer(stack))
+            await index.make()
+            yield index
 
     @asynccontextmanager
     async def controls(self) -> AsyncIterator[Controls]:

@@ -1,0 +1,108 @@
+"""The index of words, in SQLite's own full text search (FTS5), and how it is filled and asked."""
+
+import json
+import sqlite3
+
+from receiver.clock import from_micros
+from receiver.errors import StoreError
+from receiver.search import SearchReach, Texts, texts_of
+from receiver.stores.sqlite.checkpoints import Checkpointer
+from receiver.stores.sqlite.coding import decoded
+from receiver.stores.sqlite.database import Database
+
+# The words come in small letters and without accents (search.words), so that every store finds the same.
+CREATE = """
+CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
+    url, title, error, columnsize = 0, tokenize = "unicode61 remove_diacritics 0"
+)
+"""
+
+FORGET = """
+CREATE TRIGGER IF NOT EXISTS words_forget AFTER DELETE ON bodies BEGIN
+    DELETE FROM words WHERE rowid = old.seq;
+END
+"""
+
+EXISTS = "SELECT count(*) FROM sqlite_master WHERE name = 'words'"
+
+INDEXED = "SELECT value FROM marks WHERE name = 'indexed'"
+
+ADVANCE_INDEXED = "UPDATE marks SET value = ? WHERE name = 'indexed' AND value = ?"
+
+UNINDEXED = "SELECT seq, body, coding FROM bodies WHERE seq > ? ORDER BY seq LIMIT ?"
+
+# What was pruned since it was read must not come in any more.
+INSERT_WORDS = """
+INSERT INTO words (rowid, url, title, error)
+SELECT b.seq, json_extract(t.value, '$[1]'), json_extract(t.value, '$[2]'), json_extract(t.value, '$[3]')
+FROM json_each(?) AS t CROSS JOIN bodies AS b ON b.seq = json_extract(t.value, '$[0]')
+"""
+
+BEHIND = f"""
+SELECT
+    (SELECT count(*) FROM deliveries WHERE seq > ({INDEXED}) AND pruned_at IS NULL),
+    (SELECT received_at FROM deliveries WHERE seq <= ({INDEXED}) ORDER BY seq DESC LIMIT 1)
+"""
+
+
+class SqliteSearch:
+    """A SearchIndex. Its commits are not synced: the mark that says how far it is lies beside it."""
+
+    def __init__(self, database: Database, checkpointer: Checkpointer) -> None:
+        self._database = database
+        self._checkpointer = checkpointer
+
+    async def make(self) -> None:
+        """Make the index if there is none. Raises ConfigurationError where SQLite cannot."""
+
+        def write(connection: sqlite3.Connection) -> None:
+            with self._database.transaction(connection):
+                connection.execute(CREATE)
+                connection.execute(FORGET)
+
+        await self._database.call(write)
+
+    async def index(self, *, limit: int, max_bytes: int) -> int:
+        """Take the next deliveries in, and return how many there were."""
+
+        def write(connection: sqlite3.Connection) -> int:
+            (after,) = connection.execute(INDEXED).fetchone()
+            rows = _read(connection, after, limit, max_bytes)
+            if not rows:
+                return 0
+            found = json.dumps([(seq, one.url, one.title, one.error) for seq, one in rows if one != Texts()])
+            with self._database.transaction(connection):
+                if connection.execute(ADVANCE_INDEXED, (rows[-1][0], after)).rowcount:
+                    connection.execute(INSERT_WORDS, (found,))
+            self._checkpointer.after_commit(connection)
+            return len(rows)
+
+        return await self._database.call(write)
+
+
+def reach(connection: sqlite3.Connection) -> SearchReach | None:
+    """Return how far the index reaches, None without one."""
+    if not connection.execute(EXISTS).fetchone()[0]:
+        return None
+    behind, through = connection.execute(BEHIND).fetchone()
+    return SearchReach(behind, None if through is None else from_micros(through))
+
+
+def _read(connection: sqlite3.Connection, after: int, limit: int, max_bytes: int) -> list[tuple[int, Texts]]:
+    """Read the words of the next bodies, of one at least if there is one."""
+    rows: list[tuple[int, Texts]] = []
+    cursor = connection.execute(UNINDEXED, (after, limit))
+    for seq, body, coding in cursor:
+        rows.append((seq, _texts(seq, body, coding)))
+        max_bytes -= len(body)
+        if max_bytes <= 0:
+            break
+    cursor.close()
+    return rows
+
+
+def _texts(seq: int, body: bytes, coding: int) -> Texts:
+    try:
+        return texts_of(decoded(body, coding, key=str(seq)))
+    except StoreError:
+        return Texts()  # damaged: whoever reads it is told
