@@ -7,7 +7,7 @@ import random
 import secrets
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import datetime
@@ -24,11 +24,11 @@ from receiver.asgi.metrics import MetricsEndpoint
 from receiver.asgi.replies import not_found, unavailable
 from receiver.clock import Clock, SystemClock
 from receiver.context import AskOnce
-from receiver.dispatch import Dispatcher, Processes, Runner
+from receiver.dispatch import Dispatcher, Processes, Retention, Runner
 from receiver.dispatch.indexing import keep_indexed
 from receiver.intake import Gate, Intake
 from receiver.policies import RunsIn
-from receiver.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
+from receiver.ports import Controls, DeliveryLog, Reports, Store, Upkeep, WorkQueue
 from receiver.replay.frozen import FrozenTime
 from receiver.replay.here import Here
 from receiver.resources import Resource, needed_by, open_resources
@@ -158,10 +158,12 @@ async def run_worker(
     clock = clock or SystemClock()
     store = store or open_store(settings.store)
     threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
+    retention = Retention(store.upkeep, clock, bodies=settings.retention_bodies, keys=settings.retention_keys)
     async with (
         store.queue() as queue,
         _worker_metrics(settings, router, store, clock),
         _indexing(settings, store, clock),
+        _beside(retention.run()),
     ):
         for dead in takes_over:
             await queue.take_over(dead, now=clock.now())
@@ -233,13 +235,19 @@ async def _indexing(settings: Settings, store: Store, clock: Clock) -> AsyncIter
     if not settings.search:
         yield
         return
-    async with store.search() as index:
-        filling = asyncio.create_task(keep_indexed(index, clock))
-        try:
-            yield
-        finally:
-            filling.cancel()
-            await asyncio.wait([filling])
+    async with store.search() as index, _beside(keep_indexed(index, clock)):
+        yield
+
+
+@asynccontextmanager
+async def _beside(running: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Let something run for as long as the block lasts."""
+    task = asyncio.create_task(running)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
 
 
 @asynccontextmanager
@@ -287,6 +295,11 @@ def store_at(path: Path) -> Store:
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
     """Open the configured store for reading. Entering raises StoreError when there is none."""
     return open_store(settings.store).reports()
+
+
+def open_upkeep(settings: Settings) -> AbstractAsyncContextManager[Upkeep]:
+    """Open the configured store for pruning. Entering raises StoreError when there is none."""
+    return open_store(settings.store).upkeep()
 
 
 @asynccontextmanager

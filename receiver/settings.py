@@ -16,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from receiver.addresses import is_loopback
+from receiver.durations import parse_duration
 from receiver.errors import ConfigurationError
 
 PREFIX = "RECEIVER_"
@@ -69,6 +70,11 @@ def _seconds(value: Any) -> Any:
         return value
 
 
+def _age(value: Any) -> Any:
+    """Accept how long something is kept, as `30d`."""
+    return parse_duration(value) if isinstance(value, str) else value
+
+
 def _clean_path(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._~/-]*", value):
         raise ValueError("a path is made of letters, digits and the characters . _ ~ / -")
@@ -77,6 +83,7 @@ def _clean_path(value: str) -> str:
 
 SecretList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split), AfterValidator(_usable)]
 Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0), le=timedelta(days=365))]
+Age = Annotated[timedelta, BeforeValidator(_age), Field(gt=timedelta(0), le=timedelta(days=36_500))]
 HeaderName = Annotated[str, Field(pattern=_HEADER_NAME)]
 
 
@@ -116,6 +123,12 @@ class Settings(BaseSettings):
     search: bool = Field(False, description="Keep an index of URLs, titles and errors, for `events list --text`")
     lease: Seconds = Field(timedelta(seconds=60), description="Seconds after which a dead worker's work is free")
     grace: Seconds = Field(timedelta(seconds=25), description="Seconds a stopping worker lets handlers finish")
+    retention_bodies: Age | None = Field(
+        None, description="How long bodies of finished deliveries are kept, as 30d; for ever when unset"
+    )
+    retention_keys: Age | None = Field(
+        None, description="How long finished deliveries are kept at all, as 90d; a later retry would be new"
+    )
     base_url: str = Field(
         "https://api.firecrawl.dev", description="Address of the service, for handlers that call it"
     )
@@ -152,6 +165,8 @@ class Settings(BaseSettings):
             raise ValueError(f"{PREFIX}PATH must not be that of the metrics")
         if self.read_timeout > self.ack_deadline:
             raise ValueError(f"{PREFIX}READ_TIMEOUT must not be longer than {PREFIX}ACK_DEADLINE")
+        if self.retention_bodies and self.retention_keys and self.retention_bodies > self.retention_keys:
+            raise ValueError(f"{PREFIX}RETENTION_BODIES must not be longer than {PREFIX}RETENTION_KEYS")
         if self.max_body > self.max_in_flight:
             raise ValueError(f"{PREFIX}MAX_IN_FLIGHT must not be less than {PREFIX}MAX_BODY")
         return self

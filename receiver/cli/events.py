@@ -23,6 +23,7 @@ from receiver.cli.output import (
     write_bytes,
     write_line,
 )
+from receiver.cli.prune import prune
 from receiver.cli.stores import read
 from receiver.cli.work_items import progress_fields, told
 from receiver.errors import ReceiverError
@@ -45,6 +46,7 @@ def events() -> None:
 
 events.add_command(export)
 events.add_command(import_)
+events.add_command(prune)
 
 
 @events.command("list")

@@ -9,11 +9,12 @@ import click
 
 from receiver.cli.output import flush, harmless, write_bytes, write_line
 from receiver.jobs import JobFilter
+from receiver.keeping import RefusedFilter
 from receiver.records import DeliveryFilter, WorkFilter
 from receiver.samples import encode
 
 Row = TypeVar("Row")
-Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter)
+Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, RefusedFilter)
 
 SHOWN_TO_PEOPLE = 50
 """How many rows a listing for people has when no limit is given."""

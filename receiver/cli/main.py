@@ -26,6 +26,7 @@ _COMMANDS = {
     "events": "receiver.cli.events:events",
     "jobs": "receiver.cli.jobs:jobs",
     "drift": "receiver.cli.drift:drift",
+    "quarantine": "receiver.cli.quarantine:quarantine",
     "work-items": "receiver.cli.work_items:work_items",
     "handlers": "receiver.cli.handlers:handlers",
     "replay": "receiver.cli.replay:replay",

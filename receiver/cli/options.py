@@ -1,7 +1,6 @@
 """What several commands ask for: the filters of every listing and mass action, the store, the form of output."""
 
 import functools
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
@@ -12,13 +11,11 @@ import click
 
 from receiver.cli.output import harmless
 from receiver.clock import SystemClock
+from receiver.durations import is_duration, parse_duration
 from receiver.jobs import JobFilter, JobState
 from receiver.records import DeliveryFilter, WorkFilter
 from receiver.search import parse_query
 from receiver.types import DeliveryState, WorkState
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_AGO = re.compile(r"(?:\d+[smhdw])+")
 
 Command = Callable[..., Any]
 
@@ -29,8 +26,8 @@ def parse_moment(written: str, now: datetime) -> datetime:
     A moment without a zone is local time. Anything else is a ValueError.
     """
     try:
-        if _AGO.fullmatch(written):
-            return now - _duration(written)
+        if is_duration(written):
+            return now - parse_duration(written)
         return datetime.fromisoformat(written).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         raise ValueError(
@@ -71,6 +68,14 @@ def text_option(command: Command) -> Command:
     return click.option("--text", "words", type=query, metavar="WORDS", help=words)(command)
 
 
+def age(value: str) -> timedelta:
+    """Accept a duration that something has been kept for."""
+    try:
+        return parse_duration(value)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from None
+
+
 def json_option(command: Command) -> Command:
     """Add `--json`, which every listing has, as the argument `as_json`."""
     return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(command)
@@ -81,6 +86,18 @@ def store_option(command: Command) -> Command:
     return click.option(
         "--store", type=text, metavar="URL", help="The store to use, instead of the one in the settings."
     )(command)
+
+
+def span_options(command: Command) -> Command:
+    """Add `--since` and `--until`."""
+    for option in reversed(_SPAN):
+        command = option(command)
+    return command
+
+
+def limit_option(command: Command) -> Command:
+    """Add `--limit`."""
+    return _LIMIT(command)
 
 
 def plan_options(command: Command) -> Command:
@@ -134,9 +151,7 @@ def _filtered(
     return decorated
 
 
-_FILTERS = (
-    click.option("--type", type=text, metavar="GLOB", help="Only types that match, as 'crawl.*'."),
-    click.option("--job", "job_id", type=text, metavar="ID", help="Only this job, or this check of a monitor."),
+_SPAN = (
     click.option(
         "--since",
         type=moment,
@@ -146,6 +161,11 @@ _FILTERS = (
     ),
     click.option("--until", type=moment, metavar="WHEN", help="Only what came before; written like --since."),
 )
+_FILTERS = (
+    click.option("--type", type=text, metavar="GLOB", help="Only types that match, as 'crawl.*'."),
+    click.option("--job", "job_id", type=text, metavar="ID", help="Only this job, or this check of a monitor."),
+    *_SPAN,
+)
 _HANDLER = click.option("--handler", type=text, metavar="GLOB", help="Only handlers that match, as '*.save'.")
 _LIMIT = click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="At most this many, the newest first."
@@ -154,8 +174,3 @@ _LIMIT = click.option(
 
 def _state(states: Iterable[StrEnum]) -> Callable[[Command], Command]:
     return click.option("--state", type=click.Choice([state.value for state in states]), help="Only this state.")
-
-
-def _duration(written: str) -> timedelta:
-    parts = re.findall(r"(\d+)([smhdw])", written)
-    return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())

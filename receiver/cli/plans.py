@@ -7,13 +7,15 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
 from tempfile import SpooledTemporaryFile
-from typing import Self
+from typing import Self, TypeVar
 
 import click
 
 from receiver.cli.main import drop_stdout
 from receiver.cli.output import counted, flush, harmless, iso, note, write_line
 from receiver.cli.progress import progress
+
+T = TypeVar("T")
 
 CHUNK = 500
 """Items that one transaction changes: acks wait for the write lock."""
@@ -162,11 +164,11 @@ async def carry_out(
     return changed
 
 
-async def to_its_end(step: Awaitable[None]) -> None:
+async def to_its_end(step: Awaitable[T]) -> T:
     """Await something that is finished even when we are asked to stop: a transaction is not undone by leaving."""
     task = asyncio.ensure_future(step)
     try:
-        await asyncio.shield(task)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
         await task
         raise

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from receiver.app import open_controls, open_reports
-from receiver.ports import Controls, Reports
+from receiver.app import open_controls, open_reports, open_upkeep
+from receiver.ports import Controls, Reports, Upkeep
 from receiver.settings import Settings
 
 T = TypeVar("T")
@@ -17,6 +17,16 @@ def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
     async def run() -> T:
         async with open_reports(settings) as reports:
             return await report(reports)
+
+    return asyncio.run(run())
+
+
+def maintain(settings: Settings, upkeep: Callable[[Upkeep], Awaitable[T]]) -> T:
+    """Carry some upkeep out."""
+
+    async def run() -> T:
+        async with open_upkeep(settings) as opened:
+            return await upkeep(opened)
 
     return asyncio.run(run())
 

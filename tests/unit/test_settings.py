@@ -58,6 +58,8 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "search": False,
         "lease": timedelta(seconds=60),
         "grace": timedelta(seconds=25),
+        "retention_bodies": None,
+        "retention_keys": None,
         "base_url": "https://api.firecrawl.dev",
         "api_key": None,
         "log_level": "INFO",
@@ -458,3 +460,34 @@ def test_the_env_file_is_exported_for_handlers(env_file: Path, monkeypatch: pyte
     assert os.environ["KEPT"] == "from the environment"
     assert "RECEIVER_SECRETS" not in os.environ
     monkeypatch.delenv("CHAT_URL")
+
+
+def test_retention_is_written_as_a_duration(bare_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As people say it."""
+    monkeypatch.setenv("RECEIVER_RETENTION_BODIES", "36h")
+    monkeypatch.setenv("RECEIVER_RETENTION_KEYS", "1w2d")
+
+    settings = load_settings()
+
+    assert settings.retention_bodies == timedelta(hours=36)
+    assert settings.retention_keys == timedelta(days=9)
+
+
+@pytest.mark.parametrize("written", ["30", "", "soon", "-1d", "0d", "1.5d", "99999999999d", "36501d"])
+def test_what_is_no_retention_is_refused(
+    bare_environment: Path, monkeypatch: pytest.MonkeyPatch, written: str
+) -> None:
+    """With the name of the variable."""
+    monkeypatch.setenv("RECEIVER_RETENTION_KEYS", written)
+
+    with pytest.raises(ConfigurationError, match="RECEIVER_RETENTION_KEYS"):
+        load_settings()
+
+
+def test_bodies_must_not_outlive_their_keys(bare_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A body goes with its delivery, so that the setting would not do what it says."""
+    monkeypatch.setenv("RECEIVER_RETENTION_BODIES", "31d")
+    monkeypatch.setenv("RECEIVER_RETENTION_KEYS", "30d")
+
+    with pytest.raises(ConfigurationError, match="BODIES must not be longer than RECEIVER_RETENTION_KEYS"):
+        load_settings()

@@ -1,0 +1,93 @@
+"""`receiver events prune`: remove what has been kept long enough."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+
+import click
+
+from receiver.cli.delivery_plans import plan_lines, size
+from receiver.cli.main import FAILED, OK
+from receiver.cli.options import age, plan_options, store_option, text
+from receiver.cli.output import counted, note
+from receiver.cli.plans import agreed, say, to_its_end
+from receiver.cli.progress import progress
+from receiver.cli.stores import maintain
+from receiver.clock import SystemClock
+from receiver.keeping import DeliveryPlan, PruneRule, Step
+from receiver.ports import Upkeep
+from receiver.settings import load_settings
+from receiver.types import DeliveryState
+
+_AT_ONCE = 200
+_PAGES_AT_ONCE = 100
+
+
+@click.command()
+@click.option("--older-than", type=age, required=True, metavar="AGE", help="What came longer ago: 30d, 12h, 8w.")
+@click.option("--bodies", is_flag=True, help="Only headers and bodies; later retries are still known.")
+@click.option("--type", "kind", type=text, metavar="GLOB", help="Only types that match, as 'crawl.*'.")
+@click.option(
+    "--state",
+    type=click.Choice([DeliveryState.DONE.value, DeliveryState.DEAD.value]),
+    help="Which ones: done (the default), or dead, which could still be retried.",
+)
+@plan_options
+@store_option
+def prune(
+    older_than: timedelta,
+    bodies: bool,
+    kind: str | None,
+    state: str | None,
+    yes: bool,
+    dry_run: bool,
+    store: str | None,
+) -> int:
+    """Remove deliveries that are done with, or with --bodies their headers and bodies only.
+
+    With a delivery go its work items; if the service sent it again, it would be taken for a new one. What is new or
+    still to be worked on is never removed. A plan is shown first. The file shrinks if it was made by a version that
+    has this command; else the room is used for what comes.
+    """
+    settings = load_settings(store=store)
+    rule = PruneRule(
+        SystemClock().now() - older_than, bodies=bodies, type=kind, state=DeliveryState(state) if state else None
+    )
+    plan = maintain(settings, lambda upkeep: upkeep.prunable(rule))
+    what = "delivery" if not bodies else "body"
+    if not plan.count:
+        note("nothing is old enough")
+        return OK
+    for line in plan_lines(replace(plan, without_body=0), "lose their bodies" if bodies else "remove"):
+        say(line)
+    if dry_run:
+        return OK
+    if not agreed(f"Remove {counted(plan.count, what)}?", yes=yes):
+        return FAILED
+    count, removed = maintain(settings, lambda upkeep: _carry_out(upkeep, rule, plan))
+    say(f"removed {counted(count, what)}, {size(removed)}")
+    return OK
+
+
+async def _carry_out(upkeep: Upkeep, rule: PruneRule, plan: DeliveryPlan) -> tuple[int, int]:
+    count = removed = 0
+    try:
+        with progress("removed", plan.count) as advance:
+            async for step in _steps(upkeep, rule):
+                count, removed = count + step.count, removed + step.size
+                if count < plan.count:
+                    advance(step.count)
+    except BaseException:
+        note(f"stopped: {count:,} of {plan.count:,} were removed; the same command goes on with the rest")
+        raise
+    while await upkeep.shrink(_PAGES_AT_ONCE):
+        pass
+    return count, removed
+
+
+async def _steps(upkeep: Upkeep, rule: PruneRule) -> AsyncIterator[Step]:
+    after: int | None = 0
+    while after is not None:
+        step = await to_its_end(upkeep.prune(rule, after=after, limit=_AT_ONCE, now=SystemClock().now()))
+        after = step.after
+        yield step

@@ -1,0 +1,152 @@
+"""`receiver quarantine`: look at requests that were refused, and release those that can be read by now."""
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from receiver.cli.listing import Column, Listing
+from receiver.cli.main import FAILED, OK
+from receiver.cli.options import json_option, limit_option, span_options, store_option, text
+from receiver.cli.output import clock, harmless, iso, shortened, shown, write_bytes, write_line
+from receiver.cli.plans import say
+from receiver.cli.stores import decide, read
+from receiver.envelope import read_envelope
+from receiver.errors import Malformed, UnknownRequest
+from receiver.keeping import RefusedFilter, RefusedSummary
+from receiver.ports import Controls
+from receiver.records import Quarantined
+from receiver.samples import encode
+from receiver.settings import Settings, load_settings
+from receiver.types import Outcome
+
+_REQUEST_ID = click.IntRange(min=0, max=2**63 - 1)
+_PREVIEW = 2_000
+"""Characters of a body that are shown."""
+
+
+@click.group()
+def quarantine() -> None:
+    """Look at authentic requests that were refused: no envelope, or another body under a known id."""
+
+
+@quarantine.command("list")
+@click.option("--reason", type=text, metavar="WORD", help="Only these: malformed or conflict.")
+@span_options
+@limit_option
+@json_option
+@store_option
+def list_(as_json: bool, store: str | None, **wanted: Any) -> None:
+    """List refused requests, the newest first."""
+    chosen = RefusedFilter(**wanted)
+    settings = load_settings(store=store)
+    if as_json:
+        read(settings, lambda reports: _LISTING.write_json(reports.refused_requests(chosen)))
+    else:
+        read(settings, lambda reports: _LISTING.write(reports.refused_requests, chosen))
+
+
+@quarantine.command()
+@click.argument("request_id", metavar="ID", type=_REQUEST_ID)
+@json_option
+@store_option
+def show(request_id: int, as_json: bool, store: str | None) -> None:
+    """Show a refused request: why, its headers, and the beginning of its body."""
+    request = read(load_settings(store=store), lambda reports: reports.refused_request(request_id))
+    fields = _fields(request_id, request)
+    if as_json:
+        write_bytes(encode(fields | {"headers": [list(header) for header in request.headers]}) + b"\n")
+        return
+    for name, value in fields.items():
+        write_line(f"{name:<13}{shown(value)}")
+    write_line("\nheaders")
+    for name, value in request.headers:
+        write_line(f"  {harmless(name)}: {shown(value)}")
+    body = request.body[: 4 * _PREVIEW].decode("utf-8", "backslashreplace")
+    write_line("\nbody")
+    write_line(harmless(shortened(body, _PREVIEW), keep="\n\t"))
+
+
+@quarantine.command()
+@click.argument("request_id", metavar="ID", type=_REQUEST_ID)
+@store_option
+def raw(request_id: int, store: str | None) -> None:
+    """Write the exact bytes of a refused body to standard output, nothing added.
+
+    On a terminal control characters are shown as escapes.
+    """
+    body = read(load_settings(store=store), lambda reports: reports.refused_request(request_id)).body
+    if sys.stdout.isatty():
+        write_line(harmless(body.decode("utf-8", "backslashreplace"), keep="\n\t"))
+    else:
+        write_bytes(body)
+
+
+@quarantine.command()
+@click.argument("request_ids", metavar="ID...", nargs=-1, required=True, type=_REQUEST_ID)
+@store_option
+def release(request_ids: Sequence[int], store: str | None) -> int:
+    """Read refused requests again, and keep as deliveries those that are accepted by this version.
+
+    Their handlers run then. Those that are still refused stay, and the exit code is 1.
+    """
+    settings = load_settings(store=store)
+    stayed = [one for one in dict.fromkeys(request_ids) if not _release(settings, one)]
+    return FAILED if stayed else OK
+
+
+def _release(settings: Settings, request_id: int) -> bool:
+    """Release one request and say what became of it; return whether it left quarantine."""
+    try:
+        request = read(settings, lambda reports: reports.refused_request(request_id))
+        delivery = read_envelope(request.headers, request.body, received_at=request.received_at)
+
+        async def decision(controls: Controls) -> Outcome:
+            return (await controls.release_request(request_id, delivery)).outcome
+
+        outcome = decide(settings, decision)
+    except (Malformed, UnknownRequest) as exc:
+        say(f"{request_id}  stays: {harmless(str(exc))}")
+        return False
+    if outcome is Outcome.CONFLICT:
+        say(f"{request_id}  stays: delivery {harmless(delivery.key)} has another body, and is kept as it is")
+        return False
+    say(f"{request_id}  {outcome.value} as delivery {harmless(delivery.key)}")
+    return True
+
+
+def _fields(request_id: int, request: Quarantined) -> dict[str, Any]:
+    return _summary_fields(
+        RefusedSummary(
+            request_id, request.received_at, request.reason, request.detail, request.key, len(request.body)
+        )
+    )
+
+
+def _summary_fields(summary: RefusedSummary) -> dict[str, Any]:
+    return {
+        "id": summary.id,
+        "received_at": iso(summary.received_at),
+        "reason": summary.reason,
+        "detail": summary.detail,
+        "delivery": summary.key,
+        "size": summary.size,
+    }
+
+
+_COLUMNS: tuple[Column[RefusedSummary], ...] = (
+    Column("id", lambda row: str(row.id), 7, 7),
+    Column(
+        "received (UTC)",
+        lambda row: iso(row.received_at, "seconds"),
+        20,
+        14,
+        in_table=lambda row: clock(row.received_at),
+    ),
+    Column("reason", lambda row: row.reason, 10, 10),
+    Column("size", lambda row: str(row.size), 9, 9, right=True),
+    Column("delivery", lambda row: row.key or "-", 36, 15, most=36, rank=1),
+    Column("detail", lambda row: row.detail, 0, 30, most=60),
+)
+_LISTING = Listing("refused request", _COLUMNS, _summary_fields, lambda _: "")

@@ -1,0 +1,138 @@
+"""`receiver events prune`, run as a user runs it, on a real database."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from receiver.clock import SystemClock
+from tests.cli.kept import BODY, DEAD, DONE, RUNNING, WAITING, Filling, fill, on_a_terminal
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+OLD = SystemClock().now() - timedelta(days=40)
+YOUNG = SystemClock().now() - timedelta(days=20)
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["events", *args])
+
+
+@pytest.fixture
+def filled(configured: None) -> None:
+    """Old ones done, done, dead and waiting, and a young one that is done."""
+
+    async def step(store: Filling) -> None:
+        for state in (DONE, DONE, DEAD, WAITING):
+            await store.item(state, received_at=OLD)
+        await store.item(DONE, received_at=YOUNG, type="agent.action")
+
+    fill(step)
+
+
+def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, bool]:
+    """Return what is stored and whether it has its body."""
+    capsys.readouterr()
+    assert invoke("list", "--json") == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    return {line["id"]: line["has_body"] for line in reversed(lines)}
+
+
+@pytest.mark.usefixtures("filled")
+def test_what_is_old_and_done_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    """After a plan; the rest stays."""
+    assert invoke("prune", "--older-than", "30d", "--yes") == 0
+
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == f"2 deliveries to remove, {2 * len(BODY)} bytes"
+    assert out[-1] == f"removed 2 deliveries, {2 * len(BODY)} bytes"
+    assert listed(capsys) == {"key-3": True, "key-4": True, "key-5": True}
+
+
+@pytest.mark.usefixtures("filled")
+def test_bodies_alone_can_be_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    """The deliveries are still listed and shown, and say that their bodies are gone."""
+    assert invoke("prune", "--older-than", "30d", "--bodies", "--yes") == 0
+
+    assert "removed 2 bodies" in capsys.readouterr().out
+    assert listed(capsys)["key-1"] is False
+    assert invoke("show", "key-1") == 0
+    assert f"pruned; it had {len(BODY)} bytes" in capsys.readouterr().out
+    assert invoke("raw", "key-1") == 1
+    assert "the body of delivery key-1 was pruned" in capsys.readouterr().err
+    assert invoke("prune", "--older-than", "30d", "--bodies", "--yes") == 0
+    assert "nothing is old enough" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize(
+    ("flags", "left"),
+    [
+        (("--older-than", "30d", "--state", "dead"), [1, 2, 4, 5]),
+        (("--older-than", "10d", "--type", "agent.*"), [1, 2, 3, 4]),
+        (("--older-than", "10d"), [3, 4]),
+        (("--older-than", "60d"), [1, 2, 3, 4, 5]),
+    ],
+)
+def test_filters_choose(capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], left: list[int]) -> None:
+    """By age, type and state; what waits is never chosen."""
+    assert invoke("prune", *flags, "--yes") == 0
+
+    assert listed(capsys) == {f"key-{n}": True for n in left}
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_dry_run_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """It shows the plan."""
+    assert invoke("prune", "--older-than", "30d", "--dry-run") == 0
+
+    assert "2 deliveries to remove" in capsys.readouterr().out
+    assert len(listed(capsys)) == 5
+
+
+@pytest.mark.usefixtures("filled")
+def test_without_anybody_to_ask_nothing_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    """It says how to do it."""
+    assert invoke("prune", "--older-than", "30d") == 2
+
+    assert "add --yes" in capsys.readouterr().err
+    assert len(listed(capsys)) == 5
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 3), ("n", 1, 5)])
+def test_somebody_is_asked(capsys: pytest.CaptureFixture[str], answer: str, code: int, left: int) -> None:
+    """And obeyed."""
+    status, seen = on_a_terminal("events", "prune", "--older-than", "30d", answer=f"{answer}\n")
+
+    assert "Remove 2 deliveries?" in seen
+    assert status == code
+    assert len(listed(capsys)) == left
+
+
+@pytest.mark.parametrize(
+    "flags", [(), ("--older-than", "soon"), ("--older-than", "30d", "--state", "new"), ("--older-than", "30")]
+)
+def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]) -> None:
+    """Without an age nothing is pruned at all."""
+    assert invoke("prune", *flags, "--yes") == 2
+
+
+def test_without_a_store_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, as everywhere."""
+    assert invoke("prune", "--older-than", "30d", "--yes") == 3
+
+
+def test_more_than_one_step_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    """All of it, and what runs stays."""
+
+    async def step(store: Filling) -> None:
+        await store.items(450, DONE, received_at=OLD)
+        await store.item(RUNNING, received_at=OLD)
+
+    fill(step)
+
+    assert invoke("prune", "--older-than", "30d", "--yes") == 0
+    assert "removed 450 deliveries" in capsys.readouterr().out
+    assert listed(capsys) == {"key-451": True}
