@@ -15,7 +15,7 @@ from receiver.stores.sqlite.filters import row_by_row
 
 _LOOKED_AT = 5_000
 """Deliveries that one step looks at: a few milliseconds, without the write lock."""
-_HEAVIEST = 4 * 1024 * 1024
+_HEAVIEST = 2 * 1024 * 1024
 """Bytes of bodies that one transaction removes or rewrites: acks wait for the write lock."""
 
 
@@ -101,7 +101,8 @@ class SqliteUpkeep:
             if before == 0 or connection.execute("PRAGMA auto_vacuum").fetchone() != (_INCREMENTAL,):
                 return 0
             with self._database.transaction(connection):
-                connection.execute(f"PRAGMA incremental_vacuum({int(pages)})").fetchall()
+                for _ in range(min(pages, before)):
+                    connection.execute("PRAGMA incremental_vacuum(1)")  # the driver takes one step of it, one page
             self._checkpointer.after_commit(connection)
             return before - _unused(connection)
 
