@@ -27,7 +27,7 @@ def answer(report: Report) -> str:
         return f"Nothing is lost: all {report.deliveries:,} deliveries get through."
     share = 100 * report.failed / report.deliveries
     arrived = f"; {late:,} of them arrived all the same, too late" if late else ""
-    return f"{report.failed:,} of {report.deliveries:,} deliveries fail for good ({share:.2g} %){arrived}."
+    return f"{report.failed:,} of {report.deliveries:,} deliveries fail for good ({share:.3g} %){arrived}."
 
 
 def moment(micros: int | None) -> str:
