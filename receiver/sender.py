@@ -15,10 +15,9 @@ import httpx
 from receiver.clock import Clock, SystemClock, time_limit
 from receiver.errors import ConfigurationError
 from receiver.signing import sign
+from receiver.simulator.schedule import SERVICE
 from receiver.wire import NotJson, load_json
 
-WINDOW = timedelta(seconds=10)
-"""How long the service waits for an answer."""
 _LONGEST_ANSWER = 64 * 1024
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -59,7 +58,7 @@ class Sender:
         secret: str | None = None,
         signature_header: str = "X-Firecrawl-Signature",
         token: tuple[str, str] | None = None,
-        timeout: timedelta = WINDOW,
+        timeout: timedelta = SERVICE.timeout,
         concurrency: int = 16,
         clock: Clock | None = None,
         transport: httpx.AsyncBaseTransport | None = None,

@@ -18,10 +18,9 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from receiver.addresses import is_loopback
 from receiver.durations import parse_duration
 from receiver.errors import ConfigurationError
+from receiver.simulator.schedule import SERVICE
 
 PREFIX = "RECEIVER_"
-SENDER_WINDOW = timedelta(seconds=10)
-"""How long the service waits for a 2xx (interface specification, section States and transitions)."""
 
 _HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # a token, RFC 9110, section 5.6.2
 _MEBIBYTE = 1024 * 1024
@@ -110,7 +109,7 @@ class Settings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 for all")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 for a free one; $PORT when unset")
     ack_deadline: Seconds = Field(
-        timedelta(seconds=5), lt=SENDER_WINDOW, description="Every delivery is answered within these seconds"
+        timedelta(seconds=5), lt=SERVICE.timeout, description="Every delivery is answered within these seconds"
     )
     read_timeout: Seconds = Field(timedelta(seconds=4), description="Seconds a request body may take to arrive")
     max_body: int = Field(32 * _MEBIBYTE, gt=0, description="Longest body accepted, in bytes")

@@ -23,6 +23,7 @@ _COMMANDS = {
     "check": "receiver.cli.check:check",
     "send": "receiver.cli.send:send",
     "tail": "receiver.cli.tail:tail",
+    "simulate": "receiver.cli.simulate:simulate",
     "events": "receiver.cli.events:events",
     "jobs": "receiver.cli.jobs:jobs",
     "drift": "receiver.cli.drift:drift",

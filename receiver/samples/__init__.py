@@ -100,9 +100,14 @@ def job_story(family: str, pages: int, rng: random.Random) -> Iterator[Payload]:
     A crawl or batch has this many different pages between its start and its end, some of them faulty; a monitor
     as many page results before its check; an agent as many actions. An extraction only counts them.
     """
-    if family not in _STORIES:
-        raise ConfigurationError(f"there is no story of {family!r}; there are {', '.join(_STORIES)}")
+    _check_family(family)
     return _STORIES[family](pages, rng, new_job_id(rng))
+
+
+def story_length(family: str, pages: int) -> int:
+    """Return how many events `job_story` tells of a job. An unknown family is a ConfigurationError."""
+    _check_family(family)
+    return _AROUND_PAGES[family] + (0 if family == "extract" else pages)
 
 
 def set_value(payload: Payload, path: str, value: object) -> None:
@@ -157,6 +162,11 @@ def _renewed_id(key: str, rng: random.Random, job_id: str) -> str:
     if key in _DELIVERY_IDS:
         return str(uuid.UUID(int=rng.getrandbits(128), version=4))
     return job_id if key in _JOB_IDS else new_job_id(rng)
+
+
+def _check_family(family: str) -> None:
+    if family not in _STORIES:
+        raise ConfigurationError(f"there is no story of {family!r}; there are {', '.join(_STORIES)}")
 
 
 def _step(place: Any, part: str, before: list[str], path: str, *, new: bool) -> str | int:
@@ -273,3 +283,6 @@ _STORIES: dict[str, Callable[[int, random.Random, str], Iterator[Payload]]] = {
     "agent": _agent_run,
     "monitor": _monitor_check,
 }
+
+_AROUND_PAGES = {"crawl": 2, "batch_scrape": 2, "extract": 2, "agent": 2, "monitor": 1}
+"""Events of a job beside those of its pages or actions: its start, its end."""

@@ -1,0 +1,152 @@
+"""What came of a simulation: counts, times and series, gathered attempt by attempt."""
+
+from typing import Any
+
+from receiver.simulator.durations import MICROSECOND
+from receiver.simulator.endpoint import Outcome
+from receiver.simulator.quantiles import Quantiles
+from receiver.simulator.run import Attempt, simulate
+from receiver.simulator.scenario import Scenario
+from receiver.simulator.schedule import ATTEMPTS, State
+from receiver.simulator.series import Series
+
+SECOND_US = 1_000_000
+FATES = ("attempt 1", "attempt 2", "attempt 3", "attempt 4", "failed")
+"""What becomes of a delivery: the attempt that delivers it, or none."""
+
+
+class Report:
+    """Statistics of the attempts of one simulation, in flat memory.
+
+    `by_attempt` counts deliveries by the attempt that delivered them. `lost` are failed ones that never arrived,
+    not even late. `outcomes` counts attempts; `duplicates` are arrivals of what had arrived before.
+    `out_of_order` counts deliveries that were delivered after one of the same job that was created later.
+    `peak_rate` is how many attempts started in the busiest second, seconds counted from the start. `times` are
+    from creation to delivery. `fates` counts deliveries over the time of their creation, by FATES; `waves`
+    attempts over that of their start, by their number.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.delivered = self.failed = self.lost = 0
+        self.by_attempt = [0] * len(ATTEMPTS)
+        self.outcomes = dict.fromkeys(Outcome, 0)
+        self.duplicates = self.out_of_order = 0
+        self.longest_wait_us = self.ended_us = 0
+        self.times = Quantiles()
+        self.fates = Series(len(FATES))
+        self.waves = Series(len(ATTEMPTS))
+        self._starts = _BusiestSecond(scenario.schedule.timeout // MICROSECOND)
+        self._newest: dict[int, int] = {}
+
+    def add(self, attempt: Attempt) -> None:
+        """Count one attempt. They come in the order of their ends."""
+        self.outcomes[attempt.outcome] += 1
+        self.ended_us = attempt.ended_us
+        self.duplicates += attempt.arrived and attempt.arrived_before
+        if attempt.waited_us > self.longest_wait_us:
+            self.longest_wait_us = attempt.waited_us
+        self._starts.add(attempt.started_us, attempt.ended_us)
+        self.waves.add(attempt.started_us, attempt.attempt - 1)
+        if attempt.state is State.DELIVERED:
+            self._deliver(attempt)
+        elif attempt.state is State.FAILED:
+            self.failed += 1
+            self.lost += not (attempt.arrived or attempt.arrived_before)
+            self.fates.add(attempt.created_us, len(ATTEMPTS))
+
+    def _deliver(self, attempt: Attempt) -> None:
+        self.delivered += 1
+        self.by_attempt[attempt.attempt - 1] += 1
+        self.times.add(attempt.ended_us - attempt.created_us)
+        self.fates.add(attempt.created_us, attempt.attempt - 1)
+        if attempt.delivery < self._newest.get(attempt.job, 0):
+            self.out_of_order += 1
+        else:
+            self._newest[attempt.job] = attempt.delivery
+
+    @property
+    def deliveries(self) -> int:
+        """How many deliveries have come to their end."""
+        return self.delivered + self.failed
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts were made."""
+        return sum(self.outcomes.values())
+
+    @property
+    def late(self) -> int:
+        """How many attempts arrived after the time-out."""
+        return self.outcomes[Outcome.LATE]
+
+    @property
+    def peak_rate(self) -> int:
+        """How many attempts started in the busiest second."""
+        return self._starts.most
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures that have a name of their own, moments and durations in seconds."""
+        return {
+            "deliveries": self.deliveries,
+            "delivered": self.delivered,
+            "failed": self.failed,
+            "lost": self.lost,
+            "by_attempt": self.by_attempt,
+            "attempts": self.attempts,
+            "outcomes": {outcome.value: number for outcome, number in self.outcomes.items()},
+            "late": self.late,
+            "duplicates": self.duplicates,
+            "time_to_delivery_s": {
+                "p50": seconds(self.times.at(0.5)),
+                "p99": seconds(self.times.at(0.99)),
+                "max": seconds(self.times.at(1)),
+            },
+            "peak_rate_per_s": self.peak_rate,
+            "out_of_order": self.out_of_order,
+            "longest_wait_s": seconds(self.longest_wait_us),
+            "ended_s": seconds(self.ended_us),
+        }
+
+
+class _BusiestSecond:
+    """Counts starts by the second; they come in the order of the ends, and an end at most a time-out later."""
+
+    def __init__(self, timeout_us: int) -> None:
+        self.most = 0
+        self._timeout_us = timeout_us
+        self._enough = 2 * timeout_us // SECOND_US + 60
+        self._counts: dict[int, int] = {}
+
+    def add(self, started_us: int, ended_us: int) -> None:
+        second = started_us // SECOND_US
+        number = self._counts[second] = self._counts.get(second, 0) + 1
+        if number > self.most:
+            self.most = number
+        if len(self._counts) > self._enough:
+            oldest = (ended_us - self._timeout_us) // SECOND_US
+            self._counts = {second: number for second, number in self._counts.items() if second >= oldest}
+
+
+def report_on(scenario: Scenario) -> Report:
+    """Run a scenario to its end and return its statistics."""
+    report = Report(scenario)
+    for attempt in simulate(scenario):
+        report.add(attempt)
+    return report
+
+
+def seconds(micros: int | None) -> float | None:
+    """Return microseconds as seconds."""
+    return None if micros is None else micros / SECOND_US
+
+
+def attempt_as_json(attempt: Attempt) -> dict[str, Any]:
+    """Return an attempt as a line of the trace has it."""
+    return {
+        "delivery": attempt.delivery,
+        "attempt": attempt.attempt,
+        "started_s": seconds(attempt.started_us),
+        "ended_s": seconds(attempt.ended_us),
+        "outcome": attempt.outcome.value,
+        "state": attempt.state.value,
+    }

@@ -1,0 +1,313 @@
+"""`receiver simulate` and its questions, run as a user runs them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from tests.doubles import LONG
+
+SCENARIO = """
+seed = 7
+[arrivals]
+rate = 1
+duration = "10m"
+[endpoint]
+latency = { p50 = "200ms", p99 = "12s" }
+error_rate = 0.02
+capacity = 50
+[[outage]]
+from = "1m"
+to = "9m"
+kind = "hang"
+"""
+
+pytestmark = pytest.mark.usefixtures("bare_environment")
+
+
+@pytest.fixture
+def scenario(bare_environment: Path) -> str:
+    path = bare_environment / "scenario.toml"
+    path.write_text(SCENARIO)
+    return path.name
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["simulate", *args])
+
+
+def objects(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_an_outage_is_told_in_a_sentence_with_bars(capsys: pytest.CaptureFixture[str]) -> None:
+    """One delivery a second for an hour, unless something else is said."""
+    assert invoke("--outage", "10m..32m") == 0
+
+    shown = capsys.readouterr().out
+    assert "60 of 3,600 deliveries fail for good (1.67 %)." in shown
+    assert "failed        60  █" in shown
+    assert "1/s for 1h, evenly spaced" in shown
+    assert any("█" in line and line.rstrip().endswith("outage") for line in shown.splitlines())
+
+
+def test_nothing_lost_is_said_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """And what arrived too late is told apart from what never did."""
+    assert invoke("--at", "0s", "--at", "5m") == 0
+    assert invoke("--at", "0s", "--latency", "1m") == 0
+
+    shown = capsys.readouterr().out
+    assert "Nothing is lost: all 2 deliveries get through." in shown
+    assert "1 of 1 deliveries fail for good (100 %); 1 of them arrived all the same, too late." in shown
+
+
+def test_json_is_one_object_with_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those of the documentation at least."""
+    assert invoke("--json", "--outage", "10m..32m") == 0
+
+    (figures,) = objects(capsys)
+    assert figures["deliveries"] == 3600
+    assert (figures["delivered"], figures["failed"], figures["lost"]) == (3540, 60, 60)
+    assert figures["by_attempt"] == [2280, 60, 300, 900]
+    assert (figures["late"], figures["duplicates"]) == (0, 0)
+    assert figures["time_to_delivery_s"] == {"p50": 0.2, "p99": 1260.2, "max": 1260.2}
+    assert figures["peak_rate_per_s"] == 4
+    assert figures["out_of_order"] == 1257
+
+
+def test_the_trace_has_every_attempt(capsys: pytest.CaptureFixture[str]) -> None:
+    """The closed form with time-outs, on standard output and nothing else there."""
+    assert invoke("--at", "0s", "--outage", "0s..1h:hang", "--trace") == 0
+
+    assert objects(capsys) == [
+        {
+            "delivery": 1,
+            "attempt": number,
+            "started_s": start,
+            "ended_s": start + 10,
+            "outcome": "timeout",
+            "state": to,
+        }
+        for number, start, to in (
+            (1, 0, "retry 1"),
+            (2, 70, "retry 2"),
+            (3, 380, "retry 3"),
+            (4, 1290, "failed"),
+        )
+    ]
+
+
+def test_a_trace_in_a_file_leaves_standard_output_to_the_figures(
+    capsys: pytest.CaptureFixture[str], scenario: str
+) -> None:
+    """As many lines as there were attempts."""
+    assert invoke(scenario, "--json", "--trace", "attempts.jsonl") == 0
+
+    (figures,) = objects(capsys)
+    assert len(Path("attempts.jsonl").read_bytes().splitlines()) == figures["attempts"]
+
+
+def test_the_same_scenario_gives_the_same_bytes_in_another_process(scenario: str) -> None:
+    """Figures and trace, with a seed, random latency and errors; hashes of texts differ between the two."""
+    program = [sys.executable, "-m", "receiver", "simulate", scenario, "--json", "--trace"]
+    results = []
+    for number in (1, 2):
+        name = f"{number}.jsonl"
+        done = subprocess.run(
+            [*program, name], capture_output=True, timeout=LONG, check=True, env={"PYTHONHASHSEED": str(number)}
+        )
+        results.append((done.stdout, Path(name).read_bytes()))
+
+    assert results[0] == results[1]
+    assert json.loads(results[0][0])["late"] > 0
+
+
+def test_flags_take_the_place_of_what_the_file_says(capsys: pytest.CaptureFixture[str], scenario: str) -> None:
+    """Each key by itself; outages as a whole."""
+    flags = ("--latency", "100ms", "--error-rate", "0", "--outage", "0s..30s", "--outage", "60s..70s:status=500")
+    assert invoke(scenario, "--json", "--rate", "60/min", "--duration", "5m", *flags) == 0
+
+    (figures,) = objects(capsys)
+    assert figures["deliveries"] == 300
+    assert figures["outcomes"] == {"ok": 300, "refused": 30, "status": 20, "timeout": 0, "late": 0}
+
+
+def test_every_setting_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    """The words of the summary repeat what was understood."""
+    flags = [
+        "--seed",
+        "3",
+        "--at",
+        "5s",
+        "--rate",
+        "10/h",
+        "--duration",
+        "2h",
+        "--poisson",
+        "--job",
+        "crawl:2@1m:2/s",
+    ]
+    flags += ["--latency", "1s..5s", "--error-rate", "0.1", "--capacity", "7", "--outage", "1.5m..3m:hang"]
+    assert invoke(*flags, "--timeout", "5s", "--pauses", "1s,2s,3s") == 0
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "1 at exact moments; 0.00277778/s for 2h, at random spaced; crawl with 2 pages at 1m, 2/s" in shown
+    assert "answers in 1s (median), 5s (p99), 500 for 10 %, 7 at once" in shown
+    assert "1m30s..3m (hang)" in shown
+    assert "waits 5s, again after 1s, 2s, 3s seed 3" in shown
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--outage", "10m"], "10m is no outage; write 10m..32m"),
+        (
+            ["--outage", "10m..32m:off"],
+            "--outage: outage[0].kind is \"off\": it has to be 'refuse', 'hang' or 'status'",
+        ),
+        (["--outage", "10m..5m"], '--outage: outage[0].to is "5m": it has to come after `from`'),
+        (["--outage", "1m..5m:status=x"], "is no outage"),
+        (["--rate", "5/y"], "5/y is no rate; write 5/s, 300/min or 10/h"),
+        (["--rate", "0"], "--rate: arrivals.rate is 0.0: it has to be greater than or equal to 0.001"),
+        (["--job", "crawl"], "crawl is no job; write crawl:200"),
+        (["--job", "crowl:3"], '--job: arrivals.jobs[0].family is "crowl"'),
+        (["--at", "90"], '--at: arrivals.at[0] is "90": a duration is text with its unit'),
+        (["--at", "0s", "--duration", "1h"], '--duration: arrivals.duration is "1h": it goes with a rate'),
+        (["--capacity", "0"], "--capacity: endpoint.capacity is 0"),
+        (["--pauses", "1m"], "--pauses: sender.pauses[1] is missing"),
+        (["--json", "--trace"], "give --trace a FILE"),
+        (["--trace", "scenario.toml"], "scenario.toml is a scenario, and would be written over: put it first"),
+        (["--html", "no/such/folder.html"], "cannot write no/such/folder.html: No such file or directory"),
+        (["nothing.toml"], "nothing.toml"),
+        (["survive", "--capacity", "3"], "No such option"),
+        (["maintenance"], "--length"),
+        (["maintenance", "--length", "0s"], "it has to be longer than nothing"),
+        (["capacity", "--at", "0s"], "deliveries at more than one moment"),
+    ],
+)
+def test_wrong_use_is_told_with_what_to_write(
+    args: list[str], words: str, capsys: pytest.CaptureFixture[str], scenario: str
+) -> None:
+    """Exit code 2, nothing on standard output, and the scenario as it was."""
+    assert invoke(*args) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in " ".join(captured.err.split())
+    assert Path(scenario).read_text() == SCENARIO
+
+
+def test_a_wrong_file_is_named_with_the_key(capsys: pytest.CaptureFixture[str]) -> None:
+    """Every mistake in it, each on a line."""
+    Path("bad.toml").write_text("sead = 1\narrivals.rate = 0\n")
+
+    assert invoke("bad.toml") == 2
+
+    first, second = capsys.readouterr().err.splitlines()
+    assert "bad.toml: arrivals.rate is 0: it has to be greater" in first
+    assert 'bad.toml: there is no key "sead"' in second
+
+
+def test_page_and_picture_are_written(capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside the summary."""
+    assert invoke("--outage", "10m..32m", "--html", "page.html", "--svg", "picture.svg") == 0
+
+    assert Path("page.html").read_text().startswith("<!doctype html>")
+    assert Path("picture.svg").read_text().startswith("<svg ")
+    assert "deliveries fail" in capsys.readouterr().out
+
+
+def test_survive_tells_simulation_and_theory(capsys: pytest.CaptureFixture[str]) -> None:
+    """Side by side, and the rule in a sentence."""
+    assert invoke("survive", "--rate", "1/min") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == [
+        "refuses",
+        "connections",
+        "45s",
+        "before",
+        "the",
+        "next",
+        "delivery",
+        "21m45s",
+        "21m45s",
+    ]
+    assert lines[-2].startswith("An endpoint that refuses connections for at most 21m loses nothing")
+    assert lines[-1].startswith("An endpoint that hangs for at most 21m30s loses nothing")
+
+
+def test_survive_has_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """One object for each line of the table."""
+    assert invoke("survive", "--at", "1m", "--json") == 0
+
+    answers = objects(capsys)
+    assert {
+        "kind": "hang",
+        "next_delivery_in_s": 0.0,
+        "failed_before": 0,
+        "simulated_s": 1290.0,
+        "theory_s": 1290.0,
+    } in answers
+    assert all(one["simulated_s"] == one["theory_s"] for one in answers)
+
+
+def test_maintenance_gives_its_advice_in_one_sentence(capsys: pytest.CaptureFixture[str], scenario: str) -> None:
+    """With the traffic of a scenario or of flags."""
+    assert invoke("maintenance", "--length", "22m", "--from", "10m", "--duration", "50m") == 0
+    assert invoke("maintenance", "--length", "3m", "--traffic", scenario, "--error-rate", "0") == 0
+
+    split, whole = capsys.readouterr().out.splitlines()
+    assert split == (
+        "22m at one go loses 60 of 3,000 deliveries; in 2 parts of 1m, 21m with 1m up between them it loses none, "
+        "and is over after 23m."
+    )
+    assert whole == "3m at one go loses 0 of 600 deliveries: there is no need to split it."
+
+
+def test_maintenance_that_cannot_be_saved_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, and no split in the JSON."""
+    rate = ("--rate", "0.1", "--duration", "20m", "--pauses", "1s,1s,1s")
+    assert invoke("maintenance", "--length", "3m", *rate) == 1
+    assert invoke("maintenance", "--length", "3m", *rate, "--json") == 1
+
+    sentence, fields = capsys.readouterr().out.splitlines()
+    assert sentence.startswith("3m at one go loses 18 of 120 deliveries; and ")
+    assert json.loads(fields)["best"] is None
+
+
+def test_capacity_is_found_by_halving(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each that was tried, and the answer with the theory."""
+    flags = ("--latency", "2s", "--outage", "1m..20m")
+    assert invoke("capacity", *flags) == 0
+    assert invoke("capacity", *flags, "--json") == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    tried = [json.loads(line) for line in lines if line.startswith("{")]
+    smallest = min(one["capacity"] for one in tried if one["drains"])
+    assert f"Below {smallest} at once it never drains. The traffic alone keeps 2 busy, and 8 if" in " ".join(lines)
+    assert len(tried) == sum("at once:" in line for line in lines)
+
+
+@pytest.mark.parametrize("question", ["survive", "maintenance", "capacity"])
+def test_questions_are_listed_and_have_help(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under the command's own, with a usage that can be typed."""
+    assert run(receiver.main, ["simulate", "--help"], prog_name="receiver") == 0
+    assert run(receiver.main, ["simulate", question, "--help"], prog_name="receiver") == 0
+
+    listed, own = capsys.readouterr().out.split("Questions:")[1].split("Usage: ")
+    assert f"  {question} " in listed
+    assert own.startswith(f"receiver simulate {question} [OPTIONS]\n")
+
+
+def test_a_reader_that_has_enough_ends_the_trace_as_done() -> None:
+    """As with every other command."""
+    program = f"{sys.executable} -m receiver simulate --trace | head -n 1; echo ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["/bin/bash", "-c", program], capture_output=True, text=True, timeout=LONG, check=True)
+
+    assert done.stdout.splitlines()[1:] == ["0"]
+    assert done.stderr == ""
