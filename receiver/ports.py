@@ -303,7 +303,10 @@ class Reports(Protocol):
 
 
 class SearchIndex(Protocol):
-    """What fills the index of words. What is pruned leaves it by itself, in the same transaction."""
+    """What fills the index of words. What is pruned leaves it in the same transaction.
+
+    A body that is brought in again after it was pruned does not come back into it.
+    """
 
     async def index(self, *, limit: int, max_bytes: int) -> int:
         """Take the next deliveries in, in one short transaction, and return how many there were.

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from receiver.errors import ConfigurationError, NoSearchIndex
+from receiver.keeping import Imported, PruneRule
 from receiver.ports import SearchIndex, Store
 from receiver.records import Delivery, DeliveryFilter
 from receiver.search import SearchReach
@@ -223,6 +224,39 @@ async def test_every_family_is_found(
     await fill(index)
 
     assert await opened.keys(text="found") == ["a"]
+
+
+@pytest.mark.parametrize("bodies", [False, True])
+async def test_what_is_pruned_is_not_found_any_more(opened: Opened, index: SearchIndex, bodies: bool) -> None:
+    """Whether the whole delivery goes or its body alone; a body brought in again does not bring its words."""
+    old = page("old", "https://example.com")
+    await opened.add(old, page("new", "https://example.com", received_at=NOON + SECOND))
+    await opened.route()
+    await fill(index)
+    assert await opened.keys(text="example") == ["new", "old"]
+
+    rule = PruneRule(NOON + SECOND, bodies=bodies)
+    await opened.upkeep.prune(rule, after=0, limit=9, now=NOON + 2 * SECOND)
+
+    assert await opened.keys(text="example") == ["new"]
+    assert await opened.reports.search_reach() == SearchReach(0, NOON + SECOND)
+    if bodies:
+        await opened.controls.bring_in([Imported(old)])
+        await fill(index)
+        assert await opened.keys(text="example") == ["new"]
+
+
+async def test_what_is_compressed_or_brought_in_is_found(opened: Opened, index: SearchIndex) -> None:
+    """Its words stay, or come like those of any delivery; that of a body that is stored compressed too."""
+    long = "https://example.com/" + "word " * 20_000
+    await opened.add(page("sent", long))
+    await opened.route()
+    await opened.upkeep.compress(limit=9)
+    await opened.controls.bring_in([Imported(page("imported", "https://example.com"))])
+    await fill(index)
+    await opened.upkeep.compress(limit=9)
+
+    assert await opened.keys(text="example") == ["imported", "sent"]
 
 
 # --- SQLite alone

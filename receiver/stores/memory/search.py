@@ -43,6 +43,10 @@ class MemorySearch(MemoryDeliveries):
             through[-1] if through else None,
         )
 
+    def _forget_words(self, seq: int) -> None:
+        if self._words is not None:
+            self._words.pop(seq, None)
+
     def _check_words(self, wanted: DeliveryFilter) -> None:
         if wanted.text is None:
             return
@@ -53,8 +57,7 @@ class MemorySearch(MemoryDeliveries):
     def _has_words(self, seq: int, wanted: DeliveryFilter) -> bool:
         if wanted.text is None:
             return True
-        known = self._words or {}
-        texts = known.get(seq, Texts()) if seq not in self._pruned else Texts()
+        texts = (self._words or {}).get(seq, Texts())
         return all(
             any(phrase.is_in(text) for text in (texts.url, texts.title, texts.error))
             for phrase in parse_query(wanted.text)

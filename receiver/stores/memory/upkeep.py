@@ -48,12 +48,14 @@ class MemoryUpkeep(MemoryReports):
         return [one for one in found if one.has_body or not rule.bodies]
 
     def _remove_body(self, one: DeliverySummary) -> None:
+        self._forget_words(one.seq)
         place = self._place(one.seq)
         stored = self._deliveries[place]
         self._pruned[one.seq] = one.size
         self._deliveries[place] = replace(stored, delivery=replace(stored.delivery, headers=(), body=b""))
 
     def _remove(self, one: DeliverySummary) -> None:
+        self._forget_words(one.seq)
         del self._deliveries[self._place(one.seq)]
         del self._by_key[one.key]
         self._pruned.pop(one.seq, None)
