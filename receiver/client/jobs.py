@@ -102,9 +102,9 @@ def cancel_batch(job_id: str) -> Call[None]:
     return Call("DELETE", f"/v2/batch/scrape/{part('job_id', job_id)}", nothing)
 
 
-def extract(request: ExtractRequest) -> Call[JobStarted]:
+def extract(request: ExtractRequest, *, webhook: WebhookConfig | str | None = None) -> Call[JobStarted]:
     """Start an extraction and return its id."""
-    return Call("POST", "/v2/extract", _started, body=request.wire())
+    return Call("POST", "/v2/extract", _started, body=_with_webhook(request, webhook).wire())
 
 
 def extract_status(job_id: str) -> Call[ExtractStatus]:

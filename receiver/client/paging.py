@@ -37,8 +37,7 @@ class Pages(Generic[T]):
     def _target(self, call: Call[T], address: str) -> str:
         """Return path and query as they go below the service's address."""
         try:
-            parts = urlsplit(address)
-            address.encode("ascii")
+            parts = urlsplit(address if address.isascii() and address.isprintable() else "//[")
         except ValueError:
             raise UnexpectedAnswer(f"{call.method} {call.path}: its next page has no address") from None
         path = "/" + parts.path.lstrip("/")
