@@ -1,7 +1,7 @@
 """Monitors and their checks."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from receiver.answers.monitors import Monitor
 from receiver.client.calls import Call, limits, part
@@ -10,6 +10,9 @@ from receiver.documents.monitors import MonitorCheck
 from receiver.requests.monitors import MonitorChanges, MonitorRequest
 
 PageStatus = Literal["same", "new", "changed", "removed", "error"]
+CheckStatus = Literal[
+    "queued", "running", "completed", "partial", "failed", "skipped_overlap", "skipped_no_credits"
+]
 
 
 def monitor(monitor_id: str) -> Call[Monitor]:
@@ -47,10 +50,10 @@ def run_monitor(monitor_id: str) -> Call[MonitorCheck]:
 
 
 def checks(
-    monitor_id: str, *, limit: int | None = None, offset: int | None = None, status: str | None = None
+    monitor_id: str, *, limit: int | None = None, offset: int | None = None, status: CheckStatus | None = None
 ) -> Call[list[MonitorCheck]]:
-    """Return the checks of a monitor, without their pages; `status` is one of MonitorCheck's."""
-    query = {**limits(limit=(limit, 1, 100), offset=(offset, 0, None)), **_given(status=status)}
+    """Return the checks of a monitor, without their pages: 25 of them, or `limit` (1 to 100)."""
+    query = {**limits(limit=(limit, 1, 100), offset=(offset, 0, None)), **_status(status, CheckStatus)}
     return Call("GET", f"{_path(monitor_id)}/checks", items_of(MonitorCheck, "data"), query=query, repeatable=True)
 
 
@@ -67,7 +70,7 @@ def check(
         "GET",
         f"{_path(monitor_id)}/checks/{part('check_id', check_id)}",
         _check,
-        query={**limits(limit=(limit, 1, 100), skip=(skip, 0, None)), **_given(status=status)},
+        query={**limits(limit=(limit, 1, 100), skip=(skip, 0, None)), **_status(status, PageStatus)},
         repeatable=True,
         next=lambda found: found.next,
     )
@@ -84,8 +87,12 @@ def _path(monitor_id: str) -> str:
     return f"/v2/monitor/{part('monitor_id', monitor_id)}"
 
 
-def _given(**words: str | None) -> dict[str, str | int]:
-    return {name: word for name, word in words.items() if word is not None}
+def _status(status: str | None, allowed: Any) -> dict[str, str | int]:
+    if status is None:
+        return {}
+    if status not in get_args(allowed):
+        raise ValueError(f"status: one of {', '.join(get_args(allowed))}, not {status!r}")
+    return {"status": status}
 
 
 def _check(body: Mapping[str, Any]) -> MonitorCheck:

@@ -9,6 +9,8 @@ from receiver.errors import UnexpectedAnswer
 
 T = TypeVar("T")
 
+_LONGEST_ADDRESS = 8000
+
 
 class Pages(Generic[T]):
     """Which call comes next. `call` is the one to make now, None when there are no more.
@@ -37,7 +39,9 @@ class Pages(Generic[T]):
     def _target(self, call: Call[T], address: str) -> str:
         """Return path and query as they go below the service's address."""
         try:
-            parts = urlsplit(address if address.isascii() and address.isprintable() else "//[")
+            if not address.isascii() or not address.isprintable() or len(address) > _LONGEST_ADDRESS:
+                raise ValueError("not a form that can be asked for")
+            parts = urlsplit(address)
         except ValueError:
             raise UnexpectedAnswer(f"{call.method} {call.path}: its next page has no address") from None
         path = "/" + parts.path.lstrip("/")

@@ -7,6 +7,8 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
 
+from pydantic import SecretStr
+
 from receiver.client.calls import Answer, Call
 from receiver.documents.shape import Shape
 from receiver.errors import (
@@ -45,7 +47,7 @@ _WAIT_IN_WORDS = re.compile(r"retry after (\d{1,5}(?:\.\d+)?) ?s", re.IGNORECASE
 _WAIT_KEYS = ("retry_after_seconds", "retryAfterSeconds")
 
 
-def read_answer(call: Call[T], answer: Answer, *, key: str, now: datetime) -> T:
+def read_answer(call: Call[T], answer: Answer, *, key: SecretStr, now: datetime) -> T:
     """Return the result of a call, or raise the ServiceError that its answer is. `key` is cut out of every text."""
     if 200 <= answer.status < 300:
         body = _json_object(call, answer)
@@ -90,12 +92,14 @@ def _error(
     call: Call[Any],
     answer: Answer,
     body: Mapping[str, Any],
-    key: str,
+    key: SecretStr,
     now: datetime,
 ) -> ServiceError:
-    clean = _without(key, body)
+    clean = _without(key.get_secret_value(), body)
     said, code = _text(clean.get("error")), _text(clean.get("code"))
-    request_id = _text(_without(key, answer.headers.get("x-request-id"))) or _text(clean.get("requestId"))
+    request_id = _text(_without(key.get_secret_value(), answer.headers.get("x-request-id"))) or _text(
+        clean.get("requestId")
+    )
     words = " ".join((said or _phrase(answer.status)).split())
     about = ", ".join(filter(None, (code, request_id and f"request {request_id}")))
     return kind(

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import httpx
+from pydantic import SecretStr
 
 from receiver.client import jobs, scrapes
 from receiver.client import monitors as watching
@@ -105,7 +106,7 @@ class AsyncClient:
     ) -> None:
         given = options(base_url, api_key, places=concurrency)
         self.http = httpx.AsyncClient(transport=transport, verify=certificates or True, **given)
-        self._key = api_key
+        self._key = SecretStr(api_key)
         self._patience = patience
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()  # noqa: S311 - spreads retries, protects nothing
@@ -206,7 +207,7 @@ class Client:
     ) -> None:
         given = options(base_url, api_key, places=concurrency)
         self.http = httpx.Client(transport=transport, verify=certificates or True, **given)
-        self._key = api_key
+        self._key = SecretStr(api_key)
         self._patience = patience
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()  # noqa: S311 - as above

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
+from pydantic import SecretStr
 
 from receiver.addresses import is_loopback
 from receiver.client.calls import Answer, Call
@@ -21,14 +22,14 @@ class KeyForService(httpx.Auth):
     The service's answers name absolute addresses, and somebody may follow one of another host.
     """
 
-    def __init__(self, service: httpx.URL, key: str) -> None:
+    def __init__(self, service: httpx.URL, key: SecretStr) -> None:
         self._service = service
         self._key = key
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Add the header."""
         if _origin(request.url) == _origin(self._service):
-            request.headers["Authorization"] = f"Bearer {self._key}"
+            request.headers["Authorization"] = f"Bearer {self._key.get_secret_value()}"
         yield request
 
 
@@ -41,7 +42,7 @@ def options(base_url: str, api_key: str, *, places: int) -> dict[str, Any]:
 
     A ConfigurationError says that no request can be made with the address or the key.
     """
-    base, key = _read_url(base_url), _checked(api_key)
+    base, key = _read_url(base_url), SecretStr(_checked(api_key))
     return {
         "base_url": base,
         "auth": KeyForService(base, key),

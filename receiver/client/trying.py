@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from pydantic import SecretStr
+
 from receiver.client.calls import Answer, Call
 from receiver.client.reading import read_answer
 from receiver.errors import (
@@ -55,7 +57,7 @@ Script = Generator[Attempt | Pause, Answer | ServiceError | None, T]
 
 
 def script(
-    call: Call[T], patience: Patience, *, key: str, now: Callable[[], datetime], rng: random.Random
+    call: Call[T], patience: Patience, *, key: SecretStr, now: Callable[[], datetime], rng: random.Random
 ) -> Script[T]:
     """Say what to do until the call has succeeded or will not.
 
@@ -80,7 +82,7 @@ def script(
         yield Pause(duration)
 
 
-def _result(call: Call[T], came: Answer | ServiceError | None, key: str, now: datetime) -> T:
+def _result(call: Call[T], came: Answer | ServiceError | None, key: SecretStr, now: datetime) -> T:
     match came:
         case Answer():
             return read_answer(call, came, key=key, now=now)

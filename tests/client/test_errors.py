@@ -235,7 +235,8 @@ async def test_the_key_is_in_no_error_and_no_log(
         with pytest.raises(ServiceError) as caught:
             await caller.call(name, "1")
         error = caught.value
-        shown = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error)) + repr(caller.client)
+        shown = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+        shown += repr(caller.client) + repr(vars(caller.client)) + repr(vars(caller.client.http.auth))
         assert KEY not in shown + caplog.text
 
 

@@ -392,14 +392,16 @@ async def test_an_id_stays_one_part_of_its_path(caller: Caller, service: Service
         ("monitors", (), {"limit": 101}, "limit: 1 to 100, not 101"),
         ("checks", (MONITOR_ID,), {"offset": -1}, "offset: 0 or more, not -1"),
         ("check", (MONITOR_ID, CHECK_ID), {"limit": 101}, "limit: 1 to 100, not 101"),
+        ("check_pages", (MONITOR_ID, CHECK_ID), {"status": "lost"}, "status: one of same, new, changed, removed, "),
+        ("checks", (MONITOR_ID,), {"status": "lost"}, "status: one of queued, running, completed, partial, "),
     ],
 )
-async def test_numbers_out_of_bounds_are_not_sent(
+async def test_values_out_of_bounds_are_not_sent(
     caller: Caller, service: Service, name: str, args: Any, options: Any, words: str
 ) -> None:
     """The error names the bounds."""
     with pytest.raises(ValueError, match=words):
-        await caller.call(name, *args, **options)
+        await (caller.pages if name.endswith("_pages") else caller.call)(name, *args, **options)
     assert service.requests == []
 
 

@@ -103,7 +103,9 @@ async def test_a_page_that_is_lost_is_fetched_again_and_one_that_is_gone_is_an_e
     assert len(service.requests) == 3
 
 
-@pytest.mark.parametrize("address", ["https://[::1", "https://x/v2/\u00e4", "https://x/v2\x7f"])
+@pytest.mark.parametrize(
+    "address", ["https://[::1", "https://x/v2/\u00e4", "https://x/v2\x7f", "https://x/" + "a" * 9000]
+)
 async def test_a_next_page_without_address_is_an_error(caller: Caller, service: Service, address: str) -> None:
     """Pages would be missing in silence."""
     service.replies = [page(address)]

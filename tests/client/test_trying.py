@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from receiver.client import Patience
 from receiver.client.calls import Answer, Call
@@ -214,7 +215,7 @@ def steps_of(call: Call[Any], patience: Patience, outcomes: list[Answer | Servic
     """Act out a script on a clock that its pauses move; return its steps, and its result or error."""
     now = NOON
     acted: list[Any] = []
-    steps = script(call, patience, key="k", now=lambda: now, rng=random.Random(1))
+    steps = script(call, patience, key=SecretStr("k"), now=lambda: now, rng=random.Random(1))
     step: Any = next(steps)
     try:
         while True:
