@@ -12,7 +12,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -37,6 +37,9 @@ from receiver.settings import Settings, load_settings
 from receiver.stores import open_store
 from receiver.subscribers import flush
 from receiver.types import WorkerId
+
+if TYPE_CHECKING:  # every request comes with it
+    from receiver.requests.webhooks import WebhookConfig
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +83,13 @@ class Receiver:
                 finally:
                     self._endpoints, self._elsewhere = {}, _not_running
         await asyncio.to_thread(flush)
+
+    def webhook(self, *, events: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> "WebhookConfig":
+        """Return what makes the service send a job's events here, for the requests of a client.
+
+        It is `Settings.webhook`; the app need not be running.
+        """
+        return self.settings.webhook(events=events, metadata=metadata)
 
     def _open(self, deliveries: DeliveryLog, stack: ExitStack) -> dict[str, ASGIApp]:
         """Return what is served, by path. A dictionary, since nothing here has a parameter in its path."""
@@ -267,7 +277,7 @@ async def _open_runner(
         stack.push_async_callback(processes.aclose)
         clients = None
         if settings.api_key is not None:
-            from receiver.client import open_clients  # it loads httpx, which takes long and is rarely needed
+            from receiver.client.lending import open_clients  # loads httpx, which is rarely needed
 
             key = settings.api_key.get_secret_value()
             clients = await stack.enter_async_context(open_clients(settings.base_url, key))

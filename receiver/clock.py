@@ -33,6 +33,13 @@ class Clock(Protocol):
         """Return once this long has passed on this clock."""
 
 
+class BlockingClock(Clock, Protocol):
+    """A clock for plain code too, where nothing else runs meanwhile."""
+
+    def block(self, duration: timedelta) -> None:
+        """Return once this long has passed, holding up the thread."""
+
+
 class SystemClock:
     """The clock of the machine."""
 
@@ -47,6 +54,10 @@ class SystemClock:
     async def sleep(self, duration: timedelta) -> None:
         """Return once this long has passed."""
         await asyncio.sleep(duration.total_seconds())
+
+    def block(self, duration: timedelta) -> None:
+        """Return once this long has passed, holding up the thread."""
+        time.sleep(duration.total_seconds())
 
 
 class VirtualClock:
@@ -77,6 +88,10 @@ class VirtualClock:
             await woken.wait()
         finally:
             timer.cancel()
+
+    def block(self, duration: timedelta) -> None:
+        """Move the clock forward by this: plain code has nobody beside it who could."""
+        self.advance(duration)
 
     def advance(self, duration: timedelta) -> None:
         """Move the clock forward, making on the way every call whose time has come."""

@@ -12,7 +12,7 @@ from receiver.errors import NoApiKey
 from receiver.types import DeliveryKey, HandlerName, Headers, Trigger
 
 if TYPE_CHECKING:  # it takes 0.2 s and is needed by workers with an API key only
-    import httpx
+    from receiver.client import AsyncClient, Client
 
 LONGEST_KEY = 200
 """In characters, of a key for `once`."""
@@ -45,11 +45,11 @@ class Clients(Protocol):
     """Clients of the service's API with our key, shared by all handlers of a worker."""
 
     @property
-    def for_async(self) -> "httpx.AsyncClient":
+    def for_async(self) -> "AsyncClient":
         """The one for async handlers."""
 
     @property
-    def for_plain(self) -> "httpx.Client":
+    def for_plain(self) -> "Client":
         """The one for plain functions."""
 
 
@@ -140,13 +140,13 @@ class BaseContext:
         self._beat()
 
     @property
-    def client(self) -> "httpx.AsyncClient":
+    def client(self) -> "AsyncClient":
         """A client of the service's API for async handlers, with RECEIVER_BASE_URL and RECEIVER_API_KEY.
 
-        `await ctx.client.get(f"/v2/crawl/{event.job_id}")`: a path is enough, and the key goes to the service
-        only. It is shared by all handlers of the worker, so leave it open. Without a key this raises NoApiKey,
-        which buries the work item at once: it can be retried once the key is set. Plain functions have
-        `sync_client`; asking for this one there is a RuntimeError.
+        `await ctx.client.crawl_status(event.job_id)`, or `await ctx.client.get("/v2/...")` for what has no method:
+        the key goes to the service only. It is shared by all handlers of the worker, so leave it open. Without a
+        key this raises NoApiKey, which buries the work item at once: it can be retried once the key is set. Plain
+        functions have `sync_client`; asking for this one there is a RuntimeError.
         """
         clients = self._clients()
         if _running_loop() is None:
@@ -154,7 +154,7 @@ class BaseContext:
         return clients.for_async
 
     @property
-    def sync_client(self) -> "httpx.Client":
+    def sync_client(self) -> "Client":
         """The client of the service's API for plain functions. It can be used by several threads at a time.
 
         Otherwise it is like `client`. In async handlers it would stop everything else, and is a RuntimeError.

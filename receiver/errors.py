@@ -15,6 +15,20 @@
     │   └── TooLarge                413
     ├── StoreError                  nobody at once: the store cannot do it now, try later
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
+    ├── ServiceError                the caller of the service: what became of a call
+    │   ├── ServiceUnreachable      no answer: refused, lost, or too late
+    │   ├── UnexpectedAnswer        an answer as none is documented: no JSON, cut short, a redirect
+    │   ├── NotSuccessful           200 that says `success: false`
+    │   ├── BadRequest              400, 413, and every 4xx that has no class of its own
+    │   ├── KeyRefused              401
+    │   ├── PaymentRequired         402
+    │   ├── Forbidden               403
+    │   ├── NotFound                404
+    │   ├── ScrapeTimedOut          408
+    │   ├── Conflict                409
+    │   ├── Unprocessable           422
+    │   ├── RateLimited             429
+    │   └── ServerError             5xx
     ├── UnknownDelivery             the caller of a report: no such delivery, or more than one
     ├── UnknownWork                 the caller of a report: no such work item
     ├── UnknownRequest              the caller of a report: no such request in quarantine
@@ -23,8 +37,9 @@
 `Retry` and `GiveUp` stand outside: a handler raises them to say what shall become of its work item.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import ClassVar
+from typing import Any, ClassVar
 
 
 class ReceiverError(Exception):
@@ -101,6 +116,93 @@ class StoreError(ReceiverError):
 
 class Overloaded(StoreError):
     """Taking this request would pass the limit on memory in use."""
+
+
+class ServiceError(ReceiverError):
+    """A call of the service that did not succeed.
+
+    `status` is that of the answer, None without one. `said`, `code` and `request_id` are the service's own words,
+    None where it gave none; `answer` is its whole JSON object. `retry_after` is how long it asks to wait. The API
+    key is in none of them.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        said: str | None = None,
+        code: str | None = None,
+        request_id: str | None = None,
+        retry_after: timedelta | None = None,
+        answer: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.said = said
+        self.code = code
+        self.request_id = request_id
+        self.retry_after = retry_after
+        self.answer = answer or {}
+
+
+class ServiceUnreachable(ServiceError):
+    """No answer came: the connection was refused or lost, or it took too long.
+
+    `sent` tells whether the service may have got the request all the same.
+    """
+
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
+        self.sent = sent
+
+
+class UnexpectedAnswer(ServiceError):
+    """What came is none of the documented answers: no JSON object, cut short, too long, or a redirect."""
+
+
+class NotSuccessful(ServiceError):
+    """The answer is a 200 and says that it is no success: a host without DNS, say. Trying again does not help."""
+
+
+class BadRequest(ServiceError):
+    """400, 413 or another 4xx: the service does not take this request. Trying again does not help."""
+
+
+class KeyRefused(ServiceError):
+    """401: the API key is missing or wrong."""
+
+
+class PaymentRequired(ServiceError):
+    """402: not enough credits."""
+
+
+class Forbidden(ServiceError):
+    """403: the site is refused, or the account does not have what was asked for, such as threat protection."""
+
+
+class NotFound(ServiceError):
+    """404: the job, monitor or check is unknown, another account's, or expired; results are kept for 24 hours."""
+
+
+class ScrapeTimedOut(ServiceError):
+    """408: the page took longer than the request's `timeout`. A big PDF may be ready after `retry_after`."""
+
+
+class Conflict(ServiceError):
+    """409: a paused or running monitor, a crawl that is over, an idempotency key that was used."""
+
+
+class Unprocessable(ServiceError):
+    """422: the extraction's schema."""
+
+
+class RateLimited(ServiceError):
+    """429: a limit on rate, concurrency or the queue; nothing was done. Try again after `retry_after`."""
+
+
+class ServerError(ServiceError):
+    """5xx: the service failed, and may or may not have done what was asked."""
 
 
 class UnknownDelivery(ReceiverError):

@@ -4,11 +4,11 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from dotenv import dotenv_values
 from dotenv.parser import parse_stream
@@ -17,8 +17,11 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from receiver.addresses import is_loopback
 from receiver.durations import parse_duration
-from receiver.errors import ConfigurationError
+from receiver.errors import ConfigurationError, NoApiKey
 from receiver.simulator.schedule import SERVICE
+
+if TYPE_CHECKING:  # every request comes with it, and few need one
+    from receiver.requests.webhooks import WebhookConfig
 
 PREFIX = "RECEIVER_"
 
@@ -132,6 +135,9 @@ class Settings(BaseSettings):
         "https://api.firecrawl.dev", description="Address of the service, for handlers that call it"
     )
     api_key: SecretStr | None = Field(None, description="Key of the service, for handlers that call it")
+    public_url: str | None = Field(
+        None, description="Where the service reaches this receiver, without PATH; for jobs started here"
+    )
     log_level: Annotated[str, AfterValidator(str.upper)] = Field(
         "INFO", pattern="(?i)^(debug|info|warning|error)$", description="debug, info, warning or error"
     )
@@ -199,6 +205,34 @@ class Settings(BaseSettings):
         """Return the token for the metrics in the clear, for comparing only."""
         return None if self.metrics_token is None else self.metrics_token.get_secret_value()
 
+    def plain_api_key(self) -> str:
+        """Return the service's key in the clear, for a client only; NoApiKey when none is set."""
+        if self.api_key is None:
+            raise NoApiKey(f"no {PREFIX}API_KEY is set: take it from your account at the service")
+        return self.api_key.get_secret_value()
+
+    def webhook(self, *, events: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> "WebhookConfig":
+        """Return what makes the service send a job's events to this receiver, for the requests of a client.
+
+        `events` are short or full names, all of them unless given; `metadata` comes back in every delivery. With
+        TOKENS set, the first is sent along as the static header. Raises ConfigurationError without PUBLIC_URL or
+        for one that the service could not call, and ValueError for metadata that it would refuse.
+        """
+        from receiver.requests.webhooks import WebhookConfig  # as above
+
+        if self.public_url is None:
+            raise ConfigurationError(
+                f"no {PREFIX}PUBLIC_URL is set: set it to where the service reaches this receiver, "
+                "as in https://hooks.example.com"
+            )
+        url = self.public_url.rstrip("/") + self.path
+        try:
+            WebhookConfig(url=url)
+        except ValidationError as exc:
+            raise ConfigurationError(f"{PREFIX}PUBLIC_URL: {_first_reason(exc)}") from None
+        headers = {self.token_header: self.plain_tokens()[0]} if self.token_header else {}
+        return WebhookConfig(url=url, headers=headers, metadata=metadata or {}, events=tuple(events))
+
     def require_safe_metrics(self) -> None:
         """Refuse to show metrics to the open network without a token."""
         for name, host in (("HOST", self.host), ("METRICS_HOST", self.metrics_host)):
@@ -243,9 +277,13 @@ def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
 
 def _in_words(error: ValidationError) -> str:
     """Return the first thing that is wrong. The input is left out on purpose: it may be a secret."""
+    place = error.errors(include_input=False, include_url=False, include_context=False)[0]["loc"]
+    return (f"{PREFIX}{str(place[0]).upper()}: " if place else "") + _first_reason(error)
+
+
+def _first_reason(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    name = f"{PREFIX}{str(first['loc'][0]).upper()}: " if first["loc"] else ""
-    return name + first["msg"].removeprefix("Value error, ")
+    return first["msg"].removeprefix("Value error, ")
 
 
 def export_env_file(env_file: Path = Path(".env")) -> None:

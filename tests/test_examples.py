@@ -16,8 +16,10 @@ from typing import Any
 import httpx
 import pytest
 
-from receiver import sign
+from receiver import Client, sign
 from receiver.samples import encode, load_sample, set_value
+from tests.client.stub import Connection
+from tests.client.stub import serving as serving_stub
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SECRET = "example-secret-1"
@@ -204,6 +206,56 @@ async def test_parse_event_alone(folder: Path) -> None:
     assert errors.startswith("-: the body has no `type`")
 
 
+async def test_every_operation(folder: Path) -> None:
+    """Each of the client's operations is called once or more, against a service that answers like the real one."""
+    (command,) = commands_of("every_operation.py")
+    with serving_stub(answer_like_the_service) as stub:
+        ours = {"API_KEY": "fc-1", "BASE_URL": stub.address, "PUBLIC_URL": "https://hooks.example.com"}
+        code, output, errors = await _run(command, folder, b"", **{f"RECEIVER_{name}": ours[name] for name in ours})
+
+    assert (code, errors) == (0, "")
+    assert "scraped https://example.com for 1 to 1 credits: 1 links\n" in output
+    assert "2 pages, 0 failed, 0 forbidden\n0 crawls under way\nit was over\n" in output
+    assert "https://example.com changed\n3 jobs in the queue\n" in output
+    source = (EXAMPLES / "every_operation.py").read_text(encoding="utf-8")
+    operations = {name for name, value in vars(Client).items() if hasattr(value, "__wrapped__")}
+    assert operations == {name for name in operations if f"client.{name}(" in source}
+    webhooks = [one.body["webhook"] for one in stub.connections if one.body and "webhook" in one.body]
+    assert [webhook.get("events") for webhook in webhooks] == [
+        ["page", "completed"],
+        None,
+        ["action", "completed", "failed"],
+        ["monitor.check.completed"],
+    ]
+
+
+def answer_like_the_service(connection: Connection) -> None:
+    """Answer the example's requests."""
+    page = {"markdown": "m", "links": ["l"], "metadata": {"sourceURL": "https://example.com"}}
+    check = {"id": "c", "status": "completed", "pages": [{"url": "https://example.com", "status": "changed"}]}
+    match connection.method, connection.path.partition("?")[0].split("/")[2:]:
+        case "DELETE", ["crawl", _]:
+            connection.answer(409, {"error": "Crawl already completed"})
+        case _, [*_, "errors"]:
+            connection.answer(200, {"errors": [], "robotsBlocked": []})
+        case _, [*_, "active"]:
+            connection.answer(200, {"success": True, "crawls": []})
+        case "GET", ["crawl" | "batch", *_] if "skip" not in connection.path:
+            more = f"https://elsewhere.example{connection.path.partition('?')[0]}?skip=1"
+            connection.answer(200, {"success": True, "status": "completed", "data": [page], "next": more})
+        case "GET", ["crawl" | "batch", *_]:
+            connection.answer(200, {"success": True, "status": "completed", "data": [page]})
+        case "GET", ["monitor"] | ["monitor", _, "checks"]:
+            connection.answer(200, {"success": True, "data": []})
+        case _, ["monitor", _, *rest] if rest:
+            connection.answer(200, {"success": True, "data": check})
+        case _, ["scrape"]:
+            connection.answer(200, {"success": True, "data": page})
+        case _:
+            data = {"id": "m", "name": "n"}
+            connection.answer(200, {"success": True, "id": "j", "status": "done", "data": data, "jobsInQueue": 3})
+
+
 def test_every_example_is_run_here() -> None:
     """A new example needs a command in its docstring and a test above."""
     names = {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"}
@@ -214,16 +266,19 @@ def test_every_example_is_run_here() -> None:
         "fastapi_app.py",
         "starlette_app.py",
         "parse_event_alone.py",
+        "every_operation.py",
     }
     assert all(commands_of(name) for name in names)
 
 
-async def _run(command: list[str], folder: Path, given: bytes = b"") -> tuple[int | None, str, str]:
+async def _run(
+    command: list[str], folder: Path, given: bytes = b"", **variables: str
+) -> tuple[int | None, str, str]:
     process = await asyncio.create_subprocess_exec(
         Path(sys.executable).parent / command[0],
         *command[1:],
         cwd=folder,
-        env=environment(PYTHONUTF8="1"),
+        env=environment(PYTHONUTF8="1", **variables),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -11,6 +11,7 @@ from receiver.documents.monitors import (
     MeaningfulChange,
     MonitorCheck,
     MonitorDiff,
+    Snapshot,
     ValueChange,
 )
 from receiver.documents.pages import (
@@ -48,5 +49,6 @@ __all__ = [
     "MonitorCheck",
     "MonitorDiff",
     "Shape",
+    "Snapshot",
     "ValueChange",
 ]

@@ -50,8 +50,14 @@ class MonitorDiff(Shape):
     """The changed values by their JSON path, such as `jobs[1].price`."""
 
 
+class Snapshot(Shape):
+    """What was extracted from a page at this check."""
+
+    json_: JsonObject = Field(default_factory=dict, alias="json")
+
+
 class CheckedPage(Shape):
-    """One page as a monitor's check saw it."""
+    """One page as a monitor's check saw it. An event fills the first fields, the service's record the others."""
 
     shown = ("url", "status")
 
@@ -68,6 +74,15 @@ class CheckedPage(Shape):
     """None when the judge did not run."""
     judgment: Judgment | None = None
     diff: MonitorDiff | None = None
+
+    id: str | None = None
+    target_id: str | None = None
+    status_code: StrictInt | None = None
+    """The page's own HTTP status."""
+    metadata: JsonObject = Field(default_factory=dict)
+    created_at: Moment | None = None
+    snapshot: Snapshot | None = None
+    """Only where a monitor extracts."""
 
 
 class CheckSummary(Shape):
@@ -117,3 +132,10 @@ class MonitorCheck(Shape):
     notification_status: JsonObject = Field(default_factory=dict)
     target_results: Items[Any] = Field(default_factory=list)
     """One object per target; its keys depend on the target's type."""
+    next: str | None = None
+    """Of a record read with its pages: where the next ones are."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the check has ended. One that was skipped has."""
+        return self.status not in (None, "queued", "running")

@@ -102,6 +102,11 @@ class DocumentMetadata(Shape):
     concurrency_queue_duration_ms: Number | None = None
     timezone: str | None = None
 
+    @property
+    def truncated(self) -> bool:
+        """Whether a PDF has more pages than were parsed."""
+        return self.num_pages is not None and self.total_pages is not None and self.total_pages > self.num_pages
+
 
 class Document(Shape):
     """One scraped page: every field is there only when its format was asked for.

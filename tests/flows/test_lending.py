@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
+from receiver import AsyncClient, Client
 from receiver.app import new_worker_id, run_worker
 from receiver.context import Context
 from receiver.errors import ConfigurationError, HandlerError
@@ -166,9 +166,9 @@ async def test_with_a_key_handlers_have_clients_of_the_service(bench: Bench) -> 
         await eventually(lambda: len(bench.told) == 2)
 
     for client in bench.told:
-        assert isinstance(client, httpx.Client | httpx.AsyncClient)
-        assert client.is_closed
-        assert client.base_url == "http://127.0.0.1:9"
+        assert isinstance(client, Client | AsyncClient)
+        assert client.http.is_closed
+        assert client.http.base_url == "http://127.0.0.1:9"
 
 
 async def test_without_a_key_the_handler_that_calls_the_service_is_dead_at_once(bench: Bench) -> None:

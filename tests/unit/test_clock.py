@@ -194,6 +194,17 @@ async def test_limits_nest() -> None:
     assert passed == ["inner", "outer"]
 
 
+def test_plain_code_is_held_up_by_as_much_as_it_asks_for() -> None:
+    """A virtual clock moves on by itself then, since nobody else runs; the system's returns."""
+    clock, fired = VirtualClock(NOON), list[int]()
+    clock.call_later(SECOND, lambda: fired.append(1))
+
+    clock.block(SECOND)
+    SystemClock().block(timedelta(0))
+
+    assert (clock.now(), fired) == (NOON + SECOND, [1])
+
+
 @given(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC)))
 def test_moments_survive_as_microseconds(moment: datetime) -> None:
     """Exactly, before and after 1970."""

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from typing import Any
 
-import httpx
 import pytest
 
-from receiver.client import ServiceClients
+from receiver.client import AsyncClient, Client
+from receiver.client.lending import ServiceClients
 from receiver.clock import VirtualClock
 from receiver.context import Context
 from receiver.decisions import Refused, Succeeded
@@ -188,8 +188,8 @@ async def test_without_a_store_once_is_an_error() -> None:
 
 async def test_each_kind_of_handler_has_its_client() -> None:
     """The same for all attempts."""
-    async with httpx.AsyncClient() as for_async:
-        with httpx.Client() as for_plain:
+    async with AsyncClient("fc-1") as for_async:
+        with Client("fc-1") as for_plain:
             seen: list[object] = []
 
             async def handler(event: Event, ctx: Context) -> None:
@@ -213,8 +213,8 @@ async def test_the_client_of_the_other_world_is_an_error() -> None:
     def plain(event: Event, ctx: Context) -> None:
         assert ctx.client
 
-    async with httpx.AsyncClient() as for_async:
-        with httpx.Client() as for_plain:
+    async with AsyncClient("fc-1") as for_async:
+        with Client("fc-1") as for_plain:
             clients = ServiceClients(for_async, for_plain)
             assert "an async handler has ctx.client" in str((await run(handler, clients=clients)).attempt.error)
             assert "a plain function has ctx.sync_client" in str((await run(plain, clients=clients)).attempt.error)

@@ -9,7 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from receiver import documents
+from receiver import answers, documents
+from receiver.answers import (
+    ActiveCrawl,
+    AgentStatus,
+    EmailSettings,
+    EmailSubscription,
+    ExtractStatus,
+    JobError,
+    JobErrors,
+    JobStarted,
+    JobStatus,
+    Monitor,
+    MonitorSchedule,
+    MonitorTarget,
+    NotificationSettings,
+    QueueStatus,
+    ScrapeResponse,
+    SlackSettings,
+    TargetOptions,
+    WebhookSettings,
+)
 from receiver.documents import (
     ActionResults,
     ActionScrape,
@@ -32,6 +52,7 @@ from receiver.documents import (
     MonitorCheck,
     MonitorDiff,
     Shape,
+    Snapshot,
     ValueChange,
 )
 
@@ -51,19 +72,45 @@ DOCUMENTED: dict[type[Shape], str] = {
     DiffChunk: "content changes oldStart oldLines newStart newLines",
     DiffLine: "type content add del=del_ normal ln ln1 ln2",
     LegacyDocument: "content markdown metadata source",
-    CheckedPage: "monitorId checkId url status previousScrapeId currentScrapeId error isMeaningful judgment diff",
+    CheckedPage: "monitorId checkId url status previousScrapeId currentScrapeId error isMeaningful judgment diff "
+    "id targetId statusCode metadata createdAt snapshot",
+    Snapshot: "json=json_",
     Judgment: "meaningful confidence reason meaningfulChanges",
     MeaningfulChange: "type before after reason",
     MonitorDiff: "text json=json_",
     ValueChange: "previous current",
     MonitorCheck: "monitorId checkId status summary pages id trigger createdAt updatedAt scheduledFor startedAt "
     "finishedAt estimatedCredits reservedCredits actualCredits billingStatus error notificationStatus "
-    "targetResults",
+    "targetResults next",
     CheckSummary: "totalPages same changed new removed error",
     ExtractResult: "success data extractId warning llmUsage totalUrlsScraped sources tokensBilled creditsBilled "
     "urlTrace error",
     AgentStep: "creditsUsed action input",
     AgentResult: "creditsUsed data",
+    ScrapeResponse: "success data",
+    JobStarted: "id url invalidURLs=invalid_urls promptGeneratedOptions finalCrawlerOptions urlTrace threadId "
+    "threadTurn",
+    JobStatus: "status total completed creditsUsed expiresAt next data createdAt completedAt duration warning",
+    JobError: "id timestamp url code error",
+    JobErrors: "errors robotsBlocked",
+    ActiveCrawl: "id teamId url options",
+    ExtractStatus: "status data expiresAt error sources tokensUsed creditsUsed",
+    AgentStatus: "status data error model expiresAt creditsUsed partial",
+    QueueStatus: "jobsInQueue activeJobsInQueue waitingJobsInQueue maxConcurrency mostRecentSuccess",
+    Monitor: "id name status goal createdAt updatedAt lastRunAt nextRunAt currentCheckId estimatedCreditsPerMonth "
+    "judgeEnabled retentionDays lastCheckSummary schedule notification targets webhook unchangedPagesFree "
+    "emailRecipientSubscriptions",
+    MonitorSchedule: "cron timezone",
+    NotificationSettings: "email slack",
+    EmailSettings: "enabled includeDiffs recipients",
+    SlackSettings: "enabled channelId channelName",
+    EmailSubscription: "email status source confirmationEmailSent",
+    WebhookSettings: "url headers metadata events",
+    MonitorTarget: "id type urls url queries searchWindow maxResults includeDomains excludeDomains scrapeOptions "
+    "crawlOptions",
+    TargetOptions: "actions auditMetadata blockAds excludeTags includeTags formats headers location lockdown "
+    "maxAge minAge mobile onlyCleanContent onlyMainContent parsers profile proxy redactPII=redact_pii "
+    "removeBase64Images skipTlsVerification storeInCache threatProtection timeout waitFor",
 }
 
 SHAPES = sorted(DOCUMENTED, key=lambda shape: shape.__name__)
@@ -90,9 +137,11 @@ EVERY_FIELD = [
 def test_every_public_shape_is_compared_with_the_documentation() -> None:
     """A shape that nobody compared may have a misspelt field, which reads as None for ever."""
     public = {getattr(documents, name) for name in documents.__all__} - {Shape, documents.DiffTree}
+    public |= {getattr(answers, name) for name in answers.__all__}
 
     assert public == set(DOCUMENTED)
     assert documents.__all__ == sorted(documents.__all__)
+    assert answers.__all__ == sorted(answers.__all__)
 
 
 @pytest.mark.parametrize(("shape", "wire_name", "attribute"), EVERY_FIELD)

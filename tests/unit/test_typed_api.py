@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from receiver import BatchContext, Context, GiveUp, HandlerError, HandlerOptions, Retry, Router
+from receiver.documents import Document, MonitorCheck
 from receiver.events import CrawlCompleted, CrawlEvent, CrawlPage, Event, MonitorCheckCompleted, PageEvent
 
 router = Router()
@@ -45,14 +46,17 @@ async def index(event: CrawlPage, pool: Pool, ctx: Context) -> None:
     answer: httpx.Response = await ctx.client.get(f"/v2/crawl/{ctx.job}")
     if answer.status_code == 429:
         raise Retry(after=timedelta(minutes=1))
+    async for status in ctx.client.crawl_pages(ctx.job or ""):
+        found: list[Document] = status.data
+        ctx.log.info("%d pages", len(found))
     ctx.heartbeat()
 
 
 @router.on(MonitorCheckCompleted, where=lambda e: e.check.summary.changed > 0, timeout=timedelta(seconds=5))
 def tell(event: MonitorCheckCompleted, ctx: Context) -> None:
     if ctx.once("mail") and not ctx.once("letter"):
-        answer: httpx.Response = ctx.sync_client.get("/v2/team/queue-status")
-        ctx.log.info("told", extra={"status": answer.status_code, "key": ctx.delivery.key})
+        check: MonitorCheck = ctx.sync_client.run_monitor(event.check.monitor_id or "")
+        ctx.log.info("told", extra={"check": check.id, "key": ctx.delivery.key})
 
 
 @router.on(PageEvent, batch=100, linger=timedelta(seconds=2), concurrency=2, rate="30/min")

@@ -5,20 +5,21 @@ import logging
 import httpx
 import pytest
 
-from receiver.client import ServiceClients, open_clients
+from receiver.client import AsyncClient, Client
+from receiver.client.lending import ServiceClients, open_clients
 from receiver.errors import ConfigurationError
 
 KEY = "fc-0123456789abcdef"
 BASE = "https://api.example.com"
 
 
-def sent(client: httpx.Client | httpx.AsyncClient, url: str) -> httpx.Request:
+def sent(client: Client | AsyncClient, url: str) -> httpx.Request:
     """Return the request as it would leave."""
-    assert client.auth is not None
-    return next(client.auth.sync_auth_flow(client.build_request("GET", url)))
+    assert client.http.auth is not None
+    return next(client.http.auth.sync_auth_flow(client.http.build_request("GET", url)))
 
 
-def both(clients: ServiceClients) -> list[httpx.Client | httpx.AsyncClient]:
+def both(clients: ServiceClients) -> list[Client | AsyncClient]:
     return [clients.for_async, clients.for_plain]
 
 
@@ -61,14 +62,18 @@ async def test_clients_are_closed_with_the_block() -> None:
     async with open_clients(BASE, KEY) as clients:
         pass
 
-    assert all(client.is_closed for client in both(clients))
+    assert all(client.http.is_closed for client in both(clients))
 
 
 async def test_the_key_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
     """Neither by what holds it, nor in a log."""
     caplog.set_level(logging.DEBUG)
     async with open_clients(BASE, KEY) as clients:
-        shown = repr(clients) + "".join(repr(vars(client)) + repr(client.auth) for client in both(clients))
+        shown = (
+            repr(clients)
+            + str(clients.for_async)
+            + "".join(repr(vars(client.http)) + repr(client.http.auth) for client in both(clients))
+        )
         shown += repr(sent(clients.for_plain, "/v2").headers)
         with pytest.raises(httpx.ConnectError):
             await clients.for_async.get("http://127.0.0.1:1/v2")

@@ -1,0 +1,84 @@
+"""Options that several requests share: location, extraction, change tracking, threat protection."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, StrictBool, StrictInt
+
+from receiver.requests.base import JsonSchema, Request
+
+
+class Location(Request):
+    """Where a page is asked for from; language and time zone are emulated."""
+
+    country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")] = "US"
+    """ISO 3166-1 alpha-2."""
+    languages: tuple[str, ...] = ()
+    """In order of preference; the location's own when there are none."""
+
+
+class JsonOptions(Request):
+    """What to extract: by a schema, or by a prompt alone."""
+
+    prompt: str | None = None
+    schema_: JsonSchema | None = Field(None, alias="schema")
+    system_prompt: str | None = None
+
+
+class ChangeTrackingOptions(Request):
+    """How a page is compared with its earlier scrape."""
+
+    modes: tuple[Literal["git-diff", "json"], ...] = ()
+    prompt: str | None = None
+    """For mode `json`; the service has one of its own."""
+    schema_: JsonSchema | None = Field(None, alias="schema")
+    """For mode `json`: what is extracted and compared."""
+    tag: str | None = None
+    """A page is compared only with earlier scrapes of the same tag."""
+
+
+def _require_bare_domain(value: str) -> str:
+    if not re.fullmatch(r"[^\s/:?#@\\]+", value):
+        raise ValueError("a plain domain or a wildcard pattern, without protocol, path or port")
+    return value
+
+
+def _require_bare_tld(value: str) -> str:
+    if not value or value.startswith(".") or value != value.lower() or not re.fullmatch(r"[^\s/:?#@\\]+", value):
+        raise ValueError("a top-level domain in lower case, without leading dot")
+    return value
+
+
+Domains = Annotated[tuple[Annotated[str, AfterValidator(_require_bare_domain)], ...], Field(max_length=1000)]
+Tlds = Annotated[tuple[Annotated[str, AfterValidator(_require_bare_tld)], ...], Field(max_length=1000)]
+
+
+class ThreatProtection(Request):
+    """Checks of URLs, for this request alone. What is left out is as the organisation has it.
+
+    The service answers 403 when the account does not have this, or may not override it.
+    """
+
+    blacklist: Domains | None = None
+    blocked_tlds: Tlds | None = None
+    failure_policy: Literal["open", "closed"] | None = None
+    """Whether a URL may pass when the classifier cannot be reached."""
+    mode: Literal["off", "normal"] | None = None
+    """`normal` costs 2 credits per URL checked."""
+    risk_score_threshold: Annotated[StrictInt, Field(ge=0, le=100)] | None = None
+    """From which score on a URL is blocked; lower is stricter."""
+    whitelist: Domains | None = None
+    """Goes before all other rules."""
+
+
+class AuditMetadata(Request):
+    """Who asked, for the service's audit log."""
+
+    username: str
+
+
+class Profile(Request):
+    """A browser profile that is kept at the service."""
+
+    name: str
+    save_changes: StrictBool | None = None

@@ -1,0 +1,120 @@
+"""Where the service shall send the events of a job, and by which names it knows them.
+
+One event has two names: the type its deliveries carry (`crawl.page`), and the value that a request filters by. The
+service takes only the short one for crawls, batch scrapes, extractions and agents (`page`), and only the full one
+for monitors (`monitor.check.completed`). Requests here take both and send the right one.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from receiver.requests.base import Request, WebAddress
+
+_SIGNATURE_HEADER = "x-firecrawl-signature"
+
+
+class Operation(StrEnum):
+    """What can be started with a webhook. The values are the families of its event types."""
+
+    CRAWL = "crawl"
+    BATCH_SCRAPE = "batch_scrape"
+    EXTRACT = "extract"
+    AGENT = "agent"
+    MONITOR = "monitor"
+
+
+_JOB_EVENTS = ("started", "page", "completed", "failed")
+EVENT_KINDS: Mapping[Operation, tuple[str, ...]] = {
+    Operation.CRAWL: _JOB_EVENTS,
+    Operation.BATCH_SCRAPE: _JOB_EVENTS,
+    Operation.EXTRACT: _JOB_EVENTS,
+    Operation.AGENT: ("started", "action", "completed", "failed", "cancelled"),
+    Operation.MONITOR: ("page", "check.completed"),
+}
+"""What each operation's `events` may name, in short."""
+
+
+def to_event_type(name: str, operation: Operation) -> str:
+    """Return the type that deliveries carry, such as `crawl.page`, for its short or full name.
+
+    A ValueError names what the operation does have.
+    """
+    family = f"{operation}."
+    kind = name.removeprefix(family)
+    if kind not in EVENT_KINDS[operation]:
+        raise ValueError(f"{operation} has no event {name!r}; it has {', '.join(EVENT_KINDS[operation])}")
+    return family + kind
+
+
+def to_filter_value(name: str, operation: Operation) -> str:
+    """Return the value that the service takes in `webhook.events`, for an event's short or full name.
+
+    A ValueError names what the operation does have.
+    """
+    event_type = to_event_type(name, operation)
+    return event_type if operation is Operation.MONITOR else event_type.removeprefix(f"{operation}.")
+
+
+class WebhookConfig(Request):
+    """An address for events, with what the service shall send along. A text alone is the address.
+
+    `metadata` comes back in each delivery. Without `events` every event of the operation is sent.
+    """
+
+    url: WebAddress
+    headers: dict[str, str] = Field({}, repr=False)
+    metadata: dict[str, str] = Field({})
+    events: tuple[str, ...] = ()
+    """Short or full names; a request refuses those that its operation does not have."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_text(cls, value: Any) -> Any:
+        return {"url": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        parts = urlsplit(self.url)
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("url: no user and password in it; a header of your own can say who calls")
+        if parts.scheme != "https" and not _is_inside(parts.hostname or ""):
+            raise ValueError("url: it has to begin with https://")
+        if any(name.lower() == _SIGNATURE_HEADER for name in self.headers):
+            raise ValueError("headers: X-Firecrawl-Signature is the service's own")
+        return self
+
+    def translated(self, operation: Operation) -> Self:
+        """Return it with `events` as the service takes them for this operation; ValueError for a foreign one."""
+        events = tuple(to_filter_value(name, operation) for name in self.events)
+        return self.model_copy(update={"events": events})
+
+
+def _is_inside(host: str) -> bool:
+    """Tell whether only a service of one's own can reach a host: then plain http is a choice."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return "." not in host or host.endswith((".local", ".internal", ".localhost"))
+    return address.is_private
+
+
+def _translate(operation: Operation) -> AfterValidator:
+    def translate(webhook: WebhookConfig) -> WebhookConfig:
+        try:
+            return webhook.translated(operation)
+        except ValueError as exc:
+            raise ValueError(f"events: {exc}") from None
+
+    return AfterValidator(translate)
+
+
+CrawlWebhook = Annotated[WebhookConfig, _translate(Operation.CRAWL)]
+BatchScrapeWebhook = Annotated[WebhookConfig, _translate(Operation.BATCH_SCRAPE)]
+ExtractWebhook = Annotated[WebhookConfig, _translate(Operation.EXTRACT)]
+AgentWebhook = Annotated[WebhookConfig, _translate(Operation.AGENT)]
+MonitorWebhook = Annotated[WebhookConfig, _translate(Operation.MONITOR)]

@@ -1,0 +1,225 @@
+"""Every row of the interface specification's tables has its field, with its default and its allowed values.
+
+`vectors/interface.json` holds the rows, taken from the document's tables and from what its prose lists in brackets.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from receiver.answers import (
+    EmailSettings,
+    Monitor,
+    MonitorSchedule,
+    MonitorTarget,
+    ScrapeResponse,
+    TargetOptions,
+    WebhookSettings,
+)
+from receiver.documents import (
+    ActionResults,
+    ActionScrape,
+    ChangeTracking,
+    CheckSummary,
+    Document,
+    DocumentMetadata,
+    JavascriptReturn,
+    MonitorCheck,
+)
+from receiver.requests import (
+    AuditMetadata,
+    BatchScrapeRequest,
+    ChangeTrackingOptions,
+    ClickAction,
+    CrawlRequest,
+    EmailNotification,
+    ExecuteJavascriptAction,
+    JsonOptions,
+    Location,
+    PdfAction,
+    PressAction,
+    Profile,
+    Request,
+    Schedule,
+    ScrapeAction,
+    ScrapeOptions,
+    ScrapeRequest,
+    ScrapeTarget,
+    ScreenshotAction,
+    ScrollAction,
+    ThreatProtection,
+    WaitAction,
+    WebhookConfig,
+    WriteAction,
+)
+
+Row = dict[str, str]
+TABLES: dict[str, list[Row]] = json.loads(
+    (Path(__file__).parents[1] / "vectors" / "interface.json").read_text(encoding="utf-8")
+)
+
+MODELS: dict[str, tuple[type[BaseModel], ...]] = {
+    "scrape request": (ScrapeRequest,),
+    "changeTrackingOptions": (ChangeTrackingOptions,),
+    "threatProtection": (ThreatProtection,),
+    "jsonOptions": (JsonOptions,),
+    "location": (Location,),
+    "action wait": (WaitAction,),
+    "action screenshot": (ScreenshotAction,),
+    "action click": (ClickAction,),
+    "action write": (WriteAction,),
+    "action press": (PressAction,),
+    "action scroll": (ScrollAction,),
+    "action scrape": (ScrapeAction,),
+    "action executeJavascript": (ExecuteJavascriptAction,),
+    "action pdf": (PdfAction,),
+    "scrape response body": (ScrapeResponse,),
+    "scrape response": (Document,),
+    "actions result": (ActionResults,),
+    "javascriptReturns item": (JavascriptReturn,),
+    "scrapes item": (ActionScrape,),
+    "changeTracking result": (ChangeTracking,),
+    "metadata": (DocumentMetadata,),
+    "monitor": (Monitor,),
+    "summary counts": (CheckSummary,),
+    "schedule": (MonitorSchedule, Schedule),
+    "notification.email": (EmailSettings, EmailNotification),
+    "target": (MonitorTarget, ScrapeTarget),
+    "monitor webhook": (WebhookSettings,),
+    "scrapeOptions": (TargetOptions, ScrapeOptions),
+    "auditMetadata": (AuditMetadata,),
+    "profile": (Profile,),
+    "check": (MonitorCheck,),
+    "webhook": (WebhookConfig,),
+    "crawl request": (CrawlRequest,),
+    "batch scrape request": (BatchScrapeRequest,),
+}
+"""Each table of the document, with the models that its rows are fields of."""
+
+ATTRIBUTES = {
+    "sourceURL": "source_url",
+    "parsePDF": "parse_pdf",
+    "redactPII": "redact_pii",
+    "json": "json_",
+    "schema": "schema_",
+    "llm_extraction": "llm_extraction",
+    "removeBase64Images": "remove_base64_images",
+}
+"""Wire names whose attribute is not plain snake_case."""
+
+FREE_FORM = {"other keys"}
+ROWS = [
+    pytest.param(model, row, id=f"{model.__name__}.{row['field']}")
+    for table, models in MODELS.items()
+    for model in models
+    for row in TABLES[table]
+    if row["field"] not in FREE_FORM
+]
+ALLOWED = re.compile(r"[Aa]llowed(?: items)?:? (.*?)(?:\. |$)")
+
+
+def attribute(wire_name: str) -> str:
+    plain = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in wire_name)
+    return ATTRIBUTES.get(wire_name, plain)
+
+
+def field_of(model: type[BaseModel], row: Row) -> FieldInfo:
+    field = model.model_fields[attribute(row["field"])]
+    assert field.alias == row["field"]
+    return field
+
+
+def accepts(field: FieldInfo, value: Any) -> bool:
+    try:
+        TypeAdapter[Any](field.rebuild_annotation()).validate_python(value)
+    except ValidationError:
+        return False
+    return True
+
+
+def test_every_table_has_its_model() -> None:
+    """A table that was added to the document fails here."""
+    assert set(MODELS) == set(TABLES)
+
+
+@pytest.mark.parametrize(("model", "row"), ROWS)
+def test_every_row_has_its_field(model: type[BaseModel], row: Row) -> None:
+    """Under its wire name, with an attribute in snake_case."""
+    assert field_of(model, row)
+
+
+@pytest.mark.parametrize(("model", "row"), [one for one in ROWS if issubclass(one.values[0], Request)])  # type: ignore[arg-type]
+def test_requests_require_what_the_document_requires(model: type[Request], row: Row) -> None:
+    """And nothing else, apart from the few fields whose table has no such column."""
+    known = (
+        {"username", "name", "urls"} if model in (AuditMetadata, Profile, ScrapeTarget, BatchScrapeRequest) else ()
+    )
+    crawled = model is CrawlRequest and row["field"] == "url"
+    required = row["required"] == "yes" or row["field"] in known or crawled
+
+    assert field_of(model, row).is_required() is required
+
+
+@pytest.mark.parametrize(("model", "row"), [one for one in ROWS if one.values[1]["default"]])  # type: ignore[index]
+def test_defaults_are_those_of_the_document(model: type[BaseModel], row: Row) -> None:
+    """So they can be left out of what is sent."""
+    default = field_of(model, row).default
+    if row["field"] == "location":  # its own default is that of its country
+        default = f"country {Location().country}"
+    shown = list(default) if isinstance(default, tuple) else default
+    if isinstance(shown, list):
+        assert row["default"] == f"[{', '.join(shown)}]"
+    elif isinstance(shown, bool):
+        assert row["default"] == str(shown).lower()
+    elif isinstance(shown, float):
+        assert float(row["default"]) == shown
+    else:
+        assert row["default"] == str(shown)
+
+
+WITH_ALLOWED = [
+    one
+    for one in ROWS
+    if issubclass(one.values[0], Request) and ALLOWED.search(one.values[1]["rule"])  # type: ignore[arg-type, index]
+]
+
+
+@pytest.mark.parametrize(("model", "row"), WITH_ALLOWED)
+def test_allowed_values_are_those_of_the_document(model: type[Request], row: Row) -> None:
+    """Each is taken, and nothing else is."""
+    found = ALLOWED.search(row["rule"])
+    assert found is not None
+    listed = re.sub(r" \([^)]*\)|, default .*", "", found[1])
+    words = [word.strip(" .") for word in listed.split(",")]
+    assert len(words) > 1
+    several = row["type"].startswith("array")
+
+    assert all(accepts(field_of(model, row), [word] if several else word) for word in words)
+    assert not accepts(field_of(model, row), ["another"] if several else "another")
+
+
+def test_other_metadata_is_kept() -> None:
+    """The row without a name: further keys of the page."""
+    assert DocumentMetadata.read({"og:title": "Hi"}).model_extra == {"og:title": "Hi"}
+
+
+def test_every_action_of_the_document_is_an_action() -> None:
+    """Nine of them, told apart by `type`."""
+    types = {
+        model.model_fields["type"].default for name, (model, *_) in MODELS.items() if name.startswith("action ")
+    }
+
+    assert types == {name.removeprefix("action ") for name in TABLES if name.startswith("action ")}
+    assert len(types) == 9
+
+
+def test_the_truncation_of_a_pdf_is_told() -> None:
+    """A real page count above the number of pages parsed."""
+    assert DocumentMetadata(num_pages=10, total_pages=12).truncated
+    assert not DocumentMetadata(num_pages=12, total_pages=12).truncated
+    assert not DocumentMetadata(num_pages=12).truncated
