@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,8 @@ from receiver.policies import RunsIn
 from receiver.records import WorkFilter
 from receiver.routing import Handler, Router
 from receiver.types import WorkState
-from tests.doubles import delivery
+from tests.client.calling import Caller, Service, said
+from tests.doubles import body_of, delivery
 from tests.workbench import MINUTE, SECOND, bench
 
 README = Path(__file__).parent.parent / "README.md"
@@ -225,3 +227,22 @@ async def test_signals(capsys: pytest.CaptureFixture[str]) -> None:
 
 async def _nothing(event: events.Event) -> None:
     """Handle an event."""
+
+
+async def test_call_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed page starts a crawl that reports to this receiver, under the delivery's key."""
+    monkeypatch.setenv("RECEIVER_PUBLIC_URL", "https://hooks.example.com")
+    service = Service([said(success=True, id="019f", url="https://api.example.com/v2/crawl/019f")])
+    client = Caller("async", service).client
+    [crawl_again] = example("Call the service")
+    event = events.parse_event(
+        body_of("monitor.page", data=[{"url": "https://example.com/a", "status": "changed"}])
+    )
+    assert crawl_again.wants(event)
+
+    await crawl_again.function(event, SimpleNamespace(client=client, delivery=SimpleNamespace(key="k")))
+
+    [(method, path, body)] = service.sent
+    assert (method, path, body["url"]) == ("POST", "/v2/crawl", "https://example.com/a")
+    assert body["webhook"] == {"url": "https://hooks.example.com/webhooks", "events": ["page", "completed"]}
+    assert service.requests[0].headers["x-idempotency-key"]

@@ -26,7 +26,7 @@ from receiver.signals import (
 from receiver.signing import sign
 from receiver.stores.memory import MemoryStore
 from receiver.types import DeliveryKey, Outcome
-from tests.doubles import LONG, NOON, SECRET, BrokenLog, SlowLog, body_of, soon, turns, watching
+from tests.doubles import LONG, NOON, SECRET, BrokenLog, SlowLog, body_of, soon, told, turns, watching
 
 BODY = body_of(webhookId="w-1")
 SIGNATURE = b"x-firecrawl-signature"
@@ -98,7 +98,7 @@ BOTH = gate(token_header="X-Token", tokens=["tok-1"])
         (BOTH, [*TOKEN, (SIGNATURE, b"garbage")], False),
         (BOTH, [*TOKEN, *signed(b"other")], False),
     ],
-    ids=str,
+    ids=told,
 )
 def test_a_signature_counts_alone_where_there_are_secrets_else_the_token(
     of: Gate, headers: RawHeaders, opened: bool

@@ -17,7 +17,7 @@ import pytest
 
 from receiver.errors import HandlerError
 from receiver.resources import Resource, in_order, open_resources
-from tests.doubles import eventually, turns
+from tests.doubles import eventually, told, turns
 
 
 class Pool:
@@ -166,7 +166,7 @@ async def unhashable() -> AsyncIterator[Annotated[Pool, []]]:
         (unhashable, "cannot be looked up"),
         (5, "a resource is a function, not 5"),
     ],
-    ids=str,
+    ids=told,
 )
 def test_what_is_no_resource_is_a_mistake(function: Any, words: str) -> None:
     """Found when it is registered."""
@@ -243,7 +243,7 @@ async def test_plain_resources_live_in_a_thread_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["first", "middle", "last"])
-@pytest.mark.parametrize("error", [ValueError("no\nroute"), SystemExit(1)], ids=str)
+@pytest.mark.parametrize("error", [ValueError("no\nroute"), SystemExit(1)], ids=told)
 async def test_a_resource_that_cannot_be_made_stops_the_start(name: str, error: BaseException) -> None:
     """It is named, and what was made before it is closed again."""
     story = Story()
@@ -309,7 +309,7 @@ async def yields_nothing() -> AsyncIterator[Pool]:
         (not_a_plain_manager, "it returned int, which is no context manager"),
         (yields_nothing, "generator didn't yield"),
     ],
-    ids=str,
+    ids=told,
 )
 async def test_one_that_does_not_do_what_it_says_is_named(function: Any, words: str) -> None:
     """At the start."""

@@ -25,6 +25,7 @@ from receiver.policies import RunsIn
 from receiver.retries import DEFAULT_SCHEDULE, RetrySchedule
 from receiver.routing import DEFAULT_TIMEOUT, Handler, Router
 from receiver.types import HandlerName
+from tests.doubles import told
 
 SECOND = timedelta(seconds=1)
 
@@ -83,7 +84,7 @@ ALL = {"page": PAGE, "started": STARTED, "batch": BATCH_PAGE, "check": CHECK, "u
         ((CrawlStarted, "batch_scrape.*"), {"started", "batch"}),
         ((CrawlPage, "crawl.*", "*"), set(ALL)),
     ],
-    ids=str,
+    ids=told,
 )
 def test_events_fit_by_class_base_class_name_and_glob(wanted: tuple[Any, ...], fits: set[str]) -> None:
     """One of several is enough."""
@@ -183,7 +184,7 @@ class AsyncCallable:
         (lambda event: None, False, False),
         (print, False, True),
     ],
-    ids=str,
+    ids=told,
 )
 def test_every_callable_of_one_or_two_arguments_is_a_handler(
     function: Callable[..., Any], is_async: bool, takes_context: bool
@@ -207,7 +208,7 @@ def test_every_callable_of_one_or_two_arguments_is_a_handler(
         ({"pauses": [SECOND], "jitter": 0}, RetrySchedule((SECOND,), 0)),
         ({"jitter": 1.0}, RetrySchedule(DEFAULT_SCHEDULE.pauses, 1)),
     ],
-    ids=str,
+    ids=told,
 )
 def test_the_schedule_is_made_from_options(options: dict[str, Any], schedule: RetrySchedule) -> None:
     """Number, pauses and jitter, alone or together."""
@@ -215,7 +216,7 @@ def test_the_schedule_is_made_from_options(options: dict[str, Any], schedule: Re
 
 
 @pytest.mark.parametrize(
-    ("timeout", "expected"), [(30, SECOND * 30), (0.5, SECOND / 2), (SECOND * 3, SECOND * 3)], ids=str
+    ("timeout", "expected"), [(30, SECOND * 30), (0.5, SECOND / 2), (SECOND * 3, SECOND * 3)], ids=told
 )
 def test_the_timeout_is_in_seconds_or_a_duration(timeout: float | timedelta, expected: timedelta) -> None:
     """More than nothing."""
@@ -261,7 +262,7 @@ def test_a_clash_leaves_nothing_half_merged() -> None:
     assert [handler.name for handler in one] == ["same"]
 
 
-@pytest.mark.parametrize("other", [None, index, [], "handlers"], ids=str)
+@pytest.mark.parametrize("other", [None, index, [], "handlers"], ids=told)
 def test_only_routers_are_included(other: Any) -> None:
     """A module or a function in its place is a usual slip."""
     with pytest.raises(HandlerError, match="can include routers only"):
@@ -305,7 +306,7 @@ def needs_option(event: Any, *, option: int) -> None: ...
         (([CrawlPage],), "is neither an event class nor a type name"),
         ((index,), "is neither an event class nor a type name"),
     ],
-    ids=str,
+    ids=told,
 )
 def test_an_event_that_does_not_exist_is_a_mistake(wanted: tuple[Any, ...], words: str) -> None:
     """With the handler's name, and the near one where there is one."""
@@ -329,7 +330,7 @@ def test_an_event_that_does_not_exist_is_a_mistake(wanted: tuple[Any, ...], word
         (lambda event: None, "has no name of its own: give it name="),
         (functools.partial(index), "has no name of its own: give it name="),
     ],
-    ids=str,
+    ids=told,
 )
 def test_a_function_that_cannot_be_called_so_is_a_mistake(function: Any, words: str) -> None:
     """Found now and not at the first event."""
@@ -367,14 +368,14 @@ async def async_where(event: Any) -> bool:
         (lambda: True, "where= is called with one argument, the event"),
         (lambda a, b: True, "where= is called with one argument, the event"),
     ],
-    ids=str,
+    ids=told,
 )
 def test_a_where_that_cannot_be_asked_is_a_mistake(where: Any, words: str) -> None:
     """An async one would always be true."""
     assert words in mistake(CrawlPage, where=where)
 
 
-@pytest.mark.parametrize("function", [bool, str, dict], ids=str)
+@pytest.mark.parametrize("function", [bool, str, dict], ids=told)
 def test_a_class_of_pythons_own_will_do_as_where_and_as_handler(function: Any) -> None:
     """Some of them do not tell their signature; that is no error of the user's."""
     handler = added(CrawlPage, function=function, name="h", where=function)
@@ -403,7 +404,7 @@ def test_a_class_of_pythons_own_will_do_as_where_and_as_handler(function: Any) -
         ({"timeout": float("inf")}, "tests.unit.test_routing.index: "),
         ({"timeout": float("nan")}, "tests.unit.test_routing.index: "),
     ],
-    ids=str,
+    ids=told,
 )
 def test_a_policy_that_makes_no_sense_is_a_mistake(options: dict[str, Any], words: str) -> None:
     """Each with the handler's name."""
@@ -450,7 +451,7 @@ of_broken_text.__annotations__["event"] = "CrawlPage["
         (of_unknown_name, (CrawlPage,)),
         (of_broken_text, (CrawlPage,)),
     ],
-    ids=str,
+    ids=told,
 )
 def test_an_annotation_that_covers_the_events_is_fine(function: Any, wanted: tuple[Any, ...]) -> None:
     """Names that only a type checker can resolve are left to it."""
@@ -466,7 +467,7 @@ def test_an_annotation_that_covers_the_events_is_fine(function: Any, wanted: tup
         (of_union, (CrawlPage, CrawlCompleted), "is registered for CrawlCompleted and takes"),
         (of_text, (PageEvent,), "is registered for PageEvent and takes"),
     ],
-    ids=str,
+    ids=told,
 )
 def test_an_annotation_of_another_event_is_a_mistake(function: Any, wanted: tuple[Any, ...], words: str) -> None:
     """Copy and paste leaves the old class behind."""

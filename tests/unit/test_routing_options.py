@@ -27,6 +27,7 @@ from receiver.events import (
 )
 from receiver.policies import AfterPages, Batch, Rate, RunsIn
 from receiver.routing import DEFAULT_LINGER, DEFAULT_QUIET, HandlerOptions, Router
+from tests.doubles import told
 from tests.unit.test_routing import added, index, index_async, mistake
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
@@ -57,7 +58,7 @@ def test_lane_takes_another_key() -> None:
     assert lane.holds_when_dead
 
 
-@pytest.mark.parametrize("options", [{}, {"ordered": False}, {"lane": None}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"ordered": False}, {"lane": None}], ids=told)
 def test_there_are_no_lanes_unless_asked_for(options: dict[str, Any]) -> None:
     """Everything runs at one time."""
     assert added(CrawlPage, **options).lane is None
@@ -76,7 +77,7 @@ def test_there_are_no_lanes_unless_asked_for(options: dict[str, Any]) -> None:
         ({}, None),
         ({"after_pages": None}, None),
     ],
-    ids=str,
+    ids=told,
 )
 def test_the_last_event_waits_for_its_pages(options: dict[str, Any], expected: AfterPages | None) -> None:
     """The default covers the sender's first retry, and is not longer than the whole."""
@@ -93,7 +94,7 @@ def test_the_last_event_waits_for_its_pages(options: dict[str, Any], expected: A
         ("crawl.c*", "*.failed", CrawlFailed)[::2],
         ("monitor.check.*",),
     ],
-    ids=str,
+    ids=told,
 )
 def test_events_that_end_a_job_with_pages_can_wait(wanted: tuple[Any, ...]) -> None:
     """By class, name and glob."""
@@ -114,7 +115,7 @@ def test_events_that_end_a_job_with_pages_can_wait(wanted: tuple[Any, ...]) -> N
         (("*.completed",), "'*.completed' includes extract.completed"),
         (("new.completed",), "no known type is like 'new.completed'"),
     ],
-    ids=str,
+    ids=told,
 )
 def test_other_events_cannot_wait_for_pages(wanted: tuple[Any, ...], words: str) -> None:
     """A page would wait for itself."""
@@ -135,7 +136,7 @@ def test_other_events_cannot_wait_for_pages(wanted: tuple[Any, ...], words: str)
         ({"batch": 10_000, "linger": timedelta(0)}, Batch(10_000, timedelta(0))),
         ({}, None),
     ],
-    ids=str,
+    ids=told,
 )
 def test_a_batch_has_a_size_and_a_time(options: dict[str, Any], batch: Batch | None) -> None:
     """Whichever is reached first."""
@@ -178,7 +179,7 @@ def test_concurrency_is_a_number() -> None:
         ({"retry_on": (OwnError, OSError), "give_up_on": KeyError}, (OwnError, OSError), (KeyError,)),
         ({"give_up_on": (ValueError,), "retry_on": UnicodeError}, (UnicodeError,), (ValueError,)),
     ],
-    ids=str,
+    ids=told,
 )
 def test_exceptions_are_one_class_or_several(options: Any, retry_on: Any, give_up_on: Any) -> None:
     """What they mean is said where they are used."""
@@ -237,7 +238,7 @@ of_main.__module__ = "__main__"
         (with_context, "the function takes its event alone"),
         (with_resource, "the function takes its event alone"),
     ],
-    ids=str,
+    ids=told,
 )
 def test_what_cannot_run_in_a_process_is_a_mistake(function: Any, words: str) -> None:
     """Another process imports it, and only the deliveries are sent there."""
@@ -310,7 +311,7 @@ def test_a_function_that_another_decorator_hides_is_a_mistake() -> None:
         ({"run_in": True}, "run_in=True is not known"),
         ({"name": 5}, "5 is no name for a handler"),
     ],
-    ids=str,
+    ids=told,
 )
 def test_options_that_make_no_sense_are_mistakes(options: dict[str, Any], words: str) -> None:
     """Each in words, and nothing is registered."""
@@ -330,7 +331,7 @@ def test_options_that_make_no_sense_are_mistakes(options: dict[str, Any], words:
         ({"after_pages": MINUTE, "ordered": True}, "ordered= does not go with after_pages="),
         ({"after_pages": MINUTE, "lane": index}, "lane= does not go with after_pages="),
     ],
-    ids=str,
+    ids=told,
 )
 def test_a_wait_that_makes_no_sense_is_a_mistake(options: dict[str, Any], words: str) -> None:
     """Minutes are easily taken for seconds."""
