@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 from math import log
 
 from receiver.simulator.durations import MICROSECOND, in_words
@@ -10,8 +11,8 @@ from receiver.simulator.report import FATES, SECOND_US, Report
 from receiver.simulator.scenario import Scenario
 from receiver.simulator.series import Series
 
-WIDTH, HEIGHT = 560, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 62, 30
+WIDTH, HEIGHT = 440, 280
+_LEFT, _RIGHT, _TOP, _BOTTOM = 50, 16, 76, 30
 _RIGHT_END, _BASE = WIDTH - _RIGHT, HEIGHT - _BOTTOM
 _INNER_WIDTH, _INNER_HEIGHT = _RIGHT_END - _LEFT, _BASE - _TOP
 _MOST_TICKS = 6
@@ -31,7 +32,9 @@ _TIME_STEPS_S: tuple[int, ...] = (
 )
 _TIME_STEPS_S += (6 * _HOUR, 12 * _HOUR, _DAY, 7 * _DAY, 30 * _DAY, 365 * _DAY)
 _LOG_TICKS_S = (0.001, 0.01, 0.1, 1, 10, _MINUTE, 10 * _MINUTE, _HOUR, 10 * _HOUR, 10 * _DAY, 100 * _DAY)
-_LEGEND_GAP = 84
+_LEGEND_GAP, _LEGEND_COLUMNS = 110, 3
+
+Rows = Sequence[tuple[int, Sequence[int]]]
 
 STYLE = """
 .picture { --ink: #1f2328; --faint: #d0d7de; --paper: #ffffff; --out: #8c959f; }
@@ -124,17 +127,10 @@ def _stacked(
     most = max((sum(counts) for _, counts in rows), default=1)
     top = _round_up(most)
     per_us, per_one = _INNER_WIDTH / end_us, _INNER_HEIGHT / top
-    shapes = [""] * len(kinds)
-    for start, counts in rows:
-        height = 0
-        for kind, count in enumerate(counts):
-            height += count
-            if count:
-                shapes[kind] += (
-                    f"M{_LEFT + start * per_us:.1f} {_BASE - height * per_one:.1f}"
-                    f"h{series.width_us * per_us:.2f}v{count * per_one:.1f}h-{series.width_us * per_us:.2f}z"
-                )
-    bars = "".join(f'<path class="k{kind}" d="{path}"/>' for kind, path in enumerate(shapes) if path)
+    bars = "".join(
+        f'<path class="k{kind}" d="{_outline(rows, kind, series.width_us, per_us, per_one)}"/>'
+        for kind in range(len(kinds))
+    )
     windows = [
         (_LEFT + outage.start // MICROSECOND * per_us, _LEFT + outage.end // MICROSECOND * per_us)
         for outage in scenario.outages
@@ -145,6 +141,20 @@ def _stacked(
         _time_ticks(end_us), [(_BASE - _INNER_HEIGHT * part / 4, f"{top * part / 4:,g}") for part in range(5)]
     )
     return Chart(title, sentence, name + _legend(kinds, bool(scenario.outages)) + shaded + axes + bars + edges)
+
+
+def _outline(rows: Rows, kind: int, width_us: int, per_us: float, per_one: float) -> str:
+    """Return the path of one kind, on top of those before it; neighbours of the same height are one shape."""
+    path = ""
+    levels = [(sum(counts[:kind]), sum(counts[: kind + 1]), start) for start, counts in rows]
+    for (bottom, top), group in groupby(levels, key=lambda level: level[:2]):
+        starts = [start for _, _, start in group]
+        if top > bottom:
+            left, right = _LEFT + starts[0] * per_us, _LEFT + (starts[-1] + width_us) * per_us
+            path += (
+                f"M{left:.1f} {_BASE - top * per_one:.1f}H{right:.1f}V{_BASE - bottom * per_one:.1f}H{left:.1f}z"
+            )
+    return path
 
 
 def _shade(start: float, end: float) -> str:
@@ -161,11 +171,13 @@ def _name(text: str) -> str:
 
 def _legend(kinds: Sequence[str], out: bool) -> str:
     entries = [(f"k{number}", kind) for number, kind in enumerate(kinds)] + ([("out", "outage")] if out else [])
-    return "".join(
-        f'<rect class="{kind}" x="{_LEFT + place * _LEGEND_GAP}" y="35" width="11" height="11"/>'
-        f'<text x="{_LEFT + 16 + place * _LEGEND_GAP}" y="45">{escape(text)}</text>'
-        for place, (kind, text) in enumerate(entries)
-    )
+    shapes = ""
+    for place, (kind, text) in enumerate(entries):
+        row, column = divmod(place, _LEGEND_COLUMNS)
+        x, y = _LEFT + column * _LEGEND_GAP, 32 + row * 18
+        shapes += f'<rect class="{kind}" x="{x}" y="{y}" width="11" height="11"/>'
+        shapes += f'<text x="{x + 16}" y="{y + 10}">{escape(text)}</text>'
+    return shapes
 
 
 def _axes(below: Sequence[tuple[float, str]], beside: Sequence[tuple[float, str]]) -> str:

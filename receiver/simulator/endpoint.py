@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple
 
 from receiver.simulator.durations import MICROSECOND
 from receiver.simulator.scenario import Endpoint, Latency, Outage, OutageKind, Scenario
@@ -30,12 +29,8 @@ class Outcome(StrEnum):
     """A 2xx after the time-out: failed for the service, and arrived all the same."""
 
 
-class Met(NamedTuple):
-    """What an attempt met: its outcome, when the service knew it, and how long the request waited in the queue."""
-
-    outcome: Outcome
-    ended_us: int
-    waited_us: int
+Met = tuple[Outcome, int, int]
+"""What an attempt met: its outcome, the moment the service knew it, and how long the request had to queue."""
 
 
 class SimulatedEndpoint:
@@ -63,15 +58,15 @@ class SimulatedEndpoint:
         waited = 0 if self._queue is None else self._queue.wait(started_us, latency)
         took = waited + latency
         if took <= self._timeout:
-            return Met(Outcome.STATUS if erred else Outcome.OK, started_us + took, waited)
-        return Met(Outcome.TIMEOUT if erred else Outcome.LATE, started_us + self._timeout, waited)
+            return (Outcome.STATUS if erred else Outcome.OK, started_us + took, waited)
+        return (Outcome.TIMEOUT if erred else Outcome.LATE, started_us + self._timeout, waited)
 
     def _out(self, started_us: int, kind: OutageKind) -> Met:
         if kind is OutageKind.REFUSE:
-            return Met(Outcome.REFUSED, started_us, 0)
+            return (Outcome.REFUSED, started_us, 0)
         if kind is OutageKind.STATUS and (latency := self._latency()) <= self._timeout:
-            return Met(Outcome.STATUS, started_us + latency, 0)
-        return Met(Outcome.TIMEOUT, started_us + self._timeout, 0)
+            return (Outcome.STATUS, started_us + latency, 0)
+        return (Outcome.TIMEOUT, started_us + self._timeout, 0)
 
 
 class _Queue:
@@ -107,7 +102,7 @@ def _latencies(latency: Latency, seed: int) -> Callable[[], int]:
     mu = math.log(median)
     sigma = (math.log(latency.p99 // MICROSECOND) - mu) / _SIGMAS_AT_P99
     rng = random.Random(f"{seed} latency")  # noqa: S311 - repeatable, and no secret
-    return lambda: int(rng.lognormvariate(mu, sigma))
+    return lambda: int(math.exp(rng.gauss(mu, sigma)))
 
 
 def mean_latency(endpoint: Endpoint) -> timedelta:

@@ -20,10 +20,10 @@ h1 { font-size: 1.4rem; line-height: 1.3; margin: 0.5rem 0 1rem; }
 h2 { font-size: 1.1rem; margin: 0 0 0.5rem; }
 .grid { display: grid; gap: 1.5rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 30rem), 1fr)); }
 figure { margin: 0; }
-svg { display: block; width: 100%; height: auto; }
+svg { display: block; width: 100%; height: auto; max-width: 36rem; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.15rem 0.75rem 0.15rem 0; border-bottom: 1px solid var(--faint); text-align: right; }
-th:first-child, .words td { text-align: left; overflow-wrap: anywhere; }
+th:first-child, .words td { text-align: left; overflow-wrap: break-word; }
 th { font-weight: 600; }
 details > div { overflow-x: auto; }
 summary { cursor: pointer; padding: 0.4rem 0; }

@@ -40,29 +40,32 @@ class Report:
 
     def add(self, attempt: Attempt) -> None:
         """Count one attempt. They come in the order of their ends."""
-        self.outcomes[attempt.outcome] += 1
-        self.ended_us = attempt.ended_us
-        self.duplicates += attempt.arrived and attempt.arrived_before
-        if attempt.waited_us > self.longest_wait_us:
-            self.longest_wait_us = attempt.waited_us
-        self._starts.add(attempt.started_us, attempt.ended_us)
-        self.waves.add(attempt.started_us, attempt.attempt - 1)
-        if attempt.state is State.DELIVERED:
+        _, number, _, created_us, started_us, ended_us, waited_us, outcome, state, arrived, before = attempt
+        self.outcomes[outcome] += 1
+        self.ended_us = ended_us
+        if arrived and before:
+            self.duplicates += 1
+        if waited_us > self.longest_wait_us:
+            self.longest_wait_us = waited_us
+        self._starts.add(started_us, ended_us)
+        self.waves.add(started_us, number - 1)
+        if state is State.DELIVERED:
             self._deliver(attempt)
-        elif attempt.state is State.FAILED:
+        elif state is State.FAILED:
             self.failed += 1
-            self.lost += not (attempt.arrived or attempt.arrived_before)
-            self.fates.add(attempt.created_us, len(ATTEMPTS))
+            self.lost += not (arrived or before)
+            self.fates.add(created_us, len(ATTEMPTS))
 
     def _deliver(self, attempt: Attempt) -> None:
+        delivery, number, job, created_us, _, ended_us, *_ = attempt
         self.delivered += 1
-        self.by_attempt[attempt.attempt - 1] += 1
-        self.times.add(attempt.ended_us - attempt.created_us)
-        self.fates.add(attempt.created_us, attempt.attempt - 1)
-        if attempt.delivery < self._newest.get(attempt.job, 0):
+        self.by_attempt[number - 1] += 1
+        self.times.add(ended_us - created_us)
+        self.fates.add(created_us, number - 1)
+        if delivery < self._newest.get(job, 0):
             self.out_of_order += 1
         else:
-            self._newest[attempt.job] = attempt.delivery
+            self._newest[job] = delivery
 
     @property
     def deliveries(self) -> int:

@@ -11,6 +11,7 @@ import pytest
 from receiver.cli.main import receiver, run
 from tests.doubles import LONG
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCENARIO = """
 seed = 7
 [arrivals]
@@ -311,3 +312,10 @@ def test_a_reader_that_has_enough_ends_the_trace_as_done() -> None:
 
     assert done.stdout.splitlines()[1:] == ["0"]
     assert done.stderr == ""
+
+
+def test_the_picture_among_the_examples_is_what_the_command_makes() -> None:
+    """The one that the README shows, byte for byte."""
+    assert invoke("--outage", "10m..35m", "--svg", "outage.svg") == 0
+
+    assert Path("outage.svg").read_bytes() == (EXAMPLES / "outage.svg").read_bytes()
