@@ -38,10 +38,8 @@ async def run_here(replaying: Replaying) -> int:
         save = None if options.save is None else stack.enter_context(saving_to(options.save, going_on=going_on))
         controls = await stack.enter_async_context(replaying.store.controls()) if options.record else None
         here = await _opened(replaying, stack)
-        lines = stack.enter_context(lines_and_progress("replaying", replaying.plan.count))
-        report = Report(lines, as_json=options.as_json, save=save, earlier=earlier)
-        stack.enter_context(_prints(apart=options.as_json))
-        finished = await _Run(replaying, here, report, lines, controls).carry_out()
+        report = Report(as_json=options.as_json, save=save, earlier=earlier)
+        finished = await _Run(replaying, here, report, controls).carry_out()
         summary = report.summary(all_of_it=finished and not going_on)
     if not options.as_json:
         for line in summary:
@@ -73,23 +71,24 @@ async def _opened(replaying: Replaying, stack: AsyncExitStack) -> Here:
 class _Run:
     """Goes through what was chosen. `place` is up to where everything has been done and, if asked for, recorded."""
 
-    def __init__(
-        self, replaying: Replaying, here: Here, report: Report, lines: Lines, controls: Controls | None
-    ) -> None:
+    def __init__(self, replaying: Replaying, here: Here, report: Report, controls: Controls | None) -> None:
         self.place = self._reached = replaying.choice.after
         self._replaying = replaying
         self._here = here
         self._report = report
-        self._lines = lines
         self._controls = controls
         self._to_record: list[Recorded] = []
 
     async def carry_out(self) -> bool:
         """Run the handlers until somebody stops it; return False for that, after saying how to go on."""
         try:
-            with stopping_at_interrupt("this delivery") as stop:
+            with (
+                lines_and_progress("replaying", self._replaying.plan.count) as lines,
+                _prints(apart=self._replaying.options.as_json),
+                stopping_at_interrupt("this delivery") as stop,
+            ):
                 try:
-                    finished = await self._go_through(stop)
+                    finished = await self._go_through(stop, lines)
                 finally:  # however it ended: what ran is recorded, so that it does not run again
                     await to_its_end(self._record())
         except BaseException:
@@ -99,7 +98,7 @@ class _Run:
             self._replaying.tell_how_to_go_on(self.place)
         return finished
 
-    async def _go_through(self, stop: asyncio.Event) -> bool:
+    async def _go_through(self, stop: asyncio.Event, lines: Lines) -> bool:
         choice = self._replaying.choice
         last, finished = choice.after, True
         async for chosen in choice.of(self._replaying.reports):
@@ -107,20 +106,20 @@ class _Run:
                 finished = False
                 break
             if chosen.fits:
-                self._take(await self._here.run(chosen.stored, chosen.only))
+                self._take(await self._here.run(chosen.stored, chosen.only), lines)
             last = Cursor.at(chosen.stored, by_job=choice.by_job)
-            self._lines.advance(1)
+            lines.advance(1)
             if not self._here.waiting:
                 self._reached = last
             if len(self._to_record) >= _TOGETHER:
                 await to_its_end(self._record())
-        self._take(await self._here.finish())
+        self._take(await self._here.finish(), lines)
         self._reached = last
         return finished
 
-    def _take(self, results: Sequence[Ran]) -> None:
+    def _take(self, results: Sequence[Ran], lines: Lines) -> None:
         for ran in results:
-            self._report.add(ran)
+            self._report.add(ran, lines)
             if self._controls is not None:
                 succeeded = ran.attempt.outcome is AttemptOutcome.SUCCEEDED
                 state = WorkState.DONE if succeeded else WorkState.DEAD
