@@ -19,7 +19,7 @@ from receiver.app import configured_store
 from receiver.cli.delivery_plans import plan_lines
 from receiver.cli.main import FAILED, INTERRUPTED, OK
 from receiver.cli.options import filter_options, json_option, plan_options, store_option, text
-from receiver.cli.output import counted, flush, harmless, iso, note
+from receiver.cli.output import counted, flush, harmless, iso, note, write_line
 from receiver.cli.plans import agreed, say
 from receiver.cli.replay_sources import opened_bundle
 from receiver.cli.send import checked_rate
@@ -290,8 +290,8 @@ async def _carry_out(replaying: Replaying) -> int:
 
 
 async def _show(plan: DeliveryPlan, reports: Reports, choice: Choice, options: Options) -> None:
-    """Write the plan: to standard output, unless that is for JSON."""
-    write = note if options.as_json else say
+    """Write the plan: to standard output, unless that is for JSON. Handlers do not run for a closed pipe."""
+    write = note if options.as_json else write_line if options.way is Way.HERE else say
     first: list[StoredDelivery] = []
     async for stored in reports.stored(choice.wanted, after=choice.after, by_job=choice.by_job):
         first.append(stored)
@@ -309,6 +309,7 @@ async def _show(plan: DeliveryPlan, reports: Reports, choice: Choice, options: O
         write(f"  {counted(len(picky), 'handler')} of these may want fewer: where= is asked of each event")
     if choice.after is not None:
         write(f"  what came up to {harmless(str(choice.after))} in this order is left out")
+    flush()
 
 
 def _by_handler(plan: DeliveryPlan, handlers: Sequence[Handler]) -> Mapping[str, int]:

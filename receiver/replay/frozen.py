@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from receiver.clock import to_micros
 
-_PROGRAM = __name__.partition(".")[0]
+_NOT_OURS = sys.stdlib_module_names | {__name__.partition(".")[0]}
 
 
 class FrozenTime:
@@ -137,12 +137,12 @@ class _Stand(type):
 
 
 def _modules_below(folder: Path) -> list[ModuleType]:
-    """Return the modules whose source lies below a folder, but what was installed there, and this program."""
+    """Return the modules with a source below a folder, but what was installed there, Python, and this program."""
     return [
         module
         for name, module in list(sys.modules.items())
         if (file := getattr(module, "__file__", None))
         and (path := Path(file)).is_relative_to(folder)
         and "site-packages" not in path.parts
-        and name.partition(".")[0] != _PROGRAM
+        and name.partition(".")[0] not in _NOT_OURS
     ]
