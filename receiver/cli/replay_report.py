@@ -39,7 +39,7 @@ class Report:
         change, before = self._earlier.compare(outcome)
         self._changes[change] += 1
         self.failed |= outcome.failed and change in (Change.NEWLY_FAILING, Change.ADDED)
-        self._tell(lines, change.value, outcome, ran, before, change)
+        self._tell(lines, f"{change.value:<13}", outcome, ran, before, change)
 
     def summary(self, *, all_of_it: bool) -> Sequence[str]:
         """Return the results by handler and outcome, and what changed; what is missing only after all of it."""
