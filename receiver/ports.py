@@ -232,8 +232,10 @@ class Reports(Protocol):
         It may be early. Raises StoreError when the database is not the one that was opened any more.
         """
 
-    async def plan(self, wanted: DeliveryFilter) -> DeliveryPlan:
-        """Return what an action on the wanted deliveries would touch."""
+    async def plan(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> DeliveryPlan:
+        """Return what an action on the wanted deliveries would touch; with `after`, like `stored`, on the rest."""
 
     def stored(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False

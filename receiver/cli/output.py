@@ -81,7 +81,12 @@ def note(words: str) -> None:
 
 def write_line(line: str) -> None:
     """Write a line to standard output; what its encoding lacks becomes an escape."""
-    write_bytes(line.encode(sys.stdout.encoding or "utf-8", "backslashreplace") + b"\n")
+    write_bytes(encoded(line, sys.stdout.encoding))
+
+
+def encoded(line: str, encoding: str | None) -> bytes:
+    """Return a line as it is written in an encoding, with its end."""
+    return line.encode(encoding or "utf-8", "backslashreplace") + b"\n"
 
 
 def write_bytes(data: bytes) -> None:

@@ -5,27 +5,28 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from receiver.cli.output import flush, write_line
+from receiver.cli.output import encoded
 
 if TYPE_CHECKING:  # it takes 50 ms, and is needed on terminals only
     from rich.progress import Progress
 
 
 class Lines:
-    """Writes lines to standard output and moves the bar, if there is one."""
+    """Writes lines to what is standard output now, and moves the bar, if there is one."""
 
     def __init__(self, bar: "Progress | None" = None) -> None:
         self._bar = bar
         self._on_terminal = sys.stdout.isatty()
+        self._out = sys.stdout
 
     def write(self, line: str) -> None:
         """Write a line, above the bar where both are on the same terminal."""
         if self._on_terminal and self._bar is not None and self._bar.live.is_started:
             self._bar.console.out(line, highlight=False)
         else:
-            write_line(line)
+            self._out.buffer.write(encoded(line, self._out.encoding))
             if self._on_terminal:
-                flush()
+                self._out.buffer.flush()
 
     def advance(self, number: int) -> None:
         """Say that so many more are done."""

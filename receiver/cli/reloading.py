@@ -21,7 +21,8 @@ def run_and_watch(arguments: Sequence[str], *, yes: bool) -> int:
 
     Watched are the Python files below this folder, but those in hidden folders and virtual environments.
     """
-    command = [sys.executable, "-m", "receiver", *(one for one in arguments if one != "--reload")]
+    # -B: a compiled module is taken for current when its source has the same size and second of change.
+    command = [sys.executable, "-B", "-m", "receiver", *(one for one in arguments if one != "--reload")]
     code = subprocess.run([*command, "--dry-run"], check=False).returncode  # noqa: S603 - our own command line
     if code != OK:
         return code

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,12 +19,12 @@ from receiver.app import configured_store
 from receiver.cli.delivery_plans import plan_lines
 from receiver.cli.main import FAILED, INTERRUPTED, OK
 from receiver.cli.options import filter_options, json_option, plan_options, store_option, text
-from receiver.cli.output import counted, flush, iso, note
+from receiver.cli.output import counted, flush, harmless, iso, note, write_line
 from receiver.cli.plans import agreed, say
 from receiver.cli.replay_sources import opened_bundle
 from receiver.cli.send import checked_rate
-from receiver.clock import SystemClock
-from receiver.errors import WrongExpression
+from receiver.cli.stopping import ending_at_interrupt
+from receiver.errors import ConfigurationError, WrongExpression
 from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.expressions import compile_expression
 from receiver.keeping import Cursor, DeliveryPlan
@@ -79,14 +80,27 @@ class Replaying:
 
     def tell_how_to_go_on(self, place: Cursor | None) -> None:
         """Say on standard error how to continue after this place, with the same deliveries still to come."""
-        arguments = [one for one in sys.argv[1:] if one != "--reload"]
+        if self.options.planned:
+            return  # it begins anew with the next change
         wanted = self.choice.wanted
-        for flag, moment in (("--since", wanted.since), ("--until", wanted.until)):
-            if moment is not None:
-                arguments += [flag, iso(moment)]
+        moments = {"--since": wanted.since, "--until": wanted.until}
+        instead = {flag: iso(moment) for flag, moment in moments.items() if moment is not None}
         if place is not None:
-            arguments += ["--after", str(place)]
-        note(f"to go on where this stopped:\n  {shlex.join(['receiver', *arguments])}")
+            instead["--after"] = str(place)
+        note(f"to go on where this stopped:\n  {harmless(shlex.join(_with(sys.argv[1:], instead)))}")
+
+
+def _with(arguments: Sequence[str], instead: Mapping[str, str]) -> Sequence[str]:
+    """Return a command line of ours with these values for these options, which it may have already."""
+    kept = ["receiver"]
+    rest = iter(arguments)
+    for one in rest:
+        if one in instead:
+            next(rest, None)
+        elif one.partition("=")[0] not in instead:
+            kept.append(one)
+    options = [word for option in instead.items() for word in option]
+    return [*kept[:2], *options, *kept[2:]]
 
 
 def _expression(written: str) -> Callable[[object], bool]:
@@ -169,8 +183,10 @@ def replay(
     --to URL sends the deliveries to another receiver. A plan is shown first.
     """
     options = Options(way=Way.ENQUEUE if enqueue else Way.SEND if others["url"] else Way.HERE, **others)
-    _check(options, wanted, bundle, names, enqueue=enqueue)
-    if reload:
+    _check(options, wanted, bundle, names, enqueue=enqueue, reload=reload)
+    if after is not None and after.job_id is not None and order != "job":
+        raise click.UsageError(f"--after {after} is a place in the order of jobs: add --order job")
+    if reload and not options.dry_run:
         from receiver.cli.reloading import run_and_watch
 
         return run_and_watch(sys.argv[1:], yes=options.yes)
@@ -178,10 +194,11 @@ def replay(
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
     export_env_file()
     found = Router() if options.way is Way.SEND else load_router(settings.handlers, folder=Path.cwd())
+    if options.way is not Way.SEND and not len(found):
+        raise ConfigurationError(f"{settings.handlers} has no handlers: nothing would run")
     handlers = _chosen_handlers(found, names)
     if len(names) == 1 and wanted.failed:
         wanted = replace(wanted, handler=names[0])
-    wanted = replace(wanted, until=wanted.until or SystemClock().now())
     choice = Choice(wanted, handlers, where, order == "job", after)
     try:
         return asyncio.run(_replay(settings, bundle, found, choice, options))
@@ -191,17 +208,26 @@ def replay(
 
 
 def _check(
-    options: Options, wanted: DeliveryFilter, bundle: Path | None, names: Sequence[str], *, enqueue: bool
+    options: Options,
+    wanted: DeliveryFilter,
+    bundle: Path | None,
+    names: Sequence[str],
+    *,
+    enqueue: bool,
+    reload: bool,
 ) -> None:
     """Refuse combinations that mean nothing."""
     if enqueue and options.url:
         raise click.UsageError("--enqueue and --to are two ways: choose one")
     if options.way is not Way.HERE:
         here = ("record", "frozen_time", "no_network", "save", "compare")
-        if given := [f"--{name.replace('_', '-')}" for name in here if getattr(options, name)]:
+        given = [f"--{name.replace('_', '-')}" for name in here if getattr(options, name)]
+        if given := [*given, "--reload"] if reload else given:
             raise click.UsageError(f"{', '.join(given)}: only where handlers run here, without --enqueue and --to")
     if options.way is not Way.SEND and (options.rate or options.new_ids):
         raise click.UsageError("--rate and --new-ids go with --to URL")
+    if options.save and options.compare and options.save.resolve() == options.compare.resolve():
+        raise click.UsageError("--save would replace the file that --compare is to read: name another one")
     if options.way is Way.SEND and names:
         raise click.UsageError("--handler is about handlers here; with --to they run elsewhere")
     if bundle is not None:
@@ -226,17 +252,25 @@ async def _replay(settings: Settings, bundle: Path | None, router: Router, choic
         if bundle is not None:
             store = await stack.enter_async_context(opened_bundle(bundle, max_body=settings.max_body))
         reports = await stack.enter_async_context(store.reports())
-        plan = await reports.plan(choice.wanted)
-        if not plan.count:
+        plan = await reports.plan(choice.wanted, after=choice.after, by_job=choice.by_job)
+        if not plan.count or plan.last_at is None:
             note("nothing fits these filters")
             return OK
+        # What arrives from now on is another replay's, also for one that goes on where this one is stopped.
+        until = choice.wanted.until or plan.last_at + timedelta(microseconds=1)
+        choice = replace(choice, wanted=replace(choice.wanted, until=until))
         if not options.planned:
             await _show(plan, reports, choice, options)
         if options.dry_run:
             return OK
-        if not options.planned and not agreed(options.way.value[1], yes=options.yes):
+        if not options.planned and not _agreed(options):
             return FAILED
         return await _carry_out(Replaying(settings, store, reports, router, choice, plan, options))
+
+
+def _agreed(options: Options) -> bool:
+    with ending_at_interrupt():
+        return agreed(options.way.value[1], yes=options.yes)
 
 
 async def _carry_out(replaying: Replaying) -> int:
@@ -256,7 +290,8 @@ async def _carry_out(replaying: Replaying) -> int:
 
 
 async def _show(plan: DeliveryPlan, reports: Reports, choice: Choice, options: Options) -> None:
-    """Write the plan to standard output."""
+    """Write the plan: to standard output, unless that is for JSON. Handlers do not run for a closed pipe."""
+    write = note if options.as_json else write_line if options.way is Way.HERE else say
     first: list[StoredDelivery] = []
     async for stored in reports.stored(choice.wanted, after=choice.after, by_job=choice.by_job):
         first.append(stored)
@@ -264,16 +299,17 @@ async def _show(plan: DeliveryPlan, reports: Reports, choice: Choice, options: O
             break
     by = {} if options.way is Way.SEND else {"handler": _by_handler(plan, choice.handlers)}
     for line in plan_lines(plan, options.way.value[0], first=first, by=by):
-        say(line)
+        write(line)
     picky = [handler for handler in choice.handlers if handler.where is not None]
     if choice.where is not None:
-        say("  --where leaves out some of these, as it is asked of each")
+        write("  --where leaves out some of these, as it is asked of each")
     if choice.wanted.failed:
-        say("  --failed leaves out the handlers that did not fail")
+        write("  --failed leaves out the handlers that did not fail")
     elif picky and by:
-        say(f"  {counted(len(picky), 'handler')} of these may want fewer: where= is asked of each event")
+        write(f"  {counted(len(picky), 'handler')} of these may want fewer: where= is asked of each event")
     if choice.after is not None:
-        say(f"  what came up to {choice.after} in this order has been replayed before and is left out")
+        write(f"  what came up to {harmless(str(choice.after))} in this order is left out")
+    flush()
 
 
 def _by_handler(plan: DeliveryPlan, handlers: Sequence[Handler]) -> Mapping[str, int]:

@@ -9,6 +9,7 @@ from receiver.app import store_at
 from receiver.bundles.reading import Entry, read_bundle
 from receiver.cli.output import counted, harmless, note
 from receiver.cli.progress import progress
+from receiver.errors import NoBundle
 from receiver.keeping import Imported
 from receiver.ports import Store
 
@@ -19,7 +20,10 @@ _TOGETHER = 500
 async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
     """Give a store with what is whole in a bundle; what is damaged is told on standard error. Raises NoBundle."""
     with tempfile.TemporaryDirectory(prefix="receiver-replay-") as folder, path.open("rb") as file:
-        bundle = read_bundle(file, max_body=max_body)
+        try:
+            bundle = read_bundle(file, max_body=max_body)
+        except NoBundle as exc:
+            raise NoBundle(f"{harmless(str(path))}: {exc}") from None
         store = store_at(Path(folder) / "bundle.db")
         async with store.log():
             pass  # it makes the database

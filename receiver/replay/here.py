@@ -36,7 +36,8 @@ class Here:
     """Runs handlers in this process, in the order in which deliveries are given, with the trigger `replay`.
 
     Nothing is tried again, held back or written to a store. Functions with `run_in="process"` run in a thread.
-    A handler with `batch` is called when that many have come together, and at `finish` with the rest.
+    A handler with `batch` is called when that many have come together, and at `finish` with the rest. Whatever
+    handlers raise is a result, but for KeyboardInterrupt in an async one: that is Ctrl-C, and comes through.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class Here:
         """`arrived` is told, before each call, when the delivery came that it is for."""
         self._value: object = None
         self._traceback: str | None = None
+        self._interrupt: KeyboardInterrupt | None = None
         self._handlers = [self._watched(handler) for handler in handlers]
         self._gathering: dict[HandlerName, list[Claimed]] = {}
         self._arrived = arrived
@@ -89,6 +91,8 @@ class Here:
         ended: Sequence[Ended] = (
             await self._runner.run_batch(claimed) if in_batch else [await self._runner.run(claimed[0])]
         )
+        if self._interrupt is not None:
+            raise self._interrupt
         return [
             Ran(
                 one.item.source,
@@ -110,6 +114,7 @@ class Here:
             try:
                 self._value = await function(*args, **kwargs)
             except BaseException as exc:
+                self._interrupt = exc if isinstance(exc, KeyboardInterrupt) else None
                 self._traceback = _told(exc)
                 raise
 

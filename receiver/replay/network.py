@@ -16,7 +16,7 @@ _refusing = False
 _hooked = False
 
 # Raised by the socket module before it does anything (library reference, "Audit events table").
-_LOOKUPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname"})
+_LOOKUPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
 _ATTEMPTS = _LOOKUPS | {"socket.connect", "socket.sendto", "socket.sendmsg"}
 
 
@@ -39,13 +39,17 @@ def no_network() -> Iterator[None]:
 
 
 def _audit(event: str, args: tuple[object, ...]) -> None:
-    if _refusing and event in _ATTEMPTS:
-        raise NetworkRefused(f"no network in this replay: {_target(event, args)} was refused")
+    if not _refusing or event not in _ATTEMPTS:
+        return
+    target = args[:2] if event in _LOOKUPS else args[1]
+    if target is not None:  # a message to nobody goes over a connection that there is
+        raise NetworkRefused(f"no network in this replay: {_shown(target)} was refused")
 
 
-def _target(event: str, args: tuple[object, ...]) -> str:
-    place = args[:2] if event in _LOOKUPS else args[1]
-    match place:
+def _shown(target: object) -> str:
+    match target:
+        case (tuple() as address,) if address:
+            return _shown(address)
         case (str(host), int() | str() as port, *_):
             return f"{host}:{port}"
         case (str(name) | bytes(name), *_) | (str(name) | bytes(name)):

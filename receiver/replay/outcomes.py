@@ -1,6 +1,7 @@
 """What handlers returned or raised in a replay, kept in a file and compared with another replay's."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -19,6 +20,8 @@ FORMAT = "receiver-outcomes"
 VERSION = 1
 _LONGEST_VALUE = 100_000
 _LONGEST_LINE = 8 * 1024 * 1024
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+"""In what objects call themselves; it differs from run to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +51,7 @@ class Outcome:
             handler=ran.handler.name,
             outcome=attempt.outcome.value,
             value=_as_json(ran.value) if succeeded else None,
-            error=None if succeeded else attempt.error or attempt.outcome.value,
+            error=None if succeeded else _ADDRESS.sub("", attempt.error or attempt.outcome.value),
             seconds=(attempt.ended_at - (attempt.started_at or attempt.ended_at)).total_seconds(),
         )
 
@@ -62,23 +65,18 @@ class Outcome:
         """What it came to, in one text: equal for equal outcomes."""
         return f"raised {self.error}" if self.error is not None else f"returned {self.value}"
 
-    def line(self) -> bytes:
-        """Return it as a line of NDJSON."""
+    def line(self, **more: str | None) -> str:
+        """Return it as a line of NDJSON, in ASCII, with more fields if they are given."""
         fields = {
             "key": self.key,
             "type": self.type,
             "handler": self.handler,
             "outcome": self.outcome,
-            "value": None if self.value is None else json.loads(self.value),
             "error": self.error,
             "seconds": round(self.seconds, 6),
+            **more,
         }
-        return json.dumps(fields, ensure_ascii=True).encode() + b"\n"
-
-
-def header() -> bytes:
-    """Return the first line of a file of outcomes."""
-    return json.dumps({"format": FORMAT, "version": VERSION}).encode() + b"\n"
+        return f'{json.dumps(fields)[:-1]}, "value": {self.value or "null"}}}'
 
 
 def _as_json(value: object) -> str:
@@ -86,20 +84,33 @@ def _as_json(value: object) -> str:
     if value is None:
         return "null"
     try:
-        text = to_json(value, fallback=_shown).decode()
-    except ValueError:  # a lone surrogate, or something that contains itself
+        text = to_json(_ordered(value), fallback=_shown, inf_nan_mode="strings", ensure_ascii=True).decode()
+    except (Exception, SystemExit):  # a lone surrogate, something that contains itself, or code of its class
         text = json.dumps(_shown(value))
     if len(text) > _LONGEST_VALUE:
         text = json.dumps(text[:_LONGEST_VALUE] + f"... {len(text):,} characters")
     return text
 
 
+def _ordered(value: object) -> object:
+    """Return a value with the sets in it as lists: the order of a set differs from run to run."""
+    match value:
+        case set() | frozenset():
+            return sorted(map(_ordered, value), key=_shown)
+        case dict():
+            return {key: _ordered(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_ordered(item) for item in value]
+        case _:
+            return value
+
+
 def _shown(value: object) -> str:
-    """Return a `repr` without addresses, which differ from run to run."""
-    kind = type(value)
-    if kind.__repr__ is object.__repr__:
-        return f"<{kind.__module__}.{kind.__qualname__} object>"
-    return ascii(value)
+    """Return a `repr` that is the same in every run."""
+    try:
+        return _ADDRESS.sub("", ascii(value))
+    except (Exception, SystemExit):
+        return f"<{type(value).__module__}.{type(value).__qualname__} object>"
 
 
 class Change(StrEnum):
@@ -120,9 +131,8 @@ class Earlier:
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         """Read a whole file; raises ConfigurationError with the line for what is none."""
-        self._rows = sqlite3.connect(
-            "", isolation_level=None
-        )  # a temporary file (SQLite manual, In-Memory Databases)
+        # No name stands for a temporary file (SQLite manual, "In-Memory Databases").
+        self._rows = sqlite3.connect("", isolation_level=None)
         self._rows.execute("PRAGMA synchronous = OFF")
         self._rows.execute(
             "CREATE TABLE outcomes (key TEXT, handler TEXT, failed INTEGER, shown TEXT, seen INTEGER DEFAULT 0, "
@@ -160,8 +170,43 @@ class Earlier:
             return int(found.fetchone()[0])
 
 
+def header() -> bytes:
+    """Return the first line of a file of outcomes."""
+    return json.dumps({"format": FORMAT, "version": VERSION}).encode() + b"\n"
+
+
+def go_on(file: IO[bytes], name: str) -> None:
+    """Make a file of outcomes ready for more of them; a line that was not written to its end is cut off.
+
+    Raises ConfigurationError for what is no such file.
+    """
+    _check_header(file, name)
+    whole = file.tell()
+    while file.readline(_LONGEST_LINE).endswith(b"\n"):
+        whole = file.tell()
+    file.seek(whole)
+    file.truncate()
+
+
+def _check_header(file: IO[bytes], name: str) -> None:
+    """Read the first line of a file of outcomes; raises ConfigurationError for what is none."""
+    try:
+        found = load_json(file.readline(_LONGEST_LINE))
+        kind, version = found["format"], found["version"]
+    except (NotJson, KeyError, TypeError):
+        kind, version = None, None
+    if kind != FORMAT:
+        raise ConfigurationError(
+            f"{name} is no file that `receiver replay --save` has written; it is left as it is"
+        )
+    if version != VERSION:
+        raise ConfigurationError(
+            f"{name} was written by another version of this program: format {version}, this one reads {VERSION}"
+        )
+
+
 def _read(file: IO[bytes], name: str) -> Iterator[Outcome]:
-    _check_header(file.readline(_LONGEST_LINE), name)
+    _check_header(file, name)
     number = 1
     while line := file.readline(_LONGEST_LINE):
         number += 1
@@ -171,28 +216,22 @@ def _read(file: IO[bytes], name: str) -> Iterator[Outcome]:
             raise ConfigurationError(f"{name}, line {number}: this is no outcome of a replay") from None
 
 
-def _check_header(line: bytes, name: str) -> None:
-    try:
-        found = load_json(line)
-        kind, version = found["format"], found["version"]
-    except (NotJson, KeyError, TypeError):
-        kind, version = None, None
-    if kind != FORMAT:
-        raise ConfigurationError(f"{name} has no outcomes of a replay; `receiver replay --save FILE` writes them")
-    if version != VERSION:
-        raise ConfigurationError(
-            f"{name} was written by another version of this program: format {version}, this one reads {VERSION}"
-        )
-
-
 def _outcome(fields: Any) -> Outcome:
     error = fields["error"]
     return Outcome(
-        key=str(fields["key"]),
-        type=str(fields["type"]),
-        handler=str(fields["handler"]),
-        outcome=str(fields["outcome"]),
-        value=None if error is not None else to_json(fields["value"]).decode(),
-        error=None if error is None else str(error),
+        key=_text(fields["key"]),
+        type=_text(fields["type"]),
+        handler=_text(fields["handler"]),
+        outcome=_text(fields["outcome"]),
+        value=None if error is not None else to_json(fields["value"], ensure_ascii=True).decode(),
+        error=None if error is None else _text(error),
         seconds=float(fields["seconds"]),
     )
+
+
+def _text(value: object) -> str:
+    """Return a text that SQLite takes; ValueError for anything else."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    value.encode()
+    return value

@@ -5,12 +5,9 @@ import hmac
 import io
 import json
 import os
-import threading
 from collections import Counter
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,44 +16,9 @@ from receiver.cli.send import default_url
 from receiver.errors import ConfigurationError
 from receiver.samples import load_sample, sample_names
 from receiver.settings import load_settings
+from tests.cli.endpoint import Endpoint, served
 
 SECRET = "a-secret-nobody-sees"
-
-
-class Endpoint(ThreadingHTTPServer):
-    """A web server that is no part of this package: keeps requests, gives one answer."""
-
-    daemon_threads = False
-    status = 200
-    content = b'{"status":"accepted"}'
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Keeper)
-        self.requests: list[tuple[str, dict[str, str], bytes]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}/webhooks"
-
-    @property
-    def payloads(self) -> list[dict[str, Any]]:
-        return [json.loads(body) for _, _, body in self.requests]
-
-
-class _Keeper(BaseHTTPRequestHandler):
-    server: Endpoint
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.requests.append((self.path, headers, body))
-        self.send_response(self.server.status)
-        self.send_header("Content-Length", str(len(self.server.content)))
-        self.end_headers()
-        self.wfile.write(self.server.content)
-
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name it has in the base class
-        pass
 
 
 @pytest.fixture(autouse=True)
@@ -68,14 +30,10 @@ def unconfigured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
-    with Endpoint() as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
+    with served() as server:
         monkeypatch.setenv("RECEIVER_SECRETS", SECRET)
         monkeypatch.setenv("RECEIVER_PORT", str(server.server_port))
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def invoke(*args: str) -> int:

@@ -125,13 +125,19 @@ async def test_job_by_job_those_of_a_job_come_together(
 @pytest.mark.parametrize("by_job", [False, True])
 @pytest.mark.parametrize("wanted", [DeliveryFilter(), DeliveryFilter(type="crawl.*"), DeliveryFilter(limit=4)])
 async def test_reading_goes_on_behind_any_place(opened: Opened, wanted: DeliveryFilter, by_job: bool) -> None:
-    """A place survives being written down, and nothing is read twice or left out."""
+    """A place survives being written down, and nothing is read twice or left out; a plan counts the rest."""
     await fill(opened)
     everything = await read(opened, wanted, by_job=by_job)
 
     for number, one in enumerate(everything, start=1):
         place = Cursor.parse(str(Cursor.at(one, by_job=by_job)))
         assert await read(opened, wanted, after=place, by_job=by_job) == everything[number:]
+        plan = await opened.reports.plan(wanted, after=place, by_job=by_job)
+        assert (plan.count, plan.size) == (
+            len(everything) - number,
+            sum(len(one.delivery.body) for one in everything[number:]),
+        )
+        assert sum(plan.types.values()) == plan.count
 
 
 @pytest.mark.parametrize("by_job", [False, True])

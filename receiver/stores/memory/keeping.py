@@ -34,9 +34,12 @@ _CHUNK = 500
 class MemoryKeeping(MemoryReports):
     """What Reports and Controls say about many deliveries."""
 
-    async def plan(self, wanted: DeliveryFilter) -> DeliveryPlan:
+    async def plan(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> DeliveryPlan:
         """Return what an action on the wanted deliveries would touch."""
-        return planned([summary for _, summary in self._newest(wanted)])
+        found = self._newest(wanted)
+        return planned([summary for one, summary in found if _is_behind(after, one, by_job=by_job)])
 
     async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
         """Return what an action on the wanted work items would touch."""
@@ -100,7 +103,7 @@ class MemoryKeeping(MemoryReports):
         found = [stored for stored, summary in self._newest(wanted) if summary.has_body]
         found.sort(key=lambda one: _order(Cursor.at(one, by_job=by_job), by_job=by_job))
         for one in found:
-            if after is None or _order(Cursor.at(one, by_job=by_job), by_job=by_job) > _order(after, by_job=by_job):
+            if _is_behind(after, one, by_job=by_job):
                 yield one
 
     async def bring_in(self, deliveries: Sequence[Imported]) -> Sequence[Outcome]:
@@ -135,6 +138,11 @@ class MemoryKeeping(MemoryReports):
         if request_id not in self._refused_ids:
             raise UnknownRequest(f"there is no request {request_id} in quarantine")
         return self._refused_ids.index(request_id)
+
+
+def _is_behind(after: Cursor | None, one: StoredDelivery, *, by_job: bool) -> bool:
+    at = Cursor.at(one, by_job=by_job)
+    return after is None or _order(at, by_job=by_job) > _order(after, by_job=by_job)
 
 
 def _order(place: Cursor, *, by_job: bool) -> tuple[bool, str, int]:

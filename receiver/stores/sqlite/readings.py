@@ -18,12 +18,31 @@ _HEAVIEST = 4 * 1024 * 1024
 _LOOKED_AT = 10_000
 """Deliveries that one page looks at in the order of arrival, so that a rare kind is found in short steps."""
 
+_BEHIND = {
+    (False, False): "d.seq > :after",
+    (False, True): "d.seq > :after",
+    (True, False): "d.job_id IS NULL AND d.seq > :after",
+    (True, True): "(d.job_id IS NULL OR (d.job_id, d.seq) > (:after_job, :after))",
+}
+"""What lies behind a place: in the order of jobs or not, and with a job or not."""
 
-def plan(connection: sqlite3.Connection, wanted: DeliveryFilter, *, with_body: bool = False) -> DeliveryPlan:
+
+def plan(
+    connection: sqlite3.Connection,
+    wanted: DeliveryFilter,
+    after: Cursor | None = None,
+    by_job: bool = False,
+    *,
+    with_body: bool = False,
+) -> DeliveryPlan:
     """Return what an action on the wanted deliveries would touch, or on those of them that have their bodies."""
     source, values = all_at_once(wanted)
-    if with_body:
-        source = f"(SELECT d.* FROM {source}) AS d WHERE d.pruned_at IS NULL"  # noqa: S608 - our own words
+    narrower = ["d.pruned_at IS NULL"] if with_body else []
+    if after is not None:
+        narrower.append(_BEHIND[by_job, after.job_id is not None])
+        values |= {"after": after.seq, "after_job": after.job_id}
+    if narrower:
+        source = f"(SELECT d.* FROM {source}) AS d WHERE {' AND '.join(narrower)}"  # noqa: S608 - our own words
     row = connection.execute(statements.PLAN.format(deliveries=source), values).fetchone()
     count, size, first_at, last_at, without_body = row
     values["most_types"] = MOST_TYPES

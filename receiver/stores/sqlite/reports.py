@@ -58,9 +58,11 @@ class SqliteReports(ArrivalReports, JobReports):
         async for row in self._rows(statement, values, wanted.limit):
             yield work_summary(row)
 
-    async def plan(self, wanted: DeliveryFilter) -> DeliveryPlan:
+    async def plan(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> DeliveryPlan:
         """Return what an action on the wanted deliveries would touch."""
-        return await self._database.call(lambda connection: readings.plan(connection, wanted))
+        return await self._database.call(lambda connection: readings.plan(connection, wanted, after, by_job))
 
     async def stored(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False

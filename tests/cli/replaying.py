@@ -1,0 +1,86 @@
+"""Deliveries and handlers for `receiver replay`, and the command as a user runs it, once or until it is through."""
+
+import asyncio
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from receiver.cli.main import INTERRUPTED, receiver, run
+from receiver.records import Delivery
+from receiver.stores import open_store
+from tests.cli.kept import STORE, delivery
+
+HANDLED = Path("handled")
+
+
+class Command:
+    """Runs `receiver replay` in this process, with handlers of the test's own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+        self.out = self.err = ""
+
+    def __call__(self, *args: str, yes: bool = True) -> int:
+        """Run it and return its exit code; what it wrote is in `out` and `err`."""
+        return self.exactly("replay", *(["--yes"] if yes else []), *args)
+
+    def exactly(self, *args: str) -> int:
+        """Run the same with the whole command line given."""
+        self._monkeypatch.setattr(sys, "argv", ["receiver", *args])
+        # It takes the logs of the whole process over, and this one is that of all tests.
+        self._monkeypatch.setattr("receiver.cli.replay.configure_logs", lambda **_: None)
+        code = run(receiver.main, list(args))
+        self.out, self.err = self._capsys.readouterr()
+        return code
+
+    @property
+    def way_on(self) -> list[str]:
+        """The command line that it printed to go on with."""
+        lines = self.err.splitlines()
+        name, *arguments = shlex.split(lines[lines.index("to go on where this stopped:") + 1])
+        assert name == "receiver"
+        return arguments
+
+    def to_the_end(self, *args: str) -> int:
+        """Run it, and whenever it is stopped what it printed; return how often it was stopped."""
+        code, stopped = self(*args), 0
+        while code == INTERRUPTED:
+            stopped += 1
+            code = self.exactly(*self.way_on)
+        assert code == 0, self.err
+        return stopped
+
+
+def write_handlers(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a module with handlers in place of the one before; each test has a name of its own for it."""
+    Path("replayed.py").write_text(f"from receiver import Router\n\nrouter = Router()\n{code}")
+    monkeypatch.setenv("RECEIVER_HANDLERS", "replayed:router")
+    monkeypatch.delitem(sys.modules, "replayed", raising=False)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(Path.cwd())
+
+
+def keep(*deliveries: Delivery) -> None:
+    """Put deliveries into the store, as the sender brings them."""
+
+    async def append() -> None:
+        async with open_store(STORE).log() as log:
+            await asyncio.gather(*[log.append(one) for one in deliveries])
+
+    asyncio.run(append())
+
+
+def keep_jobs(count: int = 8) -> Sequence[str]:
+    """Put deliveries of three jobs by turns, and of none, into the store; return their keys."""
+    keys = [f"k{n}" for n in range(count)]
+    keep(*[delivery(key, n, job_id=[None, "j2", "j 1", "j3"][n % 4]) for n, key in enumerate(keys)])
+    return keys
+
+
+def handled() -> list[str]:
+    """Return what handlers have written down, line by line."""
+    return HANDLED.read_text().splitlines() if HANDLED.exists() else []

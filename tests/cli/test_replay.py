@@ -1,0 +1,525 @@
+"""`receiver replay` with handlers here and now, run as a user runs it, on a real database."""
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.types import WorkState
+from tests.cli.kept import BODY, SAVE, Filling, delivery, fill, items, on_a_terminal
+from tests.cli.replaying import Command, handled, keep, keep_jobs, write_handlers
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+NOTE = """
+def note(*words):
+    with open("handled", "a") as file:
+        print(*words, file=file)
+"""
+KEYS = f"""{NOTE}
+@router.on("*")
+async def one(event, ctx):
+    note(ctx.delivery.key)
+    return ctx.delivery.key
+"""
+FAILS = """
+@router.on("crawl.page")
+def good(event, ctx): return ctx.delivery.key
+
+@router.on("crawl.page")
+async def bad(event, ctx):
+    if ctx.delivery.key == "b":
+        raise ValueError("no \\x1b[31m red")
+"""
+PLAN = """2 deliveries to replay here, 172 bytes
+  by type
+              1  crawl.failed
+              1  crawl.page
+  by handler
+              2  replayed.one
+              1  replayed.picky
+  arrived   2026-08-04T12:00:00Z to 2026-08-04T12:01:00Z
+  first     2026-08-04T12:00:00Z  crawl.page  a
+            2026-08-04T12:01:00Z  crawl.failed  b
+  1 handler of these may want fewer: where= is asked of each event
+"""
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command, with handlers that write keys down."""
+    write_handlers(KEYS, monkeypatch)
+    return Command(monkeypatch, capsys)
+
+
+def results(command: Command) -> list[tuple[str, str, object]]:
+    """Return key, outcome and value of each line of JSON."""
+    found = [json.loads(line) for line in command.out.splitlines()]
+    return [(one["key"], one["outcome"], one["value"]) for one in found]
+
+
+# --- the plan
+
+
+def test_a_plan_is_shown_first(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with --dry-run nothing else."""
+    keep(delivery("a"), delivery("b", 1, type="crawl.failed"))
+    write_handlers(KEYS + "\n@router.on('crawl.page', where=lambda e: False)\ndef picky(event): ...\n", monkeypatch)
+
+    assert command("--dry-run") == 0
+    assert command.out == PLAN
+    assert handled() == []
+
+    assert command() == 0
+    assert command.out.startswith(PLAN)
+    assert handled() == ["a", "b"]
+
+
+def test_nobody_to_ask_is_wrong_use(command: Command) -> None:
+    """Nothing runs."""
+    keep(delivery("a"))
+
+    assert command(yes=False) == 2
+    assert "add --yes" in command.err
+    assert handled() == []
+
+
+def test_somebody_is_asked() -> None:
+    """On a terminal; a no is exit code 1."""
+    keep(delivery("a"))
+    Path("handlers.py").write_text(f"from receiver import Router\nrouter = Router()\n{KEYS}")
+
+    code, seen = on_a_terminal("replay", answer="n\n")
+    assert (code, handled()) == (1, [])
+    assert "Run the handlers here and now? [y/N]: n" in seen
+    assert "nothing was changed" in seen
+
+    code, seen = on_a_terminal("replay", answer="y\n")
+    assert (code, handled()) == (0, ["a"])
+    assert "succeeded  crawl.page" in seen
+
+
+def test_ctrl_c_at_the_question_ends_it() -> None:
+    """At once."""
+    keep(delivery("a"))
+    Path("handlers.py").write_text(f"from receiver import Router\nrouter = Router()\n{KEYS}")
+
+    code, seen = on_a_terminal("replay", answer="\x03")
+
+    assert (code, handled()) == (130, [])
+    assert "nothing was changed" in seen
+
+
+def test_a_plan_leaves_out_what_was_replayed_before(command: Command) -> None:
+    """As --after says."""
+    keep_jobs(4)
+
+    assert command("--after", "3", "--dry-run") == 0
+    assert command.out.startswith("1 delivery to replay here")
+    assert "first     2026-08-04T12:03:00Z  crawl.page  k3" in command.out
+    assert command.out.endswith("  what came up to 3 in this order is left out\n")
+
+    assert command("--after", "9") == 0
+    assert (command.out, command.err) == ("", "nothing fits these filters\n")
+
+
+def test_deliveries_of_a_clock_that_is_ahead_are_replayed(command: Command) -> None:
+    """Whatever ours says."""
+    keep(delivery("a", 60 * 24 * 365 * 50))
+
+    assert command() == 0
+    assert handled() == ["a"]
+
+
+# --- what is replayed
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ((), "k0 k1 k2 k3 k4 k5"),
+        (("--order", "job"), "k2 k1 k5 k3 k0 k4"),
+        (("--limit", "2"), "k4 k5"),
+        (("--since", "2026-08-04T12:04:00Z"), "k4 k5"),
+        (("--until", "2026-08-04T12:01:00Z"), "k0"),
+        (("--job", "j2"), "k1 k5"),
+        (("--after", "4"), "k4 k5"),
+        (("--order", "job", "--after", "6:j2"), "k3 k0 k4"),
+        (("--type", "crawl.p*", "--limit", "1"), "k5"),
+        (("--where", "metadata.a == '1' and not (type == 'x')", "--limit", "1"), "k5"),
+        (("--where", "data.0.missing > 1"), ""),
+        (("--handler", "*.on?"), "k0 k1 k2 k3 k4 k5"),
+    ],
+)
+def test_deliveries_are_chosen(asked: tuple[str, ...], expected: str, command: Command) -> None:
+    """By the filters of every listing, by an expression, by place; in either order."""
+    keep_jobs(6)
+
+    assert command(*asked) == 0
+    assert handled() == expected.split()
+
+
+def test_handlers_are_chosen_by_globs(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several of them; the others do not run."""
+    keep(delivery("a"))
+    write_handlers(
+        "".join(f"@router.on('*')\ndef {name}(event): return '{name}'\n" for name in ("ab", "cd", "ce", "f")),
+        monkeypatch,
+    )
+
+    assert command("--handler", "*.c?", "--handler", "replayed.f", "--json") == 0
+    assert [value for _, _, value in results(command)] == ["cd", "ce", "f"]
+
+
+def test_what_failed_is_replayed_for_the_handlers_that_failed(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And for no other."""
+
+    async def some(store: Filling) -> None:
+        await store.item(WorkState.DONE, SAVE)
+        await store.item(WorkState.DEAD, SAVE)
+
+    fill(some)
+    write_handlers(
+        f"@router.on('*', name='{SAVE}')\ndef save(event): return 1\n@router.on('*')\ndef other(event): return 2\n",
+        monkeypatch,
+    )
+
+    assert command("--failed", "--json") == 0
+    assert results(command) == [("key-2", "succeeded", 1)]
+    assert "1 delivery to replay here" in command.err
+    assert command("--failed", "--json", "--handler", "*other") == 0
+    assert command.out == ""
+
+
+def test_a_bundle_is_replayed_without_a_store(command: Command) -> None:
+    """With filters and both orders; what is damaged is told, the rest is replayed, and the file stays as it is."""
+    keep_jobs(4)
+    command.exactly("events", "export", "bundle.gz")
+    command.exactly("events", "export", "bundle")
+    Path("kept.db").unlink()
+    assert command("bundle.gz", "--order", "job") == 0
+    assert handled() == ["k2", "k1", "k3", "k0"]
+
+    lines = Path("bundle").read_bytes().splitlines(keepends=True)
+    Path("bundle").write_bytes(b"".join([*lines[:2], b"{}\n", *lines[3:]]))
+    assert command("bundle", "--json") == 0
+    assert [key for key, _, _ in results(command)] == ["k0", "k2", "k3"]
+    assert "bundle, line 3: " in command.err
+    assert not Path("kept.db").exists()
+
+
+# --- results
+
+
+def test_results_are_written_and_counted(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line for each, the traceback of what raised, a summary; a failure is exit code 1."""
+    keep(delivery("a"), delivery("b", 1), delivery("c", 2, type="agent.action", body=b'{"type":"agent.action"}'))
+    write_handlers(FAILS, monkeypatch)
+
+    assert command() == 1
+
+    lines = command.out.splitlines()
+    shown = [line for line in lines if line.startswith(("succeeded", "failed"))]
+    assert [line.split()[:4] for line in shown] == [
+        ["succeeded", "crawl.page", "a", "replayed.good"],
+        ["succeeded", "crawl.page", "a", "replayed.bad"],
+        ["succeeded", "crawl.page", "b", "replayed.good"],
+        ["failed", "crawl.page", "b", "replayed.bad"],
+    ]
+    assert shown[-1].endswith("ValueError: no \\x1b[31m red")
+    assert "    Traceback (most recent call last):" in lines
+    assert lines[-4:] == [
+        "4 results",
+        "              1  failed     replayed.bad",
+        "              1  succeeded  replayed.bad",
+        "              2  succeeded  replayed.good",
+    ]
+
+
+def test_json_is_one_object_a_line_and_nothing_else(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan and what handlers print go to standard error."""
+    keep(delivery("a"))
+    write_handlers("@router.on('*')\ndef one(event):\n    print('printed')\n    return {'a': {1}}\n", monkeypatch)
+
+    assert command("--json") == 0
+    assert results(command) == [("a", "succeeded", {"a": [1]})]
+    assert "1 delivery to replay here" in command.err
+    assert "printed\n" in command.err
+
+
+def test_what_handlers_print_keeps_its_place(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the line of their result, also when that goes to a file."""
+    keep(delivery("a"), delivery("b", 1))
+    write_handlers("@router.on('*')\ndef one(event): print('printed')\n", monkeypatch)
+
+    assert command() == 0
+    words = [line.split()[0] for line in command.out.splitlines()[-6:]]
+    assert words[:4] == ["printed", "succeeded", "printed", "succeeded"]
+
+
+def test_the_store_stays_as_it_is(command: Command) -> None:
+    """Unless results are recorded."""
+    keep_jobs(3)
+    with closing(sqlite3.connect("kept.db")) as connection:
+        before = list(connection.iterdump())
+        assert command() == 0
+        assert list(connection.iterdump()) == before
+
+
+def test_results_are_recorded(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As work items that are done or dead, each time anew."""
+    keep(delivery("a"), delivery("b", 1))
+    write_handlers(FAILS, monkeypatch)
+
+    for _ in range(2):
+        assert command("--record", "--handler", "*bad") == 1
+
+    found = [(item.key, item.handler, item.state.value, item.last_error) for item in items()]
+    assert (
+        found
+        == [
+            ("a", "replayed.bad", "done", None),
+            ("b", "replayed.bad", "dead", "ValueError: no \x1b[31m red"),
+        ]
+        * 2
+    )
+    assert command.exactly("work-items", "show", "2") == 0
+    assert "replay" in command.out
+
+
+ONCE = """
+@router.on("*")
+async def one(event, ctx): return await ctx.once("key")
+"""
+
+
+def test_once_is_asked_of_this_replay_or_of_the_store(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorded one leaves what it asked for behind."""
+    keep(delivery("a"), delivery("b", 1))
+    write_handlers(ONCE, monkeypatch)
+
+    def values(*args: str) -> list[object]:
+        assert command("--json", *args) == 0
+        return [value for _, _, value in results(command)]
+
+    assert values() == values() == values("--record", "--frozen-time") == [True, False]
+    assert values("--record") == [False, False]
+
+
+# --- surroundings
+
+
+def test_frozen_time_is_the_arrival(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the context and for what the module has imported; after it, time is real."""
+    keep(delivery("a"), delivery("b", 1))
+    code = """
+from datetime import UTC, datetime
+
+@router.on("*")
+async def one(event, ctx):
+    assert ctx.now == datetime.now(UTC) == ctx.delivery.received_at
+    return ctx.now
+"""
+    write_handlers(code, monkeypatch)
+
+    assert command("--frozen-time", "--json") == 0
+    assert [value for _, _, value in results(command)] == ["2026-08-04T12:00:00Z", "2026-08-04T12:01:00Z"]
+    assert command("--json") == 1
+
+
+def test_without_network_connections_fail(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of handlers and of their resources, with what they wanted to reach."""
+    keep(delivery("a"))
+    code = """
+import socket
+
+class Database: ...
+
+@router.resource
+def database() -> Database:
+    raise NotImplementedError
+    yield
+
+@router.on("*")
+def one(event): socket.create_connection(("192.0.2.1", 80))
+"""
+    code = code.replace("def database() -> Database:", "def database() -> Iterator[Database]:")
+    write_handlers(f"from collections.abc import Iterator\n{code}", monkeypatch)
+    assert command("--no-network") == 1
+    assert "NetworkRefused: no network in this replay: 192.0.2.1:80 was refused" in command.out
+
+    code = code.replace("raise NotImplementedError", "socket.create_connection(('192.0.2.1', 5432))")
+    code = code.replace("def one(event)", "def one(event, *, given: Database)")
+    write_handlers(f"from collections.abc import Iterator\n{code}", monkeypatch)
+    assert command("--no-network") == 2
+    assert "the resource replayed.database could not be made: NetworkRefused" in command.err
+    assert "192.0.2.1:5432" in command.err
+
+
+# --- --save and --compare
+
+
+def save(command: Command, monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
+    """Save outcomes of handlers that return these values; an exception is raised."""
+    write_valued(monkeypatch, **values)
+    assert command("--save", "earlier") in (0, 1)
+
+
+def write_valued(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
+    """Put handlers in place that return these values."""
+    code = "".join(
+        f"@router.on('*')\ndef {name}(event):\n    value = {value!r}\n"
+        "    if isinstance(value, Exception): raise value\n    return value\n"
+        for name, value in values.items()
+    )
+    write_handlers(code, monkeypatch)
+
+
+def test_runs_are_compared(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is the same is counted only; exit code 1 is for what fails and did not."""
+    keep(delivery("a"))
+    save(command, monkeypatch, same=1, other=1, broken=1, mended=ValueError("x"), gone=1, still=ValueError("y"))
+    now = {"same": 1, "other": 2, "broken": ValueError("z"), "mended": 1, "still": ValueError("y"), "new": 1}
+    write_valued(monkeypatch, **now)
+
+    assert command("--compare", "earlier") == 1
+
+    told = [line.partition("crawl.page")[0].strip() for line in command.out.splitlines() if " ms" in line]
+    assert told == ["changed", "newly failing", "newly passing", "added"]
+    assert "    before   returned 1\n    now      returned 2\n" in command.out
+    assert "    before   returned 1\n    now      raised ValueError: z\n" in command.out
+    assert "    before   nothing\n    now      returned 1\n" in command.out
+    assert command.out.splitlines()[-7:] == [
+        "compared with the earlier run",
+        "              2  same",
+        "              1  changed",
+        "              1  newly failing",
+        "              1  newly passing",
+        "              1  added",
+        "              1  missing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("now", "code"),
+    [({"one": 2}, 0), ({"one": ValueError("x")}, 1), ({"one": 1, "new": ValueError("x")}, 1)],
+)
+def test_the_exit_code_tells_of_new_failures(
+    now: dict[str, Any], code: int, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of handlers that succeeded before, and of those that were not there."""
+    keep(delivery("a"))
+    save(command, monkeypatch, one=1)
+    write_valued(monkeypatch, **now)
+
+    assert command("--compare", "earlier") == code
+
+
+def test_old_failures_are_no_failure(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With JSON each line says how it compares."""
+    keep(delivery("a"))
+    save(command, monkeypatch, one=ValueError("x"))
+
+    assert command("--compare", "earlier", "--json") == 0
+    [line] = command.out.splitlines()
+    assert json.loads(line)["change"] == "same"
+    assert json.loads(line)["before"] == "raised ValueError: x"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (
+            ("--save", "other.py"),
+            "other.py is no file that `receiver replay --save` has written; it is left as it is",
+        ),
+        (("--compare", "other.py"), "other.py is no file that"),
+        (("--save", "none/file"), "cannot write none/file: No such file or directory"),
+        (("--compare", "none"), "cannot read none: No such file or directory"),
+        (("--save", "a", "--compare", "./a"), "--save would replace the file that --compare is to read"),
+    ],
+)
+def test_wrong_files_are_refused(asked: tuple[str, ...], told: str, command: Command) -> None:
+    """Before any handler runs, and what is there stays."""
+    keep(delivery("a"))
+    Path("other.py").write_text("precious")
+
+    assert command(*asked) == 2
+    assert told in command.err
+    assert handled() == []
+    assert Path("other.py").read_text() == "precious"
+
+
+def test_a_full_disk_is_told(command: Command) -> None:
+    """With the file, and how to go on when there is room."""
+    keep(delivery("a"))
+
+    assert command("--save", "/dev/full") == 1
+    assert "cannot write /dev/full: No space left on device" in command.err
+
+
+# --- wrong use
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (("--enqueue", "--to", "http://x"), "two ways"),
+        (("--enqueue", "--record", "--save", "a"), "--record, --save: only where handlers run here"),
+        (("--to", "http://x", "--frozen-time"), "--frozen-time: only where handlers run here"),
+        (("--enqueue", "--reload"), "--reload: only where handlers run here"),
+        (("--rate", "3"), "--rate and --new-ids go with --to"),
+        (("--to", "http://x", "--handler", "*"), "with --to they run elsewhere"),
+        (("there", "--enqueue"), "`receiver events import` brings it in first"),
+        (("there", "--record"), "`receiver events import` brings it in first"),
+        (("there", "--failed"), "ask for work in the store"),
+        (("there", "--state", "dead"), "ask for work in the store"),
+        (("there",), "there: no bundle"),
+        (("--after", "x"), "as 17 or 17:JOB"),
+        (("--after", "17:j"), "add --order job"),
+        (("--where", "data.0 ="), "data.0 ="),
+        (("--handler", "*none*"), "no handler matches '*none*'; there are replayed.one"),
+        (("--handlers", "replayed:nothing"), "replayed has nothing named 'nothing'"),
+    ],
+)
+def test_what_means_nothing_is_refused(asked: tuple[str, ...], told: str, command: Command) -> None:
+    """With exit code 2, what is wrong, and what to do."""
+    keep(delivery("a"))
+    Path("there").write_text("{}\n")
+
+    assert command(*asked) == 2
+    assert told in command.err
+    assert handled() == []
+
+
+def test_a_router_without_handlers_is_refused(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing would run."""
+    keep(delivery("a"))
+    write_handlers("", monkeypatch)
+
+    assert command() == 2
+    assert command.err == "receiver: replayed:router has no handlers: nothing would run\n"
+
+
+def test_a_missing_store_is_told(command: Command) -> None:
+    """And not made."""
+    assert command() == 3
+    assert "there is no database at kept.db" in command.err
+    assert not Path("kept.db").exists()
+
+
+def test_the_body_that_was_pruned_is_passed_over(command: Command) -> None:
+    """And counted in the plan."""
+    keep(delivery("a"), delivery("b", 1, body=BODY))
+    with closing(sqlite3.connect("kept.db")) as connection, connection:
+        connection.execute("DELETE FROM bodies WHERE seq = 1")
+        connection.execute("UPDATE deliveries SET pruned_at = 1 WHERE seq = 1")
+
+    assert command() == 0
+    assert "  1 of them are passed over: their bodies were pruned\n" in command.out
+    assert handled() == ["b"]

@@ -1,0 +1,172 @@
+"""`receiver replay --enqueue` and `--to`, run as a user runs them."""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from receiver.types import HandlerSwitch
+from tests.cli.endpoint import Endpoint, served
+from tests.cli.kept import BODY, Filling, delivery, fill, items
+from tests.cli.replaying import Command, keep, keep_jobs, write_handlers
+from tests.process.harness import SECRET
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+HANDLERS = """
+@router.on("crawl.*")
+def one(event): raise AssertionError("it runs elsewhere")
+
+@router.on("crawl.page", lane=lambda event: event.job_id)
+async def laned(event): ...
+"""
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command, with two handlers."""
+    write_handlers(HANDLERS, monkeypatch)
+    return Command(monkeypatch, capsys)
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
+    """A web server that takes everything."""
+    monkeypatch.setenv("RECEIVER_SECRETS", SECRET)
+    with served() as server:
+        yield server
+
+
+# --- --enqueue
+
+
+def test_work_is_made_for_the_workers(command: Command) -> None:
+    """For each handler that wants a delivery, beside what there was, with the trigger `replay`."""
+    keep(delivery("a"), delivery("b", 1, type="agent.action", body=b'{"type":"agent.action"}'))
+
+    for _ in range(2):
+        assert command("--enqueue") == 0
+
+    assert "2 deliveries to enqueue" in command.out
+    assert command.out.endswith("enqueued 2 work items; workers run them as soon as they get to them\n")
+    assert [(item.key, item.handler, item.state.value) for item in items()] == [
+        ("a", "replayed.one", "waiting"),
+        ("a", "replayed.laned", "waiting"),
+    ] * 2
+    assert command.exactly("work-items", "list", "--json") == 0
+    assert len(command.out.splitlines()) == 4
+
+
+def test_work_is_made_for_the_handlers_that_were_chosen(command: Command) -> None:
+    """And for the deliveries."""
+    keep_jobs(6)
+
+    assert command("--enqueue", "--handler", "*.one", "--limit", "2", "--where", "metadata.a == '1'") == 0
+    assert [(item.key, item.handler) for item in items()] == [("k4", "replayed.one"), ("k5", "replayed.one")]
+
+
+def test_a_disabled_handlers_work_is_skipped(command: Command) -> None:
+    """As that of new deliveries is."""
+    keep(delivery("a"))
+
+    async def disable(store: Filling) -> None:
+        await store.controls.switch("replayed.one", HandlerSwitch.DISABLED)  # type: ignore[arg-type]
+
+    fill(disable)
+    assert command("--enqueue", "--handler", "*.one") == 0
+    assert [item.state.value for item in items()] == ["skipped"]
+
+
+def test_json_leaves_standard_output_alone(command: Command) -> None:
+    """There is nothing to list."""
+    keep(delivery("a"))
+
+    assert command("--enqueue", "--json") == 0
+    assert command.out == ""
+    assert "enqueued 2 work items" in command.err
+
+
+# --- --to
+
+
+def test_exact_bytes_are_sent_freshly_signed(command: Command, endpoint: Endpoint) -> None:
+    """In their order, without handlers."""
+    keep(delivery("a"), delivery("b", 1, body=b'{"type" : "crawl.page", "webhookId":"b"}'))
+
+    assert command("--to", endpoint.url, "--handlers", "none:none") == 0
+
+    assert [body for _, _, body in endpoint.requests] == [BODY, b'{"type" : "crawl.page", "webhookId":"b"}']
+    for _, headers, body in endpoint.requests:
+        expected = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+        assert headers["x-firecrawl-signature"] == f"sha256={expected}"
+    assert "2 deliveries to send" in command.out
+    assert "by handler" not in command.out
+    assert SECRET not in command.out + command.err
+
+
+def test_new_ids_make_new_deliveries(command: Command, endpoint: Endpoint) -> None:
+    """Each another one, each time."""
+    keep(*[delivery(key, n, body=f'{{"type":"t","webhookId":"{key}"}}'.encode()) for n, key in enumerate("ab")])
+
+    for _ in range(2):
+        assert command("--to", endpoint.url, "--new-ids", "--rate", "1000") == 0
+
+    ids = {payload["webhookId"] for payload in endpoint.payloads}
+    assert len(ids) == 4
+    assert not ids & {"a", "b"}
+
+
+def test_refusals_are_told_and_the_rest_is_sent(command: Command, endpoint: Endpoint) -> None:
+    """With exit code 1; a retry cannot help them."""
+    keep_jobs(4)
+    endpoint.statuses = iter([200, 401])
+
+    assert command("--to", endpoint.url, "--json") == 1
+
+    assert [json.loads(line)["status"] for line in command.out.splitlines()] == [200, 401, 200, 200]
+    assert "receiver: 1 not taken: 401" in command.err
+    assert "to go on" not in command.err
+
+
+@pytest.mark.parametrize("failing", range(4))
+def test_a_receiver_that_cannot_store_ends_it(failing: int, command: Command, endpoint: Endpoint) -> None:
+    """What it did not take, and what was on its way behind that, is sent by the command that is printed."""
+    keep(*[delivery(f"k{n}", n, body=f'{{"type":"t","n":{n}}}'.encode()) for n in range(4)])
+    endpoint.statuses = iter([*[200] * failing, 503])
+
+    assert command("--to", endpoint.url) == 1
+    assert "receiver: 1 not taken: 503" in command.err
+    assert len(endpoint.requests) <= failing + 2
+    del endpoint.requests[failing:]
+
+    assert command.exactly(*command.way_on) == 0
+    assert [payload["n"] for payload in endpoint.payloads] == [0, 1, 2, 3]
+
+
+def test_equal_bodies_and_empty_ones_are_told_apart(command: Command, endpoint: Endpoint) -> None:
+    """Several may be on their way."""
+    keep(*[delivery(f"k{n}", n, body=b"") for n in range(20)])
+
+    assert command("--to", endpoint.url, "--rate", "1000") == 0
+    assert len(endpoint.requests) == 20
+
+
+def test_nobody_listening_is_told(command: Command) -> None:
+    """With how to go on once somebody does."""
+    keep_jobs(2)
+    with served() as server:
+        url = server.url
+
+    assert command("--to", url) == 1
+    assert f"nothing listens at {url}" in command.err
+    assert command.way_on[:3] == ["replay", "--until", "2026-08-04T12:01:00.000001Z"]
+
+
+def test_a_wrong_address_is_refused(command: Command) -> None:
+    """In words."""
+    keep_jobs(2)
+
+    assert command("--to", "ftp://x") == 2
+    assert "must be http://HOST:PORT/PATH" in command.err

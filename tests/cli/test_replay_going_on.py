@@ -1,0 +1,198 @@
+"""A replay that is stopped, at whatever point, and continued as it says ends like one that was not."""
+
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.cli.kept import BODY, delivery, items
+from tests.cli.replaying import HANDLED, Command, handled, keep, keep_jobs, write_handlers
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+_COUNT = 8
+_ORDERS = pytest.mark.parametrize("order", ["arrival", "job"])
+
+# Ctrl-C comes while the delivery is handled whose number, over all runs, is in the file `stops`.
+_CODE = """
+import os, signal
+from pathlib import Path
+
+def note(*words):
+    with open("handled", "a") as file:
+        print(*words, file=file)
+
+def tick():
+    count = Path("count")
+    number = int(count.read_text()) if count.exists() else 0
+    count.write_text(str(number + 1))
+    if str(number) in Path("stops").read_text().split():
+        signal.raise_signal(signal.SIGINT)
+    return True
+"""
+_HERE = f"""{_CODE}
+@router.on("*")
+async def first(event, ctx):
+    tick()
+    note("first", ctx.delivery.key)
+    return ctx.delivery.key
+
+@router.on("*", batch=3)
+async def many(events, ctx):
+    for info in ctx.deliveries:
+        note("many", info.key)
+    return "some"
+
+@router.on("*")
+def last(event, ctx):
+    note("last", ctx.delivery.key)
+"""
+_ENQUEUE = f"""{_CODE}
+@router.on("*", where=lambda event: tick())
+async def one(event): ...
+
+@router.on("*", lane=lambda event: event.job_id)
+async def two(event): ...
+"""
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """The command."""
+    return Command(monkeypatch, capsys)
+
+
+def stop_at(*numbers: int) -> None:
+    """Say when Ctrl-C comes, and begin to count anew."""
+    Path("stops").write_text(" ".join(map(str, numbers)))
+    Path("count").unlink(missing_ok=True)
+    HANDLED.unlink(missing_ok=True)
+
+
+def recorded() -> Counter[tuple[str, ...]]:
+    """Return the work items of a replay, and forget them."""
+    found = Counter((item.key, item.handler, item.state.value, str(item.lane)) for item in items())
+    with closing(sqlite3.connect("kept.db")) as connection, connection:
+        connection.execute("DELETE FROM attempts")
+        connection.execute("DELETE FROM work_items")
+    return found
+
+
+@_ORDERS
+def test_handlers_run_once_for_each_delivery_wherever_they_are_stopped(
+    order: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once at each point: each handler in the order of deliveries, batches too; saved and recorded is the same."""
+    keep_jobs(_COUNT)
+    write_handlers(_HERE, monkeypatch)
+    asked = ("--order", order, "--record", "--save")
+    stop_at()
+    assert command.to_the_end(*asked, "whole") == 0
+    whole, kept = handled(), recorded()
+    assert len(whole) == sum(kept.values()) == 3 * _COUNT
+
+    for number in range(_COUNT):
+        stop_at(number)
+        stopped = command.to_the_end(*asked, f"stopped {number}")
+
+        assert stopped == (number < _COUNT - 1)
+        for handler in ("first", "many", "last"):
+            assert of(handler, handled()) == of(handler, whole)
+        assert recorded() == kept
+        assert command("--order", order, "--compare", f"stopped {number}") == 0
+        assert f"{3 * _COUNT:>11,}  same" in command.out
+        assert recorded() == Counter()
+
+
+def of(handler: str, lines: list[str]) -> list[str]:
+    """Return the lines of one handler."""
+    return [line for line in lines if line.startswith(handler)]
+
+
+@_ORDERS
+def test_a_replay_can_be_stopped_at_every_delivery(
+    order: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what it prints to go on with stays short."""
+    keep_jobs(_COUNT)
+    write_handlers(_HERE, monkeypatch)
+    stop_at()
+    command.to_the_end("--order", order)
+    whole = handled()
+
+    stop_at(*range(_COUNT))
+    assert command.to_the_end("--order", order) == _COUNT - 1
+
+    assert sorted(handled()) == sorted(whole)
+    assert of("first", handled()) == of("first", whole)
+
+
+@_ORDERS
+def test_work_items_are_made_once_wherever_it_is_stopped(
+    order: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once at each point, and at all of them."""
+    keep_jobs(_COUNT)
+    write_handlers(_ENQUEUE, monkeypatch)
+    asked = ("--order", order, "--enqueue")
+    stop_at()
+    assert command.to_the_end(*asked) == 0
+    whole = recorded()
+    assert sum(whole.values()) == 2 * _COUNT
+
+    for numbers in [*[[number] for number in range(_COUNT)], list(range(_COUNT))]:
+        stop_at(*numbers)
+        assert command.to_the_end(*asked) == len([one for one in numbers if one < _COUNT - 1])
+        assert recorded() == whole
+
+
+def test_what_arrives_meanwhile_is_another_replays(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit, the newest are those that were the newest when it began."""
+    keep_jobs(_COUNT)
+    write_handlers(_HERE, monkeypatch)
+    stop_at(1)
+    assert command("--limit", "3", "--since", "100w", "--handler", "*.first") == 130
+    keep(delivery("new", 60))
+
+    assert command.exactly(*command.way_on) == 0
+
+    assert handled() == ["first k5", "first k6", "first k7"]
+
+
+def test_the_command_to_go_on_is_the_one_that_was_given(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its moments are written out, each option is there once, and words are quoted."""
+    keep(delivery("a", job_id="j 1"), delivery("b", 1, job_id="j 1"))
+    write_handlers(_HERE, monkeypatch)
+    stop_at(0)
+
+    command("--until=2026-08-04T15:00+02:00", "--job", "j 1", "--order", "job", "--where", "success != 'a b'")
+    expected = ["--until", "2026-08-04T13:00:00.000000Z", "--after", "1:j 1"]
+    rest = ["--yes", "--job", "j 1", "--order", "job", "--where", "success != 'a b'"]
+    assert command.way_on == ["replay", *expected, *rest]
+
+
+def test_a_bundle_is_gone_on_with(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name, whatever that looks like."""
+    keep_jobs(4)
+    command.exactly("events", "export", "a bundle")
+    write_handlers(_HERE, monkeypatch)
+    stop_at(2)
+
+    assert command("--handler", "*.first", "--", "a bundle") == 130
+    assert command.exactly(*command.way_on) == 0
+
+    assert handled() == [f"first k{n}" for n in range(4)]
+
+
+def test_a_job_id_cannot_steer_the_terminal(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes from outside, and is part of the command that is printed."""
+    keep(*[delivery(key, job_id="\x1b[31m", body=BODY) for key in "ab"])
+    write_handlers(_HERE, monkeypatch)
+    stop_at(0)
+
+    assert command("--order", "job") == 130
+
+    assert "\\x1b[31m" in command.err
+    assert "\x1b" not in command.err
