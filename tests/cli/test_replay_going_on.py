@@ -73,7 +73,9 @@ def stop_at(*numbers: int) -> None:
 
 def recorded() -> Counter[tuple[str, ...]]:
     """Return the work items of a replay, and forget them."""
-    found = Counter((item.key, item.handler, item.state.value, str(item.lane)) for item in items())
+    found: Counter[tuple[str, ...]] = Counter(
+        (item.key, item.handler, item.state.value, str(item.lane)) for item in items()
+    )
     with closing(sqlite3.connect("kept.db")) as connection, connection:
         connection.execute("DELETE FROM attempts")
         connection.execute("DELETE FROM work_items")

@@ -5,7 +5,7 @@ import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -83,9 +83,10 @@ def serving(*scripts: Script) -> Iterator[Stub]:
             """Say nothing."""
 
         def finish(self) -> None:
-            """Close; a connection that was reset is closed already."""
-            if self.connection.fileno() != -1:
+            """Close; the socket of a connection that was reset ends with the last of its files."""
+            with suppress(OSError):
                 super().finish()
+            self.rfile.close()
 
     class Server(ThreadingHTTPServer):
         daemon_threads = True
