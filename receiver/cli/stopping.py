@@ -1,12 +1,13 @@
 """Ctrl-C for long commands: the first stops after the step at hand, the second cuts it off."""
 
 import asyncio
+import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 
-from receiver.cli.output import note
+_STDERR = 2
 
 
 @contextmanager
@@ -17,23 +18,25 @@ def stopping_at_interrupt(step: str) -> Iterator[asyncio.Event]:
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     stop = asyncio.Event()
-    asked = False
+    unanswered = False
 
-    def answer(*, cut_off: bool) -> None:
-        nonlocal asked
-        asked = False
-        if cut_off and task is not None:
+    def answer(*, by_cutting_off: bool) -> None:
+        nonlocal unanswered
+        unanswered = False
+        if by_cutting_off and task is not None:
             task.cancel()
-        elif not cut_off:
-            note(f"\nstopping after {step}; Ctrl-C once more cuts it off")
 
     def interrupted(*_: object) -> None:
-        nonlocal asked
-        if asked:  # the loop has not turned since the last one
+        nonlocal unanswered
+        if unanswered:  # the loop has not turned since the last one
             raise KeyboardInterrupt
-        asked = True
-        loop.call_soon_threadsafe(partial(answer, cut_off=stop.is_set()))
+        unanswered, is_first = True, not stop.is_set()
         stop.set()
+        loop.call_soon_threadsafe(partial(answer, by_cutting_off=not is_first))
+        if is_first:
+            # Not by way of sys.stderr: the signal may have come while somebody writes there.
+            with suppress(OSError):
+                os.write(_STDERR, f"\nstopping after {step}; Ctrl-C once more cuts it off\n".encode())
 
     with _at_interrupt(interrupted):
         yield stop
