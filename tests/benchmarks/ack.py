@@ -47,7 +47,7 @@ def measure(contender: Contender, folder: Path, *, size: int, connections: int, 
     before = stored(contender, folder) if any(folder.iterdir()) else 0
     with serving(contender, folder) as (server, port):
         used = cpu_seconds(server)
-        sample = _load(port, size=size, connections=connections, args=args)
+        sample = apply_load(port, size=size, connections=connections, args=args)
         sample["server_cpu"] = (cpu_seconds(server) - used) / (args.warmup + args.seconds)
         if contender.worker:
             sample["handled_per_second"] = count(folder / STORE, _HANDLED) / (args.warmup + args.seconds)
@@ -57,7 +57,8 @@ def measure(contender: Contender, folder: Path, *, size: int, connections: int, 
     return sample
 
 
-def _load(port: int, *, size: int, connections: int, args: argparse.Namespace) -> Sample:
+def apply_load(port: int, *, size: int, connections: int, args: argparse.Namespace) -> Sample:
+    """Run the load program against a port and return what it saw."""
     command = (
         *(sys.executable, "-m", "tests.benchmarks.load", "--port", str(port), "--size", str(size)),
         *("--connections", str(connections), "--warmup", str(args.warmup), "--seconds", str(args.seconds)),

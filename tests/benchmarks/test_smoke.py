@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import ack, dispatch
+from tests.benchmarks import ack, dispatch, replay
 from tests.benchmarks.queue_rivals import rivals_here
 from tests.benchmarks.servers import contenders_here
 
@@ -45,3 +45,17 @@ def test_dispatch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert all(one["handled"] == one["expected"] for one in written["handled"])
     assert len({len(one) for one in written["calls"]}) == 1
     assert "NOT ALL" not in capsys.readouterr().out
+
+
+def test_replay(tmp_path: Path) -> None:
+    """Each command does what it is measured with, and deliveries are acknowledged beside a replay."""
+    file = tmp_path / "replay.json"
+
+    arguments = "--deliveries 100 --rounds 1 --connections 2 --seconds 0.1 --warmup 0"
+    assert replay.main([*arguments.split(), "--folder", str(tmp_path), "--json", str(file)]) == 0
+
+    written = json.loads(file.read_text(encoding="utf-8"))
+    assert [one["command"] for one in written["commands"]] == list(replay.COMMANDS)
+    assert {one["code"] for one in written["commands"]} == {0}
+    assert [one["beside"] for one in written["acks"]] == ["nothing", "replay", "enqueue"]
+    assert all(one["acked"] > 0 for one in written["acks"])
