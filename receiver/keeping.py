@@ -1,11 +1,12 @@
 """What is said about many deliveries at one time: plans, places in a long reading, what is brought in."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
-from receiver.records import Attempt, Delivery, DeliveryFilter, StoredDelivery
+from receiver.records import Attempt, Delivery, DeliveryFilter, StoredDelivery, WorkSummary
 from receiver.types import DeliveryKey, DeliveryState, HandlerName, Origin, WorkState
 
 MOST_TYPES = 1_000
@@ -91,6 +92,21 @@ class WorkPlan:
     last_at: datetime | None
     kinds: Mapping[WorkKind, int]
     others: int
+
+    @classmethod
+    def of(cls, items: Sequence[WorkSummary]) -> Self:
+        """Return the plan of exactly these items."""
+        kinds = Counter(WorkKind(one.handler, one.type, one.state) for one in items)
+        most = dict(kinds.most_common(MOST_TYPES))
+        return cls(
+            count=len(items),
+            first_id=min((one.id for one in items), default=0),
+            last_id=max((one.id for one in items), default=0),
+            first_at=min((one.received_at for one in items), default=None),
+            last_at=max((one.received_at for one in items), default=None),
+            kinds=most,
+            others=len(items) - sum(most.values()),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from receiver.cli.output import counted, harmless, iso, short_id
+from receiver.cli.output import counted, iso, short_id
+from receiver.cli.plans import count_lines, span_and_first
 from receiver.keeping import DeliveryPlan
 from receiver.records import StoredDelivery
 
-_SHOWN = 10
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
@@ -18,15 +18,8 @@ def plan_lines(
     if plan.without_body:
         yield f"  {plan.without_body:,} of them are passed over: their bodies were pruned"
     for kind, counts in {"type": plan.types, **by}.items():
-        yield f"  by {kind}"
-        yield from _counts(counts, plan.others if kind == "type" else 0)
-    if plan.first_at and plan.last_at:
-        oldest, newest = iso(plan.first_at, "seconds"), iso(plan.last_at, "seconds")
-        yield f"  arrived   {oldest}" + (f" to {newest}" if newest != oldest else "")
-    for number, stored in enumerate(first):
-        delivery = stored.delivery
-        line = f"{iso(delivery.received_at, 'seconds')}  {delivery.type}  {short_id(delivery.key)}"
-        yield f"  {'' if number else 'first':<9} {harmless(line)}"
+        yield from count_lines(kind, counts, plan.others if kind == "type" else 0)
+    yield from span_and_first(plan.first_at, plan.last_at, map(_line, first))
 
 
 def size(number: int) -> str:
@@ -37,9 +30,6 @@ def size(number: int) -> str:
     return f"{amount:.1f} {_UNITS[unit]}" if unit and amount < 10 else f"{amount:.0f} {_UNITS[unit]}"
 
 
-def _counts(counts: Mapping[str, int], others: int) -> Iterator[str]:
-    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    for name, number in ordered[:_SHOWN]:
-        yield f"    {number:>11,}  {harmless(name)}"
-    if more := max(0, len(ordered) - _SHOWN) + (others > 0):
-        yield f"                 and {more:,} more"
+def _line(stored: StoredDelivery) -> str:
+    delivery = stored.delivery
+    return f"{iso(delivery.received_at, 'seconds')}  {delivery.type}  {short_id(delivery.key)}"

@@ -39,3 +39,13 @@ def decide(settings: Settings, decision: Callable[[Controls], Awaitable[T]], *, 
             return await decision(controls)
 
     return asyncio.run(run())
+
+
+def decide_reading(settings: Settings, decision: Callable[[Reports, Controls], Awaitable[T]]) -> T:
+    """Carry one decision out that is made from what reports say meanwhile."""
+
+    async def run() -> T:
+        async with open_reports(settings) as reports, open_controls(settings) as controls:
+            return await decision(reports, controls)
+
+    return asyncio.run(run())

@@ -2,24 +2,25 @@
 
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 import click
 
 from receiver.cli.main import FAILED, OK
 from receiver.cli.options import plan_options, store_option, text, work_filter_options
 from receiver.cli.output import counted, harmless, iso, note, shortened
-from receiver.cli.plans import CHUNK, Plan, agreed, carry_out, say
-from receiver.cli.progress import progress
-from receiver.cli.stores import decide, read
+from receiver.cli.plans import CHUNK, agreed, carry_out, count_lines, say, span_and_first
+from receiver.cli.stores import decide_reading, read
 from receiver.clock import SystemClock
+from receiver.keeping import WorkPlan
 from receiver.ports import Controls, Reports
 from receiver.records import WorkFilter, WorkSummary
 from receiver.settings import Settings, load_settings
 from receiver.types import HandlerName, HandlerSwitch, WorkState
 
 WORK_ID = click.IntRange(min=0, max=2**63 - 1)
+_NOUN = "work item"
+_FIRST = 3
 _SAMPLE_ERROR = 80
 
 
@@ -37,6 +38,11 @@ class _Action:
     """What is to be said of those that it cannot change."""
     revives: bool
     """Whether the items run again."""
+
+    def filter(self, wanted: WorkFilter) -> WorkFilter:
+        """Return the filter for what it changes of the wanted items."""
+        among = self.unasked if wanted.state is None else ()
+        return replace(wanted, among=among, stuck=not self.revives)
 
     def can_change(self, item: WorkSummary) -> bool:
         """Tell whether it changes such an item. A dead one can be buried only if its lane stands still for it."""
@@ -119,32 +125,35 @@ def _act(
 ) -> int:
     """Show the plan, ask, do it, and say what was done; return the exit code."""
     _check_choice(action, work_ids, wanted)
-    with Plan("work item", by=("handler", "type", "state")) as plan:
-        scene = read(settings, lambda reports: _planned(plan, action, reports, work_ids, wanted))
-        if not plan.count:
-            note(_nothing(action, scene))
-            return OK
-        for line in (*plan.lines(action.verb), *_remarks(action, plan, scene)):
-            say(line)
-        if dry_run:
-            return OK
-        if not agreed(f"{action.verb.capitalize()} {counted(plan.count, plan.noun)}?", yes=yes):
-            return FAILED
-        changed = decide(settings, lambda controls: _carry_out(action, plan, partial(change, controls), wanted))
-    left = plan.count - changed + scene.left_out.total()
-    say(
-        f"{action.done} {counted(changed, plan.noun)}" + (f"; {left:,} left alone: {action.leaves}" if left else "")
+    scene = read(
+        settings,
+        lambda reports: _named(reports, action, work_ids) if work_ids else _fitting(reports, action.filter(wanted)),
     )
+    count = scene.plan.count
+    if not count:
+        note(_nothing(action, scene))
+        return OK
+    for line in (*_plan_lines(action, scene), *_remarks(action, scene)):
+        say(line)
+    if dry_run:
+        return OK
+    if not agreed(f"{action.verb.capitalize()} {counted(count, _NOUN)}?", yes=yes):
+        return FAILED
+
+    async def do(reports: Reports, controls: Controls) -> int:
+        return await carry_out(
+            scene.ids(reports, oldest_first=action.revives),
+            lambda ids: change(controls, ids),
+            planned=count,
+            noun=_NOUN,
+            done=action.done,
+            limited=wanted.limit is not None,
+        )
+
+    changed = decide_reading(settings, do)
+    left = count - changed + scene.left_out.total()
+    say(f"{action.done} {counted(changed, _NOUN)}" + (f"; {left:,} left alone: {action.leaves}" if left else ""))
     return OK
-
-
-async def _carry_out(
-    action: _Action, plan: Plan, change: Callable[[Sequence[int]], Awaitable[int]], wanted: WorkFilter
-) -> int:
-    # The plan has the newest first. Retried items of a lane are to come in the order of arrival; and a lane is
-    # buried from its end, or the next one would come forward and run.
-    limited = wanted.limit is not None
-    return await carry_out(plan, change, done=action.done, backwards=action.revives, limited=limited)
 
 
 def _check_choice(action: _Action, work_ids: Sequence[int], wanted: WorkFilter) -> None:
@@ -160,52 +169,45 @@ def _check_choice(action: _Action, work_ids: Sequence[int], wanted: WorkFilter) 
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
-    """What the plan was made from, beside the items in it."""
+    """What is going to be changed: the named items, or what fits the filter; and what to know before deciding."""
 
-    left_out: Counter[str]
-    """Items that were named and cannot be changed, by state."""
+    plan: WorkPlan
+    first: Sequence[WorkSummary]
+    """The newest few."""
     switches: Mapping[HandlerName, HandlerSwitch]
+    wanted: WorkFilter
+    named: Sequence[int] = ()
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Items that were named and cannot be changed, by state."""
+
+    async def ids(self, reports: Reports, *, oldest_first: bool) -> AsyncIterator[Sequence[int]]:
+        """Yield the ids, some at a time.
+
+        Retried items of a lane are to come in the order of arrival; and a lane is buried from its end, or the next
+        one would come forward and run.
+        """
+        if not self.named:
+            async for found in reports.work_ids(self.wanted, self.plan, newest_first=not oldest_first):
+                yield found
+            return
+        ordered = sorted(self.named, reverse=not oldest_first)
+        for start in range(0, len(ordered), CHUNK):
+            yield ordered[start : start + CHUNK]
 
 
-async def _planned(
-    plan: Plan, action: _Action, reports: Reports, work_ids: Sequence[int], wanted: WorkFilter
-) -> _Scene:
-    """Fill the plan, the newest item first."""
-    chosen = _named(reports, work_ids) if work_ids else _fitting(reports, wanted, action.unasked)
-    left_out: Counter[str] = Counter()
-    with progress("looking", None) as advance:
-        async for item in chosen:
-            if action.can_change(item):
-                kinds = (item.handler, item.type, item.state.value)
-                plan.add(item.id, item.received_at, kinds, partial(_sample, item))
-                if plan.count % CHUNK == 0:
-                    advance(CHUNK)
-            elif work_ids:
-                left_out[item.state.value] += 1
-            if plan.count == wanted.limit:
-                break
-    return _Scene(left_out, await reports.switches())
+async def _named(reports: Reports, action: _Action, work_ids: Sequence[int]) -> _Scene:
+    items = [(await reports.work_item(work_id)).summary for work_id in sorted(set(work_ids), reverse=True)]
+    chosen = [one for one in items if action.can_change(one)]
+    left_out = Counter(one.state.value for one in items if not action.can_change(one))
+    named = [one.id for one in chosen]
+    return _Scene(WorkPlan.of(chosen), chosen[:_FIRST], await reports.switches(), WorkFilter(), named, left_out)
 
 
-async def _named(reports: Reports, work_ids: Sequence[int]) -> AsyncIterator[WorkSummary]:
-    for work_id in sorted(set(work_ids), reverse=True):
-        yield (await reports.work_item(work_id)).summary
-
-
-async def _fitting(reports: Reports, wanted: WorkFilter, states: Sequence[WorkState]) -> AsyncIterator[WorkSummary]:
-    """Yield the wanted items, the newest first; those in any of these states unless the filter names one."""
-    asked = states if wanted.state is None else (wanted.state,)
-    listings = [reports.work_items(replace(wanted, state=state, limit=None)) for state in asked]
-    heads = {listing: item for listing in listings if (item := await anext(listing, None)) is not None}
-    last: int | None = None
-    while heads:
-        listing = max(heads, key=lambda one: heads[one].id)
-        item = heads.pop(listing)
-        if last is None or item.id < last:  # one whose state changes meanwhile can be met twice
-            yield item
-            last = item.id
-        if (following := await anext(listing, None)) is not None:
-            heads[listing] = following
+async def _fitting(reports: Reports, wanted: WorkFilter) -> _Scene:
+    plan = await reports.work_plan(wanted)
+    newest = reports.work_ids(wanted, replace(plan, count=min(plan.count, _FIRST)), newest_first=True)
+    first = [(await reports.work_item(work_id)).summary async for some in newest for work_id in some]
+    return _Scene(plan, first, await reports.switches(), wanted)
 
 
 def _sample(item: WorkSummary) -> str:
@@ -225,12 +227,24 @@ def _by_state(counts: Counter[str]) -> str:
     return ", ".join(f"{number:,} {state}" for state, number in counts.most_common())
 
 
-def _remarks(action: _Action, plan: Plan, scene: _Scene) -> Iterator[str]:
+def _plan_lines(action: _Action, scene: _Scene) -> Iterator[str]:
+    """Yield how many items there are, by what, their span and the newest."""
+    plan = scene.plan
+    yield f"{counted(plan.count, _NOUN)} to {action.verb}"
+    for kind in ("handler", "type", "state"):
+        counts: Counter[str] = Counter()
+        for one, number in plan.kinds.items():
+            counts[getattr(one, kind)] += number
+        yield from count_lines(kind, counts, plan.others)
+    yield from span_and_first(plan.first_at, plan.last_at, map(_sample, scene.first))
+
+
+def _remarks(action: _Action, scene: _Scene) -> Iterator[str]:
     """Yield what somebody should know before deciding."""
     if scene.left_out:
         yield f"  left out  {_by_state(scene.left_out)}"
-    for name in plan.counts("handler") if action.revives else ():
-        match scene.switches.get(HandlerName(name), HandlerSwitch.ON):
+    for name in dict.fromkeys(kind.handler for kind in scene.plan.kinds) if action.revives else ():
+        match scene.switches.get(name, HandlerSwitch.ON):
             case HandlerSwitch.PAUSED:
                 yield f"  note      {harmless(name)} is paused: they wait until it is resumed"
             case HandlerSwitch.DISABLED:

@@ -1,69 +1,43 @@
 """Mass actions apart from what they change: plans, questions, and the doing."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from functools import partial
 
 import click
 import pytest
 
-from receiver.cli.plans import CHUNK, Plan, agreed, carry_out
+from receiver.cli.plans import CHUNK, agreed, carry_out, count_lines, span_and_first
 from tests.cli.kept import NOON
 
 
-def planned(count: int) -> Plan:
-    """Return a plan of this many items, the newest first as listings have them."""
-    plan = Plan("item", by=("kind",))
-    for number in range(count, 0, -1):
-        plan.add(number, NOON + timedelta(minutes=number), ("a",), partial("item {}".format, number))
-    return plan
+async def chunks(count: int) -> AsyncIterator[Sequence[int]]:
+    """Yield so many ids in chunks."""
+    for start in range(0, count, CHUNK):
+        yield range(start, min(start + CHUNK, count))
 
 
-@pytest.mark.parametrize("count", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 7, 140_000])
-def test_a_plan_gives_back_every_id_in_either_order(count: int) -> None:
-    """At most 500 at a time, as many as there are, also when they no longer lie in memory."""
-    with planned(count) as plan:
-        newest_first = list(plan.chunks())
-        oldest_first = list(plan.chunks(backwards=True))
+def test_kinds_are_counted_with_the_most_frequent_first() -> None:
+    """Ten at the most; what is more than can be counted one by one is one more."""
+    counts = {f"type-{number:02}": 1 for number in range(11)} | {"many": 2_000}
 
-    assert [number for chunk in newest_first for number in chunk] == list(range(count, 0, -1))
-    assert [number for chunk in oldest_first for number in chunk] == list(range(1, count + 1))
-    assert max(map(len, newest_first + oldest_first), default=0) <= CHUNK
+    lines = list(count_lines("type", counts, 0))
 
-
-def test_a_plan_takes_the_memory_of_a_thousand_kinds() -> None:
-    """Types come from outside: the rest is counted together."""
-    with Plan("item", by=("type", "state")) as plan:
-        for number in range(1_500):
-            plan.add(number, NOON, (f"type-{number}", "dead"), lambda: "")
-        counts = plan.counts("type")
-
-    assert len(counts) == 1_001
-    assert counts["others"] == 500
-    assert counts.total() == plan.count == 1_500
+    assert lines[:3] == ["  by type", "          2,000  many", "              1  type-00"]
+    assert lines[10:] == ["              1  type-08", "                 and 2 more"]
+    assert list(count_lines("type", counts, 5_000))[-1] == "                 and 3 more"
+    assert list(count_lines("state", {"dead": 1}, 0)) == ["  by state", "              1  dead"]
 
 
-def test_a_plan_of_one_moment_has_no_span() -> None:
-    """Three lines at most are shown of the items themselves."""
-    with planned(1) as plan:
-        assert list(plan.lines("mend")) == [
-            "1 item to mend",
-            "  by kind",
-            "              1  a",
-            "  arrived   2026-08-04T12:01:00Z",
-            "  first     item 1",
-        ]
-    with planned(5_000) as plan:
-        assert list(plan.lines("mend")) == [
-            "5,000 items to mend",
-            "  by kind",
-            "          5,000  a",
-            "  arrived   2026-08-04T12:01:00Z to 2026-08-07T23:20:00Z",
-            "  first     item 5000",
-            "            item 4999",
-            "            item 4998",
-        ]
+def test_one_moment_has_no_span() -> None:
+    """What comes first is shown below it, one line each."""
+    assert list(span_and_first(NOON, NOON, ["a\x1b"])) == ["  arrived   2026-08-04T12:00:00Z", "  first     a\\x1b"]
+    assert list(span_and_first(NOON, NOON + timedelta(minutes=1), ["a", "b"])) == [
+        "  arrived   2026-08-04T12:00:00Z to 2026-08-04T12:01:00Z",
+        "  first     a",
+        "            b",
+    ]
+    assert list(span_and_first(None, None, [])) == []
 
 
 async def test_what_was_changed_is_counted() -> None:
@@ -72,8 +46,9 @@ async def test_what_was_changed_is_counted() -> None:
     async def change(ids: Sequence[int]) -> int:
         return len(ids) - 1
 
-    with planned(2 * CHUNK) as plan:
-        assert await carry_out(plan, change, done="mended") == 2 * CHUNK - 2
+    done = await carry_out(chunks(2 * CHUNK), change, planned=2 * CHUNK, noun="item", done="mended")
+
+    assert done == 2 * CHUNK - 2
 
 
 async def test_being_cancelled_waits_for_the_chunk_at_hand(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,15 +63,17 @@ async def test_being_cancelled_waits_for_the_chunk_at_hand(capsys: pytest.Captur
         changed.extend(ids)
         return len(ids)
 
-    with planned(3 * CHUNK) as plan:
-        doing = asyncio.create_task(carry_out(plan, change, done="mended", limited=True))
-        await begun.wait()
-        doing.cancel()
-        await asyncio.sleep(0)
-        assert not doing.done()
-        free.set()
-        with pytest.raises(asyncio.CancelledError):
-            await doing
+    count = 3 * CHUNK
+    doing = asyncio.create_task(
+        carry_out(chunks(count), change, planned=count, noun="item", done="mended", limited=True)
+    )
+    await begun.wait()
+    doing.cancel()
+    await asyncio.sleep(0)
+    assert not doing.done()
+    free.set()
+    with pytest.raises(asyncio.CancelledError):
+        await doing
 
     assert len(changed) == 2 * CHUNK
     assert capsys.readouterr() == (

@@ -24,7 +24,7 @@ from receiver.records import (
     StoredDelivery,
     WorkFilter,
 )
-from receiver.stores.memory.planning import planned, planned_work
+from receiver.stores.memory.planning import planned
 from receiver.stores.memory.reports import MemoryReports
 from receiver.types import Outcome
 
@@ -43,7 +43,7 @@ class MemoryKeeping(MemoryReports):
 
     async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
         """Return what an action on the wanted work items would touch."""
-        return planned_work([one async for one in self.work_items(wanted)])
+        return WorkPlan.of([one async for one in self.work_items(wanted)])
 
     async def work_ids(
         self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False
