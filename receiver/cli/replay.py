@@ -22,6 +22,7 @@ from receiver.cli.options import filter_options, json_option, plan_options, stor
 from receiver.cli.output import counted, flush, harmless, iso, note, write_line
 from receiver.cli.plans import agreed, say
 from receiver.cli.replay_sources import opened_bundle
+from receiver.cli.runtime import run
 from receiver.cli.send import checked_rate
 from receiver.cli.stopping import ending_at_interrupt
 from receiver.errors import ConfigurationError, WrongExpression
@@ -201,7 +202,8 @@ def replay(
         wanted = replace(wanted, handler=names[0])
     choice = Choice(wanted, handlers, where, order == "job", after)
     try:
-        return asyncio.run(_replay(settings, bundle, found, choice, options))
+        # Connections of uvloop's own would go past the refusal of the network.
+        return run(_replay(settings, bundle, found, choice, options), fastest=not options.no_network)
     except asyncio.CancelledError:  # Ctrl-C for the second time
         flush()
         os._exit(INTERRUPTED)  # a plain function cannot be cancelled, and the interpreter would wait for its thread

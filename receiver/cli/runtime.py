@@ -11,12 +11,12 @@ _THRESHOLDS = (20_000, 50, 100)
 """A request leaves hardly any cycles behind; looking for them every 700 objects, the default, is not worth it."""
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, on uvloop if the extra `fast` is installed."""
+def run(main: Coroutine[Any, Any, T], *, fastest: bool = True) -> T:
+    """Run a coroutine to its end, if it may be the fastest loop on uvloop where the extra `fast` is installed."""
     gc.collect()
     gc.freeze()  # what is loaded by now lives as long as the process
     gc.set_threshold(*_THRESHOLDS)
-    with asyncio.Runner(loop_factory=_fastest_loop()) as runner:
+    with asyncio.Runner(loop_factory=_fastest_loop() if fastest else None) as runner:
         return runner.run(main)
 
 

@@ -139,11 +139,15 @@ class Earlier:
             "PRIMARY KEY (key, handler)) WITHOUT ROWID"
         )
         self._rows.execute("BEGIN")
-        self._rows.executemany(
-            "INSERT INTO outcomes (key, handler, failed, shown) VALUES (?, ?, ?, ?) "
-            "ON CONFLICT DO UPDATE SET failed = excluded.failed, shown = excluded.shown",
-            ((one.key, one.handler, one.failed, one.shown) for one in _read(file, name)),
-        )
+        try:
+            self._rows.executemany(
+                "INSERT INTO outcomes (key, handler, failed, shown) VALUES (?, ?, ?, ?) "
+                "ON CONFLICT DO UPDATE SET failed = excluded.failed, shown = excluded.shown",
+                ((one.key, one.handler, one.failed, one.shown) for one in _read(file, name)),
+            )
+        except BaseException:
+            self._rows.close()
+            raise
 
     def __enter__(self) -> Self:
         return self
