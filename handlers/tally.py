@@ -40,7 +40,7 @@ on conflict do update set metadata = excluded.metadata where metadata = '{}'
 """
 KEEP_DELIVERY = "insert into deliveries values (?, ?) on conflict do nothing"
 COUNT_ARRIVAL = """
-insert into arrivals values (?1, ?2, 1, ?3, ?3, ?4)
+insert into arrivals values (?, ?, 1, ?, ?, ?)
 on conflict do update set deliveries = deliveries + 1, first_at = min(first_at, excluded.first_at),
     last_at = max(last_at, excluded.last_at), error = coalesce(error, excluded.error)
 """
@@ -50,7 +50,7 @@ insert into pages values (?, ?, ?, ?, ?, ?)
 on conflict do update set outcome = excluded.outcome, problem = excluded.problem, received_at = excluded.received_at
 where (excluded.outcome, excluded.received_at) > (outcome, received_at)
 """
-COUNT_OUTCOME = "insert into outcomes values (?1, ?2, ?3) on conflict do update set pages = pages + excluded.pages"
+COUNT_OUTCOME = "insert into outcomes values (?, ?, ?) on conflict do update set pages = pages + excluded.pages"
 JOB = "select family, job_id, metadata from jobs where job = ?"
 ARRIVALS = "select type, deliveries, first_at, last_at, error from arrivals where job = ? order by first_at, type"
 OUTCOMES = "select outcome, pages from outcomes where job = ?"
@@ -155,7 +155,7 @@ def count(db: sqlite3.Connection, heard: Heard) -> None:
         if not db.execute(KEEP_DELIVERY, (heard.job, heard.delivery)).rowcount:
             return
         db.execute(KEEP_JOB, (heard.job, heard.family, heard.job_id, json.dumps(dict(heard.metadata))))
-        db.execute(COUNT_ARRIVAL, (heard.job, heard.type, heard.received_at, heard.error))
+        db.execute(COUNT_ARRIVAL, (heard.job, heard.type, heard.received_at, heard.received_at, heard.error))
         if heard.page:
             _count_page(db, heard.job, heard.page, heard.received_at)
 

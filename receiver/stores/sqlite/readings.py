@@ -43,19 +43,18 @@ def plan(
         values |= {"after": after.seq, "after_job": after.job_id}
     if narrower:
         source = f"(SELECT d.* FROM {source}) AS d WHERE {' AND '.join(narrower)}"  # noqa: S608 - our own words
-    row = connection.execute(statements.PLAN.format(deliveries=source), values).fetchone()
-    count, size, first_at, last_at, without_body = row
-    values["most_types"] = MOST_TYPES
-    types = dict(connection.execute(statements.PLAN_TYPES.format(deliveries=source), values).fetchall())
-    return DeliveryPlan(
-        count=count,
-        size=size,
-        first_at=None if first_at is None else from_micros(first_at),
-        last_at=None if last_at is None else from_micros(last_at),
-        types=types,
-        others=max(0, count - sum(types.values())),
-        without_body=without_body,
-    )
+    count = size = without_body = 0
+    types: dict[str, int] = {}
+    moments: list[int] = []
+    for kind, number, bytes_of_it, first_at, last_at, pruned in connection.execute(
+        statements.PLAN.format(deliveries=source), values
+    ):
+        count, size, without_body = count + number, size + bytes_of_it, without_body + pruned
+        moments = [min([first_at, *moments]), max([last_at, *moments])]
+        if len(types) < MOST_TYPES:
+            types[kind] = number
+    first_at, last_at = map(from_micros, moments) if moments else (None, None)
+    return DeliveryPlan(count, size, first_at, last_at, types, count - sum(types.values()), without_body)
 
 
 def work_plan(connection: sqlite3.Connection, wanted: WorkFilter) -> WorkPlan:

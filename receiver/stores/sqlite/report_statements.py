@@ -136,11 +136,9 @@ WHERE delivery_seq = ? AND (state = 'dead' OR last_error IS NOT NULL)
 DEAD_SEQS = "SELECT delivery_seq FROM work_items INDEXED BY work_failed WHERE state = 'dead'"
 
 PLAN = """
-SELECT count(*), coalesce(sum(d.size), 0), min(d.received_at), max(d.received_at), count(d.pruned_at)
-FROM {deliveries}
+SELECT d.type, count(*), sum(d.size), min(d.received_at), max(d.received_at), count(d.pruned_at)
+FROM {deliveries} GROUP BY d.type ORDER BY 2 DESC, 1
 """
-
-PLAN_TYPES = "SELECT d.type, count(*) FROM {deliveries} GROUP BY d.type ORDER BY 2 DESC, 1 LIMIT :most_types"
 
 PLAN_WORK = """
 SELECT min(id), max(id), handler, type, state, count(*), min(received_at), max(received_at)
