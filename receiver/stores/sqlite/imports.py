@@ -9,8 +9,8 @@ from receiver.clock import to_micros
 from receiver.keeping import Imported
 from receiver.records import Delivery
 from receiver.stores.sqlite import statements
-from receiver.stores.sqlite.coding import PLAIN
 from receiver.stores.sqlite.log import same_body
+from receiver.stores.sqlite.making import insert
 from receiver.types import Outcome
 
 _MOST = 200
@@ -34,10 +34,13 @@ def bring_in(connection: sqlite3.Connection, deliveries: Sequence[Imported]) -> 
     """Store what is new, inside a transaction of the caller's."""
     (last,) = connection.execute(statements.LAST_SEQ).fetchone()
     numbered = list(enumerate(deliveries, start=last + 1))
-    connection.executemany(statements.BRING_IN, (_row(seq, one) for seq, one in numbered))
+    before = connection.total_changes
+    insert(connection, statements.bring_in, [_row(seq, one) for seq, one in numbered])
+    if connection.total_changes - before == len(deliveries):
+        insert(connection, statements.insert_bodies, [_body(seq, one.delivery) for seq, one in numbered])
+        return [Outcome.ACCEPTED] * len(deliveries)
     new = {seq for (seq,) in connection.execute(statements.INSERTED_SINCE, (last,))}
-    bodies = (_body(seq, one.delivery) for seq, one in numbered if seq in new)
-    connection.executemany(statements.INSERT_BODY, bodies)
+    insert(connection, statements.insert_bodies, [_body(seq, one.delivery) for seq, one in numbered if seq in new])
     return [Outcome.ACCEPTED if seq in new else _known(connection, one.delivery) for seq, one in numbered]
 
 
@@ -47,7 +50,7 @@ def _known(connection: sqlite3.Connection, delivery: Delivery) -> Outcome:
         return Outcome.CONFLICT
     seq, _, body, _ = connection.execute(statements.KEPT, (delivery.key,)).fetchone()
     if body is None:
-        connection.execute(statements.INSERT_BODY, _body(seq, delivery))
+        insert(connection, statements.insert_bodies, [_body(seq, delivery)])
         connection.execute(statements.RESTORED, (seq,))
     return Outcome.DUPLICATE
 
@@ -61,4 +64,4 @@ def _row(seq: int, one: Imported) -> tuple[object, ...]:
 
 
 def _body(seq: int, delivery: Delivery) -> tuple[object, ...]:
-    return seq, to_json(delivery.headers).decode(), delivery.body, PLAIN
+    return seq, to_json(delivery.headers).decode(), delivery.body

@@ -298,12 +298,18 @@ SWITCH = """
 INSERT INTO handlers (name, switch) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET switch = excluded.switch
 """
 
-BRING_IN = """
-INSERT INTO deliveries (seq, key, type, job_id, webhook_id, success, received_at, size, duplicates, origin)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (key) DO NOTHING
-"""
+_IMPORTED_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
-INSERT_BODY = "INSERT INTO bodies (seq, headers, body, coding) VALUES (?, ?, ?, ?)"
+
+def bring_in(rows: int) -> str:
+    """Insert rows from outside whose key is not stored; the others are passed over."""
+    return (
+        "INSERT INTO deliveries "
+        "(seq, key, type, job_id, webhook_id, success, received_at, size, duplicates, origin) VALUES "
+        + ", ".join([_IMPORTED_ROW] * rows)
+        + " ON CONFLICT (key) DO NOTHING"
+    )
+
 
 RESTORED = "UPDATE deliveries SET pruned_at = NULL WHERE seq = ?"
 
