@@ -19,6 +19,8 @@ from receiver.simulator.schedule import SERVICE
 from receiver.wire import NotJson, load_json
 
 _LONGEST_ANSWER = 64 * 1024
+_PIECES = 8
+"""Of a slow upload, at most."""
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -95,10 +97,14 @@ class Sender:
     ) -> None:
         await self._stack.aclose()
 
-    async def send(self, body: bytes) -> SendResult:
-        """Post one delivery and return what became of it."""
+    async def send(self, body: bytes, *, signed: bytes | None = None, over: timedelta = timedelta(0)) -> SendResult:
+        """Post one delivery and return what became of it.
+
+        It carries the signature of `signed`, which is the body itself unless given. The upload takes as long as
+        `over`, piece by piece.
+        """
         async with self._slots:
-            return await self._post(body)
+            return await self._post(body, body if signed is None else signed, over)
 
     async def send_all(
         self,
@@ -139,13 +145,15 @@ class Sender:
         if early > timedelta(0):
             await self._clock.sleep(early)
 
-    async def _post(self, body: bytes) -> SendResult:
+    async def _post(self, body: bytes, signed: bytes, over: timedelta) -> SendResult:
         started = self._clock.now()
 
         def seconds() -> float:
             return max(0.0, (self._clock.now() - started).total_seconds())
 
-        request = self._client.build_request("POST", self._url, content=body, headers=self._headers(body))
+        content = self._in_pieces(body, over) if over else body
+        headers = [*self._headers(signed), (b"Content-Length", b"%d" % len(body))]
+        request = self._client.build_request("POST", self._url, content=content, headers=headers)
         try:
             async with time_limit(self._clock, self._timeout):
                 response = await self._client.send(request, stream=True)
@@ -157,6 +165,13 @@ class Sender:
         except httpx.TransportError as exc:
             answer, meaning = _failure(exc, self.address)
             return SendResult(None, answer, None, seconds(), meaning)
+
+    async def _in_pieces(self, body: bytes, over: timedelta) -> AsyncIterator[bytes]:
+        size = -(-len(body) // _PIECES)
+        places = range(0, len(body), size)
+        for place in places:
+            await self._clock.sleep(over / len(places))
+            yield body[place : place + size]
 
     def _headers(self, body: bytes) -> list[tuple[bytes, bytes]]:
         """Return the headers in the service's order: content type, configured ones, signature."""

@@ -7,6 +7,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import repeat
 from typing import IO, Any
 
@@ -15,12 +16,13 @@ import click
 from receiver.cli.main import FAILED, OK
 from receiver.cli.options import json_option, text
 from receiver.cli.output import flush, harmless, short_id, write_bytes, write_line
-from receiver.clock import SystemClock
+from receiver.clock import Clock, SystemClock
 from receiver.envelope import read_envelope
 from receiver.errors import ConfigurationError, Malformed
 from receiver.samples import encode, family_names, job_story, near, sample, sample_names, set_value
 from receiver.sender import Sender, SendResult
 from receiver.settings import Settings, load_settings
+from receiver.simulator.schedule import SERVICE
 
 _DEFAULT_PAGES = 10
 _AT_ONE_TIME = 16
@@ -188,7 +190,14 @@ def send(
     return FAILED if tally.meanings else OK
 
 
-def make_sender(settings: Settings, url: str | None, concurrency: int) -> Sender:
+def make_sender(
+    settings: Settings,
+    url: str | None,
+    concurrency: int,
+    *,
+    timeout: timedelta = SERVICE.timeout,
+    clock: Clock | None = None,
+) -> Sender:
     """Return a sender that the receiver of these settings accepts; its address is the default for `url`."""
     secrets, tokens = settings.plain_secrets(), settings.plain_tokens()
     return Sender(
@@ -196,7 +205,9 @@ def make_sender(settings: Settings, url: str | None, concurrency: int) -> Sender
         secret=secrets[0] if secrets else None,
         signature_header=settings.signature_header,
         token=(settings.token_header, tokens[0]) if settings.token_header and tokens else None,
+        timeout=timeout,
         concurrency=concurrency,
+        clock=clock,
     )
 
 

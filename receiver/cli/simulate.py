@@ -1,25 +1,22 @@
 """`receiver simulate`: what the service's retries make of an outage, in virtual time."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import click
 
 from receiver.cli.main import OK
-from receiver.cli.output import harmless, write_bytes
-from receiver.cli.simulate_flags import ARRIVALS, ENDPOINT, OUTAGES, SENDER, scenario_options
+from receiver.cli.options import store_option, text
+from receiver.cli.output import note, write_bytes
+from receiver.cli.simulate_flags import ARRIVALS, ENDPOINT, FAULTS, OUTAGES, SENDER, scenario_options
 from receiver.cli.simulate_questions import QUESTIONS
-from receiver.errors import ConfigurationError
+from receiver.cli.simulate_trace import STDOUT, opened, tracing
 from receiver.samples import encode
 from receiver.simulator.page import page, picture
-from receiver.simulator.report import Report, attempt_as_json
-from receiver.simulator.run import Attempt
+from receiver.simulator.report import Report
 from receiver.simulator.run import simulate as attempts_of
-from receiver.simulator.scenario import Scenario
-
-_STDOUT = Path("-")
+from receiver.simulator.scenario import Faults, Scenario
 
 
 class _Simulate(click.Command):
@@ -40,13 +37,13 @@ class _Simulate(click.Command):
 
 @click.command(cls=_Simulate)
 @click.argument("file", metavar="[SCENARIO.toml]", type=click.File("rb"), required=False)
-@scenario_options(*OUTAGES, *ARRIVALS, *ENDPOINT, *SENDER)
+@scenario_options(*OUTAGES, *ARRIVALS, *ENDPOINT, *SENDER, *FAULTS)
 @click.option("--json", "as_json", is_flag=True, help="One JSON object with all figures.")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path, dir_okay=False),
     is_flag=False,
-    flag_value=str(_STDOUT),
+    flag_value=str(STDOUT),
     metavar="[FILE]",
     help="Write every attempt as a JSON object, one per line; to standard output without FILE.",
 )
@@ -56,28 +53,63 @@ class _Simulate(click.Command):
 @click.option(
     "--svg", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the first picture alone."
 )
-def simulate(scenario: Scenario, as_json: bool, trace: Path | None, html: Path | None, svg: Path | None) -> int:
+@click.option(
+    "--to",
+    "url",
+    type=text,
+    metavar="URL",
+    help="Send the deliveries to a running receiver, signed with the first secret of the settings.",
+)
+@click.option(
+    "--speed", type=click.FloatRange(0.1, 1000), metavar="N", help="With --to: let time pass so much faster."
+)
+@click.option("--play-outages", is_flag=True, help="With --to: fail in the outages without sending anything.")
+@click.option("--no-check", is_flag=True, help="With --to: do not look into the receiver's store afterwards.")
+@store_option
+def simulate(
+    scenario: Scenario, as_json: bool, trace: Path | None, html: Path | None, svg: Path | None, **live: Any
+) -> int:
     """Run deliveries against an endpoint that is out for a while, and tell what the service's retries make of it.
 
     Everything is a flag, or stands in SCENARIO.toml; a flag takes the place of what the file says. Without arrivals
-    it is one delivery a second, for an hour. Nothing is sent, and no time passes.
+    it is one delivery a second, for an hour. Nothing is sent, and no time passes, unless there is a URL to send to:
+    then time passes, and exit code 1 says that something is missing at the end.
     """
-    if as_json and trace == _STDOUT:
+    if as_json and trace == STDOUT:
         raise click.UsageError("--json and --trace both write to standard output: give --trace a FILE")
+    if live["url"] is not None:
+        if html or svg:
+            raise click.UsageError("--html and --svg show a simulation: leave them out with --to")
+        return _live(scenario, as_json=as_json, trace=trace, **live)
+    _check_not_live(scenario, live)
     report = Report(scenario)
-    with _tracing(trace) as tell:
+    with tracing(trace) as tell:
         for attempt in attempts_of(scenario):
             report.add(attempt)
-            tell(attempt)
+            tell(attempt, {})
     if html is not None:
         _write(html, page(scenario, report))
     if svg is not None:
         _write(svg, picture(scenario, report))
     if as_json:
         write_bytes(encode(report.as_json()) + b"\n")
-    elif trace != _STDOUT:
+    elif trace != STDOUT:
         _summarise(scenario, report)
     return OK
+
+
+def _check_not_live(scenario: Scenario, live: Mapping[str, Any]) -> None:
+    """Refuse what means nothing in a simulation, and say what of the scenario it does not have."""
+    if given := [name for name, value in live.items() if value]:
+        raise click.UsageError(f"--{given[0].replace('_', '-')} goes with --to URL")
+    if scenario.faults != Faults():
+        note("the sender's faults are played with --to only")
+
+
+def _live(scenario: Scenario, **options: Any) -> int:
+    from receiver.cli.simulate_live import Options, run_live  # httpx and the store take long to load
+
+    return run_live(scenario, Options(**options))
 
 
 def _summarise(scenario: Scenario, report: Report) -> None:
@@ -86,31 +118,6 @@ def _summarise(scenario: Scenario, report: Report) -> None:
     print_summary(scenario, report)
 
 
-@contextmanager
-def _tracing(path: Path | None) -> Iterator[Callable[[Attempt], None]]:
-    """Give the block a function that writes an attempt where it is wanted."""
-    if path is None:
-        yield lambda _: None
-    elif path == _STDOUT:
-        yield lambda attempt: write_bytes(_line(attempt))
-    else:
-        with _opened(path) as file:
-            yield lambda attempt: (file.write(_line(attempt)), None)[1]
-
-
-def _line(attempt: Attempt) -> bytes:
-    return encode(attempt_as_json(attempt)) + b"\n"
-
-
-def _opened(path: Path) -> BinaryIO:
-    if path.suffix == ".toml":  # `--trace scenario.toml` was meant to read it
-        raise ConfigurationError(f"{harmless(str(path))} is a scenario, and would be written over: put it first")
-    try:
-        return path.open("wb")
-    except OSError as exc:
-        raise ConfigurationError(f"cannot write {harmless(str(path))}: {exc.strerror}") from exc
-
-
 def _write(path: Path, text: str) -> None:
-    with _opened(path) as file:
+    with opened(path) as file:
         file.write(text.encode())

@@ -74,6 +74,11 @@ _FLAGS = {
     "outages": ("outage", "--outage"),
     "timeout": ("sender.timeout", "--timeout"),
     "pauses": ("sender.pauses", "--pauses"),
+    "duplicates": ("faults.duplicates", "--duplicates"),
+    "reordered": ("faults.reordered", "--reordered"),
+    "forged": ("faults.forged", "--forged"),
+    "truncated": ("faults.truncated", "--truncated"),
+    "slow": ("faults.slow", "--slow"),
 }
 """For each argument of a command, the key it stands for and the flag it came by."""
 
@@ -119,6 +124,16 @@ OUTAGES = (
 SENDER = (
     click.option("--timeout", metavar="TIME", help="How long the service waits for an answer.  [default: 10s]"),
     click.option("--pauses", type=pauses, metavar="TIMES", help="Before its retries.  [default: 1m,5m,15m]"),
+)
+FAULTS = tuple(
+    click.option(f"--{name}", type=float, metavar="SHARE", help=f"With --to: share of deliveries that {words}.")
+    for name, words in (
+        ("duplicates", "are sent once more after they were delivered"),
+        ("reordered", "are held back at first, for up to the first pause"),
+        ("forged", "have a forged request sent beside them"),
+        ("truncated", "are cut short in the first attempt"),
+        ("slow", "are uploaded slowly in the first attempt, half of them too slowly"),
+    )
 )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -16,10 +17,17 @@ _STEPS = 18
 
 def print_summary(scenario: Scenario, report: Report) -> None:
     """Print what was simulated, what came of it, and how many attempts started when."""
+    print_result(scenario, report, described(scenario), _figures(report))
+
+
+def print_result(
+    scenario: Scenario, report: Report, facts: Sequence[tuple[str, str]], figures: Sequence[tuple[str, str]]
+) -> None:
+    """Print facts about the deliveries, what became of them, figures, and how many attempts started when."""
     console = Console(highlight=False)
     full = "#" if console.options.ascii_only else "█"
-    for name, value in described(scenario):
-        console.print(f"{name:<12} [dim]{value}[/]", soft_wrap=True)
+    for name, value in facts:
+        console.print(f"{name:<12} [dim]{escape(value)}[/]", soft_wrap=True)
     console.print(f"\n[bold]{answer(report)}[/]\n", soft_wrap=True)
     counts = [*report.by_attempt, report.failed]
     rows = [
@@ -27,7 +35,9 @@ def print_summary(scenario: Scenario, report: Report) -> None:
         for name, number in zip(FATES, counts, strict=True)
     ]
     console.print(_bars(rows, full))
-    console.print(_figures(report))
+    console.print()
+    for name, value in figures:
+        console.print(f"{name:<17} {value}", soft_wrap=True)
     console.print("\nattempts that started, by time")
     waves = waves_in_steps(report, scenario, _STEPS)
     console.print(_bars([(label, sum(counts), "cyan", "outage" * out) for label, counts, out in waves], full))
@@ -45,11 +55,17 @@ def _bars(rows: Sequence[tuple[str, int, str, str]], full: str) -> Table:
     return table
 
 
-def _figures(report: Report) -> str:
-    p50, p99, longest = (moment(report.times.at(share)) for share in (0.5, 0.99, 1))
+def _figures(report: Report) -> list[tuple[str, str]]:
     late = f"{report.late:,}, duplicates {report.duplicates:,}, out of order {report.out_of_order:,}"
-    return (
-        f"\ntime to delivery  p50 {p50}, p99 {p99}, longest {longest}"
-        f"\narrived late      {late}"
-        f"\nbusiest second    {report.peak_rate:,} of {report.attempts:,} attempts"
-    )
+    return [times(report), ("arrived late", late), busiest(report)]
+
+
+def times(report: Report) -> tuple[str, str]:
+    """Return how long deliveries took."""
+    p50, p99, longest = (moment(report.times.at(share)) for share in (0.5, 0.99, 1))
+    return ("time to delivery", f"p50 {p50}, p99 {p99}, longest {longest}")
+
+
+def busiest(report: Report) -> tuple[str, str]:
+    """Return how many attempts started together."""
+    return ("busiest second", f"{report.peak_rate:,} of {report.attempts:,} attempts")

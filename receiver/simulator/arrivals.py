@@ -13,6 +13,8 @@ from receiver.simulator.durations import MICROSECOND
 from receiver.simulator.scenario import Arrivals, Job
 
 _SECOND_US = 1_000_000
+FIRST_JOB = 2
+"""The number of the scenario's first job: before it come the exact moments and the rate."""
 
 
 class Arrival(NamedTuple):
@@ -28,7 +30,7 @@ class Arrival(NamedTuple):
 def arrivals(wanted: Arrivals, seed: int) -> Iterator[Arrival]:
     """Yield every arrival in the order of time; at one moment exact ones first, then the rate's, then jobs'."""
     sources = [_exact(wanted, 0), _at_rate(wanted, seed, 1)]
-    sources += [_of_job(job, number) for number, job in enumerate(wanted.jobs, start=2)]
+    sources += [_of_job(job, number) for number, job in enumerate(wanted.jobs, start=FIRST_JOB)]
     return heapq.merge(*sources)
 
 

@@ -1,4 +1,4 @@
-"""A scenario: what arrives when, how the endpoint answers, when it is out, and how long the service waits."""
+"""A scenario: what arrives when, how the endpoint answers, when it is out, and how the service waits and errs."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -147,6 +147,21 @@ class Waits(_Table):
     pauses: tuple[Length, Length, Length] = SERVICE.pauses
 
 
+class Faults(_Table):
+    """What goes wrong on the sender's side in a live run: each is the share of the deliveries that it befalls."""
+
+    duplicates: Share = 0.0
+    """Delivered, and sent once more."""
+    reordered: Share = 0.0
+    """Held back before the first attempt, so that later ones overtake them."""
+    forged: Share = 0.0
+    """Accompanied by somebody else's request with an invented delivery and a wrong signature."""
+    truncated: Share = 0.0
+    """Cut short in the first attempt."""
+    slow: Share = 0.0
+    """Uploaded slowly in the first attempt."""
+
+
 class Scenario(_Table):
     """Everything that a simulation depends on: the same scenario gives the same result."""
 
@@ -155,11 +170,16 @@ class Scenario(_Table):
     endpoint: Endpoint = Endpoint()
     outages: tuple[Outage, ...] = Field((), alias="outage")
     sender: Waits = Waits()
+    faults: Faults = Faults()
 
     @property
     def schedule(self) -> Schedule:
         """How long the service waits."""
         return Schedule(self.sender.timeout, self.sender.pauses)
+
+    def outage_at(self, moment: timedelta) -> Outage | None:
+        """Return the outage that an attempt meets which starts at this moment."""
+        return next((outage for outage in self.outages if outage.start <= moment < outage.end), None)
 
 
 def _refuse(key: str, allowed: str) -> NoReturn:

@@ -14,13 +14,14 @@ from receiver.simulator.schedule import RETRIES
 
 _LONGEST_SHOWN = 60
 _KEYS = {
-    "": "seed, arrivals, endpoint, outage, sender",
+    "": "seed, arrivals, endpoint, outage, sender, faults",
     "arrivals": "at, rate, duration, poisson, jobs",
     "jobs": "at, family, pages, pace",
     "endpoint": "latency, error_rate, capacity",
     "latency": "p50, p99",
     "outage": "from, to, kind, status",
     "sender": "timeout, pauses",
+    "faults": "duplicates, reordered, forged, truncated, slow",
 }
 _ALLOWED = {
     "model_type": "it has to be a table",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.clock import SystemClock, VirtualClock, from_micros, time_limit, to_micros
+from receiver.clock import FastClock, SystemClock, VirtualClock, from_micros, time_limit, to_micros
 from tests.doubles import NOON, soon, turns
 
 SECOND = timedelta(seconds=1)
@@ -214,3 +214,47 @@ def test_moments_survive_as_microseconds(moment: datetime) -> None:
 def test_microseconds_count_from_1970() -> None:
     """A literal, since databases of older versions hold such numbers."""
     assert to_micros(datetime(2026, 8, 4, 12, 0, 0, 1, tzinfo=UTC)) == 1_785_844_800_000_001
+
+
+def test_a_fast_clock_counts_more_time_from_when_it_is_made() -> None:
+    """Its first moment is that of the clock below it."""
+    below = VirtualClock(NOON)
+    below.advance(SECOND)
+    clock = FastClock(below, 60)
+
+    assert clock.now() == NOON + SECOND
+    below.advance(SECOND * 0.5)
+    assert clock.now() == NOON + SECOND * 31
+
+
+def test_what_waits_on_a_fast_clock_waits_its_share_of_the_other() -> None:
+    """A minute on it is a second there."""
+    below = VirtualClock(NOON)
+    clock = FastClock(below, 60)
+    made: list[datetime] = []
+    clock.call_later(SECOND * 60, lambda: made.append(clock.now()))
+    clock.call_later(SECOND * 60, lambda: made.append(clock.now())).cancel()
+
+    below.advance(SECOND * 0.999)
+    assert made == []
+    below.advance(SECOND)
+    assert made == [NOON + SECOND * 60]
+
+
+async def test_a_limit_on_a_fast_clock_comes_sooner() -> None:
+    """So that time-outs follow the speed."""
+    below = VirtualClock(NOON)
+
+    async def limited() -> None:
+        clock = FastClock(below, 60)
+        async with time_limit(clock, SECOND * 120):
+            await clock.sleep(SECOND * 600)
+
+    waiting = asyncio.create_task(limited())
+    await turns()
+    below.advance(SECOND * 1.999)
+    await turns()
+    assert not waiting.done()
+    below.advance(SECOND * 0.001)
+    with pytest.raises(TimeoutError):
+        await soon(waiting)

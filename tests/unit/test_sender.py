@@ -457,3 +457,49 @@ async def test_what_the_caller_raises_comes_through_as_it_is(error: Exception, w
             await sender.send_all(bodies(), report)
 
     assert caught.value is error
+
+
+async def test_the_signature_may_be_that_of_other_bytes(listener: Listener) -> None:
+    """As of the whole, where only a part is sent; the length is that of what is sent."""
+    async with Sender(listener.url, secret="s") as sender:
+        await sender.send(b'{"ty', signed=b'{"type":"crawl.page"}')
+
+    [(head, received)] = listener.requests
+    assert received == b'{"ty'
+    assert b"Content-Length: 4" in head
+    # printf '{"type":"crawl.page"}' | openssl dgst -sha256 -hmac s
+    assert b"X-Firecrawl-Signature: sha256=de865d14be36650be115e685b29e67a0d41f38cf6083b8d910b564481b0f0b3b" in head
+
+
+async def test_a_slow_upload_takes_as_long_as_it_is_told_and_arrives_whole(listener: Listener) -> None:
+    """In pieces, with an announced length, and the signature of all of it."""
+    clock, body = VirtualClock(), b'{"type":"crawl.page"}'
+    async with Sender(listener.url, secret="s", clock=clock, timeout=timedelta(days=1)) as sender:
+        sending = asyncio.create_task(sender.send(body, over=timedelta(seconds=8)))
+        while not sending.done():
+            await loop_runs_dry()
+            clock.advance(timedelta(seconds=0.1))
+        result = await sending
+
+    [(head, received)] = listener.requests
+    assert (received, result.ok) == (body, True)
+    assert result.seconds >= 8
+    assert b"Content-Length: 21" in head
+    assert not any(line.lower().startswith(b"transfer-encoding") for line in head)
+
+
+async def test_an_upload_that_takes_longer_than_the_service_waits_is_given_up() -> None:
+    """The window is one for the whole delivery."""
+    clock = VirtualClock()
+    uploading = asyncio.create_task(_uploaded(clock))
+    while not uploading.done():
+        await loop_runs_dry()
+        clock.advance(timedelta(seconds=1))
+
+    assert (await uploading).answer == "no answer"
+    assert (await uploading).seconds == 10
+
+
+async def _uploaded(clock: VirtualClock) -> SendResult:
+    async with Sender("http://receiver.test/", transport=answering(200), clock=clock) as sender:
+        return await sender.send(b"{}" * 20, over=timedelta(seconds=30))
