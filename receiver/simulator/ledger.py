@@ -82,10 +82,17 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Refusable:
-    """A request that no receiver may take: its id for people, and what was answered."""
+    """Bytes that no receiver may take: an id for people, and what was answered each time that they were sent."""
 
     key: DeliveryKey
-    reply: Reply
+    replies: list[Reply] = field(default_factory=list)
+
+    def was_answered(self, status: int) -> bool:
+        return any(reply.status == status for reply in self.replies)
+
+    @property
+    def acknowledged(self) -> bool:
+        return any(reply.outcome is Outcome.OK for reply in self.replies)
 
 
 class Ledger:
@@ -103,7 +110,8 @@ class Ledger:
         delivery = read_envelope((), request.body, received_at=self._now)
         key = delivery.key
         if reply is not None and request.way in REFUSABLE:
-            self._refusable[_digest(request.payload)] = _Refusable(key, reply)
+            # Halves of two deliveries can be equal: what tells them apart may stand in the other half.
+            self._refusable.setdefault(_digest(request.payload), _Refusable(key)).replies.append(reply)
         if request.way is Way.FORGED:
             return key
         if delivery.job_id is not None:
@@ -143,7 +151,7 @@ class Ledger:
         key, digest = stored.delivery.key, _digest(stored.delivery.body)
         entry = self._entries.get(key)
         if refusable := self._refusable.get(digest):
-            if refusable.reply.outcome is not Outcome.OK:  # else it is told already
+            if not refusable.acknowledged:  # else it is told already
                 findings.add(Wrong.TAKEN, [refusable.key])
         elif entry is None and stored.delivery.job_id in self._jobs:
             findings.add(Wrong.UNKNOWN, [key])
@@ -167,19 +175,19 @@ class Ledger:
             kept.add(digest)
             self._judge_refused(request, self._refusable.get(digest), findings)
         for digest, refusable in self._refusable.items():
-            if refusable.reply.status == _MALFORMED and digest not in kept:
+            if refusable.was_answered(_MALFORMED) and digest not in kept:
                 findings.add(Wrong.NOT_IN_QUARANTINE, [refusable.key])
 
     def _judge_refused(self, request: Quarantined, refusable: _Refusable | None, findings: Findings) -> None:
         if refusable is not None:
             findings.quarantined += 1
-            if refusable.reply.status == _UNAUTHENTICATED:
+            if all(reply.status == _UNAUTHENTICATED for reply in refusable.replies):
                 findings.add(Wrong.IN_QUARANTINE, [refusable.key])
         elif request.key in self._entries:
             findings.add(Wrong.IN_QUARANTINE, [str(request.key)])
 
     def _taken(self) -> list[str]:
-        return [one.key for one in self._refusable.values() if one.reply.outcome is Outcome.OK]
+        return [one.key for one in self._refusable.values() if one.acknowledged]
 
 
 async def mark(reports: Reports) -> Mark:

@@ -98,8 +98,8 @@ OUTAGES = st.tuples(SECONDS, SECONDS, st.sampled_from(OutageKind)).map(
 def test_the_timeline_is_that_of_the_simulation(at: list[timedelta], outages: list[Outage], latency: int) -> None:
     """Every attempt of any scenario: its number, its start, its end, how it ended, and where that leads to.
 
-    Pauses are short, so that retries meet outages often. An endpoint that works longer than the time-out is one whose requests time
-    out, whatever becomes of them.
+    Pauses are short, so that retries meet outages often. An endpoint that works longer than the time-out
+    is one whose requests time out, whatever becomes of them.
     """
     scenario = Scenario(
         arrivals=Arrivals(at=tuple(at)),

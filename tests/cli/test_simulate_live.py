@@ -1,0 +1,196 @@
+"""`receiver simulate --to`: wrong use, how requests are put on the wire, and the report in words."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+
+from receiver.cli.main import receiver, run
+from receiver.cli.simulate_live import Poster
+from receiver.cli.simulate_live_summary import Played, as_json, print_played
+from receiver.sender import Sender
+from receiver.signing import verify
+from receiver.simulator.endpoint import Outcome
+from receiver.simulator.faults import Request, Way
+from receiver.simulator.ledger import Findings, Wrong
+from receiver.simulator.live import Reply
+from receiver.simulator.report import report_on
+from receiver.simulator.scenario import Arrivals, Scenario
+
+URL = "http://receiver.test/webhooks"
+BODY = b'{"type":"crawl.page","webhookId":"one"}'
+
+pytestmark = pytest.mark.usefixtures("bare_environment")
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, ["simulate", *args])
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--speed", "60"], "--speed goes with --to URL"),
+        (["--play-outages"], "--play-outages goes with --to URL"),
+        (["--no-check"], "--no-check goes with --to URL"),
+        (["--store", "sqlite:///x.db"], "--store goes with --to URL"),
+        (["--to", URL, "--html", "page.html"], "leave them out with --to"),
+        (["--to", URL, "--speed", "0"], "'--speed'"),
+        (["--to", "nowhere", "--no-check"], "http://HOST:PORT/PATH"),
+        (["--to", URL, "--json", "--trace"], "give --trace a FILE"),
+        (["--to", URL, "--forged", "0.5"], "a receiver that takes unsigned deliveries takes forged ones too"),
+        (["--to", URL, "--slow", "2"], "--slow: faults.slow is 2.0: it has to be less than or equal to 1"),
+    ],
+)
+def test_wrong_use_is_told_before_anything_is_sent(
+    args: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and nothing on standard output."""
+    assert invoke(*args) == 2
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert words in " ".join(captured.err.split())
+
+
+def test_faults_stand_in_the_scenario_too(capsys: pytest.CaptureFixture[str]) -> None:
+    """A simulation says that it does not have them; a wrong one is named."""
+    Path("some.toml").write_text("arrivals.at = ['0s']\n[faults]\nduplicates = 0.1\n")
+    Path("wrong.toml").write_text("[faults]\nduplicate = 0.1\n")
+
+    assert invoke("some.toml", "--json") == 0
+    assert invoke("wrong.toml") == 2
+
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["delivered"] == 1
+    assert "the sender's faults are played with --to only" in captured.err
+    assert 'no key "faults.duplicate"; there are duplicates, reordered, forged, truncated, slow' in captured.err
+
+
+def test_what_a_live_run_does_not_have_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    """The outages, the endpoint, and a time-out that is shorter than the receiver's own deadline."""
+    arguments = ["--at", "0s", "--outage", "1h..2h", "--latency", "1s", "--speed", "60", "--pauses", "1ms,1ms,1ms"]
+    assert invoke("--to", "http://127.0.0.1:9/webhooks", "--no-check", *arguments) == 1
+
+    captured = capsys.readouterr()
+    assert "the outages are not played, since the receiver can really be down" in captured.err
+    assert "latency, errors and capacity are not played" in captured.err
+    assert "at 60 times the speed the sender waits 167ms for an answer, and RECEIVER_ACK_DEADLINE" in captured.err
+    assert "receiver: 4 not taken: nothing listens at http://127.0.0.1:9/webhooks" in captured.err
+    assert "1 of 1 deliveries fail for good (100 %)." in captured.out
+    assert "60 times; really waits 167ms" in captured.out
+    assert "1 sent whole, given up after the last retry" in captured.out
+    assert "The store was not looked at." in captured.out
+
+
+async def posted(
+    request: Request, answer: Callable[[httpx.Request], httpx.Response]
+) -> tuple[Reply, list[tuple[bytes, str]]]:
+    """Send one request; return what it met, and what came: bodies and signatures."""
+    came: list[tuple[bytes, str]] = []
+
+    def handle(received: httpx.Request) -> httpx.Response:
+        came.append((received.content, received.headers["X-Firecrawl-Signature"]))
+        return answer(received)
+
+    transport = httpx.MockTransport(handle)
+    async with (
+        Sender(URL, secret="right", transport=transport) as sender,
+        Sender(URL, secret="wrong", transport=transport) as forger,
+    ):
+        return await Poster(sender, forger)(request), came
+
+
+@pytest.mark.parametrize(
+    ("way", "body", "signed", "secret"),
+    [
+        (Way.WHOLE, BODY, BODY, "right"),
+        (Way.SLOW, BODY, BODY, "right"),
+        (Way.CUT, BODY[:19], BODY[:19], "right"),
+        (Way.CLIPPED, BODY[:19], BODY, "right"),
+        (Way.FORGED, BODY, BODY, "wrong"),
+    ],
+)
+async def test_each_way_of_sending_has_its_bytes_and_its_signature(
+    way: Way, body: bytes, signed: bytes, secret: str
+) -> None:
+    """What is cut has its own signature or that of the whole; what is forged has another secret's."""
+    upload = timedelta(microseconds=1) if way is Way.SLOW else timedelta(0)
+    _, [(came, signature)] = await posted(Request(BODY, way, upload), lambda _: httpx.Response(200))
+
+    assert came == body
+    assert verify(signed, signature, [secret])
+
+
+def failing(error: Exception) -> Callable[[httpx.Request], httpx.Response]:
+    def fail(_: httpx.Request) -> httpx.Response:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome", "status", "known"),
+    [
+        (lambda _: httpx.Response(200, json={"status": "accepted"}), Outcome.OK, 200, False),
+        (lambda _: httpx.Response(200, json={"status": "duplicate"}), Outcome.OK, 200, True),
+        (lambda _: httpx.Response(503), Outcome.STATUS, 503, False),
+        (lambda _: httpx.Response(302), Outcome.STATUS, 302, False),
+        (failing(httpx.ConnectError("x")), Outcome.REFUSED, None, False),
+        (failing(httpx.ReadError("x")), Outcome.TIMEOUT, None, False),
+    ],
+)
+async def test_each_answer_has_its_outcome(
+    answer: Callable[[httpx.Request], httpx.Response], outcome: Outcome, status: int | None, known: bool
+) -> None:
+    """A connection that ends before the answer is no answer: the request may have arrived."""
+    reply, _ = await posted(Request(BODY), answer)
+
+    assert reply[:3] == (outcome, status, known)
+
+
+def played(created: int = 2, *, interrupted: bool = False) -> Played:
+    scenario = Scenario(arrivals=Arrivals(at=(timedelta(0), timedelta(seconds=1))))
+    return Played(scenario, URL, 60, report_on(scenario), created, {"slow": 1, "forged": 0}, interrupted)
+
+
+def test_a_store_that_has_everything_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """With what others brought meanwhile."""
+    print_played(played(), Findings(stored=2, duplicates=1, unanswered=1, quarantined=3, others=4), checked=True)
+
+    shown = capsys.readouterr().out
+    assert "Nothing is lost: all 2 deliveries get through." in shown
+    assert "faults       slow 1\n" in shown
+    assert (
+        "The store has 2 of this run, with 1 duplicate, and 3 in quarantine; 1 of them were never acknowledged."
+    ) in shown
+    assert "Other senders brought 4 meanwhile." in shown
+    assert "Everything that should be there is there, and nothing else." in shown
+
+
+@pytest.mark.parametrize("kind", Wrong)
+def test_whatever_is_wrong_is_told_with_examples(kind: Wrong, capsys: pytest.CaptureFixture[str]) -> None:
+    """Three of them, harmless to a terminal, in words and as JSON."""
+    findings = Findings()
+    findings.add(kind, ["a\x1b[2J", "b", "c", "d"])
+    print_played(played(3, interrupted=True), findings, checked=True)
+    fields = as_json(played(3, interrupted=True), findings, checked=True)
+
+    shown = capsys.readouterr().out
+    assert "Stopped: 1 delivery of 3 had not come to an end." in shown
+    assert r"a\x1b[2J, b, c, …" in shown
+    assert "Everything that should be there" not in shown
+    assert fields["wrong"] == {kind.value: {"count": 4, "examples": ["a\x1b[2J", "b", "c"]}}
+    assert (fields["interrupted"], fields["unfinished"]) == (True, 1)
+
+
+def test_json_leaves_out_what_a_sender_cannot_know() -> None:
+    """How much arrived too late."""
+    fields = as_json(played(), Findings(), checked=False)
+
+    assert "late" not in fields
+    assert fields["outcomes"] == {"ok": 2, "refused": 0, "status": 0, "timeout": 0}
+    assert fields["store"] is None
