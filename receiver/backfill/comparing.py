@@ -1,5 +1,6 @@
 """What has arrived of a job, and what of its production has not."""
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -52,6 +53,7 @@ async def delivered(reports: Reports, job_id: str, *, after: int = 0) -> Deliver
         )
     found = Delivered(job_id, through=after)
     async for stored in reports.stored(wanted, after=Cursor(after)):
+        await asyncio.sleep(0)  # others in this event loop go on
         found.through = stored.seq
         try:
             _take(found, parse_event(stored.delivery.body))
@@ -142,6 +144,7 @@ async def compare(
     counts: Counter[str] = Counter()
     try:
         async for payload in events:
+            await asyncio.sleep(0)  # as above
             kind: str = payload["type"]
             key = subject_key(EVENT_CLASSES[kind].read(payload))
             produced, unclear = produced + 1, unclear + (key is None)
@@ -164,6 +167,7 @@ async def to_bring_in(
     part: list[Imported] = []
     size = 0
     for one in spool.read(missing.begin, missing.count):
+        await asyncio.sleep(0)  # as above
         delivery = read_envelope(HEADERS, one, received_at=clock.now())
         if delivery.key in since.keys:
             continue

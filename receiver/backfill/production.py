@@ -8,7 +8,7 @@ from receiver.backfill import payloads
 from receiver.backfill.payloads import Answer, Payload
 from receiver.client import AsyncClient, jobs, monitors
 from receiver.client.calls import Call
-from receiver.errors import NotComparable
+from receiver.errors import NotComparable, NotOver
 
 _OVER = frozenset({"completed", "failed", "cancelled"})
 _NEVER_SENT = frozenset({"skipped_overlap", "skipped_no_credits"})
@@ -31,8 +31,8 @@ def produced(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
     """Yield the events that the service has or should have sent about a job: its pages, then its end.
 
     Of the other ones, such as `crawl.started` and `agent.action`, nothing is left to make them from; so it is with
-    URLs that robots.txt forbids, of which the service does not keep what it said. Raises NotComparable for a job
-    that is not over yet and for one of a family that cannot be asked about, and ServiceError.
+    URLs that robots.txt forbids, of which the service does not keep what it said. Raises NotOver for a job that
+    still runs, NotComparable for one that cannot be asked about, and ServiceError.
     """
     match job.family:
         case "crawl":
@@ -81,7 +81,7 @@ async def _check(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
         if check.get("status") in _NEVER_SENT:
             raise NotComparable("it was skipped, of which the service sends no event")
         if check.get("status") in (None, "queued", "running"):
-            raise NotComparable(_not_over(check.get("status")))
+            raise NotOver(check.get("status"))
         for found in _items(data.get("pages") if isinstance(data, Mapping) else None):
             if (sent := payloads.check_page(job.monitor_id, job.job_id, found)) is not None:
                 yield sent
@@ -96,12 +96,8 @@ def _as_it_came(call: Call[Any], following: Callable[[Answer], str | None] | Non
 def _ended(answer: Answer) -> str:
     status = answer.get("status")
     if not isinstance(status, str) or status not in _OVER:
-        raise NotComparable(_not_over(status))
+        raise NotOver(status)
     return status
-
-
-def _not_over(status: object) -> str:
-    return f"it is not over yet (its status is {status}): compare it again when it is"
 
 
 def _next(answer: Answer) -> str | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from receiver.app import open_controls, open_reports
-from receiver.backfill.comparing import Delivered, Missing, Spool, compare, delivered, to_bring_in
+from receiver.backfill.comparing import Missing, Spool, compare, delivered, to_bring_in
 from receiver.cli.main import FAILED, OK
 from receiver.cli.options import json_option, moment, plan_options, store_option, text
 from receiver.cli.output import counted, harmless, note, write_bytes
 from receiver.cli.plans import agreed, say, to_its_end
 from receiver.cli.progress import progress
 from receiver.cli.service import open_client
+from receiver.cli.service_jobs import Unknown, events_of, resolve, unknown_options
 from receiver.clock import SystemClock
 from receiver.errors import (
     KeyRefused,
@@ -25,7 +26,6 @@ from receiver.errors import (
     ReceiverError,
     ServiceError,
     ServiceUnreachable,
-    UnknownJob,
 )
 from receiver.jobs import JobFilter
 from receiver.ports import Reports
@@ -36,7 +36,6 @@ from receiver.types import Outcome
 if TYPE_CHECKING:  # it loads httpx
     from receiver.client import AsyncClient
 
-FAMILIES = ("crawl", "batch_scrape", "extract", "agent")
 _SHOWN = 10
 _FOR_ALL = (KeyRefused, RateLimited, ServiceUnreachable)
 """What would go wrong with the next job too."""
@@ -70,8 +69,7 @@ class Compared:
     "--since", type=moment, metavar="WHEN", help="Every job heard of then or later: ISO 8601, or 2h, 1d ago."
 )
 @click.option("--type", "wanted", type=text, metavar="GLOB", help="Only events of these types, as '*.page'.")
-@click.option("--family", type=click.Choice(FAMILIES), help="What --job is, if nothing of it has arrived.")
-@click.option("--monitor", type=text, metavar="ID", help="Whose check --job is, if nothing of it has arrived.")
+@unknown_options
 @plan_options
 @json_option
 @store_option
@@ -79,8 +77,7 @@ def backfill(
     job_ids: tuple[str, ...],
     since: datetime | None,
     wanted: str | None,
-    family: str | None,
-    monitor: str | None,
+    unknown: Unknown,
     yes: bool,
     dry_run: bool,
     as_json: bool,
@@ -95,11 +92,10 @@ def backfill(
     """
     if not job_ids and since is None:
         raise click.UsageError("name jobs with --job ID, or all of a time with --since WHEN")
-    if (family or monitor) and not job_ids:
+    if unknown.family and not job_ids:
         raise click.UsageError("--family and --monitor say what --job is")
     settings = load_settings(store=store)
     settings.plain_api_key()  # what is missing is said before anything is opened
-    unknown = (family or (monitor and "monitor"), monitor)
     with Spool() as spool:
         jobs = asyncio.run(_compare(settings, job_ids, since, unknown, spool, wanted))
         code = _carry_out(settings, jobs, spool, yes=yes, dry_run=dry_run, quiet=as_json)
@@ -153,7 +149,7 @@ async def _compare(
     settings: Settings,
     job_ids: Sequence[str],
     since: datetime | None,
-    unknown: tuple[str | None, str | None],
+    unknown: Unknown,
     spool: Spool,
     wanted: str | None,
 ) -> list[Compared]:
@@ -161,7 +157,7 @@ async def _compare(
     from receiver.client.advice import advise
 
     async with open_reports(settings) as reports, open_client(settings) as client:
-        chosen = [await _resolve(reports, one, known=unknown == (None, None)) for one in job_ids]
+        chosen = [await resolve(reports, one, unknown) for one in job_ids]
         if since is not None:
             chosen += [one.job_id async for one in reports.jobs(JobFilter(since=since))]
         jobs = [Compared(job_id) for job_id in dict.fromkeys(chosen)]
@@ -177,36 +173,16 @@ async def _compare(
     return jobs
 
 
-async def _resolve(reports: Reports, prefix: str, *, known: bool) -> str:
-    """Return the one job whose id begins so. One of which nothing has come is taken by its word if it may be."""
-    try:
-        return await reports.resolve_job(prefix)
-    except UnknownJob as exc:
-        if not known:
-            return prefix
-        raise UnknownJob(f"{exc}; if nothing of it has arrived, say what it is with --family or --monitor") from exc
-
-
 async def _compare_one(
     client: "AsyncClient",
     reports: Reports,
     job_id: str,
-    unknown: tuple[str | None, str | None],
+    unknown: Unknown,
     spool: Spool,
     wanted: str | None,
 ) -> Missing:
     found = await delivered(reports, job_id)
     return await compare(found, events_of(client, found, unknown), spool, wanted=wanted)
-
-
-def events_of(
-    client: "AsyncClient", found: Delivered, unknown: tuple[str | None, str | None] = (None, None)
-) -> AsyncIterator[dict[str, Any]]:
-    """Return what the service says that a job produced; `unknown` is family and monitor if nothing has arrived."""
-    from receiver.backfill.production import Asked, produced
-
-    family, monitor = unknown
-    return produced(client, Asked(found.job_id, found.family or family or "", found.monitor_id or monitor))
 
 
 async def _bring_in(settings: Settings, jobs: Sequence[Compared], spool: Spool, count: int) -> None:

@@ -62,6 +62,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "retention_keys": None,
         "base_url": "https://api.firecrawl.dev",
         "api_key": None,
+        "backfill": False,
         "public_url": None,
         "log_level": "INFO",
         "json_logs": False,
