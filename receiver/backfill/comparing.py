@@ -43,11 +43,14 @@ class Delivered:
     through: int = 0
 
 
-async def delivered(reports: Reports, job_id: str, *, after: int = 0) -> Delivered:
-    """Return what has arrived of a job behind a seq. Raises NotComparable when a part of it cannot be read."""
+async def delivered(reports: Reports, job_id: str, *, after: int = 0, partly: bool = False) -> Delivered:
+    """Return what has arrived of a job behind a seq.
+
+    Raises NotComparable when the bodies of some of it were pruned; `partly` passes over those.
+    """
     wanted = DeliveryFilter(job_id=job_id)
     pruned = (await reports.plan(wanted)).without_body
-    if pruned:
+    if pruned and not partly:
         raise NotComparable(
             f"the bodies of {pruned:,} of its deliveries were pruned, so nobody knows what they were"
         )

@@ -59,6 +59,8 @@ class Backfilling:
         self._client = client
         self._clock = clock
         self._again: dict[tuple[str, Reason], datetime] = {}
+        self._claimed: set[tuple[str, Reason]] = set()
+        """By whatever worker, as far as this one knows."""
 
     async def run(self) -> None:
         """Look now and then, until cancelled."""
@@ -80,6 +82,7 @@ class Backfilling:
                 except NotOver:
                     self._again[job_id, reason] = now + SILENCE
                 except _FINAL as exc:
+                    self._again.pop((job_id, reason), None)
                     log.warning("backfill_impossible", extra={"job_id": job_id, "reason": _told(exc)})
                 except ServiceError:
                     self._again[job_id, reason] = now
@@ -87,20 +90,23 @@ class Backfilling:
 
     async def _due(self, reports: Reports, now: datetime) -> AsyncIterator[tuple[str, Reason]]:
         """Yield jobs that nobody has asked about for this reason, and those to ask about again."""
-        jobs = [one async for one in reports.jobs(JobFilter(since=now - _KEPT))]
-        known = {one.job_id for one in jobs}
-        self._again = {one: at for one, at in self._again.items() if one[0] in known}
-        for job in jobs:
-            reason = reason_to_ask(job, now)
-            if reason is None:
-                continue
-            at = self._again.get((job.job_id, reason))
-            if at is None:
-                due = await self._queue.once(_CLAIMS, f"{reason}:{job.job_id}", now=now)
+        jobs = reports.jobs(JobFilter(since=now - _KEPT))
+        known = [(one.job_id, reason) async for one in jobs if (reason := reason_to_ask(one, now)) is not None]
+        self._claimed.intersection_update(known)
+        self._again = {one: at for one, at in self._again.items() if one in self._claimed}
+        for one in known:
+            if one in self._again:
+                due = self._again[one] <= now
             else:
-                due = at <= now
+                due = one not in self._claimed and await self._claim(one, now)
             if due:
-                yield job.job_id, reason
+                yield one
+
+    async def _claim(self, one: tuple[str, Reason], now: datetime) -> bool:
+        """Tell whether it is for this worker to ask."""
+        self._claimed.add(one)
+        job_id, reason = one
+        return await self._queue.once(_CLAIMS, f"{reason}:{job_id}", now=now)
 
     async def _ask(self, reports: Reports, controls: Controls, job_id: str, reason: Reason) -> None:
         with Spool() as spool:

@@ -62,7 +62,7 @@ async def _fetch(settings: Settings, job_id: str, folder: Path, unknown: Unknown
 
     written = failed = 0
     async with open_reports(settings) as reports, open_client(settings) as client:
-        found = await delivered(reports, await resolve(reports, job_id, unknown))
+        found = await delivered(reports, await resolve(reports, job_id, unknown), partly=True)
         with progress("fetched", None) as advance:
             try:
                 async for event in events_of(client, found, unknown):

@@ -493,3 +493,9 @@ def test_bodies_must_not_outlive_their_keys(bare_environment: Path, monkeypatch:
 
     with pytest.raises(ConfigurationError, match="BODIES must not be longer than RECEIVER_RETENTION_KEYS"):
         load_settings()
+
+
+def test_backfilling_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found at the start, and not at the first job that is missing something."""
+    assert "RECEIVER_BACKFILL needs RECEIVER_API_KEY" in refusal(backfill=True)
+    assert load_settings(backfill=True, api_key="fc-1").backfill
