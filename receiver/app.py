@@ -174,6 +174,7 @@ async def run_worker(
         _worker_metrics(settings, router, store, clock),
         _indexing(settings, store, clock),
         _beside(retention.run()),
+        _backfilling(settings, store, queue, clock),
     ):
         for dead in takes_over:
             await queue.take_over(dead, now=clock.now())
@@ -246,6 +247,22 @@ async def _indexing(settings: Settings, store: Store, clock: Clock) -> AsyncIter
         yield
         return
     async with store.search() as index, _beside(keep_indexed(index, clock)):
+        yield
+
+
+@asynccontextmanager
+async def _backfilling(settings: Settings, store: Store, queue: WorkQueue, clock: Clock) -> AsyncIterator[None]:
+    """Ask the service for what no webhook brought for as long as the block lasts, if that is switched on."""
+    if not settings.backfill:
+        yield
+        return
+    from receiver.backfill.watching import Backfilling  # loads httpx
+    from receiver.client import AsyncClient
+
+    async with (
+        AsyncClient(settings.plain_api_key(), settings.base_url, clock=clock) as client,
+        _beside(Backfilling(store, queue, client, clock).run()),
+    ):
         yield
 
 

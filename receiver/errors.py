@@ -32,7 +32,9 @@
     ├── UnknownDelivery             the caller of a report: no such delivery, or more than one
     ├── UnknownWork                 the caller of a report: no such work item
     ├── UnknownRequest              the caller of a report: no such request in quarantine
-    └── UnknownJob                  the caller of a report: no delivery of such a job, or several jobs
+    ├── UnknownJob                  the caller of a report: no delivery of such a job, or several jobs
+    └── NotComparable               the caller of a backfill: what arrived of a job cannot be compared
+        └── NotOver                 a job that still runs: compare it later
 
 `Retry` and `GiveUp` stand outside: a handler raises them to say what shall become of its work item.
 """
@@ -219,6 +221,17 @@ class UnknownRequest(ReceiverError):
 
 class UnknownJob(ReceiverError):
     """No job, or more than one, has an id that begins as asked."""
+
+
+class NotComparable(ReceiverError):
+    """A job whose deliveries cannot be compared with what the service has of it. The text says why."""
+
+
+class NotOver(NotComparable):
+    """A job that still runs, so that what is missing may only be on its way."""
+
+    def __init__(self, status: object) -> None:
+        super().__init__(f"it is not over yet (its status is {status}): ask again when it is")
 
 
 class Retry(Exception):

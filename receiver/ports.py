@@ -1,7 +1,7 @@
 """The faces of a store: the web process appends, the worker claims and settles, people decide and read."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
@@ -130,6 +130,9 @@ class WorkQueue(Protocol):
 
     async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
         """Return held items that are due for a look, the longest due first."""
+
+    async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:
+        """Return those of the keys under which a delivery of the origin BACKFILL is stored."""
 
     async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
         """Return how far these handlers have come with the pages of a job; unrouted ones are not handled."""

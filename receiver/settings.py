@@ -135,6 +135,9 @@ class Settings(BaseSettings):
         "https://api.firecrawl.dev", description="Address of the service, for handlers that call it"
     )
     api_key: SecretStr | None = Field(None, description="Key of the service, for handlers that call it")
+    backfill: bool = Field(
+        False, description="Let a worker ask the service by itself for what no webhook brought; needs API_KEY"
+    )
     public_url: str | None = Field(
         None, description="Where the service reaches this receiver, without PATH; for jobs started here"
     )
@@ -166,6 +169,8 @@ class Settings(BaseSettings):
             raise ValueError(f"{PREFIX}TOKENS and {PREFIX}TOKEN_HEADER go together: set both or none")
         if self.path in ("/healthz", "/readyz"):
             raise ValueError(f"{PREFIX}PATH must not be that of a health check")
+        if self.backfill and self.api_key is None:
+            raise ValueError(f"{PREFIX}BACKFILL needs {PREFIX}API_KEY")
         if self.metrics and self.path == "/metrics":
             raise ValueError(f"{PREFIX}PATH must not be that of the metrics")
         if self.read_timeout > self.ack_deadline:

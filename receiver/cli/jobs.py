@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from receiver.cli.fetch import fetch
 from receiver.cli.listing import Column, Listing
 from receiver.cli.options import job_filter_options, json_option, store_option, text
 from receiver.cli.output import clock, duration, iso, shown, write_bytes, write_line
@@ -24,8 +25,11 @@ _STYLES = {JobState.OPEN: "cyan", JobState.FAILED: "red", JobState.CANCELLED: "y
 def jobs() -> None:
     """Look at jobs: what has arrived of them, what handlers have done with it, and what may be wrong.
 
-    A check of a monitor is a job too. Nothing is asked of the service.
+    A check of a monitor is a job too. Only `fetch` asks the service.
     """
+
+
+jobs.add_command(fetch)
 
 
 @jobs.command("list")

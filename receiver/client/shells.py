@@ -49,12 +49,8 @@ def _pages_in_async(build: Callable[P, Call[T]]) -> Callable[Concatenate["AsyncC
     """Return the method of AsyncClient that makes this call for each page."""
 
     @functools.wraps(build)
-    async def operation(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
-        pages = Pages(build(*args, **kwargs), base_path=client.http.base_url.path)
-        while pages.call is not None:
-            page = await client.send(pages.call)
-            yield page
-            pages.turn(page)
+    def operation(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        return client.pages(build(*args, **kwargs))
 
     return operation
 
@@ -146,6 +142,14 @@ class AsyncClient:
         except StopIteration as end:
             result: T = end.value
             return result
+
+    async def pages(self, call: Call[T]) -> AsyncIterator[T]:
+        """Make a call, and again for each of its next pages; yield the result of each."""
+        pages = Pages(call, base_path=self.http.base_url.path)
+        while pages.call is not None:
+            page = await self.send(pages.call)
+            yield page
+            pages.turn(page)
 
     async def _attempt(self, call: Call[Any]) -> Answer | ServiceError:
         async with self._places:

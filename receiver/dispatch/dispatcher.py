@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Container, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,6 +18,7 @@ from receiver.dispatch.isolation import Isolation
 from receiver.dispatch.leases import Leases
 from receiver.dispatch.lines import Call, Lines
 from receiver.dispatch.ordering import lane_of
+from receiver.dispatch.repeats import find_repeats
 from receiver.dispatch.runner import Claimed, Ended, Runner
 from receiver.dispatch.settling import Settling
 from receiver.errors import StoreError
@@ -191,7 +192,9 @@ class Dispatcher:
         batch = await self._queue.unrouted(limit=limit, max_bytes=self._bytes_left())
         if not batch.deliveries:
             return False
-        wanted = [match for stored in batch.deliveries for match in self._matches(stored)]
+        read = [(one, read_event(one)) for one in batch.deliveries if one.delivery.origin in TRIGGERS]
+        repeated = await find_repeats(self._queue, read)
+        wanted = [match for stored, event in read for match in self._matches(stored, event, repeated)]
         work = self._new_work(wanted)
         ids = await self._queue.route(batch, work, lease=lease, now=now)
         if ids is None:
@@ -208,11 +211,12 @@ class Dispatcher:
         )
         return True
 
-    def _matches(self, stored: StoredDelivery) -> Sequence[tuple[StoredDelivery, Handler, Event]]:
-        if stored.delivery.origin not in TRIGGERS:
-            return ()
-        event = read_event(stored)
+    def _matches(
+        self, stored: StoredDelivery, event: Event, repeated: Container[int]
+    ) -> Sequence[tuple[StoredDelivery, Handler, Event]]:
         self._drifting.look(event, stored.delivery)
+        if stored.seq in repeated:
+            return ()
         handlers = wanting(self._router, event)
         if not handlers:
             self._unhandled.tell(event, self._router)

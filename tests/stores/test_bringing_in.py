@@ -95,3 +95,19 @@ async def test_what_is_brought_in_is_new_until_a_worker_has_seen_it(opened: Open
     assert [one.state for one in await opened.listed()] == [DeliveryState.NEW] * 2
     await opened.route(ONE)
     assert [one.state for one in await opened.listed()] == [DeliveryState.WORKING] * 2
+
+
+async def test_a_worker_can_ask_what_a_backfill_has_brought_in(opened: Opened) -> None:
+    """Of the keys it asks for; what came from elsewhere under such a key does not count."""
+    await opened.add(delivery("a"))
+    await opened.controls.bring_in(
+        [
+            Imported(delivery("b"), origin=Origin.BACKFILL),
+            Imported(delivery("c")),
+            Imported(delivery("d"), origin=Origin.BACKFILL),
+        ]
+    )
+    keys = {DeliveryKey(name) for name in ("a", "b", "c", "unknown")}
+
+    assert await opened.queue.backfilled(keys) == {"b"}
+    assert await opened.queue.backfilled(()) == frozenset()

@@ -66,6 +66,18 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"type": "crawl.page", "kind": "field", "path": "data[].newThing", "key": "k1"},
         ("event_drift", "data[].newThing"),
     ),
+    "backfilled": (
+        {"job_id": "job-1", "reason": "ended", "count": 2, "types": {"crawl.page": 2}},
+        ("WARNING", "backfilled", "job_id=job-1", "count=2", "'crawl.page': 2"),
+    ),
+    "backfill_not_needed": ({"job_id": "job-1", "count": 0}, ("backfill_not_needed", "job_id=job-1")),
+    "backfill_impossible": ({"job_id": "job-1", "reason": "404"}, ("backfill_impossible", "job-1", "reason=404")),
+    "backfill_waits": ({"reason": "500"}, ("backfill_waits", "reason=500")),
+    "backfill_broken": ({}, ("backfill_broken",)),
+    "backfilled_before": (
+        {"key": "k1", "type": "crawl.page", "as": "backfill:0a1b"},
+        ("backfilled_before", "key=k1", "as=backfill:0a1b"),
+    ),
     "upkeep_failed": ({"reason": "locked"}, ("upkeep_failed", "locked")),
     "pruned": ({"bodies": 2, "deliveries": 3}, ("pruned", "bodies=2", "deliveries=3")),
     "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),

@@ -62,6 +62,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
         "retention_keys": None,
         "base_url": "https://api.firecrawl.dev",
         "api_key": None,
+        "backfill": False,
         "public_url": None,
         "log_level": "INFO",
         "json_logs": False,
@@ -492,3 +493,9 @@ def test_bodies_must_not_outlive_their_keys(bare_environment: Path, monkeypatch:
 
     with pytest.raises(ConfigurationError, match="BODIES must not be longer than RECEIVER_RETENTION_KEYS"):
         load_settings()
+
+
+def test_backfilling_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found at the start, and not at the first job that is missing something."""
+    assert "RECEIVER_BACKFILL needs RECEIVER_API_KEY" in refusal(backfill=True)
+    assert load_settings(backfill=True, api_key="fc-1").backfill

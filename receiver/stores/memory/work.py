@@ -1,7 +1,7 @@
 """The work items of a store in memory: the rules of queue and controls, as plainly as they can be said."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from operator import attrgetter
@@ -26,8 +26,10 @@ from receiver.stores.memory.search import MemorySearch
 from receiver.types import (
     OPEN_STATES,
     AttemptOutcome,
+    DeliveryKey,
     HandlerName,
     HandlerSwitch,
+    Origin,
     Trigger,
     WorkerId,
     WorkState,
@@ -176,6 +178,11 @@ class MemoryQueue(MemorySearch):
         claimants = [Claimant(name) for name in handlers]
         due = [one for one in self._claimable(claimants, WorkState.HELD) if one.due_at <= now]
         return [self._held_item(one) for one in sorted(due, key=lambda one: one.due_at)[:limit]]
+
+    async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:
+        """Return those of the keys that a backfill has brought in."""
+        found = [self._deliveries[self._place(self._by_key[key])] for key in keys if key in self._by_key]
+        return frozenset(one.delivery.key for one in found if one.delivery.origin is Origin.BACKFILL)
 
     async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
         """Return how far these handlers have come with the pages of a job."""

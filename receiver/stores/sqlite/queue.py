@@ -3,7 +3,7 @@
 import asyncio
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -25,7 +25,7 @@ from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.making import attempt_row, insert, make
 from receiver.stores.sqlite.rows import stored_delivery
-from receiver.types import HandlerName, HandlerSwitch, Trigger, WorkerId, WorkState
+from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkerId, WorkState
 
 _POLL_SECONDS = 0.02
 
@@ -170,6 +170,15 @@ class SqliteQueue:
                 for row in connection.execute(statements.HELD, (handler, to_micros(now), limit))
             ]
             return [_held_item(row) for row in sorted(rows)[:limit]]
+
+        return await self._database.call(read)
+
+    async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:
+        """Return those of the keys that a backfill has brought in."""
+        wanted = json.dumps(sorted(keys))
+
+        def read(connection: sqlite3.Connection) -> frozenset[DeliveryKey]:
+            return frozenset(key for (key,) in connection.execute(statements.BACKFILLED, (wanted,)))
 
         return await self._database.call(read)
 

@@ -94,6 +94,10 @@ WITH_BODIES = """
 SELECT seq FROM deliveries WHERE seq IN (SELECT value FROM json_each(?)) AND pruned_at IS NULL
 """
 
+BACKFILLED = """
+SELECT key FROM deliveries WHERE key IN (SELECT value FROM json_each(?)) AND origin = 'backfill'
+"""
+
 # Of all handlers: one that is not in this worker's code must not leave its work running for ever.
 LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND due_at <= ? LIMIT ?"
 

@@ -1,0 +1,132 @@
+"""What a worker asks for by itself: the production of jobs that have ended, or of which nothing comes any more.
+
+It runs beside the dispatching and lets it go on after every page that it looks at.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from receiver.backfill.comparing import Missing, Spool, compare, delivered, to_bring_in
+from receiver.backfill.production import Asked, produced
+from receiver.client import AsyncClient
+from receiver.client.advice import advise
+from receiver.clock import Clock
+from receiver.errors import BadRequest, Forbidden, NotComparable, NotFound, NotOver, ReceiverError, ServiceError
+from receiver.jobs import JobFilter, JobSummary
+from receiver.ports import Controls, Reports, Store, WorkQueue
+from receiver.types import HandlerName, Outcome
+
+log = logging.getLogger(__name__)
+
+EVERY = timedelta(minutes=5)
+RETRIES_OVER = timedelta(minutes=25)
+"""After a job's end: the sender's last retry ends 22 minutes after its first attempt, and pages go out of order."""
+SILENCE = timedelta(hours=1)
+_KEPT = timedelta(hours=24)
+"""How long the service keeps results."""
+_AT_ONCE = 10
+"""Pages in one answer: the event loop reads it in one piece."""
+_CLAIMS = HandlerName("receiver.backfill")
+_FINAL = (NotComparable, NotFound, Forbidden, BadRequest)
+
+
+class Reason(StrEnum):
+    """Why a job is asked about."""
+
+    ENDED = "ended"
+    SILENT = "silent"
+
+
+def reason_to_ask(job: JobSummary, now: datetime) -> Reason | None:
+    """Return why it is time to ask about a job, None when it is not."""
+    if job.end is not None:
+        return Reason.ENDED if now - job.end.at >= RETRIES_OVER else None
+    return Reason.SILENT if now - job.last_at >= SILENCE else None
+
+
+class Backfilling:
+    """Looks every few minutes for jobs to ask about; each is asked about once for each reason, by one worker.
+
+    Only a job that is not over yet, and one about which the service could not answer, are asked about again, by the
+    same worker: until the service has forgotten them, or the worker ends.
+    """
+
+    def __init__(self, store: Store, queue: WorkQueue, client: AsyncClient, clock: Clock) -> None:
+        self._store = store
+        self._queue = queue
+        self._client = client
+        self._clock = clock
+        self._again: dict[tuple[str, Reason], datetime] = {}
+        self._claimed: set[tuple[str, Reason]] = set()
+        """By whatever worker, as far as this one knows."""
+
+    async def run(self) -> None:
+        """Look now and then, until cancelled."""
+        while True:
+            await self._clock.sleep(EVERY)
+            try:
+                await self._look()
+            except ReceiverError as exc:
+                log.warning("backfill_waits", extra={"reason": _told(exc)})
+            except Exception:  # an answer as none was seen before must not end what comes after it
+                log.exception("backfill_broken")
+
+    async def _look(self) -> None:
+        now = self._clock.now()
+        async with self._store.reports() as reports, self._store.controls() as controls:
+            async for job_id, reason in self._due(reports, now):
+                try:
+                    await self._ask(reports, controls, job_id, reason)
+                except NotOver:
+                    self._again[job_id, reason] = now + SILENCE
+                except _FINAL as exc:
+                    self._again.pop((job_id, reason), None)
+                    log.warning("backfill_impossible", extra={"job_id": job_id, "reason": _told(exc)})
+                except ServiceError:
+                    self._again[job_id, reason] = now
+                    raise
+
+    async def _due(self, reports: Reports, now: datetime) -> AsyncIterator[tuple[str, Reason]]:
+        """Yield jobs that nobody has asked about for this reason, and those to ask about again."""
+        jobs = reports.jobs(JobFilter(since=now - _KEPT))
+        known = [(one.job_id, reason) async for one in jobs if (reason := reason_to_ask(one, now)) is not None]
+        self._claimed.intersection_update(known)
+        self._again = {one: at for one, at in self._again.items() if one in self._claimed}
+        for one in known:
+            if one in self._again:
+                due = self._again[one] <= now
+            else:
+                due = one not in self._claimed and await self._claim(one, now)
+            if due:
+                yield one
+
+    async def _claim(self, one: tuple[str, Reason], now: datetime) -> bool:
+        """Tell whether it is for this worker to ask."""
+        self._claimed.add(one)
+        job_id, reason = one
+        return await self._queue.once(_CLAIMS, f"{reason}:{job_id}", now=now)
+
+    async def _ask(self, reports: Reports, controls: Controls, job_id: str, reason: Reason) -> None:
+        with Spool() as spool:
+            found = await delivered(reports, job_id)
+            asked = Asked(job_id, found.family or "", found.monitor_id, at_once=_AT_ONCE)
+            missing = await compare(found, produced(self._client, asked), spool)
+            count = 0
+            async for part in to_bring_in(missing, spool, reports, self._clock):
+                count += list(await controls.bring_in(part)).count(Outcome.ACCEPTED)
+        self._again.pop((job_id, reason), None)
+        _tell(missing, reason, count)
+
+
+def _tell(missing: Missing, reason: Reason, count: int) -> None:
+    fields = {"job_id": missing.job_id, "reason": reason.value, "count": count, "produced": missing.produced}
+    if count:
+        log.warning("backfilled", extra={**fields, "types": dict(missing.counts)})
+    else:
+        log.info("backfill_not_needed", extra=fields)
+
+
+def _told(error: ReceiverError) -> str:
+    return advise(error) if isinstance(error, ServiceError) else str(error)

@@ -1,0 +1,203 @@
+"""`receiver backfill`: what jobs produced and no webhook brought."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from receiver.app import open_controls, open_reports
+from receiver.backfill.comparing import Missing, Spool, compare, delivered, to_bring_in
+from receiver.cli.main import FAILED, OK
+from receiver.cli.options import json_option, moment, plan_options, store_option, text
+from receiver.cli.output import counted, harmless, note, write_bytes
+from receiver.cli.plans import agreed, say, to_its_end
+from receiver.cli.progress import progress
+from receiver.cli.service import open_client
+from receiver.cli.service_jobs import Unknown, events_of, resolve, unknown_options
+from receiver.clock import SystemClock
+from receiver.errors import (
+    KeyRefused,
+    NotComparable,
+    RateLimited,
+    ReceiverError,
+    ServiceError,
+    ServiceUnreachable,
+)
+from receiver.jobs import JobFilter
+from receiver.ports import Reports
+from receiver.samples import encode
+from receiver.settings import Settings, load_settings
+from receiver.types import Outcome
+
+if TYPE_CHECKING:  # it loads httpx
+    from receiver.client import AsyncClient
+
+_SHOWN = 10
+_FOR_ALL = (KeyRefused, RateLimited, ServiceUnreachable)
+"""What would go wrong with the next job too."""
+
+
+@dataclass(slots=True)
+class Compared:
+    """One job: what of it is missing, or why that cannot be said, and what was brought in."""
+
+    job_id: str
+    missing: Missing | None = None
+    problem: str | None = None
+    brought_in: int = 0
+
+    def fields(self) -> dict[str, Any]:
+        """Return the job as `--json` has it."""
+        found = self.missing
+        return {
+            "id": self.job_id,
+            "produced": found and found.produced,
+            "missing": found and dict(found.counts),
+            "unclear": found and found.unclear,
+            "brought_in": self.brought_in,
+            "problem": self.problem,
+        }
+
+
+@click.command()
+@click.option("--job", "job_ids", type=text, multiple=True, metavar="ID", help="This job, or this check; several.")
+@click.option(
+    "--since", type=moment, metavar="WHEN", help="Every job heard of then or later: ISO 8601, or 2h, 1d ago."
+)
+@click.option("--type", "wanted", type=text, metavar="GLOB", help="Only events of these types, as '*.page'.")
+@unknown_options
+@plan_options
+@json_option
+@store_option
+def backfill(
+    job_ids: tuple[str, ...],
+    since: datetime | None,
+    wanted: str | None,
+    unknown: Unknown,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
+    store: str | None,
+) -> int:
+    """Ask the service what jobs produced, and bring in what did not arrive, for your handlers.
+
+    Pages, failed pages, and the event that ends a job are compared, by scrape id or URL. What is brought in is
+    made here: its id begins with backfill:, its origin is backfill, and so is the trigger of its first attempt. It
+    can be done again and again. The service keeps results for 24 hours. Exit code 1 when a job cannot be compared,
+    such as one that is not over. Needs RECEIVER_API_KEY.
+    """
+    if not job_ids and since is None:
+        raise click.UsageError("name jobs with --job ID, or all of a time with --since WHEN")
+    if unknown.family and not job_ids:
+        raise click.UsageError("--family and --monitor say what --job is")
+    settings = load_settings(store=store)
+    settings.plain_api_key()  # what is missing is said before anything is opened
+    with Spool() as spool:
+        jobs = asyncio.run(_compare(settings, job_ids, since, unknown, spool, wanted))
+        code = _carry_out(settings, jobs, spool, yes=yes, dry_run=dry_run, quiet=as_json)
+    if as_json:
+        for one in jobs:
+            write_bytes(encode(one.fields()) + b"\n")
+    problems = [one for one in jobs if one.problem is not None]
+    for one in problems:
+        note(f"job {harmless(one.job_id)} cannot be compared: {harmless(one.problem or '')}")
+    return FAILED if problems else code
+
+
+def _carry_out(
+    settings: Settings, jobs: Sequence[Compared], spool: Spool, *, yes: bool, dry_run: bool, quiet: bool
+) -> int:
+    """Show the plan, ask, and bring in what is missing."""
+    count = sum(one.missing.count for one in jobs if one.missing)
+    if not jobs:
+        note("no job fits")
+    if not quiet and any(one.missing for one in jobs):
+        for line in _plan(jobs, count):
+            say(line)
+    if dry_run or not count:
+        return OK
+    if not agreed(f"Bring in {counted(count, 'event')}?", yes=yes):
+        return FAILED
+    asyncio.run(_bring_in(settings, jobs, spool, count))
+    if not quiet:
+        say(f"brought in {counted(sum(one.brought_in for one in jobs), 'event')}, for workers to handle")
+    return OK
+
+
+def _plan(jobs: Sequence[Compared], count: int) -> Iterator[str]:
+    compared = [one.missing for one in jobs if one.missing]
+    lacking = [one for one in compared if one.count]
+    yield f"{counted(count, 'event')} to bring in, of {counted(len(compared), 'compared job')}"
+    types = sum((Counter(one.counts) for one in lacking), Counter[str]())
+    if types:
+        yield "  by type"
+    for kind, number in types.most_common():
+        yield f"    {number:>11,}  {kind}"
+    for number, one in enumerate(lacking[:_SHOWN]):
+        yield f"  {'' if number else 'jobs':<9} {harmless(one.job_id)}  {one.count:,} of {one.produced:,}"
+    if len(lacking) > _SHOWN:
+        yield f"            and {len(lacking) - _SHOWN:,} more"
+    if unclear := sum(one.unclear for one in compared):
+        yield f"  {unclear:,} more have neither an id nor a URL, and are left out"
+
+
+async def _compare(
+    settings: Settings,
+    job_ids: Sequence[str],
+    since: datetime | None,
+    unknown: Unknown,
+    spool: Spool,
+    wanted: str | None,
+) -> list[Compared]:
+    """Compare one job after the other. What would go wrong with all of them is raised."""
+    from receiver.client.advice import advise
+
+    async with open_reports(settings) as reports, open_client(settings) as client:
+        chosen = [await resolve(reports, one, unknown) for one in job_ids]
+        if since is not None:
+            chosen += [one.job_id async for one in reports.jobs(JobFilter(since=since))]
+        jobs = [Compared(job_id) for job_id in dict.fromkeys(chosen)]
+        with progress("compared", len(jobs)) as advance:
+            for one in jobs:
+                try:
+                    one.missing = await _compare_one(client, reports, one.job_id, unknown, spool, wanted)
+                except _FOR_ALL as exc:
+                    raise ReceiverError(harmless(advise(exc))) from exc
+                except (ServiceError, NotComparable) as exc:
+                    one.problem = advise(exc) if isinstance(exc, ServiceError) else str(exc)
+                advance(1)
+    return jobs
+
+
+async def _compare_one(
+    client: "AsyncClient",
+    reports: Reports,
+    job_id: str,
+    unknown: Unknown,
+    spool: Spool,
+    wanted: str | None,
+) -> Missing:
+    found = await delivered(reports, job_id)
+    return await compare(found, events_of(client, found, unknown), spool, wanted=wanted)
+
+
+async def _bring_in(settings: Settings, jobs: Sequence[Compared], spool: Spool, count: int) -> None:
+    """Bring everything in. A part that has begun is finished when we are asked to stop."""
+    try:
+        async with open_reports(settings) as reports, open_controls(settings) as controls:
+            with progress("brought in", count) as advance:
+                for one in jobs:
+                    if one.missing is None:
+                        continue
+                    async for part in to_bring_in(one.missing, spool, reports, SystemClock()):
+                        outcomes = await to_its_end(controls.bring_in(part))
+                        one.brought_in += outcomes.count(Outcome.ACCEPTED)
+                        advance(len(part))
+    except BaseException:
+        done = sum(one.brought_in for one in jobs)
+        note(f"stopped: {done:,} of {counted(count, 'event')} brought in; the same command goes on with the rest")
+        raise

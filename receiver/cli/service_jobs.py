@@ -1,0 +1,60 @@
+"""Which job of the service is meant on the command line, and what the service says it produced."""
+
+import functools
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from receiver.backfill.comparing import Delivered
+from receiver.cli.options import text
+from receiver.errors import UnknownJob
+from receiver.ports import Reports
+
+if TYPE_CHECKING:  # it loads httpx
+    from receiver.client import AsyncClient
+
+_FAMILIES = ("crawl", "batch_scrape", "extract", "agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What a job is of which nothing has arrived: its family, and for a check its monitor."""
+
+    family: str | None
+    monitor_id: str | None
+
+
+def unknown_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--family` and `--monitor`, as one argument `unknown`."""
+
+    @functools.wraps(command)
+    def given(*args: Any, family: str | None, monitor: str | None, **kwargs: Any) -> Any:
+        return command(*args, unknown=Unknown("monitor" if monitor else family, monitor), **kwargs)
+
+    decorated: Callable[..., Any] = given
+    for option in (
+        click.option("--monitor", type=text, metavar="ID", help="Whose check ID is, if nothing of it has arrived."),
+        click.option("--family", type=click.Choice(_FAMILIES), help="What ID is, if nothing of it has arrived."),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+async def resolve(reports: Reports, prefix: str, unknown: Unknown) -> str:
+    """Return the one job whose id begins so. One of which nothing has come is taken by its word if it is known."""
+    try:
+        return await reports.resolve_job(prefix)
+    except UnknownJob as exc:
+        if unknown.family is not None:
+            return prefix
+        raise UnknownJob(f"{exc}; if nothing of it has arrived, say what it is with --family or --monitor") from exc
+
+
+def events_of(client: "AsyncClient", found: Delivered, unknown: Unknown) -> AsyncIterator[dict[str, Any]]:
+    """Return what the service says that a job produced."""
+    from receiver.backfill.production import Asked, produced
+
+    family = found.family or unknown.family or ""
+    return produced(client, Asked(found.job_id, family, found.monitor_id or unknown.monitor_id))

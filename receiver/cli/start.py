@@ -1,0 +1,86 @@
+"""`receiver start`: jobs whose events come to this receiver."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from receiver.cli.options import json_option, text
+from receiver.cli.output import harmless, note, quoted, write_bytes, write_line
+from receiver.cli.service import ask, build, pairs
+from receiver.samples import encode
+from receiver.settings import Settings, load_settings
+
+if TYPE_CHECKING:  # the models take long to load
+    from receiver.answers import JobStarted
+    from receiver.requests import WebhookConfig
+
+Command = Callable[..., Any]
+
+
+@click.group()
+def start() -> None:
+    """Start a job at the service, with this receiver as its webhook.
+
+    Needs RECEIVER_API_KEY, and RECEIVER_PUBLIC_URL, where the service reaches this receiver. Jobs cost credits.
+    """
+
+
+def _webhook_options(command: Command) -> Command:
+    for option in (
+        json_option,
+        click.option(
+            "--metadata", type=text, multiple=True, metavar="NAME=VALUE", help="Comes back in every event; several."
+        ),
+        click.option(
+            "--event",
+            "events",
+            type=text,
+            multiple=True,
+            metavar="NAME",
+            help="Only these events, as page; several.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@start.command()
+@click.argument("url", type=text)
+@click.option("--limit", type=int, metavar="N", help="At most this many pages.")
+@_webhook_options
+def crawl(url: str, limit: int | None, events: tuple[str, ...], metadata: tuple[str, ...], as_json: bool) -> None:
+    """Crawl a site from URL on. The job's id is written to standard output."""
+    from receiver.requests import CrawlRequest
+
+    settings = load_settings()
+    request = build(CrawlRequest, url=url, limit=limit, webhook=_webhook(settings, events, metadata))
+    _tell(ask(settings, lambda client: client.crawl(request)), as_json=as_json)
+
+
+@start.command()
+@click.argument("urls", metavar="URL...", type=text, nargs=-1, required=True)
+@_webhook_options
+def batch(urls: tuple[str, ...], events: tuple[str, ...], metadata: tuple[str, ...], as_json: bool) -> None:
+    """Scrape every URL. The job's id is written to standard output."""
+    from receiver.requests import BatchScrapeRequest
+
+    settings = load_settings()
+    request = build(BatchScrapeRequest, urls=urls, webhook=_webhook(settings, events, metadata))
+    _tell(ask(settings, lambda client: client.batch_scrape(request)), as_json=as_json)
+
+
+def _webhook(settings: Settings, events: tuple[str, ...], metadata: tuple[str, ...]) -> "WebhookConfig":
+    settings.plain_api_key()  # what is missing is said before anything is looked at
+    return build(settings.webhook, events=events, metadata=pairs(metadata))
+
+
+def _tell(job: "JobStarted", *, as_json: bool) -> None:
+    job_id = job.id or ""
+    if as_json:
+        write_bytes(encode({"id": job_id, "url": job.url, "invalid_urls": job.invalid_urls}) + b"\n")
+    else:
+        write_line(harmless(job_id))
+    for url in job.invalid_urls:
+        note(f"left out, for it is no URL: {harmless(url)}")
+    note(f"next: receiver jobs show {quoted(job_id)}")

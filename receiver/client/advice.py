@@ -1,0 +1,34 @@
+"""What somebody can do about a call that did not succeed."""
+
+from collections.abc import Mapping
+
+from receiver.errors import (
+    Conflict,
+    Forbidden,
+    KeyRefused,
+    NotFound,
+    PaymentRequired,
+    RateLimited,
+    ServerError,
+    ServiceError,
+    ServiceUnreachable,
+)
+
+_WHAT_TO_DO: Mapping[type[ServiceError], str] = {
+    ServiceUnreachable: "check RECEIVER_BASE_URL and the network, and try again",
+    KeyRefused: "check RECEIVER_API_KEY against the keys of your account",
+    PaymentRequired: "the account has not enough credits for this: buy some, or ask for less",
+    Forbidden: "the service refuses this site, or your account does not have what was asked for",
+    NotFound: "the id is wrong or another account's, or its results have expired (they are kept for 24 hours)",
+    Conflict: "it is paused, runs already, or is over; look at it first",
+    RateLimited: "the limits of your plan are reached: wait, and try again",
+    ServerError: "the service has a fault: try again later",
+}
+
+
+def advise(error: ServiceError) -> str:
+    """Return what became of a call, and what to do about it where that is known."""
+    advice = next((words for kind, words in _WHAT_TO_DO.items() if isinstance(error, kind)), None)
+    if isinstance(error, RateLimited) and error.retry_after is not None:
+        advice = f"the limits of your plan are reached: try again after {error.retry_after.total_seconds():.0f} s"
+    return str(error) if advice is None else f"{error}: {advice}"

@@ -1,0 +1,142 @@
+"""When a worker asks by itself, over a MemoryStore, scripted answers and a clock that is moved by hand."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+import pytest
+
+from receiver.backfill.watching import EVERY, RETRIES_OVER, SILENCE, Backfilling
+from tests.backfill.conftest import Open
+from tests.backfill.world import JOB, Service, World, crawl, document, sent
+from tests.doubles import NOON, pass_time, turns
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+STATUS = f"/v2/crawl/{JOB}"
+
+
+@asynccontextmanager
+async def running(world: World, workers: int = 1) -> AsyncIterator[None]:
+    """Let workers look for jobs in a block."""
+    tasks = [
+        asyncio.create_task(Backfilling(world.store, world.store, world.client, world.clock).run())
+        for _ in range(workers)
+    ]
+    await turns()
+    yield
+    for task in tasks:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(world: World, duration: timedelta) -> None:
+    """Let time pass until so long after noon, look by look."""
+    while world.clock.now() < NOON + duration:
+        await pass_time(world.clock, EVERY)
+        await turns(300)
+
+
+def status_asked(service: Service) -> int:
+    return sum(path.startswith(f"{STATUS}?") for path in service.asked)
+
+
+async def test_a_job_that_ended_is_asked_about_once_its_retries_are_over(
+    open_world: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is missing is brought in, and loudly told; nobody asks again, whoever else works and however long."""
+    caplog.set_level(logging.INFO, "receiver.backfill.watching")
+    world = open_world(crawl(document(1), document(2)))
+    await world.add(sent("crawl.page", "w1", [document(1)]), sent("crawl.completed", "w2"))
+
+    async with running(world, workers=2):
+        await until(world, RETRIES_OVER - EVERY)
+        assert world.service.asked == []
+        await until(world, 10 * HOUR)
+        assert status_asked(world.service) == 1
+
+    (made,) = await world.made()
+    assert made["data"] == [document(2)]
+    (told,) = caplog.records
+    assert (told.levelname, told.message, told.__dict__["job_id"]) == ("WARNING", "backfilled", JOB)
+    assert told.__dict__["types"] == {"crawl.page": 1}
+
+
+async def test_a_job_that_fell_silent_is_asked_about_after_an_hour(open_world: Open) -> None:
+    """And for its end a second time, which finds nothing more."""
+    world = open_world(crawl(document(1)))
+    await world.add(sent("crawl.started", "w0"))
+
+    async with running(world):
+        await until(world, SILENCE - EVERY)
+        assert world.service.asked == []
+        await until(world, SILENCE)
+        assert [one["type"] for one in await world.made()] == ["crawl.page", "crawl.completed"]
+        await until(world, 10 * HOUR)
+
+    assert status_asked(world.service) == 2
+    assert len(await world.made()) == 2
+
+
+async def test_a_silent_job_that_still_runs_is_asked_about_every_hour(open_world: Open) -> None:
+    """Until it is over."""
+    world = open_world(crawl(document(1), status="scraping"))
+    await world.add(sent("crawl.started", "w0"))
+
+    async with running(world):
+        await until(world, 3 * HOUR - EVERY)
+        assert status_asked(world.service) == 2
+        assert await world.made() == []
+        world.service.answers |= crawl(document(1)).answers
+        await until(world, 4 * HOUR)
+
+    assert len(await world.made()) == 2
+
+
+async def test_a_service_that_is_down_is_asked_again_at_the_next_look(
+    open_world: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The failure is told each time, without the key."""
+    world = open_world(Service({STATUS: 500}))
+    await world.add(sent("crawl.completed", "w2"))
+
+    async with running(world):
+        await until(world, RETRIES_OVER + EVERY)
+        assert await world.made() == []
+        world.service.answers = crawl(document(1)).answers
+        await until(world, RETRIES_OVER + 2 * EVERY)
+
+    assert len(await world.made()) == 1
+    told = [record.message for record in caplog.records if record.name == "receiver.backfill.watching"]
+    assert told == ["backfill_waits", "backfill_waits", "backfilled"]
+
+
+async def test_a_job_that_the_service_forgot_is_told_once(
+    open_world: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing can be done about it any more, and the jobs behind it have their turn."""
+    world = open_world(Service({}))
+    await world.add(sent("crawl.completed", "w2"), sent("schedule.completed", "w3"))
+
+    async with running(world):
+        await until(world, 2 * DAY)
+
+    assert status_asked(world.service) == 1
+    told = [record.message for record in caplog.records if record.name == "receiver.backfill.watching"]
+    assert told == ["backfill_impossible"]
+
+
+async def test_what_is_older_than_the_service_s_memory_is_left_alone(open_world: Open) -> None:
+    """As after a worker was off for days."""
+    world = open_world(crawl(document(1)))
+    await world.add(sent("crawl.completed", "w2"))
+    world.clock.advance(DAY)
+
+    async with running(world):
+        await until(world, DAY + HOUR)
+
+    assert world.service.asked == []

@@ -1,0 +1,236 @@
+"""`receiver backfill` and `receiver jobs fetch`, run as a user runs them, with a service on a socket."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from receiver.records import DeliveryFilter, StoredDelivery
+from receiver.stores import open_store
+from tests.backfill.world import JOB, Service, crawl, document, sent
+from tests.cli.kept import STORE, fill, on_a_terminal
+from tests.client.calling import KEY
+from tests.client.stub import Connection, Stub, serving
+
+pytestmark = pytest.mark.usefixtures("configured")
+PATH = f"/v2/crawl/{JOB}"
+
+
+@pytest.fixture
+def service() -> Service:
+    """A crawl of three pages, of which one failed."""
+    return crawl(document(1), document(2), errors=[{"url": "https://example.com/bad", "error": "Timed out"}])
+
+
+@pytest.fixture(autouse=True)
+def stub(configured: None, monkeypatch: pytest.MonkeyPatch, service: Service) -> Iterator[Stub]:
+    """The service on a socket, and settings that lead there."""
+
+    def answer(connection: Connection) -> None:
+        found = service.answers.get(connection.path, 404)
+        if isinstance(found, int):
+            connection.answer(
+                found, {"success": False, "error": f"no \x1b[2J {connection.headers['authorization']}"}
+            )
+        else:
+            connection.answer(200, found)
+
+    with serving(answer) as made:
+        monkeypatch.setenv("RECEIVER_BASE_URL", made.address)
+        monkeypatch.setenv("RECEIVER_API_KEY", KEY)
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def one_page(stub: Stub) -> None:
+    """Only the first page has arrived."""
+
+    async def add(store: Any) -> None:
+        await store.log.append(sent("crawl.page", "w1", [document(1)]))
+
+    fill(add)
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, list(args))
+
+
+def backfill(*args: str) -> int:
+    return invoke("backfill", "--job", JOB, *args)
+
+
+def stored() -> list[StoredDelivery]:
+    async def read() -> list[StoredDelivery]:
+        async with open_store(STORE).reports() as reports:
+            return [one async for one in reports.stored(DeliveryFilter())]
+
+    return asyncio.run(read())
+
+
+def test_the_plan_comes_first_and_then_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    """How many of which kind, of which jobs; and again there is nothing to do."""
+    assert backfill("--yes") == 0
+
+    plan = capsys.readouterr().out.splitlines()
+    assert plan == [
+        "3 events to bring in, of 1 compared job",
+        "  by type",
+        "              2  crawl.page",
+        "              1  crawl.completed",
+        f"  jobs      {JOB}  3 of 4",
+        "brought in 3 events, for workers to handle",
+    ]
+    assert [one.delivery.origin for one in stored()] == ["sender", "backfill", "backfill", "backfill"]
+
+    assert backfill("--yes") == 0
+    assert capsys.readouterr().out == "0 events to bring in, of 1 compared job\n"
+    assert len(stored()) == 4
+
+
+def test_a_dry_run_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """It shows the plan, as JSON if asked."""
+    assert backfill("--dry-run", "--json") == 0
+
+    assert json.loads(capsys.readouterr().out) == {
+        "id": JOB,
+        "produced": 4,
+        "missing": {"crawl.page": 2, "crawl.completed": 1},
+        "unclear": 0,
+        "brought_in": 0,
+        "problem": None,
+    }
+    assert len(stored()) == 1
+
+
+def test_without_anybody_to_ask_it_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """As with every mass action."""
+    assert backfill() == 2
+    assert "--yes" in capsys.readouterr().err
+    assert len(stored()) == 1
+
+
+def test_it_asks_on_a_terminal() -> None:
+    """And no is no."""
+    code, seen = on_a_terminal("backfill", "--job", JOB, answer="n\n")
+
+    assert code == 1
+    assert "Bring in 3 events? [y/N]: n" in seen
+    assert "nothing was changed" in seen
+    assert len(stored()) == 1
+
+
+def test_all_jobs_of_a_time_are_compared(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that cannot be is told with the reason, and keeps the others from nothing; exit code 1."""
+
+    async def add(store: Any) -> None:
+        other = sent("crawl.page", "w9", [document(9)])
+        await store.log.append(other.__class__(**{**_fields(other), "job_id": "other"}))
+
+    fill(add)
+
+    assert invoke("backfill", "--since", "2026-08-01", "--yes", "--type", "*.page") == 1
+
+    captured = capsys.readouterr()
+    assert "brought in 2 events" in captured.out
+    assert "job other cannot be compared: GET /v2/crawl/other: 404" in captured.err
+    assert "expired" in captured.err
+    assert "\x1b" not in captured.err
+    assert KEY not in captured.err
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+def test_a_job_that_runs_is_said_so(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is missing may only be on its way."""
+    service.answers[PATH]["status"] = "scraping"
+
+    assert backfill("--yes") == 1
+    assert "it is not over yet (its status is scraping)" in capsys.readouterr().err
+
+
+def test_a_job_of_which_nothing_came_needs_its_family(capsys: pytest.CaptureFixture[str], service: Service) -> None:
+    """The store cannot know it."""
+    service.answers = {path.replace(JOB, "lost"): answer for path, answer in service.answers.items()}
+
+    assert invoke("backfill", "--job", "lost", "--yes") == 1
+    assert "say what it is with --family or --monitor" in capsys.readouterr().err
+    assert invoke("backfill", "--job", "lost", "--family", "crawl", "--yes") == 0
+    assert "brought in 4 events" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (401, "check RECEIVER_API_KEY"),
+        (402, "not enough credits"),
+        (403, "your account does not have what was asked for"),
+        (404, "kept for 24 hours"),
+        (409, "is over"),
+    ],
+)
+def test_what_the_service_refuses_is_said_with_what_to_do(
+    service: Service, capsys: pytest.CaptureFixture[str], status: int, words: str
+) -> None:
+    """In one line without the key, exit code 1."""
+    service.answers[PATH] = status
+
+    assert backfill("--yes") == 1
+
+    error = capsys.readouterr().err
+    assert words in error
+    assert KEY not in error
+    assert len(stored()) == 1
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        ((), "--job ID"),
+        (("--since", "1h", "--family", "crawl"), "say what --job is"),
+    ],
+)
+def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str) -> None:
+    """Exit code 2."""
+    assert invoke("backfill", *args) == 2
+    assert words in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("args", [("backfill", "--job", JOB), ("jobs", "fetch", JOB, "--to", "found")])
+def test_without_a_key_nothing_is_tried(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stub: Stub, args: tuple[str, ...]
+) -> None:
+    """The setting is named, exit code 2."""
+    monkeypatch.delenv("RECEIVER_API_KEY")
+
+    assert invoke(*args) == 2
+    assert "no RECEIVER_API_KEY is set" in capsys.readouterr().err
+    assert stub.connections == []
+
+
+def test_documents_become_files(bare_environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All of the job's, as the service has them; a second time into the same folder is refused."""
+    assert invoke("jobs", "fetch", JOB[:20], "--to", "found") == 0
+
+    files = sorted(Path("found").iterdir())
+    assert [one.name for one in files] == ["000001.json", "000002.json"]
+    assert [json.loads(one.read_bytes()) for one in files] == [document(1), document(2)]
+    assert capsys.readouterr().out.splitlines() == [
+        "wrote 2 documents to found",
+        "1 page failed, and has no document",
+    ]
+    assert invoke("jobs", "fetch", JOB, "--to", "found") == 2
+    assert "found is not empty" in capsys.readouterr().err
+
+
+def test_a_job_that_is_gone_gives_no_files(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """And a reason, exit code 1."""
+    service.answers = {}
+
+    assert invoke("jobs", "fetch", JOB, "--to", "found") == 1
+    assert "expired" in capsys.readouterr().err

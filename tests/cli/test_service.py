@@ -1,0 +1,273 @@
+"""`receiver start`, `scrape` and `monitors`, run as a user runs them, with a service on a socket."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from tests.cli.kept import on_a_terminal
+from tests.client.calling import KEY
+from tests.client.stub import Connection, Stub, serving
+
+pytestmark = pytest.mark.usefixtures("configured")
+JOB = "019f2c10-0001-7a00-8b00-000000001eef"
+MONITOR = {"id": "mon-1", "name": "Prices", "status": "active", "schedule": {"cron": "0 * * * *"}, "newKey": [1]}
+
+
+@pytest.fixture
+def answers() -> dict[str, tuple[int, Any]]:
+    """Status and body by method and path."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def stub(configured: None, monkeypatch: pytest.MonkeyPatch, answers: dict[str, tuple[int, Any]]) -> Iterator[Stub]:
+    """The service on a socket, and settings that lead there."""
+
+    def answer(connection: Connection) -> None:
+        path = connection.path.partition("?")[0]
+        connection.answer(*answers[f"{connection.method} {path}"])
+
+    with serving(answer) as made:
+        monkeypatch.setenv("RECEIVER_BASE_URL", made.address)
+        monkeypatch.setenv("RECEIVER_API_KEY", KEY)
+        monkeypatch.setenv("RECEIVER_PUBLIC_URL", "https://hooks.example.com")
+        yield made
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, list(args))
+
+
+def test_a_crawl_is_started_with_this_receiver_as_its_webhook(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The id is all of the output, so that a script can take it; what to run next stands beside it."""
+    answers["POST /v2/crawl"] = (200, {"success": True, "id": JOB, "url": "https://api/…"})
+
+    code = invoke(
+        *("start", "crawl", "https://example.com", "--limit", "50"),
+        *("--event", "page", "--event", "crawl.completed", "--metadata", "customer=a=b"),
+    )
+
+    assert code == 0
+    captured = capsys.readouterr()
+    assert captured.out == f"{JOB}\n"
+    assert captured.err == f"next: receiver jobs show {JOB}\n"
+    assert stub.connections[0].body == {
+        "url": "https://example.com",
+        "limit": 50,
+        "webhook": {
+            "url": "https://hooks.example.com/webhooks",
+            "metadata": {"customer": "a=b"},
+            "events": ["page", "completed"],
+        },
+    }
+
+
+def test_a_batch_says_which_urls_were_left_out(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also as JSON."""
+    answers["POST /v2/batch/scrape"] = (200, {"id": JOB, "url": "u", "invalidURLs": ["http://b\x1b[2J"]})
+
+    assert invoke("start", "batch", "https://example.com/1", "http://b", "--json") == 0
+
+    captured = capsys.readouterr()
+    assert json.loads(captured.out) == {"id": JOB, "url": "u", "invalid_urls": ["http://b\x1b[2J"]}
+    assert "left out, for it is no URL: http://b\\x1b[2J\n" in captured.err
+    assert stub.connections[0].body == {
+        "urls": ["https://example.com/1", "http://b"],
+        "webhook": {"url": "https://hooks.example.com/webhooks"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("crawl", "example.com"), "url: an absolute address begins with https://"),
+        (("crawl", "https://example.com", "--limit", "0"), "limit: "),
+        (("crawl", "https://example.com", "--event", "action"), "crawl has no event 'action'"),
+        (("crawl", "https://example.com", "--metadata", "customer"), "is not of the form NAME=VALUE"),
+        (("batch",), "Missing argument"),
+    ],
+)
+def test_what_the_service_would_refuse_is_not_sent(
+    stub: Stub, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str
+) -> None:
+    """It is wrong use, exit code 2."""
+    assert invoke("start", *args) == 2
+    assert words in capsys.readouterr().err
+    assert stub.connections == []
+
+
+@pytest.mark.parametrize(
+    ("setting", "args"),
+    [
+        ("API_KEY", ("start", "crawl", "https://example.com")),
+        ("PUBLIC_URL", ("start", "crawl", "https://example.com")),
+        ("PUBLIC_URL", ("start", "batch", "https://example.com")),
+        ("API_KEY", ("scrape", "https://example.com")),
+        ("API_KEY", ("monitors", "list")),
+        ("API_KEY", ("monitors", "show", "mon-1")),
+        ("API_KEY", ("monitors", "run", "mon-1")),
+    ],
+)
+def test_a_missing_setting_is_named(
+    stub: Stub,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    setting: str,
+    args: tuple[str, ...],
+) -> None:
+    """Exit code 2, and nothing is sent."""
+    monkeypatch.delenv(f"RECEIVER_{setting}")
+
+    assert invoke(*args) == 2
+    assert f"no RECEIVER_{setting} is set" in capsys.readouterr().err
+    assert stub.connections == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (401, {"error": f"Unauthorized: {KEY}"}, "check RECEIVER_API_KEY"),
+        (402, {"error": "Payment required"}, "not enough credits"),
+        (403, {"error": "This site is not supported"}, "the service refuses this site"),
+        (429, {"error": "Rate limit exceeded, retry after 90s"}, "try again after 90 s"),
+        (500, {"error": "oh\x1b[2J", "code": "UNKNOWN_ERROR"}, "the service has a fault: try again later"),
+    ],
+)
+def test_what_the_service_refuses_is_said_with_what_to_do(
+    answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str], status: int, body: Any, words: str
+) -> None:
+    """In one line, harmless, without the key; exit code 1."""
+    answers["POST /v1/scrape"] = (status, body)
+
+    assert invoke("scrape", "https://example.com") == 1
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+    assert KEY not in line
+    assert "\x1b" not in line
+
+
+def test_a_service_that_cannot_be_reached_is_said_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what to look at; an address that is none is wrong use."""
+    monkeypatch.setenv("RECEIVER_BASE_URL", "ftp://127.0.0.1")
+
+    assert invoke("scrape", "https://example.com") == 2
+    assert "RECEIVER_BASE_URL must begin with https://" in capsys.readouterr().err
+
+
+def test_a_page_is_written_as_markdown(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What could steer a terminal is escaped, lines stay; a page that answered 404 is said beside it."""
+    found = {"markdown": "# A\n\tb\x1b[2J", "metadata": {"statusCode": 404}}
+    answers["POST /v1/scrape"] = (200, {"success": True, "data": found})
+
+    assert invoke("scrape", "https://example.com") == 0
+
+    captured = capsys.readouterr()
+    assert captured.out == "# A\n\tb\\x1b[2J\n"
+    assert captured.err == "the page answered 404\n"
+    assert stub.connections[0].body == {"url": "https://example.com"}
+
+
+def test_every_asked_format_is_written(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is no text as JSON; exit code 1 when one is missing. --json has all, known or not."""
+    found = {"html": "<p>", "links": ["https://a"], "someNewKey": {"a": 1}, "warning": "slow"}
+    answers["POST /v1/scrape"] = (200, {"success": True, "data": found})
+    formats = ("--format", "html", "--format", "links", "--format", "rawHtml")
+
+    assert invoke("scrape", "https://example.com", *formats) == 1
+    captured = capsys.readouterr()
+    assert captured.out == '<p>\n["https://a"]\n'
+    assert captured.err == "slow\nthere is no rawHtml of it\n"
+    assert stub.connections[0].body["formats"] == ["html", "links", "rawHtml"]
+
+    assert invoke("scrape", "https://example.com", "--format", "html", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == found
+
+    assert invoke("scrape", "https://example.com", "--format", "htm") == 2
+    assert "formats" in capsys.readouterr().err
+
+
+def test_monitors_are_listed(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Aligned lines, one JSON object per line, or a table on a terminal."""
+    answers["GET /v2/monitor"] = (200, {"success": True, "data": [MONITOR]})
+
+    assert invoke("monitors", "list") == 0
+    assert capsys.readouterr().out.split() == ["mon-1", "active", "-", "-", "Prices"]
+    assert invoke("monitors", "list", "--json", "--limit", "7") == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "id": "mon-1",
+        "name": "Prices",
+        "status": "active",
+        "schedule": "0 * * * *",
+        "last_run_at": None,
+        "next_run_at": None,
+        "current_check": None,
+    }
+    assert [one.path for one in stub.connections] == [
+        "/v2/monitor?limit=51&offset=0",
+        "/v2/monitor?limit=7&offset=0",
+    ]
+    code, seen = on_a_terminal("monitors", "list")
+    assert code == 0
+    assert "Prices" in seen
+
+
+def test_all_monitors_are_asked_for(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some at a time; for people there is an end to it, and a word of that."""
+    answers["GET /v2/monitor"] = (200, {"success": True, "data": [MONITOR] * 51})
+
+    assert invoke("monitors", "list") == 0
+    captured = capsys.readouterr()
+    assert captured.out.count("mon-1") == 50
+    assert captured.err == "the newest 50 of more; --limit N shows N, --json shows all\n"
+
+    answers["GET /v2/monitor"] = (200, {"success": True, "data": []})
+    assert invoke("monitors", "list") == 0
+    assert capsys.readouterr().err == "there is no monitor\n"
+
+
+def test_a_monitor_is_shown_with_all_that_is_told_of_it(
+    answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Known to our models or not."""
+    answers["GET /v2/monitor/mon-1"] = (200, {"success": True, "data": MONITOR})
+
+    assert invoke("monitors", "show", "mon-1") == 0
+    out = capsys.readouterr().out.splitlines()
+    assert 'schedule  {"cron": "0 * * * *"}' in out
+    assert "newKey    [1]" in out
+    assert invoke("monitors", "show", "mon-1", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == MONITOR
+
+
+def test_a_monitor_is_run(answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]) -> None:
+    """Its check's id is the output; one that is paused is said so."""
+    check = {"id": JOB, "status": "queued", "summary": None}
+    answers["POST /v2/monitor/mon-1/run"] = (200, {"success": True, "id": JOB, "data": check})
+
+    assert invoke("monitors", "run", "mon-1") == 0
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == (f"{JOB}\n", f"next: receiver jobs show {JOB}\n")
+    assert invoke("monitors", "run", "mon-1", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {"id": JOB, "monitor_id": "mon-1", "status": "queued"}
+
+    answers["POST /v2/monitor/mon-1/run"] = (409, {"success": False, "error": "Monitor is paused"})
+    assert invoke("monitors", "run", "mon-1") == 1
+    assert "Monitor is paused: it is paused, runs already, or is over" in capsys.readouterr().err

@@ -1,0 +1,92 @@
+"""A receiver that was down for longer than the sender's retries, and gets its pages from the service afterwards."""
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.backfill.world import JOB, crawl, document, sent
+from tests.client.calling import KEY
+from tests.client.stub import Connection, Stub, serving
+from tests.process.harness import Deployment, Serving, post
+
+PAGES = 60
+SEEN_BEFORE, SEEN_AFTER = range(20), range(50, 60)
+"""The pages whose webhooks found the receiver up. The retries of the others have ended in between."""
+
+HANDLERS = """
+import os
+from receiver import Context, Router
+from receiver.events import Event
+
+router = Router()
+out = os.open("handled", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+@router.on("*")
+async def record(event: Event, ctx: Context) -> None:
+    page = event.data[0].url if event.data else event.type
+    os.write(out, f"{page}\\n".encode())
+"""
+
+
+@contextmanager
+def service(*, at_once: int = 25) -> Iterator[Stub]:
+    """Serve a finished crawl, some pages at a time."""
+    documents = [document(number) for number in range(PAGES)]
+    answers = crawl().answers
+
+    def answer(connection: Connection) -> None:
+        path, _, query = connection.path.partition("?")
+        skip = int(query.removeprefix("skip=") or 0) if query.startswith("skip=") else 0
+        if path.endswith("/errors"):
+            connection.answer(200, answers[path])
+            return
+        found = {**answers[path], "data": documents[skip : skip + at_once]}
+        if skip + at_once < PAGES:
+            found["next"] = f"https://elsewhere.example{path}?skip={skip + at_once}"
+        connection.answer(200, found)
+
+    with serving(answer) as stub:
+        yield stub
+
+
+async def sends(to: Serving, number: int) -> None:
+    """Send the webhook of a page."""
+    assert (await post(to.port, sent("crawl.page", f"webhook-{number}", [document(number)]).body)).status == 200
+
+
+async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -> None:
+    """Each page, and the end of the job: whatever came before, after, twice, and late after all."""
+    expected = Counter([f"https://example.com/{number}" for number in range(PAGES)] + ["crawl.completed"])
+    with service() as stub:
+        deployment = Deployment(tmp_path, base_url=stub.address, api_key=KEY)
+        deployment.write_handlers(HANDLERS)
+        async with deployment.serve() as serving_:
+            for number in SEEN_BEFORE:
+                await sends(serving_, number)
+            await deployment.all_handled()
+
+        async with deployment.serve() as serving_:
+            for number in SEEN_AFTER:
+                await sends(serving_, number)
+            planned = deployment.run("backfill", "--job", JOB, "--dry-run")
+            assert (planned.code, deployment.handled().total()) == (0, len(SEEN_BEFORE) + len(SEEN_AFTER))
+            assert "31 events to bring in, of 1 compared job" in planned.text
+
+            done = deployment.run("backfill", "--job", JOB, "--yes")
+            assert (done.code, "brought in 31 events" in done.text) == (0, True), done.text
+            again = deployment.run("backfill", "--since", "1d", "--yes")
+            assert (again.code, "0 events to bring in" in again.text) == (0, True), again.text
+            await deployment.all_handled()
+            assert deployment.handled() == expected
+
+            for number in (30, 40):  # sent once more, however late
+                await sends(serving_, number)
+            await deployment.all_handled()
+            for _ in range(2):
+                await serving_.line("backfilled_before")
+        assert KEY not in serving_.output + done.text + planned.text
+
+    assert deployment.handled() == expected
+    origins = deployment.rows("SELECT origin, count(*) FROM deliveries GROUP BY origin ORDER BY origin")
+    assert origins == [("backfill", 31), ("sender", 32)]
