@@ -33,8 +33,8 @@ from receiver.simulator.report import Report
 from receiver.simulator.scenario import Endpoint, Scenario
 from receiver.simulator.schedule import ATTEMPTS
 
-_AT_ONE_TIME = 256
-"""Requests on their way; what starts beyond that waits, and its wait is told."""
+_AT_ONE_TIME = 64
+"""Requests on their way. More slow the HTTP client down; what would start then waits, and that is told."""
 _MEANINGS = 3
 
 
