@@ -18,7 +18,7 @@ _EXAMPLES = 3
 _WORTH_TELLING_US = 1_000_000
 _IN_WORDS = {
     Wrong.MISSING: "acknowledged and not in the store",
-    Wrong.LOST: "sent whole, given up after the last retry, and not in the store as far as is known",
+    Wrong.LOST: "sent whole, given up after the last retry, and not known to be in the store",
     Wrong.ALTERED: "in the store with another body",
     Wrong.MISCOUNTED: "in the store with a number of duplicates that cannot be",
     Wrong.TAKEN: "forged or cut short, and taken all the same",
