@@ -6,7 +6,6 @@ the end of a job the job.
 """
 
 import hashlib
-import json
 
 from receiver.events import Event, MonitorPage, TerminalEvent
 from receiver.events.pages import PageEvent
@@ -24,8 +23,8 @@ def subject_key(event: Event) -> DeliveryKey | None:
     subject = _subject(event)
     if event.job_id is None or subject is None:
         return None
-    written = json.dumps([family_of(event.type), event.job_id, *subject])
-    return DeliveryKey(PREFIX + hashlib.sha256(written.encode()).hexdigest())
+    written = "\n".join((family_of(event.type), event.job_id, *subject)).encode("utf-8", "backslashreplace")
+    return DeliveryKey(PREFIX + hashlib.sha256(written).hexdigest())
 
 
 def _subject(event: Event) -> tuple[str, ...] | None:

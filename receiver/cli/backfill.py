@@ -28,6 +28,7 @@ from receiver.errors import (
     ServiceUnreachable,
 )
 from receiver.jobs import JobFilter
+from receiver.keeping import Imported
 from receiver.ports import Reports
 from receiver.samples import encode
 from receiver.settings import Settings, load_settings
@@ -187,6 +188,10 @@ async def _compare_one(
 
 async def _bring_in(settings: Settings, jobs: Sequence[Compared], spool: Spool, count: int) -> None:
     """Bring everything in. A part that has begun is finished when we are asked to stop."""
+
+    async def step(one: Compared, part: Sequence[Imported]) -> None:
+        one.brought_in += list(await controls.bring_in(part)).count(Outcome.ACCEPTED)
+
     try:
         async with open_reports(settings) as reports, open_controls(settings) as controls:
             with progress("brought in", count) as advance:
@@ -194,8 +199,7 @@ async def _bring_in(settings: Settings, jobs: Sequence[Compared], spool: Spool, 
                     if one.missing is None:
                         continue
                     async for part in to_bring_in(one.missing, spool, reports, SystemClock()):
-                        outcomes = await to_its_end(controls.bring_in(part))
-                        one.brought_in += outcomes.count(Outcome.ACCEPTED)
+                        await to_its_end(step(one, part))
                         advance(len(part))
     except BaseException:
         done = sum(one.brought_in for one in jobs)

@@ -52,10 +52,16 @@ class Service:
         return httpx.Response(200, content=json.dumps(answer))
 
 
-def crawl(*documents: dict[str, Any], status: str = "completed", errors: Any = (), path: str = "crawl") -> Service:
+def crawl(
+    *documents: dict[str, Any],
+    status: str = "completed",
+    errors: Any = (),
+    path: str = "crawl",
+    job_id: str = JOB,
+) -> Service:
     """Return a service that knows one crawl or batch."""
     found = {"success": True, "status": status, "total": 9, "completed": len(documents), "data": list(documents)}
-    return Service({f"/v2/{path}/{JOB}": found, f"/v2/{path}/{JOB}/errors": {"errors": list(errors)}})
+    return Service({f"/v2/{path}/{job_id}": found, f"/v2/{path}/{job_id}/errors": {"errors": list(errors)}})
 
 
 class World:
@@ -63,6 +69,7 @@ class World:
 
     def __init__(self, service: Service) -> None:
         self.service = service
+        self.job_id = JOB
         self.store = MemoryStore()
         self.clock = VirtualClock(NOON)
         self.client = AsyncClient(
@@ -77,8 +84,8 @@ class World:
 
     async def compare(self, family: str | None = None, monitor_id: str | None = None, **options: Any) -> Missing:
         """Return what is missing of the job."""
-        found = await delivered(self.store, JOB)
-        asked = Asked(JOB, found.family or family or "", found.monitor_id or monitor_id)
+        found = await delivered(self.store, self.job_id)
+        asked = Asked(self.job_id, found.family or family or "", found.monitor_id or monitor_id)
         return await compare(found, produced(self.client, asked), self.spool, **options)
 
     async def bring_in(self, missing: Missing) -> Counter[Outcome]:

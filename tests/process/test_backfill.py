@@ -1,5 +1,7 @@
 """A receiver that was down for longer than the sender's retries, and gets its pages from the service afterwards."""
 
+import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +10,7 @@ from pathlib import Path
 from tests.backfill.world import JOB, crawl, document, sent
 from tests.client.calling import KEY
 from tests.client.stub import Connection, Stub, serving
-from tests.process.harness import Deployment, Serving, post
+from tests.process.harness import PATIENCE_SECONDS, Deployment, Serving, post, until
 
 PAGES = 60
 SEEN_BEFORE, SEEN_AFTER = range(20), range(50, 60)
@@ -90,3 +92,25 @@ async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -
     assert deployment.handled() == expected
     origins = deployment.rows("SELECT origin, count(*) FROM deliveries GROUP BY origin ORDER BY origin")
     assert origins == [("backfill", 31), ("sender", 32)]
+
+
+async def test_ctrl_c_while_the_service_is_asked_changes_nothing(tmp_path: Path) -> None:
+    """It ends at once, with the exit code of an interrupt and without a traceback."""
+    go_on = threading.Event()
+
+    def hold(connection: Connection) -> None:
+        go_on.wait(PATIENCE_SECONDS)
+        connection.answer(404, {"error": "too late"})
+
+    with serving(hold) as stub:
+        deployment = Deployment(tmp_path, base_url=stub.address, api_key=KEY)
+        async with deployment.serve("--no-worker") as receiver:
+            await sends(receiver, 1)
+        async with deployment.start("backfill", "--job", JOB, "--yes") as command:
+            await until(lambda: bool(stub.connections), "the service to be asked")
+            command.send_signal(signal.SIGINT)
+            assert await command.exit_code() == 130
+            go_on.set()
+        assert "Traceback" not in command.output
+
+    assert deployment.rows("SELECT count(*) FROM deliveries") == [(1,)]
