@@ -1,5 +1,6 @@
 """Going through many deliveries: one look at all of them, or their bodies page by page."""
 
+import json
 import sqlite3
 from dataclasses import dataclass, replace
 from typing import Self
@@ -16,7 +17,9 @@ _MOST = 1_000
 _HEAVIEST = 4 * 1024 * 1024
 """Bodies and bytes of them in a page; a longer body is a page of its own."""
 _LOOKED_AT = 10_000
-"""Deliveries that one page looks at in the order of arrival, so that a rare kind is found in short steps."""
+"""Deliveries that one page looks at, so that a rare kind is found in short steps."""
+_LOOKED_AT_IN_JOBS = 2_000
+"""Fewer, as their places are read anew for each page."""
 
 _BEHIND = {
     (False, False): "d.seq > :after",
@@ -100,11 +103,18 @@ class Reading:
         return page, replace(self, place=place) if place.seq < self.through else None
 
     def _jobs_page(self, connection: sqlite3.Connection) -> tuple[list[StoredDelivery], Self | None]:
-        bounds = {"after": self.place.seq, "after_job": self.place.job_id}
-        values = self.values | bounds | {"first": self.first, "through": self.through}
-        page, ended = _fetched(connection.execute(statements.JOB_BY_JOB.format(conditions=self.conditions), values))
+        behind = {"after_job": self.place.job_id, "after": self.place.seq, "most": _LOOKED_AT_IN_JOBS}
+        places = connection.execute(statements.PLACES_IN_JOBS, behind).fetchall()
+        seqs = json.dumps([seq for _, seq in places if self.first <= seq <= self.through])
+        rows = connection.execute(
+            statements.THESE_IN_ORDER.format(conditions=self.conditions), self.values | {"seqs": seqs}
+        )
+        page, ended = _fetched(rows)
         if not ended:
             return page, replace(self, place=Cursor.at(page[-1], by_job=True))
+        if len(places) == _LOOKED_AT_IN_JOBS:
+            job_id, seq = places[-1]
+            return page, replace(self, place=Cursor(seq, job_id))
         return page, replace(
             self,
             conditions=f"{self.conditions} AND d.job_id IS NULL",

@@ -115,10 +115,21 @@ SELECT {STORED} FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
 WHERE d.seq > :after AND d.seq <= :until_seq {{conditions}} ORDER BY d.seq
 """
 
-JOB_BY_JOB = f"""
-SELECT {STORED} FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
-WHERE d.job_id IS NOT NULL AND (d.job_id, d.seq) > (:after_job, :after) AND +d.seq BETWEEN :first AND :through
-{{conditions}} ORDER BY d.job_id, d.seq
+# In two parts: comparing (job_id, seq) the index would be searched by job_id only, and a job read from its start.
+PLACES_IN_JOBS = """
+SELECT * FROM (
+    SELECT job_id, seq FROM deliveries WHERE job_id = :after_job AND seq > :after ORDER BY seq LIMIT :most
+)
+UNION ALL
+SELECT * FROM (SELECT job_id, seq FROM deliveries WHERE job_id > :after_job ORDER BY job_id, seq LIMIT :most)
+ORDER BY job_id, seq LIMIT :most
+"""
+
+# The outer loop of a CROSS JOIN is its left table (SQLite manual, Query Planner), here a list in its own order:
+# ORDER BY would sort whole bodies.
+THESE_IN_ORDER = f"""
+SELECT {STORED} FROM json_each(:seqs) AS s
+CROSS JOIN deliveries AS d ON d.seq = s.value CROSS JOIN bodies AS b ON b.seq = d.seq WHERE TRUE {{conditions}}
 """
 
 OPEN_SEQS = """
