@@ -1,6 +1,5 @@
 """`receiver events prune`: remove what has been kept long enough."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 
@@ -70,24 +69,26 @@ def prune(
 
 
 async def _carry_out(upkeep: Upkeep, rule: PruneRule, plan: DeliveryPlan) -> tuple[int, int]:
+    """Prune step by step. A step that has begun is finished and counted when we are asked to stop."""
     count = removed = 0
+    after: int | None = 0
+
+    async def step(place: int) -> Step:
+        nonlocal count, removed
+        done = await upkeep.prune(rule, after=place, limit=_AT_ONCE, now=SystemClock().now())
+        count, removed = count + done.count, removed + done.size
+        return done
+
     try:
         with progress("removed", plan.count) as advance:
-            async for step in _steps(upkeep, rule):
-                count, removed = count + step.count, removed + step.size
+            while after is not None:
+                done = await to_its_end(step(after))
+                after = done.after
                 if count < plan.count:
-                    advance(step.count)
+                    advance(done.count)
     except BaseException:
         note(f"stopped: {count:,} of {plan.count:,} were removed; the same command goes on with the rest")
         raise
     while await upkeep.shrink(_PAGES_AT_ONCE):
         pass
     return count, removed
-
-
-async def _steps(upkeep: Upkeep, rule: PruneRule) -> AsyncIterator[Step]:
-    after: int | None = 0
-    while after is not None:
-        step = await to_its_end(upkeep.prune(rule, after=after, limit=_AT_ONCE, now=SystemClock().now()))
-        after = step.after
-        yield step

@@ -1,6 +1,11 @@
 """`receiver events prune`, run as a user runs it, on a real database."""
 
 import json
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -136,3 +141,40 @@ def test_more_than_one_step_is_removed(capsys: pytest.CaptureFixture[str]) -> No
     assert invoke("prune", "--older-than", "30d", "--yes") == 0
     assert "removed 450 deliveries" in capsys.readouterr().out
     assert listed(capsys) == {"key-451": True}
+
+
+def execute(statement: str) -> None:
+    """Change the database from outside."""
+    with closing(sqlite3.connect("kept.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def left() -> int:
+    """Return how many deliveries are stored."""
+    with closing(sqlite3.connect("kept.db")) as connection:
+        return int(connection.execute("SELECT count(*) FROM deliveries").fetchone()[0])
+
+
+def test_ctrl_c_finishes_the_step_at_hand_and_tells_how_to_go_on() -> None:
+    """Exit code 130; what it says is what is in the store, and the same command does the rest."""
+    fill(lambda store: store.items(600, DONE, received_at=OLD))
+    # Each step takes long enough for the signal to come while one is being written.
+    execute(
+        """CREATE TRIGGER slow AFTER DELETE ON deliveries BEGIN
+        SELECT count(*) FROM deliveries AS a, (SELECT 1 FROM deliveries LIMIT 20) WHERE a.size > 0; END"""
+    )
+    command = [sys.executable, "-m", "receiver", "events", "prune", "--older-than", "30d", "--yes"]
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        while left() == 600 and process.poll() is None:
+            pass
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+
+    assert process.returncode == 130
+    removed = 600 - left()
+    assert removed in (200, 400)
+    assert err.rstrip() == f"stopped: {removed} of 600 were removed; the same command goes on with the rest"
+    execute("DROP TRIGGER slow")
+    assert invoke("prune", "--older-than", "30d", "--yes") == 0
+    assert left() == 0
