@@ -40,14 +40,14 @@ class Retention:
         self._keys = keys
 
     async def run(self) -> None:
-        """Look now and then, until cancelled. A store that cannot be written is looked at again later."""
+        """Look at once, then now and then, until cancelled. A store that cannot be written is looked at again."""
         while True:
-            await self._clock.sleep(EVERY)
             try:
                 async with self._open() as upkeep:
                     await self._tidy(upkeep)
             except (StoreError, StoreRefused) as exc:
                 log.warning("upkeep_failed", extra={"reason": str(exc)})
+            await self._clock.sleep(EVERY)
 
     async def _tidy(self, upkeep: Upkeep) -> None:
         now = self._clock.now()
