@@ -11,7 +11,7 @@ from typing import Any, Self
 from receiver.backfill.payloads import Payload, body
 from receiver.clock import Clock
 from receiver.envelope import read_envelope
-from receiver.errors import Malformed, NotComparable
+from receiver.errors import KeyRefused, Malformed, NotComparable, RateLimited, ServiceUnreachable
 from receiver.events import EVENT_CLASSES, Event, MonitorCheckCompleted, MonitorPage, parse_event
 from receiver.identities import subject_key
 from receiver.jobs import family_of
@@ -22,6 +22,8 @@ from receiver.types import DeliveryKey, Headers, Origin
 
 HEADERS: Headers = (("content-type", "application/json"), ("x-receiver-origin", "backfill"))
 """Of deliveries that are made here; the second one is what people see of it."""
+FOR_ALL = (KeyRefused, RateLimited, ServiceUnreachable)
+"""Errors that asking about the next job would end with too."""
 _IN_MEMORY = 8 * 1024 * 1024
 _MOST = 500
 _HEAVIEST = 4 * 1024 * 1024

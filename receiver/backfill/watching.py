@@ -8,12 +8,21 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from receiver.backfill.comparing import Missing, Spool, compare, delivered, to_bring_in
+from receiver.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in
 from receiver.backfill.production import Asked, produced
 from receiver.client import AsyncClient
 from receiver.client.advice import advise
 from receiver.clock import Clock
-from receiver.errors import BadRequest, Forbidden, NotComparable, NotFound, NotOver, ReceiverError, ServiceError
+from receiver.errors import (
+    BadRequest,
+    Forbidden,
+    NotComparable,
+    NotFound,
+    NotOver,
+    ReceiverError,
+    ServiceError,
+    StoreError,
+)
 from receiver.jobs import JobFilter, JobSummary
 from receiver.ports import Controls, Reports, Store, WorkQueue
 from receiver.types import HandlerName, Outcome
@@ -84,9 +93,11 @@ class Backfilling:
                 except _FINAL as exc:
                     self._again.pop((job_id, reason), None)
                     log.warning("backfill_impossible", extra={"job_id": job_id, "reason": _told(exc)})
-                except ServiceError:
+                except ReceiverError as exc:
                     self._again[job_id, reason] = now
-                    raise
+                    if isinstance(exc, (*FOR_ALL, StoreError)):
+                        raise
+                    log.warning("backfill_waits", extra={"job_id": job_id, "reason": _told(exc)})
 
     async def _due(self, reports: Reports, now: datetime) -> AsyncIterator[tuple[str, Reason]]:
         """Yield jobs that nobody has asked about for this reason, and those to ask about again."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from receiver.app import open_controls, open_reports
-from receiver.backfill.comparing import Missing, Spool, compare, delivered, to_bring_in
+from receiver.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in
 from receiver.cli.main import FAILED, OK
 from receiver.cli.options import json_option, moment, plan_options, store_option, text
 from receiver.cli.output import counted, harmless, note, write_bytes
@@ -20,12 +20,9 @@ from receiver.cli.service import open_client
 from receiver.cli.service_jobs import Unknown, events_of, resolve, unknown_options
 from receiver.clock import SystemClock
 from receiver.errors import (
-    KeyRefused,
     NotComparable,
-    RateLimited,
     ReceiverError,
     ServiceError,
-    ServiceUnreachable,
 )
 from receiver.jobs import JobFilter
 from receiver.keeping import Imported
@@ -38,8 +35,6 @@ if TYPE_CHECKING:  # it loads httpx
     from receiver.client import AsyncClient
 
 _SHOWN = 10
-_FOR_ALL = (KeyRefused, RateLimited, ServiceUnreachable)
-"""What would go wrong with the next job too."""
 
 
 @dataclass(slots=True)
@@ -98,14 +93,18 @@ def backfill(
     settings = load_settings(store=store)
     settings.plain_api_key()  # what is missing is said before anything is opened
     with Spool() as spool:
-        jobs = asyncio.run(_compare(settings, job_ids, since, unknown, spool, wanted))
+        try:
+            jobs = asyncio.run(_compare(settings, job_ids, since, unknown, spool, wanted))
+        except KeyboardInterrupt:
+            note("stopped: nothing was changed")
+            raise
+        problems = [one for one in jobs if one.problem is not None]
+        for one in problems:
+            note(f"job {harmless(one.job_id)} cannot be compared: {harmless(one.problem or '')}")
         code = _carry_out(settings, jobs, spool, yes=yes, dry_run=dry_run, quiet=as_json)
     if as_json:
         for one in jobs:
             write_bytes(encode(one.fields()) + b"\n")
-    problems = [one for one in jobs if one.problem is not None]
-    for one in problems:
-        note(f"job {harmless(one.job_id)} cannot be compared: {harmless(one.problem or '')}")
     return FAILED if problems else code
 
 
@@ -166,7 +165,7 @@ async def _compare(
             for one in jobs:
                 try:
                     one.missing = await _compare_one(client, reports, one.job_id, unknown, spool, wanted)
-                except _FOR_ALL as exc:
+                except FOR_ALL as exc:
                     raise ReceiverError(harmless(advise(exc))) from exc
                 except (ServiceError, NotComparable) as exc:
                     one.problem = advise(exc) if isinstance(exc, ServiceError) else str(exc)

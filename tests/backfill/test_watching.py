@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from receiver.backfill.watching import EVERY, RETRIES_OVER, SILENCE, Backfilling
 from tests.backfill.conftest import Open
 from tests.backfill.world import JOB, Service, World, crawl, document, sent
-from tests.doubles import NOON, pass_time, turns
+from tests.doubles import NOON, body_of, pass_time, turns
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -113,6 +114,21 @@ async def test_a_service_that_is_down_is_asked_again_at_the_next_look(
     assert len(await world.made()) == 1
     told = [record.message for record in caplog.records if record.name == "receiver.backfill.watching"]
     assert told == ["backfill_waits", "backfill_waits", "backfilled"]
+
+
+@pytest.mark.parametrize(("status", "asked"), [(500, True), (401, False)])
+async def test_a_fault_about_one_job_keeps_no_other_waiting(open_world: Open, status: int, asked: bool) -> None:
+    """One that would come for every job ends the look instead."""
+    service = crawl(document(1))
+    service.answers["/v2/crawl/other"] = status
+    world = open_world(service)
+    other = replace(sent("crawl.completed", "w9"), body=body_of("crawl.completed", id="other"), job_id="other")
+    await world.add(sent("crawl.completed", "w2"), other)
+
+    async with running(world):
+        await until(world, RETRIES_OVER)
+
+    assert (status_asked(service) == 1) is asked
 
 
 async def test_a_job_that_the_service_forgot_is_told_once(

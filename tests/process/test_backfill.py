@@ -95,7 +95,7 @@ async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -
 
 
 async def test_ctrl_c_while_the_service_is_asked_changes_nothing(tmp_path: Path) -> None:
-    """It ends at once, with the exit code of an interrupt and without a traceback."""
+    """It says so and ends at once, with the exit code of an interrupt and without a traceback."""
     go_on = threading.Event()
 
     def hold(connection: Connection) -> None:
@@ -111,6 +111,7 @@ async def test_ctrl_c_while_the_service_is_asked_changes_nothing(tmp_path: Path)
             command.send_signal(signal.SIGINT)
             assert await command.exit_code() == 130
             go_on.set()
+        assert "stopped: nothing was changed" in command.output
         assert "Traceback" not in command.output
 
     assert deployment.rows("SELECT count(*) FROM deliveries") == [(1,)]
