@@ -4,6 +4,8 @@ import random
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar, overload
 
+from pydantic_core import to_jsonable_python
+
 from receiver.errors import ConfigurationError
 from receiver.events import Event, parse_event
 from receiver.samples import Payload, encode, set_value
@@ -57,9 +59,9 @@ def job_story(
 ) -> list[Sample[Event]]:
     """Return the events of one whole job: `crawl`, `batch_scrape`, `extract`, `agent` or `monitor`.
 
-    `told` is the order in which they happen. `shuffled` is any, so that pages come after the end of their job, as
-    the service may send them. `lost` of the pages, for an agent of the actions, are left out. Raises ValueError
-    if there are not so many, and ConfigurationError for a family that does not exist.
+    `told` is the order in which they happen. `shuffled` is another one, with the end of the job not at the end, as
+    the service may send them. `lost` of the pages, for an agent of the actions, are left out. Raises ValueError if
+    there are not so many, and ConfigurationError for a family that does not exist.
     """
     if order not in ("told", "shuffled"):
         raise ValueError(f"the order of a story is 'told' or 'shuffled', not {order!r}")
@@ -70,7 +72,8 @@ def job_story(
         raise ValueError(f"the story has {len(losable)} events of pages; {lost} of them cannot be lost")
     gone = set(rng.sample(losable, lost))
     kept = [one for number, one in enumerate(story) if number not in gone]
-    if order == "shuffled":
+    end = kept[-1]
+    while order == "shuffled" and kept[-1] is end and len(kept) > 1:
         rng.shuffle(kept)
     return kept
 
@@ -78,7 +81,7 @@ def job_story(
 def as_body(given: Sample[Any] | Event | bytes) -> bytes:
     """Return what the service would post."""
     if isinstance(given, Event):
-        return encode(given.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        return encode(to_jsonable_python(given.model_dump(by_alias=True, exclude_unset=True)))
     return given if isinstance(given, bytes) else given.body
 
 

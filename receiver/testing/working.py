@@ -27,13 +27,14 @@ class _Watch:
         self.look = asyncio.Event()
         self.handling: set[asyncio.Task[Any]] = set()
         self._clock = clock
-        self._begun = 0
+        self._moves = 0
+        self._moves_at_rest = 0
         self._calls = 0
         self._answered = asyncio.Event()
 
     async def call(self, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
         """Call the store."""
-        self._begun += 1
+        self._moves += 1
         self._calls += 1
         try:
             return await method(*args, **options)
@@ -43,24 +44,27 @@ class _Watch:
 
     async def handle(self, run: Awaitable[Any]) -> Any:
         """Run a handler."""
-        self._begun += 1
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - coroutines run in tasks
         self.handling.add(task)
         try:
             return await run
         finally:
+            self._moves += 1
             self.handling.discard(task)
 
     async def quiet(self) -> None:
         """Return when all is done that can be done now."""
-        seen = -1
-        while seen != self._begun:
-            seen = self._begun
+        if self.look.is_set():
+            await turns()
+        while True:
             while self._calls:
                 self._answered.clear()
                 await self._answered.wait()
             await self._clock.all_ended(lambda: self.handling)
+            if self._moves == self._moves_at_rest:
+                return
+            self._moves_at_rest = self._moves
             await turns()
 
 
