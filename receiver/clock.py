@@ -117,6 +117,10 @@ class VirtualClock:
         """Move the clock forward by this: plain code has nobody beside it who could."""
         self.advance(duration)
 
+    def next_due(self) -> datetime | None:
+        """Return when the next call is to be made, None when none is; it may have been taken back since."""
+        return self._timers[0][0] if self._timers else None
+
     def advance(self, duration: timedelta) -> None:
         """Move the clock forward, making on the way every call whose time has come."""
         end = self._now + duration

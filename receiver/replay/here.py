@@ -10,7 +10,6 @@ from typing import Any
 from receiver.decisions import Result
 from receiver.dispatch.fanout import read_event, wanting
 from receiver.dispatch.runner import Claimed, Ended, Runner
-from receiver.events import Event
 from receiver.policies import RunsIn
 from receiver.records import Attempt, StoredDelivery, WorkItem
 from receiver.routing import Handler
@@ -21,7 +20,7 @@ from receiver.types import HandlerName, Trigger
 class Ran:
     """How one handler fared with one delivery. `value` is what it returned, for a batch the same for each.
 
-    `traceback` is that of what it raised, in full and from its own first line on.
+    `error` is what it raised, and `traceback` that in full, from its own first line on.
     """
 
     stored: StoredDelivery
@@ -30,10 +29,11 @@ class Ran:
     result: Result
     value: object
     traceback: str | None
+    error: BaseException | None = None
 
 
 class Here:
-    """Runs handlers in this process, in the order in which deliveries are given, with the trigger `replay`.
+    """Runs handlers in this process, in the order in which deliveries are given, each once.
 
     Nothing is tried again, held back or written to a store. Functions with `run_in="process"` run in a thread.
     A handler with `batch` is called when that many have come together, and at `finish` with the rest. Whatever
@@ -46,10 +46,18 @@ class Here:
         runner: Runner,
         *,
         arrived: Callable[[datetime], None] | None = None,
+        attempt: int = 1,
+        trigger: Trigger = Trigger.REPLAY,
     ) -> None:
-        """`arrived` is told, before each call, when the delivery came that it is for."""
+        """`arrived` is told, before each call, when the delivery came that it is for.
+
+        `attempt` and `trigger` are what handlers are told of why they run.
+        """
         self._value: object = None
+        self._error: BaseException | None = None
         self._traceback: str | None = None
+        self._attempt = attempt
+        self._trigger = trigger
         self._interrupt: KeyboardInterrupt | None = None
         self._handlers = [self._watched(handler) for handler in handlers]
         self._gathering: dict[HandlerName, list[Claimed]] = {}
@@ -67,7 +75,8 @@ class Here:
         ran: list[Ran] = []
         for handler in wanting(self._handlers, event):
             if only is None or handler.name in only:
-                ran += await self._take(_claimed(stored, handler, event))
+                item = WorkItem(0, handler.name, self._attempt, 0, 0, self._trigger, stored)
+                ran += await self._take(Claimed(item, handler, event))
         return ran
 
     async def finish(self) -> Sequence[Ran]:
@@ -84,7 +93,7 @@ class Here:
         return await self._call(self._gathering.pop(handler.name)) if len(batch) == handler.batch.size else ()
 
     async def _call(self, claimed: Sequence[Claimed]) -> Sequence[Ran]:
-        self._value = self._traceback = None
+        self._value = self._traceback = self._error = None
         if self._arrived is not None:
             self._arrived(claimed[-1].item.source.delivery.received_at)
         in_batch = claimed[0].handler.batch is not None
@@ -101,6 +110,7 @@ class Here:
                 end.result,
                 self._value,
                 end.attempt.traceback and (self._traceback or end.attempt.traceback),
+                self._error,
             )
             for one, end in zip(claimed, ended, strict=True)
         ]
@@ -115,7 +125,7 @@ class Here:
                 self._value = await function(*args, **kwargs)
             except BaseException as exc:
                 self._interrupt = exc if isinstance(exc, KeyboardInterrupt) else None
-                self._traceback = _told(exc)
+                self._error, self._traceback = exc, _told(exc)
                 raise
 
         @functools.wraps(function)
@@ -123,7 +133,7 @@ class Here:
             try:
                 self._value = value = function(*args, **kwargs)
             except BaseException as exc:
-                self._traceback = _told(exc)
+                self._error, self._traceback = exc, _told(exc)
                 raise
             return value
 
@@ -136,7 +146,3 @@ def _told(error: BaseException) -> str:
     """Return the traceback of an error without the line that is ours."""
     trace = error.__traceback__ and error.__traceback__.tb_next
     return "".join(traceback.format_exception(type(error), error, trace))
-
-
-def _claimed(stored: StoredDelivery, handler: Handler, event: Event) -> Claimed:
-    return Claimed(WorkItem(0, handler.name, 1, 0, 0, Trigger.REPLAY, stored), handler, event)

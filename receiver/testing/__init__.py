@@ -1,0 +1,64 @@
+"""Tools for tests of handlers: events, the handlers called in memory, and the whole receiver in virtual time.
+
+Functions work in every test. For the fixtures, write this into the `conftest.py` at the root of your tests:
+
+    pytest_plugins = ["receiver.testing"]
+
+They are `clock`, `router` and `resources` (write your own), `receiver_settings`, `receiver_app`, `sender` and
+`work_items`; `pytest --fixtures` explains them. The async ones are run by anyio's plugin or by pytest-asyncio,
+whichever runs the test; `open_receiver` and `open_sender` are the same as context managers, for any test.
+
+Installation alone registers nothing: a test run without that line imports nothing of this, and one with it has
+begun to measure coverage before it does. PYTEST_DONT_REWRITE: tests may import this before the plugin is loaded.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from receiver.testing.clock import SteppedClock
+from receiver.testing.delivering import HandlerRun, deliver, deliver_async
+from receiver.testing.recording import Call, Recorded, record_calls
+from receiver.testing.samples import Sample, job_story, sample
+from receiver.testing.work import Work, assert_dead, assert_handled
+
+if TYPE_CHECKING:
+    from receiver.testing.application import RunningReceiver, open_receiver, settings_for_test
+    from receiver.testing.sender import ScheduledSender, Sent, SentAttempt, open_sender
+
+pytest_plugins = ("receiver.testing.fixtures",)
+
+__all__ = [
+    "Call",
+    "HandlerRun",
+    "Recorded",
+    "RunningReceiver",
+    "Sample",
+    "ScheduledSender",
+    "Sent",
+    "SentAttempt",
+    "SteppedClock",
+    "Work",
+    "assert_dead",
+    "assert_handled",
+    "deliver",
+    "deliver_async",
+    "job_story",
+    "open_receiver",
+    "open_sender",
+    "record_calls",
+    "sample",
+    "settings_for_test",
+]
+
+_LATE = {
+    "receiver.testing.application": ("RunningReceiver", "open_receiver", "settings_for_test"),
+    "receiver.testing.sender": ("ScheduledSender", "Sent", "SentAttempt", "open_sender"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load what brings an HTTP client when it is asked for."""
+    for module, names in _LATE.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,97 @@
+"""The real receiver in a test: the ASGI app on a SQLite file of its own, and a worker beside it."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from receiver.app import Receiver, configured_store
+from receiver.ports import Reports
+from receiver.records import WorkDetail, WorkFilter
+from receiver.routing import Router
+from receiver.settings import Settings
+from receiver.testing.clock import SteppedClock
+from receiver.testing.work import Work
+from receiver.testing.working import working
+
+SECRET = "example-secret"  # noqa: S105 - signs made-up deliveries
+_NOTHING: Mapping[Any, object] = MappingProxyType({})
+
+
+class RunningReceiver:
+    """An ASGI app: the receiver as it is deployed, its lifespan entered. Its clock is that of the test."""
+
+    def __init__(
+        self, app: Receiver, clock: SteppedClock, reports: Reports, tell_worker: Callable[[], None]
+    ) -> None:
+        self.settings = app.settings
+        self.reports = reports
+        self._app = app
+        self._clock = clock
+        self._tell_worker = tell_worker
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        await self._app(scope, receive, send)
+        self._tell_worker()
+
+    async def work_items(self, handler: str = "*", *, type: str = "*") -> list[Work]:  # noqa: A002 - as in filters
+        """Return the work items of these handlers and types of events, both globs, the oldest first.
+
+        Before that, everything happens that can happen now.
+        """
+        self._tell_worker()
+        await self._clock.settle()
+        wanted = WorkFilter(handler=handler, type=type)
+        found = [item.id async for item in self.reports.work_items(wanted)]
+        return [_work(await self.reports.work_item(work_id)) for work_id in reversed(found)]
+
+
+def settings_for_test(folder: Path, **values: Any) -> Settings:
+    """Return settings for a test: a store in this folder, one secret, and nothing of this machine's own."""
+    ours = {
+        "store": f"sqlite:///{folder / 'receiver.db'}",
+        "secrets": (SECRET,),
+        "tokens": (),
+        "token_header": None,
+        "path": "/webhooks",
+        "metrics": False,
+    }
+    return Settings(_env_file=None, **(ours | values))
+
+
+@asynccontextmanager
+async def open_receiver(
+    router: Router, settings: Settings, clock: SteppedClock, *, resources: Mapping[Any, object] = _NOTHING
+) -> AsyncIterator[RunningReceiver]:
+    """Run a receiver and a worker for as long as the block lasts.
+
+    `resources` are given to handlers by type, in the place of those that the router makes. Functions with
+    `run_in="process"` run in a thread. Raises HandlerError for a router that does not work as a whole.
+    """
+    store = configured_store(settings)
+    app = Receiver(settings, store=store, clock=clock)
+    async with (
+        app.lifespan(),
+        store.queue() as queue,
+        store.reports() as reports,
+        working(queue, router, clock, settings, resources) as tell_worker,
+    ):
+        yield RunningReceiver(app, clock, reports, tell_worker)
+
+
+def _work(detail: WorkDetail) -> Work:
+    item = detail.summary
+    last = detail.attempts[-1] if detail.attempts else None
+    return Work(
+        handler=item.handler,
+        type=item.type,
+        key=item.key,
+        state=item.state,
+        attempts=item.attempts,
+        error=None if last is None else last.error,
+        traceback=None if last is None else last.traceback,
+    )

@@ -1,0 +1,140 @@
+"""The clock of a test: it stands still, and whoever moves it takes along everything that runs on it."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from receiver.clock import Timer, VirtualClock
+
+_NO_TIME = timedelta(0)
+
+
+class _Frozen(Protocol):
+    """What `freeze_time` gives."""
+
+    def __call__(self) -> datetime: ...
+
+    def move_to(self, target_datetime: datetime) -> None: ...
+
+
+class SteppedClock:
+    """A clock that stands still until `advance` moves it, from one thing that is due to the next.
+
+    While freezegun has frozen the time (`freeze_time(..., real_asyncio=True)`), this is the same time: `advance`
+    moves it, and what `frozen.tick()` or `frozen.move_to()` have passed over happens with the next `settle`, each
+    at its own moment. When time is frozen or let go in the middle, what waits keeps the rest of its wait.
+    """
+
+    def __init__(self) -> None:
+        self._passed = VirtualClock()
+        self._offset = _NO_TIME
+        self._frozen: _Frozen | None = None
+        self._members: list[Callable[[], Awaitable[None]]] = []
+        self._asleep: set[asyncio.Task[Any] | None] = set()
+        self._lulled = asyncio.Event()
+
+    def now(self) -> datetime:
+        """Return the moment the clock stands at."""
+        frozen = _frozen_time()
+        if frozen is None:
+            return self._reached()
+        moment = frozen().replace(tzinfo=UTC)
+        if frozen is not self._frozen:
+            self._offset += moment - self._reached()
+        self._frozen = frozen
+        return moment
+
+    def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
+        """Call back when the clock has been moved this far."""
+        return self._passed.call_later(self.now() - self._reached() + duration, callback)
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Return once the clock has been moved this far."""
+        if duration <= _NO_TIME:
+            return await asyncio.sleep(0)
+        woken = asyncio.Event()
+        task = asyncio.current_task()
+
+        def wake() -> None:
+            self._asleep.discard(task)
+            woken.set()
+
+        timer = self.call_later(duration, wake)
+        self._asleep.add(task)
+        self._lulled.set()
+        try:
+            await woken.wait()
+        finally:
+            timer.cancel()
+            self._asleep.discard(task)
+
+    async def advance(self, duration: timedelta = _NO_TIME, **units: float) -> None:
+        """Move the clock forward, as in `advance(minutes=6)`; `units` are those of a timedelta.
+
+        On the way everything happens that is due, each at its own moment, with all that follows from it.
+        """
+        await self._walk_to(self.now() + duration + timedelta(**units))
+
+    async def settle(self) -> None:
+        """Return when everything has happened that can happen now."""
+        await self._walk_to(self.now())
+
+    @contextmanager
+    def taking_along(self, quiet: Callable[[], Awaitable[None]]) -> Iterator[None]:
+        """Await this after every step, for as long as the block lasts: it returns when nothing is under way.
+
+        Of several, the last to come is awaited first: what sends comes after what receives.
+        """
+        self._members.append(quiet)
+        try:
+            yield
+        finally:
+            self._members.remove(quiet)
+
+    async def all_ended(self, tasks: Callable[[], set[asyncio.Task[Any]]]) -> None:
+        """Return when each of these tasks has ended or sleeps on this clock; they are asked for each time."""
+        while awake := tasks() - self._asleep:
+            self._lulled.clear()
+            lull = asyncio.create_task(self._lulled.wait())
+            await asyncio.wait({*awake, lull}, return_when=asyncio.FIRST_COMPLETED)
+            lull.cancel()
+
+    async def _walk_to(self, end: datetime) -> None:
+        self._show(self._reached())  # freezegun may have jumped over what is due
+        await self._all_quiet()
+        while (due := self._passed.next_due()) is not None and due + self._offset <= end:
+            self._show(due + self._offset)
+            self._passed.advance(due - self._passed.now())
+            await self._all_quiet()
+        self._show(end)
+        self._passed.advance(end - self._reached())
+
+    async def _all_quiet(self) -> None:
+        await turns()  # what a time-out cancels still seems to sleep
+        for quiet in reversed(self._members):
+            await quiet()
+
+    def _reached(self) -> datetime:
+        """Return the moment up to which everything has happened."""
+        return self._passed.now() + self._offset
+
+    def _show(self, moment: datetime) -> None:
+        frozen = _frozen_time()
+        if frozen is not None and frozen is self._frozen:
+            frozen.move_to(moment)
+
+
+async def turns(count: int = 10) -> None:
+    """Let the event loop go round, so that one thing that has happened brings about the next."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def _frozen_time() -> _Frozen | None:
+    """Return what has frozen the time last, if it is frozen; freezegun need not be installed."""
+    freezegun = sys.modules.get("freezegun.api")
+    factories = [] if freezegun is None else freezegun.freeze_factories
+    return factories[-1] if factories else None

@@ -1,0 +1,156 @@
+"""Handlers called with one delivery, in memory: no server, no store, no worker."""
+
+import asyncio
+import random
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, TypedDict, Unpack
+
+from receiver.clock import SystemClock
+from receiver.context import AskOnce
+from receiver.decisions import Complete, RetryAt, decide
+from receiver.dispatch.fanout import read_event, wanting
+from receiver.dispatch.runner import Runner
+from receiver.envelope import mask_headers, read_envelope
+from receiver.events import Event
+from receiver.records import StoredDelivery
+from receiver.replay.here import Here, Ran
+from receiver.resources import require_given
+from receiver.routing import Router
+from receiver.testing.samples import Sample, as_body
+from receiver.testing.work import Work
+from receiver.types import AttemptOutcome, HandlerName, Trigger, WorkState
+
+_NOTHING: Mapping[Any, object] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerRun(Work):
+    """What one handler did with a delivery. `value` is what it returned, `exception` what it raised.
+
+    `state` is what a worker would make of it: done, dead, or waiting for the next attempt.
+    """
+
+    value: object
+    exception: BaseException | None
+
+
+class DeliverOptions(TypedDict, total=False):
+    """The options of `deliver`, which are those of `deliver_async`."""
+
+    attempt: int
+    trigger: Trigger | None
+    now: datetime | None
+    headers: Mapping[str, str]
+    resources: Mapping[Any, object]
+    asked: Collection[str]
+    check: bool
+
+
+def deliver(
+    given: Sample[Any] | Event | bytes, router: Router, **options: Unpack[DeliverOptions]
+) -> Sequence[HandlerRun]:
+    """Do as `deliver_async`, in tests that are not async. In a running event loop this is a RuntimeError."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(deliver_async(given, router, **options))
+    raise RuntimeError("deliver is for tests that are not async; here, write: await deliver_async(...)")
+
+
+async def deliver_async(
+    given: Sample[Any] | Event | bytes,
+    router: Router,
+    *,
+    attempt: int = 1,
+    trigger: Trigger | None = None,
+    now: datetime | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+    resources: Mapping[Any, object] = _NOTHING,
+    asked: Collection[str] = (),
+    check: bool = True,
+) -> Sequence[HandlerRun]:
+    """Run the handlers that want this event, one after the other, and return how each of them fared.
+
+    What a handler raises is raised again once all have run, with its own traceback; of several, in a group. With
+    `check=False` it is in the result only. Handlers are told `attempt`, `trigger` (a retry for every attempt but
+    the first, unless given), `now`, which is the time of arrival too, and `headers`. `resources` are the values
+    that they want, by type: nothing is made. `ctx.once` says no to the keys in `asked` and to what was asked in
+    this call. Functions with `run_in="process"` run in a thread, one with `batch=` gets a list of one.
+
+    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a resource that is missing.
+    """
+    clock = SystemClock()
+    moment = now or clock.now()
+    kept = mask_headers((name.lower().encode(), value.encode("latin-1")) for name, value in headers.items())
+    stored = StoredDelivery(1, 0, read_envelope(kept, as_body(given), received_at=moment))
+    for handler in wanting(router, read_event(stored)):
+        require_given(handler.name, handler.needs, resources)
+    threads = ThreadPoolExecutor(1, thread_name_prefix="handler")
+    try:
+        runner = Runner(
+            clock, threads, resources=resources, ask_once=_answering(asked), told_now=lambda: now or clock.now()
+        )
+        why = trigger or (Trigger.DELIVERY if attempt == 1 else Trigger.RETRY)
+        here = Here(router, runner, attempt=attempt, trigger=why)
+        ran = [*await here.run(stored), *await here.finish()]
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
+    runs = [_run(one) for one in ran]
+    if check:
+        _raise([one.exception for one in runs if one.exception is not None])
+    return runs
+
+
+def _answering(asked: Collection[str]) -> AskOnce:
+    seen: set[tuple[HandlerName, str]] = set()
+
+    async def ask(handler: HandlerName, key: str, now: datetime) -> bool:
+        first = key not in asked and (handler, key) not in seen
+        seen.add((handler, key))
+        return first
+
+    return ask
+
+
+def _run(ran: Ran) -> HandlerRun:
+    attempt, delivery = ran.attempt, ran.stored.delivery
+    decision = decide(
+        ran.result,
+        attempt=attempt.number,
+        schedule=ran.handler.schedule,
+        now=attempt.ended_at,
+        rng=random.Random(0),  # noqa: S311 - when it would be due is told to nobody
+    )
+    retried = WorkState.WAITING if isinstance(decision, RetryAt) else WorkState.DEAD
+    return HandlerRun(
+        handler=ran.handler.name,
+        type=delivery.type,
+        key=delivery.key,
+        state=WorkState.DONE if isinstance(decision, Complete) else retried,
+        attempts=attempt.number,
+        error=attempt.error,
+        traceback=ran.traceback,
+        value=ran.value,
+        exception=_exception(ran),
+    )
+
+
+def _exception(ran: Ran) -> BaseException | None:
+    match ran.attempt.outcome:
+        case AttemptOutcome.SUCCEEDED:
+            return None
+        case AttemptOutcome.TIMED_OUT:
+            return TimeoutError(ran.attempt.error)
+        case _:  # before the call, `where` may have raised: of that there is only the text
+            return ran.error or AssertionError(f"{ran.handler.name} failed before its call\n{ran.traceback}")
+
+
+def _raise(raised: Sequence[BaseException]) -> None:
+    if len(raised) == 1:
+        raise raised[0]
+    if raised:
+        raise BaseExceptionGroup(f"{len(raised)} handlers failed", raised)

@@ -1,0 +1,126 @@
+"""The clock of a test, and the time that freezegun freezes."""
+# ruff: noqa: TID251 - what handlers ask is frozen, too
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from freezegun import freeze_time
+from freezegun.api import FrozenDateTimeFactory
+
+from receiver.testing import SteppedClock
+
+NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def frozen() -> Iterator[FrozenDateTimeFactory]:
+    """Noon, for as long as the test lasts."""
+    with freeze_time(NOON, real_asyncio=True) as frozen:
+        assert isinstance(frozen, FrozenDateTimeFactory)
+        yield frozen
+
+
+async def test_it_stands_still_until_it_is_moved(clock: SteppedClock) -> None:
+    """Units are those of a timedelta."""
+    before = clock.now()
+
+    await clock.settle()
+    assert clock.now() == before
+
+    await clock.advance(MINUTE, hours=1, seconds=30)
+    assert clock.now() - before == timedelta(hours=1, minutes=1, seconds=30)
+
+
+async def test_each_thing_happens_at_its_own_moment(clock: SteppedClock) -> None:
+    """Also what an earlier one has brought about on the way; what was taken back does not."""
+    start, happened = clock.now(), []
+
+    async def sleeps() -> None:
+        for _ in range(3):
+            await clock.sleep(2 * MINUTE)
+            happened.append((clock.now() - start) // MINUTE)
+
+    sleeping = asyncio.create_task(sleeps())
+    clock.call_later(3 * MINUTE, lambda: happened.append((clock.now() - start) // MINUTE))
+    clock.call_later(MINUTE, lambda: happened.append(-1)).cancel()
+    await clock.advance(minutes=5)
+
+    assert happened == [2, 3, 4]
+    sleeping.cancel()
+
+
+async def test_what_was_cancelled_in_its_sleep_is_not_asleep(clock: SteppedClock) -> None:
+    """It would be taken for quiet for ever."""
+    sleeping = asyncio.create_task(clock.sleep(MINUTE))
+    await clock.settle()
+
+    await clock.all_ended(lambda: {sleeping})  # returns, though it goes on
+    assert not sleeping.done()
+
+    sleeping.cancel()
+    await asyncio.wait([sleeping])
+    assert not clock._asleep
+
+
+async def test_no_sleep_is_no_wait(clock: SteppedClock) -> None:
+    """As with the other clocks."""
+    await clock.sleep(timedelta(0))
+
+
+async def test_frozen_time_is_its_time(clock: SteppedClock, frozen: FrozenDateTimeFactory) -> None:
+    """Whichever of them is moved, and to where."""
+    assert clock.now() == NOON
+
+    frozen.tick(90)
+    assert clock.now() == NOON + timedelta(seconds=90)
+
+    frozen.move_to(NOON + timedelta(hours=1))
+    assert clock.now() == NOON + timedelta(hours=1)
+
+    await clock.advance(minutes=5)
+    assert datetime.now(UTC) == clock.now() == NOON + timedelta(hours=1, minutes=5)
+
+    frozen.move_to(NOON)
+    await clock.settle()
+    assert clock.now() == NOON
+
+
+async def test_what_frozen_time_has_passed_over_happens_at_its_own_moment(
+    clock: SteppedClock, frozen: FrozenDateTimeFactory
+) -> None:
+    """As if the clock had been advanced; everyone who asks for the time is told that moment."""
+    happened = []
+
+    async def sleeps() -> None:
+        for _ in range(3):
+            await clock.sleep(2 * MINUTE)
+            happened.append(datetime.now(UTC) - NOON)
+
+    sleeping = asyncio.create_task(sleeps())
+    await clock.settle()
+    frozen.move_to(NOON + 5 * MINUTE)
+    assert happened == []
+    await clock.settle()
+
+    assert happened == [2 * MINUTE, 4 * MINUTE]
+    assert datetime.now(UTC) == NOON + 5 * MINUTE
+    sleeping.cancel()
+
+
+async def test_what_waits_when_time_is_frozen_or_let_go_keeps_the_rest_of_its_wait(clock: SteppedClock) -> None:
+    """The clock goes on from where the frozen time stood, so nothing is skipped."""
+    woken = []
+    clock.call_later(3 * MINUTE, lambda: woken.append("a"))
+    await clock.advance(minutes=1)
+
+    with freeze_time(NOON, real_asyncio=True):
+        await clock.advance(minutes=1)
+        assert clock.now() == NOON + MINUTE
+        assert woken == []
+
+    assert clock.now() == NOON + MINUTE
+    await clock.advance(minutes=1)
+    assert woken == ["a"]

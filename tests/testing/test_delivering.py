@@ -1,0 +1,284 @@
+"""Handlers called with one delivery, in memory."""
+
+import asyncio
+import traceback
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from receiver import Context, GiveUp, HandlerError, Malformed, Retry, Router, parse_event
+from receiver.errors import NoApiKey
+from receiver.events import CrawlPage, Event
+from receiver.testing import deliver, deliver_async, sample
+from receiver.types import Trigger, WorkState
+
+NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
+
+
+class Shelf:
+    """A resource."""
+
+
+@pytest.fixture
+def router() -> Router:
+    """Replaces the plugin's."""
+    return Router()
+
+
+def test_the_handlers_that_want_it_run(router: Router) -> None:
+    """Async or plain, in the order of their registration; what they return is in the result."""
+
+    @router.on(CrawlPage, name="a")
+    async def first(event: CrawlPage) -> str | None:
+        return event.url
+
+    @router.on("crawl.*", name="b")
+    def second(event: Event) -> str:
+        return event.type
+
+    @router.on("agent.*", name="c")
+    def third(event: Event) -> None:
+        raise AssertionError("nobody calls this")
+
+    runs = deliver(sample("crawl.page"), router)
+
+    assert [(run.handler, run.state, run.attempts, run.value) for run in runs] == [
+        ("a", WorkState.DONE, 1, "https://example.com/prices"),
+        ("b", WorkState.DONE, 1, "crawl.page"),
+    ]
+
+
+@pytest.mark.parametrize("given", [sample("crawl.page").body, sample("crawl.page").event, sample("crawl.page")])
+def test_samples_events_and_bytes_can_be_given(router: Router, given: Any) -> None:
+    """They are the same event to the handler, and the same delivery."""
+    seen: list[Any] = []
+    router.add(lambda event, ctx: seen.append((event, ctx.delivery.key)), "*", name="keep")
+
+    deliver(given, router)
+
+    assert seen == [(sample("crawl.page").event, sample("crawl.page").event.webhook_id)]
+
+
+def test_what_a_handler_raises_comes_with_its_own_traceback(router: Router) -> None:
+    """The line that raised is the last one of it; the other handlers have run before."""
+    called = []
+
+    @router.on("*", name="fails")
+    async def fails(event: Event) -> None:
+        prices: dict[str, int] = {}
+        prices["gear"] += 1
+
+    router.add(lambda event: called.append(event), "*", name="runs")
+
+    with pytest.raises(KeyError, match="gear") as raised:
+        deliver(sample("crawl.page"), router)
+
+    last = traceback.extract_tb(raised.tb)[-1]
+    assert (last.name, last.line) == ("fails", 'prices["gear"] += 1')
+    assert len(called) == 1
+
+
+@pytest.mark.parametrize("error", [Retry("later"), GiveUp("never"), SystemExit(3)])
+def test_whatever_it_raises_comes_out(router: Router, error: BaseException) -> None:
+    """Also what tells a worker what to do."""
+
+    @router.on("*", name="fails")
+    def fails(event: Event) -> None:
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        deliver(sample("crawl.page"), router)
+
+    assert raised.value is error
+
+
+def test_several_failures_come_in_a_group(router: Router) -> None:
+    """None hides another."""
+
+    @router.on("*", name="a")
+    async def first(event: Event) -> None:
+        raise ValueError("a")
+
+    @router.on("*", name="b")
+    def second(event: Event) -> None:
+        raise TypeError("b")
+
+    with pytest.raises(BaseExceptionGroup, match="2 handlers failed") as raised:
+        deliver(sample("crawl.page"), router)
+
+    assert [str(error) for error in raised.value.exceptions] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("error", "attempt", "state"),
+    [
+        (ValueError("x"), 1, WorkState.WAITING),
+        (ValueError("x"), 2, WorkState.DEAD),
+        (GiveUp("x"), 1, WorkState.DEAD),
+        (Retry("x"), 1, WorkState.WAITING),
+    ],
+)
+def test_unchecked_the_result_tells_what_a_worker_would_do(
+    router: Router, error: Exception, attempt: int, state: WorkState
+) -> None:
+    """By the handler's own policy, here two attempts."""
+
+    @router.on("*", name="fails", attempts=2)
+    async def fails(event: Event) -> None:
+        raise error
+
+    [run] = deliver(sample("crawl.page"), router, attempt=attempt, check=False)
+
+    assert (run.state, run.attempts, run.exception) == (state, attempt, error)
+    assert run.error == f"{type(error).__name__}: x"
+    assert "raise error" in (run.traceback or "")
+
+
+def test_the_context_tells_what_was_asked_for(router: Router) -> None:
+    """Attempt, trigger, time and headers; credentials are masked as in the store."""
+    told: list[Context] = []
+    router.add(lambda event, ctx: told.append(ctx), "*", name="keep")
+
+    deliver(sample("crawl.page"), router)
+    deliver(
+        sample("crawl.page"),
+        router,
+        attempt=3,
+        now=NOON,
+        headers={"X-Shop": "1", "Authorization": "Bearer secret"},
+    )
+    deliver(sample("crawl.page"), router, attempt=3, trigger=Trigger.REPLAY)
+
+    assert [(ctx.attempt, ctx.trigger) for ctx in told] == [
+        (1, Trigger.DELIVERY),
+        (3, Trigger.RETRY),
+        (3, Trigger.REPLAY),
+    ]
+    assert (told[1].now, told[1].delivery.received_at) == (NOON, NOON)
+    assert told[1].delivery.headers == (("x-shop", "1"), ("authorization", "***"))
+    assert told[1].job == sample("crawl.page").event.job_id
+
+
+def test_resources_are_given_by_type_and_never_made(router: Router) -> None:
+    """One that is missing is told before any handler runs."""
+    called = []
+
+    @router.resource
+    async def make() -> AsyncIterator[Shelf]:
+        called.append("made")
+        yield Shelf()
+
+    @router.on("*", name="first")
+    async def first(event: Event) -> None:
+        called.append("first")
+
+    @router.on("*", name="save")
+    async def save(event: Event, shelf: Shelf) -> Shelf:
+        return shelf
+
+    with pytest.raises(HandlerError, match="save wants Shelf as 'shelf'"):
+        deliver(sample("crawl.page"), router)
+    assert called == []
+
+    mine = Shelf()
+    assert deliver(sample("crawl.page"), router, resources={Shelf: mine})[1].value is mine
+    assert called == ["first"]
+
+
+def test_once_is_answered(router: Router) -> None:
+    """Yes to each key once, and no to those in `asked`."""
+
+    @router.on("*", name="plain")
+    def plain(event: Event, ctx: Context) -> list[bool]:
+        return [bool(ctx.once("mail")), bool(ctx.once("mail")), bool(ctx.once("sms"))]
+
+    @router.on("*", name="async")
+    async def other(event: Event, ctx: Context) -> list[bool]:
+        return [await ctx.once("mail"), await ctx.once("mail"), await ctx.once("sms")]
+
+    runs = deliver(sample("crawl.page"), router, asked=["sms"])
+
+    assert [run.value for run in runs] == [[True, False, False]] * 2
+
+
+def test_a_handler_of_batches_gets_a_list_of_one(router: Router) -> None:
+    """Its batch does not wait for more."""
+
+    @router.on(CrawlPage, name="index", batch=100)
+    async def index(events: list[CrawlPage]) -> int:
+        return len(events)
+
+    [run] = deliver(sample("crawl.page"), router)
+
+    assert (run.state, run.value) == (WorkState.DONE, 1)
+
+
+def test_a_condition_that_raises_is_a_failure(router: Router) -> None:
+    """Its text is told, since the function was never called."""
+
+    def wanted(event: Event) -> bool:
+        raise LookupError("no such attribute")
+
+    router.add(lambda event: None, "*", name="picky", where=wanted)
+
+    with pytest.raises(AssertionError, match="LookupError: no such attribute"):
+        deliver(sample("crawl.page"), router)
+
+
+def test_a_handler_is_ended_at_its_time_out(router: Router) -> None:
+    """In real time, as a worker would."""
+
+    @router.on("*", name="slow", timeout=timedelta(milliseconds=1))
+    async def slow(event: Event) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError, match=r"took longer than 0\.001 s"):
+        deliver(sample("crawl.page"), router)
+
+
+def test_there_is_no_client_of_the_service(router: Router) -> None:
+    """A test calls nobody."""
+
+    @router.on("*", name="calls")
+    async def calls(event: Event, ctx: Context) -> object:
+        return ctx.client
+
+    with pytest.raises(NoApiKey):
+        deliver(sample("crawl.page"), router)
+
+
+def test_what_the_endpoint_refuses_is_no_delivery(router: Router) -> None:
+    """It would never reach a handler."""
+    with pytest.raises(Malformed):
+        deliver(b"{}", router)
+
+
+async def test_in_async_tests_it_is_awaited(router: Router) -> None:
+    """There the handlers run in the test's own event loop."""
+    loops = []
+
+    @router.on("*", name="keep")
+    async def keep(event: Event) -> None:
+        loops.append(asyncio.get_running_loop())
+
+    with pytest.raises(RuntimeError, match="await deliver_async"):
+        deliver(sample("crawl.page"), router)
+    await deliver_async(sample("crawl.page"), router)
+
+    assert loops == [asyncio.get_running_loop()]
+
+
+def test_no_handler_is_no_failure(router: Router) -> None:
+    """`assert_handled` says that there is none."""
+    assert list(deliver(sample("crawl.page"), router)) == []
+
+
+def test_an_unknown_type_is_delivered(router: Router) -> None:
+    """As a worker would."""
+    router.add(lambda event: event, "schedule.*", name="keep")
+
+    [run] = deliver(b'{"type": "schedule.done"}', router)
+
+    assert run.value == parse_event(b'{"type": "schedule.done"}')

@@ -1,0 +1,111 @@
+"""Samples and stories for tests: typed and as bytes, the same for the same seed."""
+
+from typing import Any
+
+import pytest
+
+from receiver import ConfigurationError, parse_event
+from receiver.events import EVENT_CLASSES, CrawlPage, Event, PageEvent
+from receiver.samples import sample_names
+from receiver.testing import job_story, sample
+from receiver.testing.samples import as_body
+
+
+@pytest.mark.parametrize("event_type", EVENT_CLASSES)
+def test_there_is_a_sample_of_every_type(event_type: str) -> None:
+    """Asked for by type or by class it is the same, and the event is what the bytes say."""
+    made = sample(event_type)
+
+    assert type(made.event) is EVENT_CLASSES[event_type]
+    assert made.event == parse_event(made.body)
+    assert made == sample(EVENT_CLASSES[event_type])
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_every_variant_can_be_asked_for(name: str) -> None:
+    """By the name that `receiver send` has for it."""
+    assert sample(name).event.type == name or name.startswith(sample(name).event.type)
+
+
+def test_a_sample_of_a_class_has_its_type() -> None:
+    """A type checker knows `page`."""
+    page = sample(CrawlPage, data__0__markdown="# Hi").event
+
+    assert page.page is not None
+    assert page.page.markdown == "# Hi"
+
+
+def test_the_seed_makes_the_ids() -> None:
+    """The same seed gives the same bytes, another one another delivery."""
+    assert sample("crawl.page", seed=1).body == sample("crawl.page", seed=1).body
+    assert sample("crawl.page").event.webhook_id != sample("crawl.page", seed=1).event.webhook_id
+    assert sample("crawl.page").event.job_id != sample("crawl.page", seed=1).event.job_id
+
+
+def test_values_are_set_by_attribute_and_by_path() -> None:
+    """What every event has goes by its attribute's name."""
+    event = sample("crawl.page", job_id="j", webhook_id="w", success=False, data__0__metadata__statusCode=404).event
+
+    assert isinstance(event, CrawlPage)
+    assert (event.job_id, event.webhook_id, event.success, event.status_code) == ("j", "w", False, 404)
+    assert not event.model_extra
+
+
+@pytest.mark.parametrize(
+    ("wanted", "values", "told"),
+    [
+        ("crawl.pages", {}, "did you mean crawl.page"),
+        (PageEvent, {}, "the class of several types"),
+        (Event, {}, "the class of several types"),
+        ("crawl.page", {"data__7__markdown": ""}, "data is a list of 1 and has no '7'"),
+    ],
+)
+def test_what_does_not_exist_is_told(wanted: Any, values: dict[str, object], told: str) -> None:
+    """With what there is."""
+    with pytest.raises(ConfigurationError, match=told):
+        sample(wanted, **values)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("family", ["crawl", "batch_scrape", "extract", "agent", "monitor"])
+def test_a_story_is_one_job(family: str) -> None:
+    """All of its events have the same job id, and the last one ends it."""
+    story = job_story(family, pages=4)
+
+    assert len({one.event.job_id for one in story}) == 1
+    assert story[-1].event.type.endswith(".completed")
+    assert story == job_story(family, pages=4)
+    assert story != job_story(family, pages=4, seed=1)
+
+
+def test_a_story_is_shuffled_and_loses_pages() -> None:
+    """Never its start or its end; what is kept is the same events in another order."""
+    told = job_story("crawl", pages=20)
+    shuffled = job_story("crawl", pages=20, order="shuffled", lost=2)
+
+    types = [one.event.type for one in shuffled]
+    assert len(shuffled) == len(told) - 2
+    assert (types.count("crawl.started"), types.count("crawl.completed")) == (1, 1)
+    assert types[-1] != "crawl.completed"
+    assert {one.body for one in shuffled} < {one.body for one in told}
+    assert shuffled == job_story("crawl", pages=20, order="shuffled", lost=2)
+
+
+@pytest.mark.parametrize(("family", "lost"), [("crawl", 4), ("extract", 1), ("agent", 4), ("monitor", -1)])
+def test_no_more_pages_are_lost_than_there_are(family: str, lost: int) -> None:
+    """The error says how many there are."""
+    with pytest.raises(ValueError, match="events of pages"):
+        job_story(family, pages=3, lost=lost)
+
+
+def test_there_are_two_orders() -> None:
+    """A wrong one is told."""
+    with pytest.raises(ValueError, match="'told' or 'shuffled', not 'random'"):
+        job_story("crawl", order="random")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", sample_names())
+def test_an_event_becomes_the_bytes_that_give_it_back(name: str) -> None:
+    """So one made by hand can be delivered, too."""
+    event = sample(name).event
+
+    assert parse_event(as_body(event)) == event

@@ -1,0 +1,90 @@
+"""The assertions, and that their failures can be read."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from receiver import GiveUp, Router
+from receiver.events import Event
+from receiver.testing import Work, assert_dead, assert_handled, deliver, sample
+from receiver.types import DeliveryKey, HandlerName, WorkState
+
+
+def work(handler: str, state: WorkState, error: str | None = None) -> Work:
+    """Return work of a crawl page."""
+    traceback = f"Traceback (most recent call last):\n{error}\n" if error else None
+    return Work(HandlerName(handler), "crawl.page", DeliveryKey("k"), state, 2, error, traceback)
+
+
+DONE = work("handlers.index", WorkState.DONE)
+DEAD = work("handlers.tell", WorkState.DEAD, "GiveUp: no chat")
+WAITING = work("handlers.tell", WorkState.WAITING, "ValueError: 7")
+
+
+@pytest.mark.parametrize("handler", ["*", "index", "handlers.index", "handlers.*", "*.index"])
+def test_done_is_handled(handler: str) -> None:
+    """Named in full, by the function alone, or by a glob."""
+    assert_handled([DONE], handler, times=1)
+
+
+@pytest.mark.parametrize("handler", ["tell", "handlers.tell"])
+def test_dead_is_dead(handler: str) -> None:
+    """Of the error that is named."""
+    assert_dead([DONE, DEAD], handler, error="no chat", times=1)
+
+
+@pytest.mark.parametrize(
+    ("check", "told"),
+    [
+        (
+            lambda: assert_handled([]),
+            "there is no work for '*'\n  no work at all: does a handler want such an event?",
+        ),
+        (
+            lambda: assert_handled([DONE], "tell"),
+            "there is no work for 'tell'\n  handlers.index <- crawl.page k: done after 2 attempts",
+        ),
+        (
+            lambda: assert_handled([DONE, WAITING]),
+            "1 of 2 for '*' are not handled\n"
+            "  handlers.index <- crawl.page k: done after 2 attempts\n"
+            "  handlers.tell <- crawl.page k: waiting after 2 attempts: ValueError: 7\n\n"
+            "handlers.tell:\nTraceback (most recent call last):\nValueError: 7\n",
+        ),
+        (
+            lambda: assert_handled([DONE], times=2),
+            "1 for '*' are handled, not 2\n  handlers.index <- crawl.page k: done after 2 attempts",
+        ),
+        (
+            lambda: assert_dead([DONE]),
+            "1 of 1 for '*' are not dead\n  handlers.index <- crawl.page k: done after 2 attempts",
+        ),
+        (
+            lambda: assert_dead([DEAD], error="no mail"),
+            "work of '*' died of another error than 'no mail'\n"
+            "  handlers.tell <- crawl.page k: dead after 2 attempts: GiveUp: no chat\n\n"
+            "handlers.tell:\nTraceback (most recent call last):\nGiveUp: no chat\n",
+        ),
+    ],
+    ids=range(6),
+)
+def test_a_failure_shows_all_there_is(check: Callable[[], None], told: str) -> None:
+    """What was expected, each piece of work, and the tracebacks of the handlers."""
+    with pytest.raises(AssertionError, match=f"^{re.escape(told)}$"):
+        check()
+
+
+def test_what_deliver_returns_can_be_asserted_on() -> None:
+    """Its handlers' own tracebacks are in the failure."""
+    router = Router()
+
+    @router.on("*", name="tell")
+    def tell(event: Event) -> None:
+        raise GiveUp("no chat")
+
+    runs = deliver(sample("crawl.page"), router, check=False)
+
+    assert_dead(runs, error="no chat")
+    with pytest.raises(AssertionError, match=r'raise GiveUp\("no chat"\)'):
+        assert_handled(runs)

@@ -1,0 +1,234 @@
+"""The handlers of the fixtures' worker: in virtual time, with all that a worker does."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from receiver import Context, GiveUp, HandlerError, Receiver, Router
+from receiver.events import CrawlCompleted, CrawlEvent, CrawlPage, Event
+from receiver.settings import Settings
+from receiver.testing import (
+    RunningReceiver,
+    ScheduledSender,
+    SteppedClock,
+    Work,
+    assert_dead,
+    assert_handled,
+    job_story,
+    open_receiver,
+    open_sender,
+    record_calls,
+    sample,
+)
+from receiver.types import WorkState
+
+MINUTE = timedelta(minutes=1)
+WorkItems = Callable[..., Awaitable[list[Work]]]
+
+
+class Shelf:
+    """A resource."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+
+@pytest.fixture
+def router() -> Router:
+    """Replaces the plugin's; the tests fill it in their own fixtures, or begin a receiver of their own."""
+    return Router()
+
+
+@pytest.fixture
+def shelf() -> Shelf:
+    """What the test gives in place of the router's own."""
+    return Shelf()
+
+
+@pytest.fixture
+def resources(shelf: Shelf) -> dict[Any, object]:
+    """Replaces the plugin's."""
+    return {Shelf: shelf}
+
+
+@pytest.fixture
+def called(router: Router) -> list[str]:
+    """Fill the router; return what its handlers have done."""
+    done: list[str] = []
+
+    @router.on(CrawlPage, name="shop.index", attempts=3, pauses=[2 * MINUTE], jitter=0)
+    async def index(event: CrawlPage, ctx: Context) -> None:
+        done.append(f"index {ctx.attempt}")
+        if ctx.attempt < 3:
+            raise ValueError("not yet")
+
+    @router.on(CrawlPage, name="shop.shelve")
+    def shelve(event: CrawlPage, ctx: Context, shelf: Shelf) -> None:
+        done.append(f"shelve once {bool(ctx.once('k'))}, closed {shelf.closed}")
+
+    @router.on("agent.*", name="shop.refuse")
+    async def refuse(event: Event) -> None:
+        raise GiveUp("no agents here")
+
+    @router.resource
+    async def make() -> AsyncIterator[Shelf]:
+        raise AssertionError("the test gives one")
+        yield
+
+    return done
+
+
+async def test_handlers_run_and_are_tried_again_in_virtual_time(
+    called: list[str], sender: ScheduledSender, clock: SteppedClock, work_items: WorkItems
+) -> None:
+    """Each of them by its own schedule, on the test's clock; nobody waits four minutes."""
+    await sender.send(sample("crawl.page"))
+    assert called == ["index 1", "shelve once True, closed False"]
+    assert_handled(await work_items(), "shelve")
+    with pytest.raises(AssertionError, match=r"waiting after 1 attempt: ValueError: not yet"):
+        assert_handled(await work_items(), "index")
+
+    await clock.advance(minutes=2)
+    assert called[2:] == ["index 2"]
+
+    await clock.advance(minutes=2)
+    assert called[3:] == ["index 3"]
+    assert_handled(await work_items(), times=2)
+    assert [work.attempts for work in await work_items("*index")] == [3]
+
+
+async def test_what_gives_up_is_dead(called: list[str], sender: ScheduledSender, work_items: WorkItems) -> None:
+    """With the error that says why, and its traceback."""
+    await sender.send(sample("agent.started"))
+
+    assert_dead(await work_items(), "shop.refuse", error="no agents here", times=1)
+    [work] = await work_items(type="agent.*")
+    assert 'raise GiveUp("no agents here")' in (work.traceback or "")
+
+
+async def test_a_worker_takes_a_whole_story(
+    router: Router, receiver_settings: Settings, clock: SteppedClock
+) -> None:
+    """Shuffled, and with lost pages: `after_pages` waits in virtual time, batches gather, lanes stand in line."""
+
+    @router.on(CrawlCompleted, name="publish", after_pages=25 * MINUTE, quiet=2 * MINUTE)
+    async def publish(event: CrawlCompleted) -> None: ...
+
+    @router.on(CrawlPage, name="index", batch=100, linger=timedelta(seconds=30))
+    async def index(events: list[CrawlPage]) -> None: ...
+
+    @router.on(CrawlEvent, name="follow", ordered=True)
+    async def follow(event: CrawlEvent) -> None: ...
+
+    recorded = record_calls(router)
+    story = job_story("crawl", pages=20, order="shuffled", lost=2)
+    async with open_receiver(recorded.router, receiver_settings, clock) as app, posting(app, clock) as sender:
+        await sender.send_all(story)
+        assert recorded.events("follow") == [one.event for one in story]
+        assert recorded.events("index") == recorded.events("publish") == []
+
+        await clock.advance(seconds=30)
+        assert [len(events) for events in recorded.events("index")] == [18]
+        assert recorded.events("publish") == []
+
+        await clock.advance(minutes=2)
+        assert len(recorded.events("publish")) == 1
+        assert_handled(await app.work_items(), times=20 + 18 + 1)
+
+
+def posting(app: RunningReceiver, clock: SteppedClock) -> AbstractAsyncContextManager[ScheduledSender]:
+    """Send to an app that the fixtures know nothing of."""
+    return open_sender(app, clock, secret=app.settings.plain_secrets()[0])
+
+
+async def test_a_handler_is_ended_at_its_time_out(
+    router: Router, receiver_settings: Settings, clock: SteppedClock
+) -> None:
+    """Of virtual time, if it waits for that."""
+
+    @router.on("*", name="slow", timeout=30, attempts=1)
+    async def slow(event: Event) -> None:
+        await clock.sleep(MINUTE)
+
+    async with open_receiver(router, receiver_settings, clock) as app, posting(app, clock) as sender:
+        await sender.send(sample("crawl.page"))
+        [work] = await app.work_items()
+        assert work.state is WorkState.RUNNING
+
+        await clock.advance(seconds=30)
+
+        assert_dead(await app.work_items(), error="took longer than 30 s")
+
+
+async def test_a_handler_that_takes_real_time_is_waited_for(
+    router: Router, receiver_settings: Settings, clock: SteppedClock
+) -> None:
+    """The clock stands still meanwhile: threads, files and other event loops are no virtual time."""
+    before, after = [], []
+
+    @router.on("*", name="plain")
+    def plain(event: Event) -> None:
+        before.append(clock.now())
+        time.sleep(0.02)
+        after.append(clock.now())
+
+    @router.on("*", name="real")
+    async def real(event: Event) -> None:
+        before.append(clock.now())
+        await asyncio.to_thread(time.sleep, 0.02)
+        after.append(clock.now())
+
+    async with open_receiver(router, receiver_settings, clock) as app, posting(app, clock) as sender:
+        await sender.send(sample("crawl.page"))
+
+        assert len(after) == 2
+        assert before == after
+        assert_handled(await app.work_items(), times=2)
+
+
+async def test_resources_are_made_and_closed_as_by_a_worker(
+    router: Router, receiver_settings: Settings, clock: SteppedClock
+) -> None:
+    """Those that the test does not give."""
+    made: list[Shelf] = []
+
+    @router.resource
+    async def make() -> AsyncIterator[Shelf]:
+        made.append(Shelf())
+        yield made[-1]
+        made[-1].closed = True
+
+    @router.on("*", name="save")
+    async def save(event: Event, shelf: Shelf) -> None:
+        assert not shelf.closed
+
+    async with open_receiver(router, receiver_settings, clock) as app, posting(app, clock) as sender:
+        await sender.send(sample("crawl.page"))
+        assert_handled(await app.work_items(), times=1)
+
+    assert [shelf.closed for shelf in made] == [True]
+
+
+async def test_a_resource_that_nobody_gives_is_told(
+    router: Router, receiver_settings: Settings, clock: SteppedClock
+) -> None:
+    """Before anything runs, as `receiver work` does."""
+
+    @router.on("*", name="save")
+    async def save(event: Event, shelf: Shelf) -> None: ...
+
+    with pytest.raises(HandlerError, match="save wants Shelf"):
+        async with open_receiver(router, receiver_settings, clock):
+            pytest.fail("nothing begins")
+
+
+async def test_the_app_is_the_real_one(receiver_app: RunningReceiver) -> None:
+    """Its settings are those of a test, whatever this machine's environment says."""
+    assert isinstance(receiver_app._app, Receiver)
+    assert receiver_app.settings.authenticated
+    assert await receiver_app.work_items() == []
