@@ -65,10 +65,14 @@ class StoredDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Unrouted:
-    """Deliveries that no worker has routed, and the `seq` up to which all had been routed when they were read."""
+    """Deliveries that no worker has routed, and the `seq` up to which all had been routed when they were read.
+
+    `any_backfilled` tells whether there has ever been a delivery by a backfill in this store.
+    """
 
     after: int
     deliveries: tuple[StoredDelivery, ...]
+    any_backfilled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,7 +193,7 @@ class Dispatcher:
         if not batch.deliveries:
             return False
         read = [(one, read_event(one)) for one in batch.deliveries if one.delivery.origin in TRIGGERS]
-        repeated = await find_repeats(self._queue, read)
+        repeated = await find_repeats(self._queue, read) if batch.any_backfilled else frozenset()
         wanted = [match for stored, event in read for match in self._matches(stored, event, repeated)]
         work = self._new_work(wanted)
         ids = await self._queue.route(batch, work, lease=lease, now=now)

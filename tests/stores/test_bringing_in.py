@@ -111,3 +111,13 @@ async def test_a_worker_can_ask_what_a_backfill_has_brought_in(opened: Opened) -
 
     assert await opened.queue.backfilled(keys) == {"b"}
     assert await opened.queue.backfilled(()) == frozenset()
+
+
+async def test_a_worker_is_told_whether_anything_was_ever_backfilled(opened: Opened) -> None:
+    """So that looking for late webhooks costs nothing where there can be none."""
+    await opened.controls.bring_in([Imported(delivery("a"))])
+    assert not (await opened.queue.unrouted(limit=10, max_bytes=10**6)).any_backfilled
+
+    await opened.controls.bring_in([Imported(delivery("b"), origin=Origin.BACKFILL)])
+
+    assert (await opened.queue.unrouted(limit=10, max_bytes=10**6)).any_backfilled

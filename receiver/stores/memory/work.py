@@ -89,7 +89,10 @@ class MemoryQueue(MemorySearch):
     async def unrouted(self, *, limit: int, max_bytes: int) -> Unrouted:
         """Return the oldest deliveries that no worker has routed."""
         found = self._new()[:limit]
-        return Unrouted(self._routed, tuple(fitting(found, max_bytes, lambda one: len(one.delivery.body))))
+        backfilled = any(one.delivery.origin is Origin.BACKFILL for one in self._deliveries)
+        return Unrouted(
+            self._routed, tuple(fitting(found, max_bytes, lambda one: len(one.delivery.body))), backfilled
+        )
 
     async def route(
         self, batch: Unrouted, work: Sequence[NewWork], *, lease: Lease, now: datetime

@@ -11,7 +11,7 @@ from receiver.records import Delivery
 from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.log import same_body
 from receiver.stores.sqlite.making import insert
-from receiver.types import Outcome
+from receiver.types import Origin, Outcome
 
 _MOST = 200
 _HEAVIEST = 1024 * 1024
@@ -34,6 +34,8 @@ def bring_in(connection: sqlite3.Connection, deliveries: Sequence[Imported]) -> 
     """Store what is new, inside a transaction of the caller's."""
     (last,) = connection.execute(statements.LAST_SEQ).fetchone()
     numbered = list(enumerate(deliveries, start=last + 1))
+    if any(one.origin is Origin.BACKFILL for one in deliveries):
+        connection.execute(statements.MARK_BACKFILLED)
     before = connection.total_changes
     insert(connection, statements.bring_in, [_row(seq, one) for seq, one in numbered])
     if connection.total_changes - before == len(deliveries):

@@ -50,7 +50,8 @@ class SqliteQueue:
                 if found and total > max_bytes:
                     break
                 found.append(stored_delivery(row))
-            return Unrouted(after, tuple(found))
+            (backfilled,) = connection.execute(statements.ANY_BACKFILLED).fetchone()
+            return Unrouted(after, tuple(found), bool(backfilled))
 
         return await self._database.call(read)
 

@@ -47,6 +47,10 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value
 
 ROUTED = "SELECT value FROM marks WHERE name = 'routed'"
 
+ANY_BACKFILLED = "SELECT EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled')"
+
+MARK_BACKFILLED = "INSERT INTO marks (name, value) VALUES ('backfilled', 1) ON CONFLICT (name) DO NOTHING"
+
 ADVANCE_ROUTED = "UPDATE marks SET value = ? WHERE name = 'routed' AND value = ?"
 
 STORED = (
