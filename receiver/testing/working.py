@@ -24,13 +24,23 @@ class _Watch:
     """What a worker has under way: calls of its store, and handlers that run."""
 
     def __init__(self, clock: SteppedClock) -> None:
-        self.look = asyncio.Event()
         self.handling: set[asyncio.Task[Any]] = set()
         self._clock = clock
         self._moves = 0
         self._moves_at_rest = 0
         self._calls = 0
         self._answered = asyncio.Event()
+        self._told = asyncio.Event()
+
+    def tell(self) -> None:
+        """Have the worker look for work."""
+        self._moves += 1
+        self._told.set()
+
+    async def told(self) -> None:
+        """Return when the worker is to look for work."""
+        await self._told.wait()
+        self._told.clear()
 
     async def call(self, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
         """Call the store."""
@@ -55,8 +65,6 @@ class _Watch:
 
     async def quiet(self) -> None:
         """Return when all is done that can be done now."""
-        if self.look.is_set():
-            await turns()
         while True:
             while self._calls:
                 self._answered.clear()
@@ -80,8 +88,7 @@ class _WatchedQueue:
         return lambda *args, **options: self._watch.call(method, *args, **options)
 
     async def changed(self) -> None:
-        await self._watch.look.wait()
-        self._watch.look.clear()
+        await self._watch.told()
 
 
 class _WatchedRunner(Runner):
@@ -126,7 +133,7 @@ async def working(
         running = asyncio.create_task(dispatcher.run(stop, grace=timedelta(0)))
         try:
             with clock.taking_along(watch.quiet):
-                yield watch.look.set
+                yield watch.tell
         finally:
             stop.set()
             await running
