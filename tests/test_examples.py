@@ -256,6 +256,16 @@ def answer_like_the_service(connection: Connection) -> None:
             connection.answer(200, {"success": True, "id": "j", "status": "done", "data": data, "jobsInQueue": 3})
 
 
+async def test_test_own_router(folder: Path) -> None:
+    """Its tests pass, in a folder where nothing else says how pytest is to run."""
+    (command,) = commands_of("test_own_router.py")
+
+    code, output, errors = await _run([*command, "-p", "no:cacheprovider"], folder)
+
+    assert code == 0, output + errors
+    assert " 4 passed" in output
+
+
 def test_every_example_is_run_here() -> None:
     """A new example needs a command in its docstring and a test above."""
     names = {path.name for path in EXAMPLES.glob("*.py")} - {"__init__.py"}
@@ -267,6 +277,7 @@ def test_every_example_is_run_here() -> None:
         "starlette_app.py",
         "parse_event_alone.py",
         "every_operation.py",
+        "test_own_router.py",
     }
     assert all(commands_of(name) for name in names)
 

@@ -73,9 +73,7 @@ class Watched:
     def __init__(self, router: Router) -> None:
         self.calls: list[tuple[str, Any]] = []
         self.gate = asyncio.Event()
-        self.router = Router()
-        for handler in router:
-            self.router._handlers[handler.name] = replace(handler, function=self._noting(handler))
+        self.router = router.changed(lambda handler: replace(handler, function=self._noting(handler)))
 
     def keys(self, name: str) -> list[str]:
         """Return the webhook ids of the events that a handler was called with, in order."""

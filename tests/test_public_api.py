@@ -12,6 +12,7 @@ import receiver.answers
 import receiver.client
 import receiver.events
 import receiver.requests
+import receiver.testing
 from receiver.events import EVENT_CLASSES
 
 PACKAGE = Path(receiver.__file__).parent
@@ -58,7 +59,7 @@ def test_the_root_exports_what_it_imports() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [receiver, receiver.events, receiver.requests, receiver.answers, receiver.client],
+    [receiver, receiver.events, receiver.requests, receiver.answers, receiver.client, receiver.testing],
     ids=lambda module: module.__name__,
 )
 def test_every_public_name_is_explained(module: object) -> None:

@@ -28,7 +28,9 @@ class SteppedClock:
     at its own moment. When time is frozen or let go in the middle, what waits keeps the rest of its wait.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, patience: timedelta = timedelta(seconds=30)) -> None:
+        """`patience` is how long, in real time, `all_ended` waits for what does not sleep on this clock."""
+        self._patience_seconds = patience.total_seconds()
         self._passed = VirtualClock()
         self._offset = _NO_TIME
         self._frozen: _Frozen | None = None
@@ -95,12 +97,22 @@ class SteppedClock:
             self._members.remove(quiet)
 
     async def all_ended(self, tasks: Callable[[], set[asyncio.Task[Any]]]) -> None:
-        """Return when each of these tasks has ended or sleeps on this clock; they are asked for each time."""
+        """Return when each of these tasks has ended or sleeps on this clock; they are asked for each time.
+
+        Raises TimeoutError when none does for too long, in real time.
+        """
         while awake := tasks() - self._asleep:
             self._lulled.clear()
             lull = asyncio.create_task(self._lulled.wait())
-            await asyncio.wait({*awake, lull}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(
+                {*awake, lull}, timeout=self._patience_seconds, return_when=asyncio.FIRST_COMPLETED
+            )
             lull.cancel()
+            if not done:
+                raise TimeoutError(
+                    f"{len(awake)} handlers or deliveries still run after {self._patience_seconds:g} s of real "
+                    "time: what a test lets wait has to wait on its clock, `await clock.sleep(...)`"
+                )
 
     async def _walk_to(self, end: datetime) -> None:
         self._show(self._reached())  # freezegun may have jumped over what is due

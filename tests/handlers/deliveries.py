@@ -1,8 +1,6 @@
 """Hands payloads to a router's handlers as the worker does."""
 
-import hashlib
-import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from receiver import Context, Router, parse_event
-from receiver.context import DeliveryInfo
+from receiver import Router
 from receiver.samples import encode, load_sample, set_value
-from receiver.types import DeliveryKey, HandlerName, Trigger
+from receiver.testing import HandlerRun, deliver, record_calls
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 LATER = NOON + timedelta(minutes=5)
 
 
 def payload(name: str, **values: Any) -> dict[str, Any]:
-    """Return a sample with some values set; `data__0__markdown` stands for the path `data.0.markdown`."""
+    """Return a sample with the ids it was recorded with; `data__0__markdown` sets the path `data.0.markdown`."""
     changed = load_sample(name)
     for path, value in values.items():
         set_value(changed, path.replace("__", "."), value)
@@ -35,27 +32,17 @@ def page_of(url: str, **values: Any) -> dict[str, Any]:
 
 def wanted_by(router: Router, content: dict[str, Any]) -> list[str]:
     """Return the names of the functions that a payload would be handed to."""
-    event = parse_event(encode(content))
-    return [handler.function.__name__ for handler in router if handler.wants(event)]
+    recorded = record_calls(router, run=False)
+    deliver(encode(content), recorded.router)
+    return [call.handler.rpartition(".")[2] for call in recorded.calls]
 
 
-def handle(router: Router, content: dict[str, Any] | bytes, *, at: datetime = NOON, attempt: int = 1) -> Context:
-    """Run all handlers of the router that want this payload, and return what they were told beside it."""
+def handle(
+    router: Router, content: dict[str, Any] | bytes, *, at: datetime = NOON, attempt: int = 1
+) -> Sequence[HandlerRun]:
+    """Run all handlers of the router that want this payload; what one of them raises comes out."""
     body = content if isinstance(content, bytes) else encode(content)
-    event = parse_event(body)
-    key = DeliveryKey(event.webhook_id or f"sha256:{hashlib.sha256(body).hexdigest()}")
-    ctx = Context(
-        handler=HandlerName("a.handler"),
-        attempt=attempt,
-        trigger=Trigger.DELIVERY,
-        delivery=DeliveryInfo(key=key, received_at=at, headers=(), duplicates=0, size=len(body)),
-        now=at,
-        log=logging.LoggerAdapter(logging.getLogger("a.handler"), {}),
-    )
-    for handler in router:
-        if handler.wants(event):
-            handler.function(event, ctx)
-    return ctx
+    return deliver(body, router, now=at, attempt=attempt)
 
 
 @contextmanager

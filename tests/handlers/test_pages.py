@@ -118,12 +118,12 @@ def test_a_page_without_markdown_says_what_there_is(output: Path) -> None:
     event = page_of(PRICES, data__0__html="<p>Hi</p>", data__0__rawHtml="<p>Hi</p>")
     del event["data"][0]["markdown"]
 
-    ctx = handle(router, event)
+    [run] = handle(router, event)
 
     body = body_of(output / "pages/example.com/prices.md")
     assert body == (
         "No Markdown came with this page. The delivery has html, links, raw_html: "
-        f"`receiver events raw {ctx.delivery.key}`\n"
+        f"`receiver events raw {run.key}`\n"
     )
 
 

@@ -144,6 +144,18 @@ def test_importing_the_tools_costs_little() -> None:
     }
 
 
+def test_without_pytest_everything_but_the_fixtures_works() -> None:
+    """They are loaded by pytest alone, so its absence is nobody's error."""
+    program = (
+        "import sys; sys.modules['pytest'] = None\n"
+        "from receiver import Router\nfrom receiver.testing import *\n"
+        "router = Router(); router.add(lambda event: None, '*', name='a')\n"
+        "assert_handled(deliver(sample('crawl.page'), router))\n"
+    )
+
+    assert "receiver.testing.application" in imported(program)
+
+
 def test_the_plugin_imports_no_more_than_its_fixtures_need() -> None:
     """Their parts are loaded when a test wants them."""
     more = imported("import receiver.testing.fixtures") - imported("import receiver, pytest")

@@ -4,10 +4,12 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from freezegun import freeze_time
+from freezegun.api import freeze_factories
 
 from receiver import Context, GiveUp, HandlerError, Receiver, Router
 from receiver.events import CrawlCompleted, CrawlEvent, CrawlPage, Event
@@ -102,6 +104,29 @@ async def test_handlers_run_and_are_tried_again_in_virtual_time(
     assert [work.attempts for work in await work_items("*index")] == [3]
 
 
+@freeze_time("2026-08-04 12:00", real_asyncio=True)
+async def test_frozen_time_moves_the_worker_too(
+    router: Router, receiver_settings: Settings, clock: SteppedClock
+) -> None:
+    """What a handler asks `datetime`, its context, the store and the service all tell the same time."""
+    told: list[tuple[datetime, datetime, datetime]] = []
+
+    @router.on("*", name="keep", attempts=2, pauses=[2 * MINUTE], jitter=0)
+    async def keep(event: Event, ctx: Context) -> None:
+        told.append((datetime.now(UTC), ctx.now, ctx.delivery.received_at))  # noqa: TID251 - it is frozen
+        if ctx.attempt == 1:
+            raise ValueError("again")
+
+    async with open_receiver(router, receiver_settings, clock) as app, posting(app, clock) as sender:
+        with sender.outage():
+            await sender.send(sample("crawl.page"))
+        freeze_factories[-1].move_to("2026-08-04 12:10")
+        assert_handled(await app.work_items(), times=1)
+
+    noon = datetime(2026, 8, 4, 12, tzinfo=UTC)
+    assert told == [(noon + MINUTE,) * 3, (noon + 3 * MINUTE, noon + 3 * MINUTE, noon + MINUTE)]
+
+
 async def test_what_gives_up_is_dead(called: list[str], sender: ScheduledSender, work_items: WorkItems) -> None:
     """With the error that says why, and its traceback."""
     await sender.send(sample("agent.started"))
@@ -189,6 +214,19 @@ async def test_a_handler_that_takes_real_time_is_waited_for(
         assert len(after) == 2
         assert before == after
         assert_handled(await app.work_items(), times=2)
+
+
+async def test_a_handler_that_never_ends_is_told(router: Router, receiver_settings: Settings) -> None:
+    """Instead of a test that hangs."""
+    clock = SteppedClock(patience=timedelta(milliseconds=50))
+
+    @router.on("*", name="hangs")
+    async def hangs(event: Event) -> None:
+        await asyncio.Event().wait()
+
+    async with open_receiver(router, receiver_settings, clock) as app, posting(app, clock) as sender:
+        with pytest.raises(TimeoutError, match=r"1 handlers or deliveries still run after 0\.05 s of real time"):
+            await sender.send(sample("crawl.page"))
 
 
 async def test_resources_are_made_and_closed_as_by_a_worker(

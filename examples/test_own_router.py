@@ -1,0 +1,72 @@
+"""Tests of the handlers in `own_router.py`: one by one in memory, and all of them behind the receiver.
+
+The line `pytest_plugins = ["receiver.testing"]` belongs into `conftest.py`; here it is in the test file itself, so
+that it needs no other. Run it:
+
+    pytest examples/test_own_router.py
+"""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from examples import own_router
+from receiver import GiveUp, Retry, Router
+from receiver.testing import (
+    ScheduledSender,
+    SteppedClock,
+    Work,
+    assert_handled,
+    deliver,
+    job_story,
+    sample,
+)
+
+pytest_plugins = ["receiver.testing"]
+
+
+@pytest.fixture
+def router() -> Router:
+    """The handlers that `sender` reaches."""
+    return own_router.router
+
+
+def test_a_good_page_is_indexed(router: Router, caplog: pytest.LogCaptureFixture) -> None:
+    """Handlers run here and now; a plain test needs no event loop, and what they raise fails it."""
+    caplog.set_level("INFO")
+
+    runs = deliver(sample("crawl.page", data__0__markdown="# Gears"), router)
+
+    assert_handled(runs, "index", times=1)
+    assert caplog.messages == ["indexed https://example.com/prices, 7 characters"]
+
+
+def test_a_partial_check_is_looked_at_twice(router: Router) -> None:
+    """The first attempt asks for another one, and that succeeds."""
+    check = sample("monitor.check.completed.partial")
+
+    with pytest.raises(Retry, match="give the pages that failed a moment"):
+        deliver(check, router)
+    assert_handled(deliver(check, router, attempt=2), "follow_up")
+
+
+def test_a_check_without_a_monitor_is_given_up(router: Router) -> None:
+    """Values are set by their path in the payload."""
+    with pytest.raises(GiveUp):
+        deliver(sample("monitor.check.completed", data__0__monitorId=None), router)
+
+
+@pytest.mark.asyncio
+async def test_an_outage_of_six_minutes_loses_nothing(
+    sender: ScheduledSender, clock: SteppedClock, work_items: Callable[..., Awaitable[list[Work]]]
+) -> None:
+    """The service tries again after 1 and 5 minutes, which pass at once; pages may come in any order."""
+    story = job_story("crawl", pages=20, order="shuffled")
+    with sender.outage():
+        await sender.send_all(story)
+        await clock.advance(minutes=5, seconds=59)
+    await clock.advance(seconds=1)
+
+    assert len(sender.attempts) == 3 * len(story)
+    assert_handled(await work_items(), "note", times=1)
+    assert_handled(await work_items())
