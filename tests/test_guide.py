@@ -20,6 +20,7 @@ from receiver.routing import Handler, Router
 from receiver.types import WorkState
 from tests.client.calling import Caller, Service, said
 from tests.doubles import body_of, delivery
+from tests.testing.test_plugin import run_pytest
 from tests.workbench import MINUTE, SECOND, bench
 
 README = Path(__file__).parent.parent / "README.md"
@@ -244,3 +245,15 @@ async def test_call_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (method, path, body["url"]) == ("POST", "/v2/crawl", "https://example.com/a")
     assert body["webhook"] == {"url": "https://hooks.example.com/webhooks", "events": ["page", "completed"]}
     assert service.requests[0].headers["x-idempotency-key"]
+
+
+def test_test_your_handlers(tmp_path: Path) -> None:
+    """The README's test passes, given a router with a handler of that name."""
+    section = README.read_text(encoding="utf-8").partition("\n## Test your handlers\n")[2].partition("\n## ")[0]
+    found = re.search(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    assert found
+    tests = "from examples.own_router import router\n" + found[1]
+
+    said = run_pytest(tmp_path, "", tests, "-p", "no:asyncio", "-o", f"pythonpath={README.parent}")
+
+    assert " 1 passed" in said, said
