@@ -23,6 +23,7 @@ from typing import IO, Any, Self
 
 from receiver.clock import SystemClock, to_micros
 from receiver.signing import sign
+from receiver.stores.sqlite.coding import decoded
 
 SECRET = "a-secret-of-the-process-tests"
 WINDOW_SECONDS = 10.0
@@ -360,9 +361,12 @@ class Deployment:
         """Return the digest of every stored body, or of these, by key; a key or body stored twice fails."""
         wanted = "" if keys is None else "WHERE key IN (SELECT value FROM json_each(?))"
         values = () if keys is None else (json.dumps(list(keys)),)
-        sql = f"SELECT key, body FROM deliveries JOIN bodies USING (seq) {wanted}"
+        sql = f"SELECT key, body, coding FROM deliveries JOIN bodies USING (seq) {wanted}"
         with closing(self._open()) as connection:
-            rows = [(key, hashlib.sha256(body).digest()) for key, body in connection.execute(sql, values)]
+            rows = [
+                (key, hashlib.sha256(decoded(body, coding, key=key)).digest())
+                for key, body, coding in connection.execute(sql, values)
+            ]
         stored = dict(rows)
         assert len(stored) == len(rows), "a key is stored twice"
         assert len(set(stored.values())) == len(rows), "a body is stored twice"
