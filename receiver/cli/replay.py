@@ -204,7 +204,7 @@ def replay(
     try:
         # Connections of uvloop's own would go past the refusal of the network.
         return run(_replay(settings, bundle, found, choice, options), fastest=not options.no_network)
-    except asyncio.CancelledError:  # Ctrl-C for the second time
+    except (asyncio.CancelledError, KeyboardInterrupt):  # Ctrl-C for the second time
         flush()
         os._exit(INTERRUPTED)  # a plain function cannot be cancelled, and the interpreter would wait for its thread
 
