@@ -77,6 +77,33 @@ async def test_the_log_is_checkpointed_in_the_background(made: Path, sqlite_stor
         await eventually(lambda: made.stat().st_size - before > 900_000)
 
 
+async def test_who_is_cancelled_while_a_store_closes_hears_of_it(
+    made: Path, sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of the checkpointing may not eat it: a worker stopped at this moment would wait for its upkeep."""
+    ending, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow_to_end(checkpointer: Checkpointer) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ending.set()
+            await may_end.wait()
+
+    async def open_and_close() -> None:
+        async with sqlite_store.upkeep():
+            await asyncio.to_thread(int)  # the checkpointing has begun
+
+    monkeypatch.setattr(Checkpointer, "run", slow_to_end)
+    closing = asyncio.create_task(open_and_close())
+    await ending.wait()
+    closing.cancel()
+    await asyncio.wait([closing])
+    may_end.set()
+
+    assert closing.cancelled()
+
+
 async def test_a_closed_store_leaves_one_file(made: Path, sqlite_store: SqliteStore) -> None:
     """The last one to leave empties the log."""
     async with sqlite_store.log() as log, sqlite_store.queue():

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
 from receiver.ports import Controls, DeliveryLog, Reports, SearchIndex, Upkeep, WorkQueue
@@ -106,5 +106,6 @@ class SqliteStore:
 
 async def _cancelled(task: asyncio.Task[None]) -> None:
     task.cancel()
-    with suppress(asyncio.CancelledError):
-        await task
+    await asyncio.wait([task])  # not the task itself: who is cancelled meanwhile has to hear of it
+    if not task.cancelled():
+        task.result()
