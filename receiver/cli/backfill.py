@@ -192,7 +192,7 @@ async def _bring_in(settings: Settings, jobs: Sequence[Compared], spool: Spool, 
         one.brought_in += list(await controls.bring_in(part)).count(Outcome.ACCEPTED)
 
     try:
-        async with open_reports(settings) as reports, open_controls(settings) as controls:
+        async with open_controls(settings) as controls, open_reports(settings) as reports:
             with progress("brought in", count) as advance:
                 for one in jobs:
                     if one.missing is None:

@@ -31,7 +31,7 @@ from receiver.expressions import compile_expression
 from receiver.keeping import Cursor, DeliveryPlan
 from receiver.loader import load_router
 from receiver.logs import configure_logs
-from receiver.ports import Reports, Store
+from receiver.ports import Controls, Reports, Store
 from receiver.records import DeliveryFilter, StoredDelivery
 from receiver.replay.choice import Choice
 from receiver.routing import Handler, Router
@@ -78,6 +78,12 @@ class Replaying:
     choice: Choice
     plan: DeliveryPlan
     options: Options
+    outer: AsyncExitStack
+    """Closed after the reports: the last connection to close has to be one that may empty the log of a database."""
+
+    async def controls(self) -> Controls:
+        """Open the store for writing."""
+        return await self.outer.enter_async_context(self.store.controls())
 
     def tell_how_to_go_on(self, place: Cursor | None) -> None:
         """Say on standard error how to continue after this place, with the same deliveries still to come."""
@@ -253,6 +259,7 @@ async def _replay(settings: Settings, bundle: Path | None, router: Router, choic
         store = configured_store(settings)
         if bundle is not None:
             store = await stack.enter_async_context(opened_bundle(bundle, max_body=settings.max_body))
+        outer = await stack.enter_async_context(AsyncExitStack())
         reports = await stack.enter_async_context(store.reports())
         plan = await reports.plan(choice.wanted, after=choice.after, by_job=choice.by_job)
         if not plan.count or plan.last_at is None:
@@ -267,7 +274,7 @@ async def _replay(settings: Settings, bundle: Path | None, router: Router, choic
             return OK
         if not options.planned and not _agreed(options):
             return FAILED
-        return await _carry_out(Replaying(settings, store, reports, router, choice, plan, options))
+        return await _carry_out(Replaying(settings, store, reports, router, choice, plan, options, outer))
 
 
 def _agreed(options: Options) -> bool:

@@ -27,17 +27,16 @@ _AT_ONE_TIME = 16
 
 async def enqueue(replaying: Replaying) -> int:
     """Make new work items; return the exit code."""
-    async with replaying.store.controls() as controls:
-        enqueuing = _Enqueuing(replaying, controls)
-        try:
-            with (
-                lines_and_progress("enqueuing", replaying.plan.count) as lines,
-                stopping_at_interrupt("these work items") as stop,
-            ):
-                finished = await enqueuing.go_through(stop, lines)
-        except BaseException:
-            enqueuing.tell_how_to_go_on()
-            raise
+    enqueuing = _Enqueuing(replaying, await replaying.controls())
+    try:
+        with (
+            lines_and_progress("enqueuing", replaying.plan.count) as lines,
+            stopping_at_interrupt("these work items") as stop,
+        ):
+            finished = await enqueuing.go_through(stop, lines)
+    except BaseException:
+        enqueuing.tell_how_to_go_on()
+        raise
     if not finished:
         enqueuing.tell_how_to_go_on()
         return INTERRUPTED

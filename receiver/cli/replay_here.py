@@ -36,7 +36,7 @@ async def run_here(replaying: Replaying) -> int:
         earlier = None if options.compare is None else stack.enter_context(earlier_in(options.compare))
         going_on = replaying.choice.after is not None
         save = None if options.save is None else stack.enter_context(saving_to(options.save, going_on=going_on))
-        controls = await stack.enter_async_context(replaying.store.controls()) if options.record else None
+        controls = await replaying.controls() if options.record else None
         here = await _opened(replaying, stack)
         report = Report(as_json=options.as_json, save=save, earlier=earlier)
         finished = await _Run(replaying, here, report, controls).carry_out()

@@ -45,7 +45,8 @@ def decide_reading(settings: Settings, decision: Callable[[Reports, Controls], A
     """Carry one decision out that is made from what reports say meanwhile."""
 
     async def run() -> T:
-        async with open_reports(settings) as reports, open_controls(settings) as controls:
+        # In this order, as the last connection to close has to be one that may empty the log of a database.
+        async with open_controls(settings) as controls, open_reports(settings) as reports:
             return await decision(reports, controls)
 
     return asyncio.run(run())

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,24 @@ def test_work_is_made_for_the_handlers_that_were_chosen(command: Command) -> Non
 
     assert command("--enqueue", "--handler", "*.one", "--limit", "2", "--where", "metadata.a == '1'") == 0
     assert [(item.key, item.handler) for item in items()] == [("k4", "replayed.one"), ("k5", "replayed.one")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["replay", "--yes", "--enqueue"],
+        ["replay", "--yes", "--record", "--handler", "*.laned"],
+        ["work-items", "bury", "--state", "waiting", "--reason", "too late", "--yes"],
+    ],
+)
+def test_the_log_of_the_database_is_empty_afterwards(command: Command, arguments: list[str]) -> None:
+    """Else the next command would have to read through it, up to 256 MiB, before it can begin."""
+    keep(delivery("a"))
+    assert command("--enqueue") == 0
+
+    assert command.exactly(*arguments) == 0
+
+    assert not Path("kept.db-wal").exists()
 
 
 def test_a_disabled_handlers_work_is_skipped(command: Command) -> None:
