@@ -97,7 +97,8 @@ class WorkPlan:
     def of(cls, items: Sequence[WorkSummary]) -> Self:
         """Return the plan of exactly these items."""
         kinds = Counter(WorkKind(one.handler, one.type, one.state) for one in items)
-        most = dict(kinds.most_common(MOST_TYPES))
+        in_order = sorted(kinds.items(), key=lambda one: (-one[1], one[0].handler, one[0].type, one[0].state))
+        most = dict(in_order[:MOST_TYPES])
         return cls(
             count=len(items),
             first_id=min((one.id for one in items), default=0),

@@ -9,6 +9,7 @@ it, and how many it does alone; the command has the core of the load program, so
 import argparse
 import asyncio
 import itertools
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -31,6 +32,7 @@ from tests.benchmarks.servers import CONTENDERS, STORE, clean_environment, cores
 
 Sample = dict[str, Any]
 
+_OTHERS, _OTHER_STORE = "others", "others.db"
 _REPLAY = ("replay", "--yes", "--handlers", "tests.benchmarks.noop:on_loop")
 COMMANDS: dict[str, tuple[str, ...]] = {
     "replay": _REPLAY,
@@ -42,16 +44,24 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "plan": (*_REPLAY, "--dry-run"),
     "first page": ("events", "list", "--limit", "20"),
 }
+BESIDE = {
+    **{name: COMMANDS[name] for name in ("first page", "plan", "export", "replay", "replay --record", "enqueue")},
+    "import": ("events", "import", _OTHERS, "--yes"),
+}
+"""What runs beside a server. The import brings in new deliveries until it has gone through them once."""
 _WHOLE = frozenset({"plan", "first page"})
 """Commands whose time counts, and not how many deliveries they go through in a second."""
 _START = (*_REPLAY, "--limit", "1")
 _TOGETHER = 500
 
 
-async def fill(path: Path, count: int, size: int) -> None:
-    """Make a store with so many deliveries; their keys fit their bodies, as an import wants them."""
+async def fill(path: Path, count: int, size: int, *, behind: int = 0) -> None:
+    """Make a store with so many deliveries, behind so many that are left out of it.
+
+    Their keys fit their bodies, as an import wants them.
+    """
     store, pages, now = open_store(f"sqlite:///{path}"), Pages(size), SystemClock().now()
-    bodies = (pages.head + one.tail for one in pages)
+    bodies = (pages.head + one.tail for one in itertools.islice(pages, behind, None))
     async with store.log():
         pass
     async with store.controls() as controls:
@@ -64,10 +74,19 @@ async def fill(path: Path, count: int, size: int) -> None:
                 raise RuntimeError("the deliveries are not all different")
 
 
+def fill_stores(folder: Path, deliveries: int, size: int) -> None:
+    """Make the store, and a bundle of half as many others."""
+    asyncio.run(fill(folder / STORE, deliveries, size))
+    asyncio.run(fill(folder / _OTHER_STORE, deliveries // 2, size, behind=deliveries))
+    if run(("events", "export", _OTHERS, "--store", f"sqlite:///{_OTHER_STORE}"), folder)["code"] != 0:
+        raise RuntimeError("the others are not exported")
+    (folder / _OTHER_STORE).unlink()
+
+
 def run(command: Sequence[str], folder: Path) -> Sample:
     """Run a command to its end; return seconds, CPU seconds and peak of memory in MiB.
 
-    Linux counts in the peak what this process had when it started the command.
+    Linux counts in the peak what this process had when it started the command, so it has to stay small.
     """
     begun = time.perf_counter()
     process = subprocess.Popen(
@@ -106,7 +125,7 @@ def time_acks(args: argparse.Namespace, folder: Path) -> list[Sample]:
     """Load a server alone, and beside commands."""
     samples = []
     for _ in range(args.rounds):
-        for name in ("nothing", "replay", "enqueue"):
+        for name in ("nothing", *BESIDE):
             with serving(CONTENDERS["ours"], folder) as (_, port), _beside(name, folder):
                 acks = apply_load(port, size=args.size, connections=args.connections, args=args)
             samples.append({"beside": name, **acks})
@@ -120,16 +139,16 @@ def _beside(name: str, folder: Path) -> Iterator[None]:
 
     def go_on() -> None:
         while not over.is_set():
-            run(COMMANDS[name], folder)
+            run(BESIDE[name], folder)
 
     running = threading.Thread(target=go_on)
-    if name in COMMANDS:
+    if name in BESIDE:
         running.start()
     try:
         yield
     finally:
         over.set()
-        if name in COMMANDS:
+        if name in BESIDE:
             running.join()
 
 
@@ -180,7 +199,13 @@ def main(given: Sequence[str] | None = None) -> int:
     """Run the benchmark; return 1 if a command failed."""
     args = arguments(given)
     with real_folder(args.folder) as folder:
-        asyncio.run(fill(folder / STORE, args.deliveries, args.size))
+        filling = multiprocessing.get_context("spawn").Process(
+            target=fill_stores, args=(folder, args.deliveries, args.size)
+        )
+        filling.start()
+        filling.join()
+        if filling.exitcode:
+            return 1
         commands = time_commands(args, folder)
         table(f"{args.deliveries:,} deliveries of {args.size:,} bytes", summary(commands, args.deliveries))
         acks = time_acks(args, folder)

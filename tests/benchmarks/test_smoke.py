@@ -48,7 +48,7 @@ def test_dispatch(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_replay(tmp_path: Path) -> None:
-    """Each command does what it is measured with, and deliveries are acknowledged beside a replay."""
+    """Each command does what it is measured with, and deliveries are acknowledged beside each one."""
     file = tmp_path / "replay.json"
 
     arguments = "--deliveries 100 --rounds 1 --connections 2 --seconds 0.1 --warmup 0"
@@ -57,5 +57,5 @@ def test_replay(tmp_path: Path) -> None:
     written = json.loads(file.read_text(encoding="utf-8"))
     assert [one["command"] for one in written["commands"]] == list(replay.COMMANDS)
     assert {one["code"] for one in written["commands"]} == {0}
-    assert [one["beside"] for one in written["acks"]] == ["nothing", "replay", "enqueue"]
+    assert [one["beside"] for one in written["acks"]] == ["nothing", *replay.BESIDE]
     assert all(one["acked"] > 0 for one in written["acks"])

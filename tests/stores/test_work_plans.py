@@ -56,6 +56,20 @@ async def test_a_plan_counts_what_a_listing_has(opened: Opened, wanted: WorkFilt
     )
 
 
+@pytest.mark.parametrize("count", [24, 25])
+async def test_a_plan_counts_many_kinds(opened: Opened, count: int) -> None:
+    """However many there are, the most frequent first."""
+    await opened.add(*[delivery(f"key-{n}", kind=f"type-{n:02}") for n in range(count)])
+    await opened.add(delivery("again", kind="type-03"))
+    await opened.route(ONE, claim=False)
+
+    plan = await opened.reports.work_plan(WorkFilter())
+
+    assert list(plan.kinds)[:2] == [WorkKind(ONE, "type-03", WAITING), WorkKind(ONE, "type-00", WAITING)]
+    assert list(plan.kinds.values()) == [2, *[1] * (count - 1)]
+    assert (plan.count, plan.others) == (count + 1, 0)
+
+
 @pytest.mark.parametrize("newest_first", [False, True])
 @pytest.mark.parametrize(("wanted", "expected"), FILTERS)
 async def test_the_ids_are_those_of_the_plan(

@@ -1,17 +1,15 @@
-"""Going through many deliveries: one look at all of them, or their bodies page by page."""
+"""Going through many deliveries with their bodies, page by page."""
 
 import json
 import sqlite3
 from dataclasses import dataclass, replace
 from typing import Self
 
-from receiver.clock import from_micros
-from receiver.keeping import MOST_TYPES, Cursor, DeliveryPlan, WorkKind, WorkPlan
-from receiver.records import DeliveryFilter, StoredDelivery, WorkFilter
+from receiver.keeping import Cursor
+from receiver.records import DeliveryFilter, StoredDelivery
 from receiver.stores.sqlite import report_statements as statements
-from receiver.stores.sqlite.filters import all_at_once, all_work_at_once, row_by_row
+from receiver.stores.sqlite.filters import row_by_row
 from receiver.stores.sqlite.rows import stored_delivery
-from receiver.types import WorkState
 
 _MOST = 1_000
 _HEAVIEST = 4 * 1024 * 1024
@@ -20,64 +18,6 @@ _LOOKED_AT = 10_000
 """Deliveries that one page looks at, so that a rare kind is found in short steps."""
 _LOOKED_AT_IN_JOBS = 2_000
 """Fewer, as their places are read anew for each page."""
-
-_BEHIND = {
-    (False, False): "d.seq > :after",
-    (False, True): "d.seq > :after",
-    (True, False): "d.job_id IS NULL AND d.seq > :after",
-    (True, True): "(d.job_id IS NULL OR (d.job_id, d.seq) > (:after_job, :after))",
-}
-"""What lies behind a place: in the order of jobs or not, and with a job or not."""
-
-
-def plan(
-    connection: sqlite3.Connection,
-    wanted: DeliveryFilter,
-    after: Cursor | None = None,
-    by_job: bool = False,
-    *,
-    with_body: bool = False,
-) -> DeliveryPlan:
-    """Return what an action on the wanted deliveries would touch, or on those of them that have their bodies."""
-    source, values = all_at_once(wanted)
-    narrower = ["d.pruned_at IS NULL"] if with_body else []
-    if after is not None:
-        narrower.append(_BEHIND[by_job, after.job_id is not None])
-        values |= {"after": after.seq, "after_job": after.job_id}
-    if narrower:
-        source = f"(SELECT d.* FROM {source}) AS d WHERE {' AND '.join(narrower)}"  # noqa: S608 - our own words
-    count = size = without_body = 0
-    types: dict[str, int] = {}
-    moments: list[int] = []
-    for kind, number, bytes_of_it, first_at, last_at, pruned in connection.execute(
-        statements.PLAN.format(deliveries=source), values
-    ):
-        count, size, without_body = count + number, size + bytes_of_it, without_body + pruned
-        moments = [min([first_at, *moments]), max([last_at, *moments])]
-        if len(types) < MOST_TYPES:
-            types[kind] = number
-    first_at, last_at = map(from_micros, moments) if moments else (None, None)
-    return DeliveryPlan(count, size, first_at, last_at, types, count - sum(types.values()), without_body)
-
-
-def work_plan(connection: sqlite3.Connection, wanted: WorkFilter) -> WorkPlan:
-    """Return what an action on the wanted work items would touch."""
-    source, values = all_work_at_once(wanted)
-    kinds: dict[WorkKind, int] = {}
-    count = 0
-    ids: list[int] = []
-    moments: list[int] = []
-    for first_id, last_id, handler, kind, state, number, first_at, last_at in connection.execute(
-        statements.PLAN_WORK.format(work=source), values
-    ):
-        count += number
-        ids = [min([first_id, *ids]), max([last_id, *ids])]
-        moments = [min([first_at, *moments]), max([last_at, *moments])]
-        if len(kinds) < MOST_TYPES:
-            kinds[WorkKind(handler, kind, WorkState(state))] = number
-    first_id, last_id = ids or (0, 0)
-    first_at, last_at = map(from_micros, moments) if moments else (None, None)
-    return WorkPlan(count, first_id, last_id, first_at, last_at, kinds, count - sum(kinds.values()))
 
 
 @dataclass(frozen=True, slots=True)

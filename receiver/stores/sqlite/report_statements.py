@@ -146,14 +146,12 @@ WHERE delivery_seq = ? AND (state = 'dead' OR last_error IS NOT NULL)
 
 DEAD_SEQS = "SELECT delivery_seq FROM work_items INDEXED BY work_failed WHERE state = 'dead'"
 
-PLAN = """
-SELECT d.type, count(*), sum(d.size), min(d.received_at), max(d.received_at), count(d.pruned_at)
-FROM {deliveries} GROUP BY d.type ORDER BY 2 DESC, 1
-"""
+KINDS = "SELECT DISTINCT {kinds} FROM {source} LIMIT {most}"
 
-PLAN_WORK = """
-SELECT min(id), max(id), handler, type, state, count(*), min(received_at), max(received_at)
-FROM {work} GROUP BY handler, type, state ORDER BY 6 DESC, 3, 4, 5
+SUMS = "SELECT count(*), {sums} FROM {source}"
+
+BY_KIND = """
+SELECT {kinds}, count(*) AS number FROM {source} GROUP BY {kinds} ORDER BY number DESC, {kinds} LIMIT {most}
 """
 
 WORK_IDS = """

@@ -23,7 +23,7 @@ from receiver.records import (
 )
 from receiver.search import SearchReach
 from receiver.stores.candidates import MOST, candidates
-from receiver.stores.sqlite import readings
+from receiver.stores.sqlite import plans, readings
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.arrivals import ArrivalReports
 from receiver.stores.sqlite.claims import switches
@@ -62,7 +62,7 @@ class SqliteReports(ArrivalReports, JobReports):
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
     ) -> DeliveryPlan:
         """Return what an action on the wanted deliveries would touch."""
-        return await self._database.call(lambda connection: readings.plan(connection, wanted, after, by_job))
+        return await self._database.call(lambda connection: plans.plan(connection, wanted, after, by_job))
 
     async def stored(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
@@ -143,7 +143,7 @@ class SqliteReports(ArrivalReports, JobReports):
 
     async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
         """Return what an action on the wanted work items would touch."""
-        return await self._database.call(lambda connection: readings.work_plan(connection, wanted))
+        return await self._database.call(lambda connection: plans.work_plan(connection, wanted))
 
     async def work_ids(
         self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False

@@ -15,12 +15,14 @@ from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.search import SqliteSearch
 from receiver.stores.sqlite.upkeep import SqliteUpkeep
 
-_ANY = "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16000;"
-_READS = "PRAGMA busy_timeout = 5000;"
+_ANY = "PRAGMA cache_size = -16000;"
+# Sorting a million rows takes as much memory as they need unless it may go to a file.
+_READS = "PRAGMA busy_timeout = 5000; PRAGMA temp_store = DEFAULT;"
 # macOS writes through the drive's own cache only when asked (SQLite manual, PRAGMA fullfsync); a checkpoint must,
 # whoever makes it, as it takes from the log what was acknowledged.
 _WRITES = """
 PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 268435456;
+PRAGMA temp_store = MEMORY;
 PRAGMA checkpoint_fullfsync = ON;
 """
 _SYNCED = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;"

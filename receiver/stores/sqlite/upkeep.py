@@ -7,11 +7,12 @@ from datetime import datetime
 
 from receiver.clock import to_micros
 from receiver.keeping import DeliveryPlan, PruneRule, Step
-from receiver.stores.sqlite import readings, report_statements, statements
+from receiver.stores.sqlite import report_statements, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.coding import DEFLATED, LEAST, deflated
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.filters import row_by_row
+from receiver.stores.sqlite.plans import plan
 
 _LOOKED_AT = 5_000
 """Deliveries that one step looks at: a few milliseconds, without the write lock."""
@@ -28,9 +29,7 @@ class SqliteUpkeep:
 
     async def prunable(self, rule: PruneRule) -> DeliveryPlan:
         """Return what pruning by this rule would remove now."""
-        return await self._database.call(
-            lambda connection: readings.plan(connection, rule.chosen(), with_body=rule.bodies)
-        )
+        return await self._database.call(lambda connection: plan(connection, rule.chosen(), with_body=rule.bodies))
 
     async def prune(self, rule: PruneRule, *, after: int, limit: int, now: datetime) -> Step:
         """Remove deliveries, or their bodies."""

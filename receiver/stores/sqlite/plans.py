@@ -1,0 +1,98 @@
+"""Plans: what a mass action is about to touch, from looking at all of it."""
+
+import sqlite3
+
+from receiver.clock import from_micros
+from receiver.keeping import MOST_TYPES, Cursor, DeliveryPlan, WorkKind, WorkPlan
+from receiver.records import DeliveryFilter, WorkFilter
+from receiver.stores.sqlite import report_statements as statements
+from receiver.stores.sqlite.filters import all_at_once, all_work_at_once
+from receiver.types import HandlerName, WorkState
+
+_FEW = 24
+"""Kinds that are counted each by a condition of its own: GROUP BY would sort all rows, which costs more than going
+through them twice."""
+_Values = dict[str, object]
+
+_BEHIND = {
+    (False, False): "d.seq > :after",
+    (False, True): "d.seq > :after",
+    (True, False): "d.job_id IS NULL AND d.seq > :after",
+    (True, True): "(d.job_id IS NULL OR (d.job_id, d.seq) > (:after_job, :after))",
+}
+"""What lies behind a place: in the order of jobs or not, and with a job or not."""
+
+
+def plan(
+    connection: sqlite3.Connection,
+    wanted: DeliveryFilter,
+    after: Cursor | None = None,
+    by_job: bool = False,
+    *,
+    with_body: bool = False,
+) -> DeliveryPlan:
+    """Return what an action on the wanted deliveries would touch, or on those of them that have their bodies."""
+    source, values = all_at_once(wanted)
+    narrower = ["d.pruned_at IS NULL"] if with_body else []
+    if after is not None:
+        narrower.append(_BEHIND[by_job, after.job_id is not None])
+        values |= {"after": after.seq, "after_job": after.job_id}
+    if narrower:
+        source = f"(SELECT d.* FROM {source}) AS d WHERE {' AND '.join(narrower)}"  # noqa: S608 - our own words
+    sums = "sum(d.size), count(d.pruned_at), min(d.received_at), max(d.received_at)"
+    (count, size, pruned, *span), counts = _counted(
+        connection, source, values, sums, kinds=("d.type",), among="deliveries AS d"
+    )
+    first_at, last_at = map(from_micros, span) if count else (None, None)
+    types = {kind: number for (kind,), number in counts.items()}
+    return DeliveryPlan(count, size or 0, first_at, last_at, types, count - sum(types.values()), pruned)
+
+
+def work_plan(connection: sqlite3.Connection, wanted: WorkFilter) -> WorkPlan:
+    """Return what an action on the wanted work items would touch."""
+    source, values = all_work_at_once(wanted)
+    sums = "min(w.id), max(w.id), min(w.received_at), max(w.received_at)"
+    (count, first_id, last_id, *span), counts = _counted(
+        connection, f"{source} AS w WHERE TRUE", values, sums, kinds=("w.handler", "w.type", "w.state")
+    )
+    first_at, last_at = map(from_micros, span) if count else (None, None)
+    kinds = {
+        WorkKind(HandlerName(handler), kind, WorkState(state)): number
+        for (handler, kind, state), number in counts.items()
+    }
+    return WorkPlan(count, first_id or 0, last_id or 0, first_at, last_at, kinds, count - sum(kinds.values()))
+
+
+def _counted(
+    connection: sqlite3.Connection,
+    source: str,
+    values: _Values,
+    sums: str,
+    *,
+    kinds: tuple[str, ...],
+    among: str | None = None,
+) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
+    """Return how many rows a source has, with sums over them, and the numbers of the most frequent kinds.
+
+    `among` is a source that has all the kinds, and is gone through faster.
+    """
+    columns = ", ".join(kinds)
+    found = connection.execute(
+        statements.KINDS.format(kinds=columns, source=among or source, most=_FEW + 1), values
+    ).fetchall()
+    if len(found) > _FEW:
+        row = connection.execute(statements.SUMS.format(sums=sums, source=source), values).fetchone()
+        by_kind = statements.BY_KIND.format(kinds=columns, source=source, most=MOST_TYPES)
+        return row, {tuple(kind): number for *kind, number in connection.execute(by_kind, values)}
+    of_each = [_count_of(kinds, number) for number in range(len(found))]
+    named = {f"kind_{n}_{m}": value for n, kind in enumerate(found) for m, value in enumerate(kind)}
+    everything = statements.SUMS.format(sums=", ".join([sums, *of_each]), source=source)
+    row = connection.execute(everything, values | named).fetchone()
+    end = len(row) - len(found)
+    counts = sorted(zip(found, row[end:], strict=True), key=lambda one: (-one[1], one[0]))
+    return row[:end], {kind: number for kind, number in counts if number}
+
+
+def _count_of(kinds: tuple[str, ...], number: int) -> str:
+    conditions = [f"{column} = :kind_{number}_{place}" for place, column in enumerate(kinds)]
+    return f"count(*) FILTER (WHERE {' AND '.join(conditions)})"
