@@ -20,7 +20,7 @@ from receiver.records import NewWork
 from receiver.replay.again import new_work, with_new_id
 from receiver.sender import SendResult
 
-_TOGETHER = 500
+_TOGETHER = 100
 """Work items of one transaction: acks wait for the write lock."""
 _AT_ONE_TIME = 16
 

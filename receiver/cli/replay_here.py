@@ -25,7 +25,7 @@ from receiver.replay.here import Here, Ran
 from receiver.replay.network import no_network
 from receiver.types import AttemptOutcome, HandlerName, WorkState
 
-_TOGETHER = 200
+_TOGETHER = 100
 """Results that one transaction records: acks wait for the write lock."""
 
 

@@ -13,7 +13,7 @@ from receiver.stores.sqlite.log import same_body
 from receiver.stores.sqlite.making import insert
 from receiver.types import Origin, Outcome
 
-_MOST = 200
+_MOST = 100
 _HEAVIEST = 1024 * 1024
 """Deliveries and bytes of bodies in one transaction: acks wait for the write lock."""
 
