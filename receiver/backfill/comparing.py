@@ -20,8 +20,6 @@ from receiver.ports import Reports
 from receiver.records import DeliveryFilter
 from receiver.types import DeliveryKey, Headers, Origin
 
-HEADERS: Headers = (("content-type", "application/json"), ("x-receiver-origin", "backfill"))
-"""Of deliveries that are made here; the second one is what people see of it."""
 FOR_ALL = (KeyRefused, RateLimited, ServiceUnreachable)
 """Errors that asking about the next job would end with too."""
 _IN_MEMORY = 8 * 1024 * 1024
@@ -165,21 +163,29 @@ async def compare(
 
 
 async def to_bring_in(
-    missing: Missing, spool: Spool, reports: Reports, clock: Clock
+    missing: Missing, spool: Spool, reports: Reports, clock: Clock, *, origin: Origin
 ) -> AsyncIterator[list[Imported]]:
-    """Yield what is missing in parts that a store takes at one time, without what has arrived since."""
+    """Yield what is missing in parts that a store takes at one time, without what has arrived since.
+
+    Workers handle what is of the origin BACKFILL, and leave an IMPORT alone.
+    """
     since = await delivered(reports, missing.job_id, after=missing.through)
     part: list[Imported] = []
     size = 0
     for one in spool.read(missing.begin, missing.count):
         await asyncio.sleep(0)  # as above
-        delivery = read_envelope(HEADERS, one, received_at=clock.now())
+        delivery = read_envelope(_headers(origin), one, received_at=clock.now())
         if delivery.key in since.keys:
             continue
-        part.append(Imported(delivery, origin=Origin.BACKFILL))
+        part.append(Imported(delivery, origin=origin))
         size += len(one)
         if len(part) == _MOST or size >= _HEAVIEST:
             yield part
             part, size = [], 0
     if part:
         yield part
+
+
+def _headers(origin: Origin) -> Headers:
+    """Return those of a delivery that is made here; the second one is what people see of it."""
+    return ("content-type", "application/json"), ("x-receiver-origin", origin.value)

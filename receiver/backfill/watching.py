@@ -25,7 +25,7 @@ from receiver.errors import (
 )
 from receiver.jobs import JobFilter, JobSummary
 from receiver.ports import Controls, Reports, Store, WorkQueue
-from receiver.types import HandlerName, Outcome
+from receiver.types import HandlerName, Origin, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Backfilling:
             asked = Asked(job_id, found.family or "", found.monitor_id, at_once=_AT_ONCE)
             missing = await compare(found, produced(self._client, asked), spool)
             count = 0
-            async for part in to_bring_in(missing, spool, reports, self._clock):
+            async for part in to_bring_in(missing, spool, reports, self._clock, origin=Origin.BACKFILL):
                 count += list(await controls.bring_in(part)).count(Outcome.ACCEPTED)
         self._again.pop((job_id, reason), None)
         _tell(missing, reason, count)

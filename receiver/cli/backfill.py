@@ -29,7 +29,7 @@ from receiver.keeping import Imported
 from receiver.ports import Reports
 from receiver.samples import encode
 from receiver.settings import Settings, load_settings
-from receiver.types import Outcome
+from receiver.types import Origin, Outcome
 
 if TYPE_CHECKING:  # it loads httpx
     from receiver.client import AsyncClient
@@ -197,7 +197,8 @@ async def _bring_in(settings: Settings, jobs: Sequence[Compared], spool: Spool, 
                 for one in jobs:
                     if one.missing is None:
                         continue
-                    async for part in to_bring_in(one.missing, spool, reports, SystemClock()):
+                    parts = to_bring_in(one.missing, spool, reports, SystemClock(), origin=Origin.BACKFILL)
+                    async for part in parts:
                         await to_its_end(step(one, part))
                         advance(len(part))
     except BaseException:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.backfill.comparing import Delivered
+from receiver.app import configured_store, open_reports
+from receiver.backfill.comparing import Delivered, delivered
 from receiver.cli.options import text
 from receiver.errors import UnknownJob
 from receiver.ports import Reports
+from receiver.settings import Settings
 
 if TYPE_CHECKING:  # it loads httpx
     from receiver.client import AsyncClient
@@ -50,6 +52,19 @@ async def resolve(reports: Reports, prefix: str, unknown: Unknown) -> str:
         if unknown.family is not None:
             return prefix
         raise UnknownJob(f"{exc}; if nothing of it has arrived, say what it is with --family or --monitor") from exc
+
+
+async def arrived(settings: Settings, prefix: str, unknown: Unknown, *, partly: bool) -> Delivered:
+    """Return what has arrived of the one job whose id begins so; `partly` passes over what was pruned.
+
+    Where there is no store nothing has.
+    """
+    if configured_store(settings).exists():
+        async with open_reports(settings) as reports:
+            return await delivered(reports, await resolve(reports, prefix, unknown), partly=partly)
+    if unknown.family is None:
+        raise UnknownJob(f"there is no store that knows job {prefix}: say what it is with --family or --monitor")
+    return Delivered(prefix)
 
 
 def events_of(client: "AsyncClient", found: Delivered, unknown: Unknown) -> AsyncIterator[dict[str, Any]]:

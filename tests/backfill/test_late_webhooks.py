@@ -80,7 +80,8 @@ async def test_of_two_that_wait_together_one_is_handled(open_world: Open) -> Non
         world = open_world(crawl(document(1)))
         world.store = on.store
         missing = await world.compare(family="crawl")
-        parts = [part async for part in to_bring_in(missing, world.spool, world.store, world.clock)]
+        found = to_bring_in(missing, world.spool, world.store, world.clock, origin=Origin.BACKFILL)
+        parts = [part async for part in found]
         await on.store.append(sent("crawl.page", "w1", [document(1)]))
         for part in parts:
             await on.store.bring_in(part)

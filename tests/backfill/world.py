@@ -14,7 +14,7 @@ from receiver.clock import VirtualClock
 from receiver.envelope import read_envelope
 from receiver.records import Delivery, DeliveryFilter
 from receiver.stores.memory import MemoryStore
-from receiver.types import Outcome
+from receiver.types import Origin, Outcome
 from tests.client.calling import BASE, KEY, Steady, Ticking
 from tests.doubles import NOON
 
@@ -91,7 +91,7 @@ class World:
     async def bring_in(self, missing: Missing) -> Counter[Outcome]:
         """Bring in what is missing, and return what became of it."""
         outcomes: Counter[Outcome] = Counter()
-        async for part in to_bring_in(missing, self.spool, self.store, self.clock):
+        async for part in to_bring_in(missing, self.spool, self.store, self.clock, origin=Origin.BACKFILL):
             outcomes.update(await self.store.bring_in(part))
         return outcomes
 

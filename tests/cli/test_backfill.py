@@ -11,6 +11,7 @@ import pytest
 from receiver.cli.main import receiver, run
 from receiver.records import DeliveryFilter, StoredDelivery
 from receiver.stores import open_store
+from receiver.types import Origin
 from tests.backfill.world import JOB, Service, crawl, document, sent
 from tests.cli.kept import STORE, fill, on_a_terminal
 from tests.client.calling import KEY
@@ -201,7 +202,9 @@ def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], args: tuple[str, 
     assert words in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("args", [("backfill", "--job", JOB), ("jobs", "fetch", JOB, "--to", "found")])
+@pytest.mark.parametrize(
+    "args", [("backfill", "--job", JOB), ("jobs", "fetch", JOB), ("jobs", "fetch", JOB, "--to", "found")]
+)
 def test_without_a_key_nothing_is_tried(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stub: Stub, args: tuple[str, ...]
 ) -> None:
@@ -211,6 +214,66 @@ def test_without_a_key_nothing_is_tried(
     assert invoke(*args) == 2
     assert "no RECEIVER_API_KEY is set" in capsys.readouterr().err
     assert stub.connections == []
+
+
+def test_what_a_job_found_is_stored_and_left_alone_by_workers(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pages, failed pages and the end, as imports, and what to do next. Again there is nothing to do."""
+    service.answers[PATH]["data"].append({"markdown": "of no address"})
+
+    assert invoke("jobs", "fetch", JOB[:20]) == 0
+
+    captured = capsys.readouterr()
+    assert captured.out.splitlines() == [
+        f"5 events of job {JOB}: 3 new and stored, 1 there already",
+        "1 of them without id and URL, which are left out",
+    ]
+    assert captured.err == f"no worker handles them by itself; next: receiver replay --job {JOB}\n"
+    found = [one.delivery for one in stored()]
+    assert [(one.type, one.success, one.origin) for one in found[1:]] == [
+        ("crawl.page", True, Origin.IMPORT),
+        ("crawl.page", False, Origin.IMPORT),
+        ("crawl.completed", True, Origin.IMPORT),
+    ]
+    assert found[1].headers == (("content-type", "application/json"), ("x-receiver-origin", "import"))
+
+    assert invoke("jobs", "fetch", JOB) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"5 events of job {JOB}: 0 new and stored, 4 there already\n")
+    assert captured.err == ""
+    assert backfill("--yes") == 0
+    assert capsys.readouterr().out.startswith("0 events to bring in")
+    assert [one.delivery for one in stored()] == found
+
+
+@pytest.mark.parametrize("to", [(), ("--to", "found")])
+def test_a_job_is_fetched_where_there_is_no_store(
+    to: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is made for what is stored; what the job is has to be said, since nobody knows."""
+    monkeypatch.setenv("RECEIVER_STORE", "sqlite:///other.db")
+
+    assert invoke("jobs", "fetch", JOB, *to) == 1
+    assert "say what it is with --family or --monitor" in capsys.readouterr().err
+    assert not Path("other.db").exists()
+    assert invoke("jobs", "fetch", JOB, "--family", "crawl", *to) == 0
+    assert ("4 new and stored" if not to else "wrote 2 documents") in capsys.readouterr().out
+    assert Path("other.db").exists() == (not to)
+
+
+def test_a_job_that_cannot_be_fetched_leaves_the_store_as_it_was(
+    service: Service, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the reason, exit code 1."""
+    service.answers[PATH]["status"] = "scraping"
+    assert invoke("jobs", "fetch", JOB) == 1
+    assert f"job {JOB}: it is not over yet" in capsys.readouterr().err
+
+    service.answers = {}
+    assert invoke("jobs", "fetch", JOB) == 1
+    assert "expired" in capsys.readouterr().err
+    assert len(stored()) == 1
 
 
 def test_documents_become_files(bare_environment: Path, capsys: pytest.CaptureFixture[str]) -> None:

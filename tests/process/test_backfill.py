@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.backfill.world import JOB, crawl, document, sent
 from tests.client.calling import KEY
 from tests.client.stub import Connection, Stub, serving
@@ -32,9 +34,9 @@ async def record(event: Event, ctx: Context) -> None:
 
 
 @contextmanager
-def service(*, at_once: int = 25) -> Iterator[Stub]:
+def service(*, pages: int = PAGES, at_once: int = 25) -> Iterator[Stub]:
     """Serve a finished crawl, some pages at a time."""
-    documents = [document(number) for number in range(PAGES)]
+    documents = [document(number) for number in range(pages)]
     answers = crawl().answers
 
     def answer(connection: Connection) -> None:
@@ -44,7 +46,7 @@ def service(*, at_once: int = 25) -> Iterator[Stub]:
             connection.answer(200, answers[path])
             return
         found = {**answers[path], "data": documents[skip : skip + at_once]}
-        if skip + at_once < PAGES:
+        if skip + at_once < pages:
             found["next"] = f"https://elsewhere.example{path}?skip={skip + at_once}"
         connection.answer(200, found)
 
@@ -94,7 +96,52 @@ async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -
     assert origins == [("backfill", 31), ("sender", 32)]
 
 
-async def test_ctrl_c_while_the_service_is_asked_changes_nothing(tmp_path: Path) -> None:
+async def test_what_is_fetched_is_handled_when_it_is_replayed(tmp_path: Path) -> None:
+    """Not before, though a worker runs; and by its handlers like everything else that is replayed."""
+    expected = Counter([f"https://example.com/{number}" for number in range(PAGES)] + ["crawl.completed"])
+    with service() as stub:
+        deployment = Deployment(tmp_path, base_url=stub.address, api_key=KEY)
+        deployment.write_handlers(HANDLERS)
+        async with deployment.serve() as serving_:
+            await sends(serving_, 0)
+            fetched = deployment.run("jobs", "fetch", JOB)
+            assert (fetched.code, f"{PAGES} new and stored, 1 there already" in fetched.text) == (0, True)
+            await sends(serving_, 1)  # arrives behind them, so that the worker has seen them when it is handled
+            await deployment.all_handled()
+            seen = ["https://example.com/0", "https://example.com/1"]
+            assert sorted(deployment.handled().elements()) == seen
+
+            assert deployment.run("replay", "--job", JOB, "--enqueue", "--yes").code == 0
+            await deployment.all_handled()
+    assert deployment.handled() == expected + Counter([seen[0], seen[1], seen[1]])
+
+
+async def test_ctrl_c_while_a_job_is_stored_finishes_the_part_at_hand(tmp_path: Path) -> None:
+    """It says how much is stored, which is the truth, and the same command goes on with the rest."""
+    pages = 12_000
+
+    def count() -> int:
+        return int(deployment.rows("SELECT count(*) FROM deliveries WHERE origin = 'import'")[0][0])
+
+    with service(pages=pages, at_once=2_000) as stub:
+        deployment = Deployment(tmp_path, base_url=stub.address, api_key=KEY)
+        async with deployment.serve("--no-worker") as receiver:
+            await sends(receiver, 0)
+            async with deployment.start("jobs", "fetch", JOB) as command:
+                await until(lambda: count() > 0, "something to be stored")
+                command.send_signal(signal.SIGINT)
+                assert await command.exit_code() == 130
+        stored = count()
+        assert 0 < stored < pages
+        assert f"stopped: {stored:,} of 12,000 events stored; the same command goes on" in command.output
+        assert "Traceback" not in command.output
+
+        again = deployment.run("jobs", "fetch", JOB)
+        assert f"{pages - stored:,} new and stored, {stored + 1:,} there already" in again.text
+
+
+@pytest.mark.parametrize("args", [("backfill", "--job", JOB, "--yes"), ("jobs", "fetch", JOB)])
+async def test_ctrl_c_while_the_service_is_asked_changes_nothing(tmp_path: Path, args: tuple[str, ...]) -> None:
     """It says so and ends at once, with the exit code of an interrupt and without a traceback."""
     go_on = threading.Event()
 
@@ -106,7 +153,7 @@ async def test_ctrl_c_while_the_service_is_asked_changes_nothing(tmp_path: Path)
         deployment = Deployment(tmp_path, base_url=stub.address, api_key=KEY)
         async with deployment.serve("--no-worker") as receiver:
             await sends(receiver, 1)
-        async with deployment.start("backfill", "--job", JOB, "--yes") as command:
+        async with deployment.start(*args) as command:
             await until(lambda: bool(stub.connections), "the service to be asked")
             command.send_signal(signal.SIGINT)
             assert await command.exit_code() == 130
