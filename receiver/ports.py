@@ -143,8 +143,17 @@ class WorkQueue(Protocol):
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """Make a held item due."""
 
-    async def once(self, handler: HandlerName, key: str, *, now: datetime) -> bool:
-        """Return True the first time this handler asks for this key, and False ever after."""
+    async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
+        """Return True the first time this handler asks for this key, and False ever after.
+
+        With `until` that lapses: from then on the next who asks is the first again, and says anew for how long.
+        """
+
+    async def free(self, handler: HandlerName, keys: Collection[str], *, now: datetime) -> frozenset[str]:
+        """Return those of the keys for which `once` would say True now."""
+
+    async def lapse(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
+        """Change when it lapses that this handler has asked for this key once; None for never."""
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not ON."""

@@ -38,6 +38,8 @@ _KEPT = timedelta(hours=24)
 _AT_ONCE = 10
 """Pages in one answer: the event loop reads it in one piece."""
 _CLAIMS = HandlerName("receiver.backfill")
+_TAKEN = timedelta(hours=1)
+"""How long others leave a job to the worker that asks about it, which may die of it."""
 _FINAL = (NotComparable, NotFound, Forbidden, BadRequest)
 
 
@@ -58,8 +60,9 @@ def reason_to_ask(job: JobSummary, now: datetime) -> Reason | None:
 class Backfilling:
     """Looks every few minutes for jobs to ask about; each is asked about once for each reason, by one worker.
 
-    Only a job that is not over yet, and one about which the service could not answer, are asked about again, by the
-    same worker: until the service has forgotten them, or the worker ends.
+    Only a job that is not over yet, and one about which the service could not answer, are asked about again, until
+    the service has forgotten them. Who asks is noted in the store, for an hour at a time: if that worker ends
+    meanwhile, another one takes over.
     """
 
     def __init__(self, store: Store, queue: WorkQueue, client: AsyncClient, clock: Clock) -> None:
@@ -67,9 +70,6 @@ class Backfilling:
         self._queue = queue
         self._client = client
         self._clock = clock
-        self._again: dict[tuple[str, Reason], datetime] = {}
-        self._claimed: set[tuple[str, Reason]] = set()
-        """By whatever worker, as far as this one knows."""
 
     async def run(self) -> None:
         """Look now and then, until cancelled."""
@@ -83,41 +83,38 @@ class Backfilling:
                 log.exception("backfill_broken")
 
     async def _look(self) -> None:
-        now = self._clock.now()
         async with self._store.reports() as reports, self._store.controls() as controls:
-            async for job_id, reason in self._due(reports, now):
+            async for job_id, reason in self._due(reports):
                 try:
                     await self._ask(reports, controls, job_id, reason)
                 except NotOver:
-                    self._again[job_id, reason] = now + SILENCE
+                    await self._settle(job_id, reason, again=self._clock.now() + SILENCE)
                 except _FINAL as exc:
-                    self._again.pop((job_id, reason), None)
+                    await self._settle(job_id, reason)
                     log.warning("backfill_impossible", extra={"job_id": job_id, "reason": _told(exc)})
                 except ReceiverError as exc:
-                    self._again[job_id, reason] = now
+                    wait = exc.retry_after if isinstance(exc, ServiceError) else None
+                    await self._settle(job_id, reason, again=self._clock.now() + (wait or timedelta(0)))
                     if isinstance(exc, (*FOR_ALL, StoreError)):
                         raise
                     log.warning("backfill_waits", extra={"job_id": job_id, "reason": _told(exc)})
+                else:
+                    await self._settle(job_id, reason)
 
-    async def _due(self, reports: Reports, now: datetime) -> AsyncIterator[tuple[str, Reason]]:
-        """Yield jobs that nobody has asked about for this reason, and those to ask about again."""
+    async def _due(self, reports: Reports) -> AsyncIterator[tuple[str, Reason]]:
+        """Yield the jobs that are now for this worker to ask about, each with the reason."""
+        now = self._clock.now()
         jobs = reports.jobs(JobFilter(since=now - _KEPT))
         known = [(one.job_id, reason) async for one in jobs if (reason := reason_to_ask(one, now)) is not None]
-        self._claimed.intersection_update(known)
-        self._again = {one: at for one, at in self._again.items() if one in self._claimed}
+        free = await self._queue.free(_CLAIMS, [_claim(*one) for one in known], now=now)
         for one in known:
-            if one in self._again:
-                due = self._again[one] <= now
-            else:
-                due = one not in self._claimed and await self._claim(one, now)
-            if due:
+            now = self._clock.now()
+            if _claim(*one) in free and await self._queue.once(_CLAIMS, _claim(*one), now=now, until=now + _TAKEN):
                 yield one
 
-    async def _claim(self, one: tuple[str, Reason], now: datetime) -> bool:
-        """Tell whether it is for this worker to ask."""
-        self._claimed.add(one)
-        job_id, reason = one
-        return await self._queue.once(_CLAIMS, f"{reason}:{job_id}", now=now)
+    async def _settle(self, job_id: str, reason: Reason, *, again: datetime | None = None) -> None:
+        """Say when a job is to be asked about again; None for never."""
+        await self._queue.lapse(_CLAIMS, _claim(job_id, reason), until=again)
 
     async def _ask(self, reports: Reports, controls: Controls, job_id: str, reason: Reason) -> None:
         with Spool() as spool:
@@ -127,8 +124,11 @@ class Backfilling:
             count = 0
             async for part in to_bring_in(missing, spool, reports, self._clock, origin=Origin.BACKFILL):
                 count += list(await controls.bring_in(part)).count(Outcome.ACCEPTED)
-        self._again.pop((job_id, reason), None)
         _tell(missing, reason, count)
+
+
+def _claim(job_id: str, reason: Reason) -> str:
+    return f"{reason}:{job_id}"
 
 
 def _tell(missing: Missing, reason: Reason, count: int) -> None:

@@ -7,11 +7,14 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 
+import httpx
 import pytest
 
 from receiver.backfill.watching import EVERY, RETRIES_OVER, SILENCE, Backfilling
+from receiver.client import AsyncClient
 from tests.backfill.conftest import Open
 from tests.backfill.world import JOB, Service, World, crawl, document, sent
+from tests.client.calling import BASE, KEY
 from tests.doubles import NOON, body_of, pass_time, turns
 
 MINUTE = timedelta(minutes=1)
@@ -96,6 +99,75 @@ async def test_a_silent_job_that_still_runs_is_asked_about_every_hour(open_world
         await until(world, 4 * HOUR)
 
     assert len(await world.made()) == 2
+
+
+async def test_a_silent_job_is_asked_about_by_whoever_works(open_world: Open) -> None:
+    """A worker that has to wait may be restarted meanwhile: the next one asks when it is time, and not before."""
+    world = open_world(crawl(document(1), status="scraping"))
+    await world.add(sent("crawl.started", "w0"))
+
+    async with running(world):
+        await until(world, SILENCE)
+        assert status_asked(world.service) == 1
+    async with running(world, workers=2):
+        await until(world, 2 * HOUR - EVERY)
+        assert status_asked(world.service) == 1
+        world.service.answers |= crawl(document(1)).answers
+        await until(world, 2 * HOUR)
+
+    assert status_asked(world.service) == 2
+    assert len(await world.made()) == 2
+
+
+async def test_another_worker_takes_over_from_one_that_ends_in_the_middle(open_world: Open) -> None:
+    """An hour after that one began, and one alone; then it is settled for all."""
+    begun: list[str] = []
+
+    async def hang(request: httpx.Request) -> httpx.Response:
+        begun.append(request.url.path)
+        await asyncio.Event().wait()
+        raise AssertionError("nobody wakes it")
+
+    world = open_world(crawl(document(1)))
+    await world.add(sent("crawl.completed", "w2"))
+    async with AsyncClient(KEY, BASE, clock=world.clock, transport=httpx.MockTransport(hang)) as hanging:
+        ended = asyncio.create_task(Backfilling(world.store, world.store, hanging, world.clock).run())
+        await turns()
+        async with running(world, workers=2):
+            while not begun:
+                await until(world, world.clock.now() - NOON + EVERY)
+            began = world.clock.now() - NOON
+            ended.cancel()
+            await asyncio.wait([ended])
+            await until(world, began + HOUR - EVERY)
+            assert world.service.asked == []
+            await until(world, began + HOUR)
+            assert len(await world.made()) == 1
+            await until(world, 10 * HOUR)
+
+    assert (begun, began) == ([STATUS], RETRIES_OVER)
+    assert status_asked(world.service) == 1
+
+
+async def test_a_limit_is_waited_for_as_long_as_it_says(open_world: Open) -> None:
+    """Also by the workers that did not hear of it."""
+    world = open_world(Service({}))
+    world.service.answers[STATUS] = 429
+    world.service.headers = {"Retry-After": "1200"}
+    await world.add(sent("crawl.completed", "w2"))
+
+    async with running(world):
+        await until(world, RETRIES_OVER)
+        asked = status_asked(world.service)
+        assert asked == 1
+    world.service.answers = crawl(document(1)).answers
+    async with running(world):
+        await until(world, RETRIES_OVER + 15 * MINUTE)
+        assert status_asked(world.service) == asked
+        await until(world, RETRIES_OVER + HOUR)
+
+    assert status_asked(world.service) == asked + 1
+    assert len(await world.made()) == 1
 
 
 async def test_a_service_that_is_down_is_asked_again_at_the_next_look(

@@ -39,6 +39,8 @@ class Service:
     def __init__(self, answers: Mapping[str, Any]) -> None:
         self.answers = dict(answers)
         self.asked: list[str] = []
+        self.headers: dict[str, str] = {}
+        """Of refusals."""
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         """Answer one request."""
@@ -48,7 +50,7 @@ class Service:
         if answer is None:
             return httpx.Response(404, json={"success": False, "error": "Job not found"})
         if isinstance(answer, int):
-            return httpx.Response(answer, json={"success": False, "error": "no"})
+            return httpx.Response(answer, json={"success": False, "error": "no"}, headers=self.headers)
         return httpx.Response(200, content=json.dumps(answer))
 
 

@@ -7,7 +7,7 @@ from receiver.ports import Store, WorkQueue
 from receiver.types import HandlerName
 from tests.doubles import NOON, soon
 from tests.stores.conftest import open_all
-from tests.stores.opened import DAY, ONE, TWO, Opened, after_noon
+from tests.stores.opened import DAY, ONE, SECOND, TWO, Opened, after_noon
 
 
 async def test_once_is_once(opened: Opened) -> None:
@@ -17,6 +17,47 @@ async def test_once_is_once(opened: Opened) -> None:
     assert await opened.queue.once(ONE, "mail", now=NOON) is False
     assert await opened.other.once(ONE, "mail", now=after_noon(DAY)) is False
     assert await opened.queue.once(ONE, "mail", now=after_noon(timedelta(days=3_650))) is False
+
+
+async def test_what_lapses_is_first_asked_for_again_after_that(opened: Opened) -> None:
+    """By one, whoever it is, and for as long as that one says; or for ever, if it does not."""
+    assert await opened.queue.once(ONE, "job", now=NOON, until=after_noon(SECOND))
+    assert not await opened.other.once(ONE, "job", now=NOON, until=after_noon(DAY))
+
+    assert await opened.other.once(ONE, "job", now=after_noon(SECOND), until=after_noon(2 * SECOND))
+    assert not await opened.queue.once(ONE, "job", now=after_noon(SECOND), until=after_noon(DAY))
+    assert await opened.queue.once(ONE, "job", now=after_noon(DAY))
+    assert not await opened.other.once(ONE, "job", now=after_noon(3 * DAY), until=after_noon(DAY))
+
+
+async def test_many_keys_can_be_looked_at_without_asking_for_them(opened: Opened) -> None:
+    """For which one would be the first now."""
+    await opened.queue.once(ONE, "for ever", now=NOON)
+    await opened.queue.once(ONE, "taken", now=NOON, until=after_noon(2 * SECOND))
+    await opened.queue.once(ONE, "lapsed", now=NOON, until=after_noon(SECOND))
+    await opened.queue.once(TWO, "another's", now=NOON)
+    keys = ["for ever", "taken", "lapsed", "another's", "é'\"", "lapsed"]
+
+    for _ in range(2):
+        assert await opened.other.free(ONE, keys, now=after_noon(SECOND)) == {"lapsed", "another's", "é'\""}
+    assert await opened.other.free(ONE, (), now=NOON) == frozenset()
+
+
+async def test_when_it_lapses_can_be_changed(opened: Opened) -> None:
+    """To later, to at once, to never; what was never asked for is not touched by it."""
+    await opened.queue.once(ONE, "job", now=NOON, until=after_noon(SECOND))
+    await opened.queue.once(ONE, "other", now=NOON)
+
+    await opened.other.lapse(ONE, "job", until=after_noon(DAY))
+    assert not await opened.queue.once(ONE, "job", now=after_noon(SECOND))
+    await opened.queue.lapse(ONE, "job", until=NOON)
+    assert await opened.other.once(ONE, "job", now=NOON, until=after_noon(SECOND))
+    await opened.queue.lapse(ONE, "job", until=None)
+    await opened.queue.lapse(ONE, "unknown", until=None)
+
+    assert not await opened.other.once(ONE, "job", now=after_noon(DAY))
+    assert not await opened.other.once(ONE, "other", now=after_noon(DAY))
+    assert await opened.queue.once(ONE, "unknown", now=NOON)
 
 
 async def test_a_clock_that_is_set_back_makes_nothing_happen_twice(opened: Opened) -> None:

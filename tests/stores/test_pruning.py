@@ -218,6 +218,16 @@ async def test_what_a_handler_asked_for_once_is_forgotten(opened: Opened) -> Non
     assert [await opened.queue.once(ONE, f"{n}", now=NOON) for n in range(3)] == [True, True, False]
 
 
+async def test_what_lapses_is_forgotten_like_the_rest(opened: Opened) -> None:
+    """By when it was asked for last, whether it has lapsed or not."""
+    await opened.queue.once(ONE, "a", now=NOON, until=NOON + 9 * SECOND)
+    await opened.queue.once(ONE, "b", now=NOON, until=NOON + SECOND)
+    await opened.queue.once(ONE, "b", now=NOON + 2 * SECOND, until=NOON + 9 * SECOND)
+
+    assert await opened.upkeep.forget(NOON + 2 * SECOND, limit=9) == 1
+    assert [await opened.queue.once(ONE, key, now=NOON + SECOND) for key in ("a", "b")] == [True, False]
+
+
 async def test_pruning_an_empty_store_does_nothing(opened: Opened) -> None:
     """Neither do the other kinds of upkeep."""
     assert await opened.upkeep.prune(EVERYTHING, after=0, limit=9, now=LATER) == Step(0, 0, None)

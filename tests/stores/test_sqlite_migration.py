@@ -194,6 +194,29 @@ async def test_new_work_goes_on_behind_the_old(migrated: Opened) -> None:
     assert [one.value for one in await migrated.add(delivery("done", body=b"body"))] == ["duplicate"]
 
 
+@pytest.mark.parametrize("version", [4, 5])
+async def test_what_was_asked_for_once_stays_so(path: Path, tmp_path: Path, version: int) -> None:
+    """For ever: before schema 6 nothing lapsed. What is asked for now can."""
+    with closing(sqlite3.connect(path)) as connection:
+        for migration in sorted(MIGRATIONS.iterdir(), key=lambda one: one.name)[:version]:
+            connection.executescript(migration.read_text(encoding="utf-8"))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.execute("INSERT INTO onces VALUES ('one', 'mail', ?)", (to_micros(NOON),))
+        connection.commit()
+
+    async with open_all(SqliteStore(f"sqlite:///{path}")) as opened:
+        assert not await opened.queue.once(ONE, "mail", now=after_noon(DAY), until=after_noon(2 * DAY))
+        assert await opened.queue.once(ONE, "job", now=NOON, until=after_noon(SECOND))
+        assert await opened.queue.once(ONE, "job", now=after_noon(SECOND))
+        assert await opened.upkeep.forget(after_noon(SECOND), limit=9) == 1
+
+    prepare(tmp_path / "new.db", create=True)
+    schema = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+    assert select(path, schema) == select(tmp_path / "new.db", schema)
+    assert select(path, "PRAGMA integrity_check") == [("ok",)]
+
+
 async def test_a_migration_that_fails_changes_nothing(path: Path, sqlite_store: SqliteStore) -> None:
     """Here its last table is there already. The old version can go on with the file."""
     make_schema_2(path)

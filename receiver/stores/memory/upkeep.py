@@ -30,7 +30,7 @@ class MemoryUpkeep(MemoryReports):
 
     async def forget(self, before: datetime, *, limit: int) -> int:
         """Forget what handlers asked for once."""
-        old = [asked for asked, at in self._onces.items() if at < before][:limit]
+        old = [asked for asked, (at, _) in self._onces.items() if at < before][:limit]
         for asked in old:
             del self._onces[asked]
         return len(old)

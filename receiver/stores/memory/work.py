@@ -22,7 +22,7 @@ from receiver.records import (
     Wanted,
     WorkItem,
 )
-from receiver.stores.memory.search import MemorySearch
+from receiver.stores.memory.onces import MemoryOnces
 from receiver.types import (
     OPEN_STATES,
     AttemptOutcome,
@@ -73,7 +73,7 @@ class Work:
         return self.first_trigger if self.attempts == 1 else Trigger.RETRY
 
 
-class MemoryQueue(MemorySearch):
+class MemoryQueue(MemoryOnces):
     """A WorkQueue and Controls over lists."""
 
     def __init__(self) -> None:
@@ -82,7 +82,6 @@ class MemoryQueue(MemorySearch):
         self._last_work = 0
         self._switches: dict[HandlerName, HandlerSwitch] = {}
         self._paced_until: dict[HandlerName, datetime] = {}
-        self._onces: dict[tuple[HandlerName, str], datetime] = {}
 
     # --- WorkQueue
 
@@ -209,12 +208,6 @@ class MemoryQueue(MemorySearch):
                 one.state = WorkState.WAITING if one.lane is None else WorkState.QUEUED
                 one.due_at, one.note = now, note
         self._promote([work_id], now)
-
-    async def once(self, handler: HandlerName, key: str, *, now: datetime) -> bool:
-        """Return True the first time."""
-        first = (handler, key) not in self._onces
-        self._onces.setdefault((handler, key), now)
-        return first
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not on."""

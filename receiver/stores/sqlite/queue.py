@@ -211,9 +211,23 @@ class SqliteQueue:
 
         await self._database.call(write)
 
-    async def once(self, handler: HandlerName, key: str, *, now: datetime) -> bool:
+    async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
         """Return True the first time."""
-        return await self._write(statements.ONCE, (handler, key, to_micros(now))) == 1
+        lapses = None if until is None else to_micros(until)
+        return await self._write(statements.ONCE, (handler, key, to_micros(now), lapses)) == 1
+
+    async def free(self, handler: HandlerName, keys: Collection[str], *, now: datetime) -> frozenset[str]:
+        """Return those that nobody has asked for, or that have lapsed."""
+        values = {"handler": handler, "keys": json.dumps(sorted(keys)), "now": to_micros(now)}
+
+        def read(connection: sqlite3.Connection) -> frozenset[str]:
+            return frozenset(key for (key,) in connection.execute(statements.FREE_ONCES, values))
+
+        return await self._database.call(read)
+
+    async def lapse(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
+        """Change when that lapses."""
+        await self._write(statements.LAPSE, (None if until is None else to_micros(until), handler, key))
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not on."""

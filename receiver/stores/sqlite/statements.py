@@ -283,7 +283,18 @@ UPDATE work_items SET state = iif(lane IS NULL, 'waiting', 'queued'), due_at = ?
 WHERE id = ? AND state = 'held'
 """
 
-ONCE = "INSERT INTO onces (handler, key, at) VALUES (?, ?, ?) ON CONFLICT (handler, key) DO NOTHING"
+ONCE = """
+INSERT INTO onces (handler, key, at, until) VALUES (?, ?, ?, ?)
+ON CONFLICT (handler, key) DO UPDATE SET at = excluded.at, until = excluded.until WHERE until <= excluded.at
+"""
+
+FREE_ONCES = """
+SELECT value FROM json_each(:keys) WHERE NOT EXISTS (
+    SELECT 1 FROM onces WHERE handler = :handler AND key = value AND (until IS NULL OR until > :now)
+)
+"""
+
+LAPSE = "UPDATE onces SET until = ? WHERE handler = ? AND key = ?"
 
 # --- Controls
 
