@@ -52,13 +52,17 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """How many deliveries of one type and success a job has; `first_seq` is the one stored first."""
+    """How many deliveries of one type and success a job has; `first_seq` is the one stored first.
+
+    `backfilled` is how many of them no webhook brought: they were asked of the service.
+    """
 
     type: str
     success: bool | None
     count: int
     duplicates: int
     first_seq: int
+    backfilled: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +91,7 @@ class JobSummary:
     last_at: datetime
     deliveries: int
     duplicates: int
+    backfilled: int
     started: bool | None
     good: int | None
     failed: int | None
@@ -169,6 +174,7 @@ def job_of(
         last_at=last_at,
         deliveries=sum(one.count for one in arrivals),
         duplicates=sum(one.duplicates for one in arrivals),
+        backfilled=sum(one.backfilled for one in arrivals),
         started=None if family in _WITHOUT_START else any(one.type == f"{family}.started" for one in arrivals),
         good=sum(one.count for one in pages) - failed if with_pages else None,
         failed=failed if with_pages else None,

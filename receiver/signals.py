@@ -1,4 +1,4 @@
-"""What programs may watch: eight blinker signals, each with the one record that it passes.
+"""What programs may watch: nine blinker signals, each with the one record that it passes.
 
 Signals observe and never steer: a subscriber that raises, blocks or is too slow disturbs nothing and nobody.
 
@@ -8,10 +8,12 @@ Signals observe and never steer: a subscriber that raises, blocks or is too slow
     def alarm(dead: signals.WorkDead) -> None: ...
 
 The web process emits the three of deliveries, and it imports no handlers: they are for programs that mount
-`Receiver` themselves. The worker emits the five of attempts and work items, to whatever the handlers' modules
-connect. No record holds a body, a header or a secret; `error` is what a handler's exception says of itself.
+`Receiver` themselves. The worker emits the five of attempts and work items, and the one of backfill, to whatever
+the handlers' modules connect. No record holds a body, a header or a secret; `error` is what a handler's exception
+says of itself.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -25,6 +27,7 @@ __all__ = [
     "DeliveryAccepted",
     "DeliveryDuplicated",
     "DeliveryRefused",
+    "JobAsked",
     "Signal",
     "WorkDead",
     "WorkDone",
@@ -35,6 +38,7 @@ __all__ = [
     "delivery_duplicated",
     "delivery_refused",
     "flush",
+    "job_asked",
     "work_dead",
     "work_done",
 ]
@@ -148,6 +152,22 @@ class WorkDead(_Work):
     """Of the last attempt."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobAsked:
+    """The service was asked what a job produced, and what of it was missing is durable."""
+
+    job_id: str
+    reason: str
+    """`ended`, or `silent` of one of which nothing comes any more."""
+    outcome: str
+    """`brought_in`, `nothing_missing`, `not_over`, `impossible` of one that has expired, say, or `failed`. After
+    `not_over` and `failed` it is asked about again."""
+    brought_in: Mapping[str, int]
+    """How many deliveries are new, by type; with `failed` what was brought in before the fault."""
+    at: datetime
+    """In UTC."""
+
+
 delivery_accepted = Signal[DeliveryAccepted]("A new delivery is durable. Web process; passes a DeliveryAccepted.")
 delivery_duplicated = Signal[DeliveryDuplicated]("A delivery came again. Web process; passes a DeliveryDuplicated.")
 delivery_refused = Signal[DeliveryRefused](
@@ -166,3 +186,7 @@ attempt_failed = Signal[AttemptFailed](
 )
 work_done = Signal[WorkDone]("A work item is done. Worker; passes a WorkDone.")
 work_dead = Signal[WorkDead]("A work item is dead. Worker; passes a WorkDead.")
+job_asked = Signal[JobAsked](
+    "The service was asked about a job, where RECEIVER_BACKFILL is on. What the end of the worker cuts short has no"
+    " signal, and nor has `receiver backfill`. Worker; passes a JobAsked."
+)

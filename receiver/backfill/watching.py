@@ -4,11 +4,12 @@ It runs beside the dispatching and lets it go on after every page that it looks 
 """
 
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from receiver.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in
+from receiver.backfill.comparing import FOR_ALL, Spool, compare, delivered, to_bring_in
 from receiver.backfill.production import Asked, produced
 from receiver.client import AsyncClient
 from receiver.client.advice import advise
@@ -25,6 +26,7 @@ from receiver.errors import (
 )
 from receiver.jobs import JobFilter, JobSummary
 from receiver.ports import Controls, Reports, Store, WorkQueue
+from receiver.signals import JobAsked, job_asked
 from receiver.types import HandlerName, Origin, Outcome
 
 log = logging.getLogger(__name__)
@@ -40,7 +42,6 @@ _AT_ONCE = 10
 _CLAIMS = HandlerName("receiver.backfill")
 _TAKEN = timedelta(hours=1)
 """How long others leave a job to the worker that asks about it, which may die of it."""
-_FINAL = (NotComparable, NotFound, Forbidden, BadRequest)
 
 
 class Reason(StrEnum):
@@ -85,21 +86,13 @@ class Backfilling:
     async def _look(self) -> None:
         async with self._store.reports() as reports, self._store.controls() as controls:
             async for job_id, reason in self._due(reports):
+                brought_in: Counter[str] = Counter()
+                error = None
                 try:
-                    await self._ask(reports, controls, job_id, reason)
-                except NotOver:
-                    await self._settle(job_id, reason, again=self._clock.now() + SILENCE)
-                except _FINAL as exc:
-                    await self._settle(job_id, reason)
-                    log.warning("backfill_impossible", extra={"job_id": job_id, "reason": _told(exc)})
+                    await self._ask(reports, controls, job_id, reason, brought_in)
                 except ReceiverError as exc:
-                    wait = exc.retry_after if isinstance(exc, ServiceError) else None
-                    await self._settle(job_id, reason, again=self._clock.now() + (wait or timedelta(0)))
-                    if isinstance(exc, (*FOR_ALL, StoreError)):
-                        raise
-                    log.warning("backfill_waits", extra={"job_id": job_id, "reason": _told(exc)})
-                else:
-                    await self._settle(job_id, reason)
+                    error = exc
+                await self._settle(job_id, reason, brought_in, error)
 
     async def _due(self, reports: Reports) -> AsyncIterator[tuple[str, Reason]]:
         """Yield the jobs that are now for this worker to ask about, each with the reason."""
@@ -112,31 +105,57 @@ class Backfilling:
             if _claim(*one) in free and await self._queue.once(_CLAIMS, _claim(*one), now=now, until=now + _TAKEN):
                 yield one
 
-    async def _settle(self, job_id: str, reason: Reason, *, again: datetime | None = None) -> None:
-        """Say when a job is to be asked about again; None for never."""
-        await self._queue.lapse(_CLAIMS, _claim(job_id, reason), until=again)
-
-    async def _ask(self, reports: Reports, controls: Controls, job_id: str, reason: Reason) -> None:
+    async def _ask(
+        self, reports: Reports, controls: Controls, job_id: str, reason: Reason, brought_in: Counter[str]
+    ) -> None:
+        """Bring in what is missing of a job, counted by type."""
         with Spool() as spool:
             found = await delivered(reports, job_id)
             asked = Asked(job_id, found.family or "", found.monitor_id, at_once=_AT_ONCE)
             missing = await compare(found, produced(self._client, asked), spool)
-            count = 0
             async for part in to_bring_in(missing, spool, reports, self._clock, origin=Origin.BACKFILL):
-                count += list(await controls.bring_in(part)).count(Outcome.ACCEPTED)
-        _tell(missing, reason, count)
+                outcomes = await controls.bring_in(part)
+                new = [one for one, outcome in zip(part, outcomes, strict=True) if outcome is Outcome.ACCEPTED]
+                brought_in.update(one.delivery.type for one in new)
+        fields = {"job_id": job_id, "reason": reason.value, "produced": missing.produced}
+        if brought_in:
+            types = dict(brought_in)
+            log.warning("backfilled", extra={**fields, "count": brought_in.total(), "types": types})
+        else:
+            log.info("backfill_not_needed", extra=fields)
+
+    async def _settle(
+        self, job_id: str, reason: Reason, brought_in: Counter[str], error: ReceiverError | None
+    ) -> None:
+        """Tell what came of asking, and note when to ask again. Raises what holds for other jobs too."""
+        now = self._clock.now()
+        outcome, wait = _outcome(brought_in, error)
+        job_asked.emit(JobAsked(job_id=job_id, reason=reason, outcome=outcome, brought_in=dict(brought_in), at=now))
+        await self._queue.lapse(_CLAIMS, _claim(job_id, reason), until=None if wait is None else now + wait)
+        if isinstance(error, (*FOR_ALL, StoreError)):
+            raise error
+        if error is None or isinstance(error, NotOver):
+            return
+        word = "backfill_impossible" if wait is None else "backfill_waits"
+        log.warning(word, extra={"job_id": job_id, "reason": _told(error)})
+
+
+def _outcome(brought_in: Counter[str], error: ReceiverError | None) -> tuple[str, timedelta | None]:
+    """Return what came of asking in a word, and after how long to ask again, None for never."""
+    match error:
+        case None:
+            return ("brought_in" if brought_in else "nothing_missing"), None
+        case NotOver():
+            return "not_over", SILENCE
+        case NotComparable() | NotFound() | Forbidden() | BadRequest():
+            return "impossible", None
+        case ServiceError():
+            return "failed", error.retry_after or timedelta(0)
+    return "failed", timedelta(0)
 
 
 def _claim(job_id: str, reason: Reason) -> str:
     return f"{reason}:{job_id}"
-
-
-def _tell(missing: Missing, reason: Reason, count: int) -> None:
-    fields = {"job_id": missing.job_id, "reason": reason.value, "count": count, "produced": missing.produced}
-    if count:
-        log.warning("backfilled", extra={**fields, "types": dict(missing.counts)})
-    else:
-        log.info("backfill_not_needed", extra=fields)
 
 
 def _told(error: ReceiverError) -> str:

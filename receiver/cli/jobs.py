@@ -82,6 +82,7 @@ def summary_fields(job: JobSummary, now: datetime) -> dict[str, Any]:
         "pages_late": job.late,
         "deliveries": job.deliveries,
         "duplicates": job.duplicates,
+        "backfilled": job.backfilled,
         "first_at": iso(job.first_at),
         "last_at": iso(job.last_at),
         "ended_by": job.end and job.end.type,
@@ -96,7 +97,13 @@ def detail_fields(detail: JobDetail, now: datetime) -> dict[str, Any]:
     return summary_fields(detail.summary, now) | {
         "warnings": [{"code": one.code, "text": one.text} for one in warnings(detail.summary, now=now)],
         "arrivals": [
-            {"type": one.type, "success": one.success, "count": one.count, "duplicates": one.duplicates}
+            {
+                "type": one.type,
+                "success": one.success,
+                "count": one.count,
+                "duplicates": one.duplicates,
+                "backfilled": one.backfilled,
+            }
             for one in detail.arrivals
         ],
         "new": detail.new,
@@ -117,6 +124,7 @@ def readable(detail: JobDetail, now: datetime) -> Iterator[str]:
     yield from ("", "arrived")
     for arrived in detail.arrivals:
         again = f"  +{arrived.duplicates} duplicates" if arrived.duplicates else ""
+        again += f"  {arrived.backfilled:,} by backfill" if arrived.backfilled else ""
         yield f"  {arrived.count:>9,}  {shown(arrived.type):<24} {_success(arrived.success):<7}{again}".rstrip()
     yield from ("", "work")
     if detail.new:
@@ -173,6 +181,7 @@ def _listing(now: datetime) -> Listing[JobSummary]:
             in_table=lambda job: clock(job.first_at),
         ),
         Column("started", lambda job: str(_plain(job.started)) if job.started is not None else "-", 7, 7, rank=4),
+        Column("backfilled", lambda job: _number(job.backfilled or None), 10, 10, rank=3, right=True),
         Column("warnings", warned, 0, 12, rank=1, most=40),
     )
     return Listing(

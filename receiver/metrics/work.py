@@ -13,6 +13,7 @@ from prometheus_client.registry import Collector
 
 from receiver.clock import Clock
 from receiver.errors import ReceiverError
+from receiver.metrics.backfill import BackfillMetrics
 from receiver.metrics.registry import Registry, Series
 from receiver.ports import Reports
 from receiver.records import Backlog
@@ -109,6 +110,7 @@ class WorkMetrics:
             "Attempts whose lease ended before their result could be recorded; they run again.",
             registry=self._registry,
         )
+        self._backfill = BackfillMetrics(self._registry)
         for name in handlers:  # so that a rate sees the first one too
             self._dead[(name,)].inc(0)
             for outcome in AttemptOutcome:
@@ -120,12 +122,14 @@ class WorkMetrics:
         attempt_succeeded.observe(self._succeeded)
         attempt_failed.observe(self._failed)
         work_dead.observe(self._died)
+        self._backfill.begin()
         return self
 
     def __exit__(self, *_: object) -> None:
         attempt_succeeded.disconnect(self._succeeded)
         attempt_failed.disconnect(self._failed)
         work_dead.disconnect(self._died)
+        self._backfill.end()
 
     async def exposition(self) -> bytes:
         """Return everything in Prometheus' text format, with what the store tells now."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -12,10 +12,15 @@ import pytest
 
 from receiver.backfill.watching import EVERY, RETRIES_OVER, SILENCE, Backfilling
 from receiver.client import AsyncClient
+from receiver.errors import StoreError
+from receiver.keeping import Imported
+from receiver.signals import JobAsked, job_asked
+from receiver.stores.memory import MemoryStore
+from receiver.types import Outcome
 from tests.backfill.conftest import Open
 from tests.backfill.world import JOB, Service, World, crawl, document, sent
 from tests.client.calling import BASE, KEY
-from tests.doubles import NOON, body_of, pass_time, turns
+from tests.doubles import NOON, body_of, pass_time, turns, watching
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -57,11 +62,21 @@ async def test_a_job_that_ended_is_asked_about_once_its_retries_are_over(
     world = open_world(crawl(document(1), document(2)))
     await world.add(sent("crawl.page", "w1", [document(1)]), sent("crawl.completed", "w2"))
 
-    async with running(world, workers=2):
-        await until(world, RETRIES_OVER - EVERY)
-        assert world.service.asked == []
-        await until(world, 10 * HOUR)
-        assert status_asked(world.service) == 1
+    with watching(job_asked) as asked:
+        async with running(world, workers=2):
+            await until(world, RETRIES_OVER - EVERY)
+            assert world.service.asked == []
+            await until(world, 10 * HOUR)
+    assert status_asked(world.service) == 1
+    assert asked == [
+        JobAsked(
+            job_id=JOB,
+            reason="ended",
+            outcome="brought_in",
+            brought_in={"crawl.page": 1},
+            at=NOON + RETRIES_OVER,
+        )
+    ]
 
     (made,) = await world.made()
     assert made["data"] == [document(2)]
@@ -201,6 +216,50 @@ async def test_a_fault_about_one_job_keeps_no_other_waiting(open_world: Open, st
         await until(world, RETRIES_OVER)
 
     assert (status_asked(service) == 1) is asked
+
+
+class Filling(MemoryStore):
+    """A store that is full after it was brought so many parts; None for never."""
+
+    full_after: int | None = None
+
+    async def bring_in(self, deliveries: Sequence[Imported]) -> Sequence[Outcome]:
+        """Take a part in, while there is room."""
+        if self.full_after == 0:
+            raise StoreError("the disk is full")
+        if self.full_after is not None:
+            self.full_after -= 1
+        return await super().bring_in(deliveries)
+
+
+async def test_what_came_of_asking_is_told_each_time(open_world: Open) -> None:
+    """In a word, and with what was brought in, also of a job whose last part could not be stored."""
+    world = open_world(Service({STATUS: 500}))
+    world.store = store = Filling()
+    await world.add(sent("crawl.started", "w0"))
+
+    with watching(job_asked) as asked:
+        async with running(world):
+            await until(world, SILENCE)
+            world.service.answers = crawl(status="scraping").answers
+            await until(world, SILENCE + EVERY)
+            long = {"markdown": "x" * 2**22}  # so that each is a part of its own
+            world.service.answers = crawl(document(1) | long, document(2) | long).answers
+            store.full_after = 1
+            await until(world, 2 * HOUR + EVERY)
+            store.full_after = None
+            await until(world, 3 * HOUR + EVERY)  # what was brought in has broken the silence
+            world.service.answers = {}
+            await until(world, 4 * HOUR)
+
+    assert [(one.outcome, one.brought_in) for one in asked] == [
+        ("failed", {}),
+        ("not_over", {}),
+        ("failed", {"crawl.page": 1}),
+        ("brought_in", {"crawl.page": 1, "crawl.completed": 1}),
+        ("impossible", {}),
+    ]
+    assert [one.reason for one in asked] == ["silent"] * 4 + ["ended"]
 
 
 async def test_a_job_that_the_service_forgot_is_told_once(

@@ -10,8 +10,9 @@ import pytest
 from receiver.cli.jobs import readable
 from receiver.cli.main import receiver, run
 from receiver.jobs import Arrivals, JobDetail
+from receiver.keeping import Imported
 from receiver.stores import open_store
-from receiver.types import HandlerSwitch
+from receiver.types import HandlerSwitch, Origin
 from tests.cli.kept import DEAD, DONE, NOON, SAVE, STORE, TELL, WAITING, Filling, delivery, fill, on_a_terminal
 from tests.unit.test_jobs import JOB
 
@@ -57,6 +58,7 @@ def test_the_listing_as_json_has_one_object_per_job(capsys: pytest.CaptureFixtur
         "pages_late": 0,
         "deliveries": 5,
         "duplicates": 1,
+        "backfilled": 0,
         "first_at": "2026-08-04T12:00:00.000000Z",
         "last_at": "2026-08-04T12:03:00.000000Z",
         "ended_by": "crawl.completed",
@@ -97,7 +99,7 @@ def test_in_a_pipe_a_job_is_an_aligned_line(capsys: pytest.CaptureFixture[str]) 
     (line,) = capsys.readouterr().out.splitlines()
     assert line.split() == [
         *("2026-08-04T12:03:00Z", "crawl", "job-1", "completed", "2", "1", "+1"),
-        *("2026-08-04T12:00:00Z", "yes"),
+        *("2026-08-04T12:00:00Z", "yes", "-"),
     ]
 
 
@@ -136,10 +138,10 @@ def test_one_job_is_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
     shown = json.loads(capsys.readouterr().out)
     assert shown["arrivals"] == [
-        {"type": "crawl.started", "success": True, "count": 1, "duplicates": 0},
-        {"type": "crawl.page", "success": True, "count": 2, "duplicates": 0},
-        {"type": "crawl.page", "success": False, "count": 1, "duplicates": 1},
-        {"type": "crawl.completed", "success": True, "count": 1, "duplicates": 0},
+        {"type": "crawl.started", "success": True, "count": 1, "duplicates": 0, "backfilled": 0},
+        {"type": "crawl.page", "success": True, "count": 2, "duplicates": 0, "backfilled": 0},
+        {"type": "crawl.page", "success": False, "count": 1, "duplicates": 1, "backfilled": 0},
+        {"type": "crawl.completed", "success": True, "count": 1, "duplicates": 0, "backfilled": 0},
     ]
     assert shown["work"] == [
         {"handler": TELL, "switch": "on", "counts": {"done": 1}},
@@ -157,6 +159,26 @@ def test_one_job_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None
     assert "state        open since 2026-08-04T12:04:00Z, " in out
     assert "1  deliveries that no worker has looked at" in out
     assert "\nwarnings\n  nothing came for an hour" in out
+
+
+def test_what_no_webhook_brought_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """In the listing and of each type."""
+
+    async def bring_in(store: Filling) -> None:
+        await store.log.append(delivery("sent"))
+        made = [delivery(f"backfill:{number}") for number in range(2)]
+        await store.controls.bring_in([Imported(one, origin=Origin.BACKFILL) for one in made])
+
+    fill(bring_in)
+
+    (job,) = listed(capsys)
+    assert (job["deliveries"], job["backfilled"]) == (3, 2)
+    assert invoke("show", "job-1") == 0
+    out = capsys.readouterr().out
+    assert "backfilled   2\n" in out
+    assert "3  crawl.page               ok       2 by backfill\n" in out
+    _, seen = on_a_terminal("jobs", "list", columns=200)
+    assert "backfilled" in seen
 
 
 @pytest.mark.usefixtures("two")

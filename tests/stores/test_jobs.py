@@ -7,8 +7,9 @@ import pytest
 
 from receiver.errors import UnknownJob
 from receiver.jobs import Arrivals, JobFilter, JobState, JobSummary
+from receiver.keeping import Imported
 from receiver.records import Delivery
-from receiver.types import HandlerSwitch
+from receiver.types import HandlerSwitch, Origin
 from tests.doubles import NOON, delivery
 from tests.stores.opened import DEAD, DONE, NOTHING, ONE, SECOND, TWO, Opened, ended
 
@@ -195,6 +196,26 @@ async def test_one_job_is_told_with_the_work_on_it(opened: Opened) -> None:
     assert [(one.handler, one.switch) for one in job.work] == [(ONE, HandlerSwitch.ON), (TWO, HandlerSwitch.PAUSED)]
     assert dict(job.work[0].counts) == {DONE: 1, DEAD: 1}
     assert sum(job.work[1].counts.values()) == 2
+
+
+async def test_what_a_backfill_brought_is_counted(opened: Opened) -> None:
+    """By type, and altogether; what was imported is not."""
+    await opened.add(came(1, "crawl.page"))
+    await opened.controls.bring_in(
+        [
+            Imported(came(2, "crawl.page"), origin=Origin.BACKFILL),
+            Imported(came(3, "crawl.completed"), origin=Origin.BACKFILL),
+            Imported(came(4, "crawl.completed")),
+        ]
+    )
+
+    job = await opened.reports.job("a")
+
+    assert [(one.type, one.count, one.backfilled) for one in job.arrivals] == [
+        ("crawl.page", 2, 1),
+        ("crawl.completed", 2, 1),
+    ]
+    assert job.summary.backfilled == 2
 
 
 async def test_a_job_without_work_is_told_too(opened: Opened) -> None:

@@ -18,6 +18,7 @@ JOB = JobSummary(
     last_at=NOON,
     deliveries=9,
     duplicates=0,
+    backfilled=0,
     started=True,
     good=7,
     failed=0,

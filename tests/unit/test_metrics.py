@@ -320,6 +320,23 @@ async def test_dead_work_is_counted_by_handler() -> None:
     assert found["receiver_work_dead_total", "handler=handlers.index"] == 0
 
 
+async def test_backfilling_is_counted_by_outcome_and_by_type() -> None:
+    """Outcomes from the start, at zero: an alarm on what was brought in sees the first one."""
+    async with work_metrics() as read:
+        before = await read()
+        for outcome, pages in (("brought_in", 3), ("failed", 1), ("failed", 0)):
+            new = {"crawl.page": pages} if pages else {}
+            signals.job_asked.emit(
+                signals.JobAsked(job_id="j", reason="ended", outcome=outcome, brought_in=new, at=NOON)
+            )
+        found = await read()
+
+    jobs = "receiver_backfill_jobs_total"
+    assert [value for name, value in before.items() if name[0] == jobs] == [0] * 5
+    assert (found[jobs, "outcome=brought_in"], found[jobs, "outcome=failed"]) == (1, 2)
+    assert found["receiver_backfilled_total", "type=crawl.page"] == 4
+
+
 async def test_the_backlog_is_read_from_the_store() -> None:
     """Lengths, the oldest one's age in seconds, and who is paused, known here or not."""
     async with work_metrics(BACKLOG) as read:

@@ -1,4 +1,4 @@
-"""The eight signals and their records: what is promised to those who watch."""
+"""The nine signals and their records: what is promised to those who watch."""
 
 import dataclasses
 from typing import Any
@@ -18,6 +18,7 @@ PROMISED = {
     "attempt_failed": signals.AttemptFailed,
     "work_done": signals.WorkDone,
     "work_dead": signals.WorkDead,
+    "job_asked": signals.JobAsked,
 }
 
 

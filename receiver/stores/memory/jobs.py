@@ -22,7 +22,7 @@ from receiver.jobs import (
 from receiver.records import Delivery, StoredDelivery
 from receiver.stores.candidates import candidates
 from receiver.stores.memory.reports import MemoryReports
-from receiver.types import HandlerName, HandlerSwitch, WorkState
+from receiver.types import HandlerName, HandlerSwitch, Origin, WorkState
 
 
 class MemoryJobs(MemoryReports):
@@ -102,7 +102,14 @@ def arrivals(mine: Sequence[StoredDelivery]) -> Sequence[Arrivals]:
     for one in mine:
         kinds.setdefault((one.delivery.type, one.delivery.success), []).append(one)
     return [
-        Arrivals(kind, success, len(them), sum(one.duplicates for one in them), them[0].seq)
+        Arrivals(
+            kind,
+            success,
+            len(them),
+            sum(one.duplicates for one in them),
+            them[0].seq,
+            sum(one.delivery.origin is Origin.BACKFILL for one in them),
+        )
         for (kind, success), them in kinds.items()
     ]
 

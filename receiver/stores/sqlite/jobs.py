@@ -62,7 +62,7 @@ _CONDITIONS = {
 LAST_OF_JOB = "SELECT seq FROM deliveries WHERE job_id = ? ORDER BY seq DESC LIMIT 1"
 
 ARRIVALS = """
-SELECT type, success, count(*), sum(duplicates), min(seq) FROM deliveries
+SELECT type, success, count(*), sum(duplicates), min(seq), sum(origin = 'backfill') FROM deliveries
 WHERE job_id = ? GROUP BY type, success ORDER BY min(seq)
 """
 
