@@ -16,9 +16,13 @@ class Succeeded:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The handler raised, or was too slow. `after` is what it asked for itself, if it did."""
+    """The handler raised, or was too slow.
+
+    `after` is what it asked for itself, if it did, and `at_least` what a service that it called asked of it.
+    """
 
     after: timedelta | None = None
+    at_least: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,8 @@ def decide(
     """Return what becomes of a work item after an attempt; `attempt` is its number without the uncounted ones.
 
     `deaths` is how many processes had died of it before.
-    A pause asked for by the handler replaces the schedule's, without jitter; the number of attempts stays.
+    A pause asked for by the handler replaces the schedule's, without jitter; one that a service asked for makes it
+    longer if need be, by a little more, so that not all come back together. The number of attempts stays.
     """
     match result:
         case Succeeded():
@@ -95,11 +100,15 @@ def decide(
             return Bury()
         case Died():
             return decide(Failed(), attempt=attempt, schedule=schedule, now=now, rng=rng)
-        case Failed(after):
+        case Failed(after, at_least):
             due_at = schedule.due_after(attempt, now=now, rng=rng)
             if due_at is None:
                 return Bury()
-            return RetryAt(due_at if after is None else now + min(after, LONGEST_PAUSE))
+            if after is not None:
+                return RetryAt(now + min(after, LONGEST_PAUSE))
+            if at_least is not None:
+                due_at = max(due_at, now + min(at_least, LONGEST_PAUSE) * rng.uniform(1.0, 1.1))
+            return RetryAt(due_at)
 
 
 def suspicious(*, lost: int, deaths: int) -> bool:

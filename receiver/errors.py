@@ -200,7 +200,11 @@ class Unprocessable(ServiceError):
 
 
 class RateLimited(ServiceError):
-    """429: a limit on rate, concurrency or the queue; nothing was done. Try again after `retry_after`."""
+    """429: a limit on rate, concurrency or the queue; nothing was done. Try again after `retry_after`.
+
+    Where a handler lets it out, its work item runs again no sooner than that, unless the handler's `give_up_on` or
+    `retry_on` makes it final.
+    """
 
 
 class ServerError(ServiceError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from receiver.decisions import Died, Failed, Refused, Result
-from receiver.errors import GiveUp, Retry, StoreError
+from receiver.errors import GiveUp, RateLimited, Retry, StoreError
 from receiver.routing import Handler
 
 _LONGEST_ERROR = 500
@@ -33,7 +33,7 @@ class Raised:
     """What is known of an exception, in a form that can be sent from one process to another.
 
     `error` is its class and message in one line, `classes` are the names of its class and that one's bases, the
-    nearest first. `after` is what a `Retry` asks for.
+    nearest first. `after` is how long a `Retry` or a `RateLimited` asks to wait.
     """
 
     error: str
@@ -46,7 +46,8 @@ class Raised:
         """Return what is known of an exception, however it behaves when it is shown."""
         if isinstance(error, RaisedElsewhere):
             return error.raised
-        after = getattr(error, "after", None)  # a subclass may not have set it, or to something else
+        name = "retry_after" if isinstance(error, RateLimited) else "after"
+        after = getattr(error, name, None)  # a subclass may not have set it, or to something else
         return cls(
             describe(error),
             _cut_traceback(error),
@@ -79,7 +80,8 @@ def result_of(raised: Raised, handler: Handler) -> Result:
 
     `Retry` and `GiveUp` do what they say. Otherwise the nearest of its classes that the policy names decides; a
     policy that names what to retry gives up on everything else. A process that dies or does not start, and a
-    store that cannot be reached, are never the policy's affair.
+    store that cannot be reached, are never the policy's affair. What is retried after a `RateLimited` waits for as
+    long as that says, at the least.
     """
     if _RETRY in raised.classes:
         return Failed(raised.after)
@@ -90,12 +92,13 @@ def result_of(raised: Raised, handler: Handler) -> Result:
     if _NO_PROCESS in raised.classes or _STORE_ERROR in raised.classes:
         return Failed()
     retried, given_up = _names(handler.retry_on), _names(handler.give_up_on)
+    again = Failed(at_least=raised.after if _RATE_LIMITED in raised.classes else None)
     for name in raised.classes:
         if name in retried:
-            return Failed()
+            return again
         if name in given_up:
             return Refused()
-    return Refused() if retried else Failed()
+    return Refused() if retried else again
 
 
 def describe(error: BaseException) -> str:
@@ -123,4 +126,6 @@ def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:
     return tuple([f"{one.__module__}.{one.__qualname__}" for one in classes])
 
 
-_RETRY, _GIVE_UP, _DIED, _NO_PROCESS, _STORE_ERROR = _names((Retry, GiveUp, ProcessDied, NoProcess, StoreError))
+_RETRY, _GIVE_UP, _DIED, _NO_PROCESS, _STORE_ERROR, _RATE_LIMITED = _names(
+    (Retry, GiveUp, ProcessDied, NoProcess, StoreError, RateLimited)
+)

@@ -62,6 +62,20 @@ def test_a_result_leads_to_a_decision(result: Result, attempt: int, decision: De
     assert decide(result, attempt=attempt, schedule=SCHEDULE, now=NOON, rng=random.Random(1)) == decision
 
 
+@pytest.mark.parametrize("asked", [timedelta(0), SECOND * 30, DAY, timedelta.max])
+def test_a_pause_that_another_service_asks_for_makes_the_schedule_s_longer(asked: timedelta) -> None:
+    """A little longer than asked for, so that not all come back together; never shorter than the schedule's."""
+    rng, least = random.Random(1), max(SECOND * 10, min(asked, LONGEST_PAUSE))
+
+    decisions = [decide(Failed(at_least=asked), attempt=2, schedule=SCHEDULE, now=NOON, rng=rng) for _ in range(50)]
+
+    dues = [one.due_at - NOON for one in decisions if isinstance(one, RetryAt)]
+    assert len(dues) == 50
+    assert all(least <= due <= max(SECOND * 10, least * 1.1) for due in dues)
+    assert len(set(dues)) == (50 if asked else 1)
+    assert decide(Failed(at_least=asked), attempt=3, schedule=SCHEDULE, now=NOON, rng=rng) == Bury()
+
+
 def test_the_second_process_that_dies_is_the_last() -> None:
     """However many attempts the schedule would allow."""
     decisions = [

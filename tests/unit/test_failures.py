@@ -17,7 +17,7 @@ from receiver.dispatch.failures import (
     describe,
     result_of,
 )
-from receiver.errors import GiveUp, NoApiKey, Retry
+from receiver.errors import GiveUp, NoApiKey, RateLimited, Retry, ServerError, ServiceError
 from receiver.events import CrawlPage
 from receiver.routing import Handler, Router
 
@@ -77,6 +77,13 @@ AGAIN, DEAD = Failed(), Refused()
         ({"retry_on": ValueError}, ProcessDied("killed"), Died()),
         ({"give_up_on": Exception}, ProcessDied("killed"), Died()),
         ({"give_up_on": Exception}, NoProcess("none started"), AGAIN),
+        ({}, RateLimited("429", retry_after=SECOND), Failed(at_least=SECOND)),
+        ({}, RateLimited("429"), AGAIN),
+        ({}, ServerError("503", retry_after=SECOND), AGAIN),
+        ({"retry_on": RateLimited}, RateLimited("429", retry_after=SECOND), Failed(at_least=SECOND)),
+        ({"give_up_on": RateLimited}, RateLimited("429", retry_after=SECOND), DEAD),
+        ({"give_up_on": ServiceError}, RateLimited("429", retry_after=SECOND), DEAD),
+        ({"retry_on": OSError}, RateLimited("429", retry_after=SECOND), DEAD),
     ],
     ids=str,
 )
