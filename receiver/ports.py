@@ -229,6 +229,12 @@ class Reports(Protocol):
     async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
         """Return the wanted ones of the next deliveries behind the seq `after`; at most `limit` are looked at."""
 
+    async def among(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
+        """Return the wanted ones of the deliveries with these seqs, the oldest first; its `limit` is not asked."""
+
+    async def open_seqs(self, *, limit: int) -> Sequence[int]:
+        """Return the seqs of deliveries that are NEW or WORKING, the newest first, at most so many."""
+
     async def changed(self) -> None:
         """Return soon after another process, or this one, has changed something since the last call.
 

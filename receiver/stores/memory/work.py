@@ -102,6 +102,7 @@ class MemoryQueue(MemorySearch):
             return None
         self._routed = batch.deliveries[-1].seq
         made = [self._make(one, lease, now) for one in work]
+        self._changes.set()
         return [one.id if one.state is WorkState.RUNNING else None for one in made]
 
     async def claim(
@@ -145,6 +146,7 @@ class MemoryQueue(MemorySearch):
         if settlements:
             now = max(one.attempt.ended_at for one in settlements)
             self._promote([one.work_id for one, done in zip(settlements, settled, strict=True) if done], now)
+            self._changes.set()
         return settled
 
     async def give_back(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
