@@ -314,9 +314,9 @@ class Reports(Protocol):
 
 
 class SearchIndex(Protocol):
-    """What fills the index of words. What is pruned leaves it in the same transaction.
+    """What fills the index of words.
 
-    A body that is brought in again after it was pruned does not come back into it.
+    What is pruned leaves it in the same transaction, and a body that is brought in again comes back into it so.
     """
 
     async def index(self, *, limit: int, max_bytes: int) -> int:
