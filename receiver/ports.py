@@ -238,6 +238,12 @@ class Reports(Protocol):
     async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
         """Return the wanted ones of the next deliveries behind the seq `after`; at most `limit` are looked at."""
 
+    async def among(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
+        """Return the wanted ones of the deliveries with these seqs, the oldest first; its `limit` is not asked."""
+
+    async def open_seqs(self, *, limit: int) -> Sequence[int]:
+        """Return the seqs of deliveries that are NEW or WORKING, the newest first, at most so many."""
+
     async def changed(self) -> None:
         """Return soon after another process, or this one, has changed something since the last call.
 
@@ -317,9 +323,9 @@ class Reports(Protocol):
 
 
 class SearchIndex(Protocol):
-    """What fills the index of words. What is pruned leaves it in the same transaction.
+    """What fills the index of words.
 
-    A body that is brought in again after it was pruned does not come back into it.
+    What is pruned leaves it in the same transaction, and a body that is brought in again comes back into it so.
     """
 
     async def index(self, *, limit: int, max_bytes: int) -> int:

@@ -50,6 +50,10 @@ class DeliveryState(StrEnum):
     """Nothing is left to run, and at least one work item is dead."""
 
 
+OPEN_DELIVERIES = frozenset({DeliveryState.NEW, DeliveryState.WORKING})
+"""A delivery in one of these is not finished."""
+
+
 class WorkState(StrEnum):
     """State of one work item.
 

@@ -4,12 +4,14 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
 from receiver.cli.flags import listening_flags, running_flags
 from receiver.cli.handlers import left_waiting
 from receiver.cli.main import OK, exit_code
+from receiver.cli.output import counted
 from receiver.clock import SystemClock
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.loader import load_router
@@ -26,7 +28,7 @@ _WAL_RESET_FIXED_IN_BRANCHES = ((3, 50, 7), (3, 44, 6))
 def check(**flags: object) -> int:
     """Say in words what would not work.
 
-    Looks at settings, store and handlers.
+    Looks at settings, store, search and handlers.
 
     Handlers are imported and none is run. A store that is there is made ready for this version, as `receiver
     serve` does, and a write to it is tried; one that is not there is not created. Exit code 0 when all is well,
@@ -38,6 +40,7 @@ def check(**flags: object) -> int:
         _told("security", lambda: _check_security(settings)),
         _told("metrics", lambda: _check_metrics(settings)),
         _told("store", lambda: asyncio.run(_check_store(settings))),
+        _told("search", lambda: asyncio.run(_check_search(settings))),
         _told("handlers", lambda: _check_handlers(settings)),
     ]
     if max(codes) == OK:
@@ -83,6 +86,22 @@ async def _check_store(settings: Settings) -> str:
     async with store.log() as log, store.reports() as reports:
         await log.probe(SystemClock().now())
         return f"{settings.store} can be written; {await reports.unfinished()} deliveries are not finished"
+
+
+async def _check_search(settings: Settings) -> str:
+    if not settings.search:
+        return f"is off; {PREFIX}SEARCH=true has a worker keep an index for `events list --text`"
+    with TemporaryDirectory() as folder:
+        async with open_store(f"sqlite:///{folder}/trial.db").search():
+            pass  # this Python's SQLite can do it
+    store = open_store(settings.store)
+    reach = None
+    if store.exists():
+        async with store.reports() as reports:
+            reach = await reports.search_reach()
+    if reach is None:
+        return "is on; a worker makes the index"
+    return f"is on; the index has still to take in {counted(reach.behind, 'delivery')}"
 
 
 def _check_handlers(settings: Settings) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from receiver.cli.stdout import StdoutFailed, guard_stdout
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
 
 OK, FAILED, WRONG_USE, STORE_UNREACHABLE = 0, 1, 2, 3
@@ -82,14 +83,31 @@ def receiver() -> None:
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
+    guard_stdout()
     sys.exit(run(receiver.main))
 
 
 def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
-    """Run a click command and return its exit code; errors are told in one line on standard error."""
+    """Run a click command and return its exit code; errors are told in one line on standard error.
+
+    Standard output that was closed was read enough of; one that cannot be written, as on a full disk, is an error.
+    """
+    try:
+        code = _run(command, *args, **kwargs)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_stdout()
+        return OK
+    except StdoutFailed as exc:
+        drop_stdout()
+        click.echo(f"receiver: cannot write to standard output: {exc.strerror or exc}", err=True)
+        return FAILED
+    return code
+
+
+def _run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     try:
         result = command(*args, **kwargs, standalone_mode=False)
-        sys.stdout.flush()
     except click.exceptions.Exit as exc:
         return exc.exit_code
     except click.ClickException as exc:
@@ -97,9 +115,6 @@ def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
         return exc.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
-    except BrokenPipeError:
-        drop_stdout()
-        return OK
     except ReceiverError as exc:
         click.echo(f"receiver: {exc}", err=True)
         return exit_code(exc)
@@ -114,5 +129,5 @@ def exit_code(error: ReceiverError) -> int:
 
 
 def drop_stdout() -> None:
-    """Keep the interpreter from flushing into the closed pipe once more as it ends."""
+    """Keep the interpreter from flushing into what cannot be written once more as it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

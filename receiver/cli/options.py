@@ -117,7 +117,7 @@ def filter_options(command: Command) -> Command:
 
 def arrival_filter_options(command: Command) -> Command:
     """Add the filters that fit what is only just arriving, as one argument `wanted`, a DeliveryFilter."""
-    return _filtered(command, _FILTERS, DeliveryFilter, DeliveryState)
+    return _filtered(command, (*_FILTERS, _state(DeliveryState)), DeliveryFilter, DeliveryState)
 
 
 def job_filter_options(command: Command) -> Command:

@@ -12,6 +12,7 @@ from receiver.cli.events import LISTING, summary_fields
 from receiver.cli.main import OK
 from receiver.cli.options import arrival_filter_options, json_option, store_option
 from receiver.cli.output import flush, harmless, note, write_bytes
+from receiver.cli.tail_states import Coming
 from receiver.clock import Clock, SystemClock
 from receiver.errors import StoreError, StoreRefused, UnknownDelivery
 from receiver.ports import Reports, Store
@@ -36,8 +37,10 @@ Show = Callable[[Sequence[DeliverySummary]], None]
 def tail(wanted: DeliveryFilter, lines: int, as_json: bool, store: str | None) -> int:
     """Follow deliveries as they arrive, from whatever process; Ctrl-C ends it.
 
-    Each is shown once, with the state it had then. Without a store it waits for one, and shows that from its
-    beginning.
+    Each is shown once, with the state it had then. With --state it is shown when it has come to that state, for
+    which it is followed until it is done or dead; so is what had arrived before, at most 20,000 at a time. A state
+    that it passes in less than a tenth of a second may not be seen. Without a store it waits for one, and shows
+    that from its beginning.
     """
     follower = Follower(
         open_store(load_settings(store=store).store), SystemClock(), show_json if as_json else ShownToPeople()
@@ -65,13 +68,15 @@ class Follower:
 
         Raises StoreRefused when the store cannot be used from the start; later that is waited out like the rest.
         """
+        coming = Coming(wanted)
         while True:
             try:
                 if not self._store.exists():
                     self._absent = True
                     raise StoreError("there is no database yet; `receiver serve` creates it")
                 async with self._store.reports() as reports:
-                    await self._follow(reports, wanted, lines)
+                    self._through = await self._start(reports, wanted, coming, lines)
+                    await self._follow(reports, coming, self._through)
             except StoreError as exc:
                 self._wait(str(exc))
             except StoreRefused as exc:
@@ -80,34 +85,41 @@ class Follower:
                 self._wait(str(exc))
             await self._clock.sleep(_PAUSE)
 
-    async def _follow(self, reports: Reports, wanted: DeliveryFilter, lines: int) -> None:
-        self._through = await self._start(reports, wanted, lines)
+    async def _follow(self, reports: Reports, coming: Coming, through: int) -> None:
         if self._told:
             self._tell("following")
             self._told = ""
         while True:
-            arrived = await reports.arrived(wanted, after=self._through, limit=_AT_ONCE)
+            arrived = await reports.arrived(coming.in_any_state, after=through, limit=_AT_ONCE)
             self._seen(arrived.deliveries)
-            if arrived.through == self._through:
+            self._shown(coming.picked(arrived.deliveries))
+            caught_up = arrived.through < through + _AT_ONCE
+            self._through = through = arrived.through
+            if caught_up:
+                self._shown(await coming.come(reports))
                 await reports.changed()
-            self._through = arrived.through
 
-    async def _start(self, reports: Reports, wanted: DeliveryFilter, lines: int) -> int:
+    async def _start(self, reports: Reports, wanted: DeliveryFilter, coming: Coming, lines: int) -> int:
         """Return the seq behind which to follow, after what there is to show before."""
         absent, self._absent = self._absent, False
         if self._through is not None and self._last is not None and await _has(reports, self._last):
             return self._through
-        if absent:
-            return 0
-        newest = [one.seq async for one in reports.deliveries(DeliveryFilter(limit=1))]
-        found = reports.deliveries(replace(wanted, limit=lines))
-        last = [one async for one in found][::-1]
-        self._seen(last)
-        return max([0, *newest, *(one.seq for one in last)])
+        newest = [] if absent else [one.seq async for one in reports.deliveries(DeliveryFilter(limit=1))]
+        through = max(newest, default=0)
+        await coming.begin(reports, through=through)
+        if through:
+            found = reports.deliveries(replace(wanted, limit=lines))
+            last = [one async for one in found if one.seq <= through][::-1]
+            coming.forget(last)
+            self._seen(last)
+            self._shown(last)
+        return through
 
     def _seen(self, deliveries: Sequence[DeliverySummary]) -> None:
+        self._last = deliveries[-1] if deliveries else self._last
+
+    def _shown(self, deliveries: Sequence[DeliverySummary]) -> None:
         if deliveries:
-            self._last = deliveries[-1]
             self._show(deliveries)
 
     def _wait(self, reason: str) -> None:

@@ -17,15 +17,20 @@ _BREATH = timedelta(milliseconds=20)
 _LOOK = timedelta(milliseconds=500)
 """Between two looks for what is new."""
 _STORE_PAUSE = timedelta(seconds=1)
+_BROKEN_PAUSE = timedelta(minutes=1)
+"""After a fault of ours: it will probably be there the next time, too."""
 
 
 async def keep_indexed(index: SearchIndex, clock: Clock) -> None:
-    """Take in what is stored and what comes, until cancelled."""
+    """Take in what is stored and what comes, until cancelled. Whatever goes wrong is logged, and tried again."""
     while True:
         try:
             taken = await index.index(limit=_MOST, max_bytes=_HEAVIEST)
         except ReceiverError as exc:
             log.error("search_index_waits", extra={"reason": str(exc)})
             await clock.sleep(_STORE_PAUSE)
+        except Exception:
+            log.exception("search_index_broken")
+            await clock.sleep(_BROKEN_PAUSE)
         else:
             await clock.sleep(_BREATH if taken else _LOOK)

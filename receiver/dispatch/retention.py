@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
 from receiver.clock import Clock
-from receiver.errors import StoreError, StoreRefused
+from receiver.errors import ReceiverError
 from receiver.keeping import PruneRule, Step
 from receiver.ports import Upkeep
 
@@ -40,13 +40,15 @@ class Retention:
         self._keys = keys
 
     async def run(self) -> None:
-        """Look at once, then now and then, until cancelled. A store that cannot be written is looked at again."""
+        """Look at once, then now and then, until cancelled. Whatever goes wrong is logged, and looked at again."""
         while True:
             try:
                 async with self._open() as upkeep:
                     await self._tidy(upkeep)
-            except (StoreError, StoreRefused) as exc:
+            except ReceiverError as exc:
                 log.warning("upkeep_failed", extra={"reason": str(exc)})
+            except Exception:  # a fault of ours: the next look may do without what it stumbled over
+                log.exception("upkeep_broken")
             await self._clock.sleep(EVERY)
 
     async def _tidy(self, upkeep: Upkeep) -> None:

@@ -1,5 +1,6 @@
 """`receiver check`, run as a user runs it."""
 
+import asyncio
 import os
 import sqlite3
 from pathlib import Path
@@ -7,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from receiver.cli.main import receiver, run
+from receiver.stores import open_store
+from receiver.stores.sqlite import search
+from tests.doubles import delivery
 
 HANDLERS = """
 from receiver import Router
@@ -58,10 +62,50 @@ def test_an_sqlite_without_that_bug_is_not_mentioned(
     assert "note " not in capsys.readouterr().out
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> str:
-    """Return what is said of the metrics."""
-    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("metrics ")]
+def told(capsys: pytest.CaptureFixture[str], part: str = "metrics") -> str:
+    """Return what is said of a part."""
+    [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{part} ")]
     return line
+
+
+def test_it_says_whether_search_is_on_and_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Off unless switched on; then the index is to come, and to take in what is stored."""
+    assert invoke("check") == 0
+    assert "is off; RECEIVER_SEARCH=true" in told(capsys, "search")
+
+    monkeypatch.setenv("RECEIVER_SEARCH", "true")
+    assert invoke("check") == 0
+    assert told(capsys, "search").endswith("is on; a worker makes the index")
+
+    asyncio.run(indexed())
+    assert invoke("check") == 0
+    assert told(capsys, "search").endswith("is on; the index has still to take in 1 delivery")
+
+
+async def indexed() -> None:
+    """Make a store with an index that lacks one delivery."""
+    store = open_store("sqlite:///receiver.db")
+    async with store.log() as log, store.search() as index:
+        await log.append(delivery("a"))
+        await index.index(limit=9, max_bytes=1)
+        await log.append(delivery("b"))
+
+
+def test_an_sqlite_without_full_text_search_is_wrong_where_search_is_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Some Pythons have such a one: exit code 2, and what to do. Without search it does not matter."""
+    monkeypatch.setattr(search, "CREATE", search.CREATE.replace("fts5", "fts5_that_is_missing"))
+    assert invoke("check") == 0
+    capsys.readouterr()
+
+    monkeypatch.setenv("RECEIVER_SEARCH", "true")
+    assert invoke("check") == 2
+    line = told(capsys, "search")
+    assert "WRONG" in line
+    assert "no full text search (FTS5): use another Python, or leave RECEIVER_SEARCH off" in line
 
 
 def test_it_says_where_metrics_are_and_for_whom(

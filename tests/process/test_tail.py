@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Load, Program
 
 
@@ -25,19 +27,26 @@ async def shows_all(tail: Program, load: Load) -> None:
     assert sorted(shown(tail)) == sorted(load.acknowledged)
 
 
-async def test_tail_follows_a_server_through_restarts(tmp_path: Path) -> None:
-    """From before there is a store, through stops and a kill: each delivery is shown once. Ctrl-C is its end."""
+@pytest.mark.parametrize("state", [(), ("--state", "done")])
+async def test_tail_follows_a_server_through_restarts(tmp_path: Path, state: tuple[str, ...]) -> None:
+    """From before there is a store, through stops and a kill: each delivery is shown once. Ctrl-C is its end.
+
+    Also with a state, to which the worker that dies with the server may not have brought all.
+    """
     deployment = Deployment(tmp_path)
     load = Load(random.Random(1))
-    async with deployment.start("tail", "--json") as tail:
+    async with deployment.start("tail", "--json", *state) as tail:
         await tail.line("waiting: there is no database yet")
         for end in (signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
             async with deployment.serve() as serving:
                 await load.send(serving.port, 40)
-                await shows_all(tail, load)
+                if not state:
+                    await shows_all(tail, load)
                 serving.send_signal(end)
                 await serving.exit_code()
 
+        async with deployment.serve():
+            await shows_all(tail, load)
         tail.send_signal(signal.SIGINT)
         assert await tail.exit_code() == 0
         assert sorted(shown(tail)) == sorted(load.acknowledged)

@@ -9,7 +9,7 @@ from receiver.records import DeliveryFilter
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.types import DeliveryState
 from tests.doubles import delivery, soon
-from tests.stores.opened import ONE, Opened
+from tests.stores.opened import DEAD, DONE, HELD, ONE, QUEUED, RUNNING, SKIPPED, TWO, WAITING, Opened, ended
 
 ALL = DeliveryFilter()
 
@@ -51,6 +51,37 @@ async def test_each_is_told_as_a_listing_tells_it(opened: Opened) -> None:
     assert (found.deliveries[0].state, found.deliveries[0].duplicates) == (DeliveryState.WORKING, 1)
 
 
+async def test_those_with_known_places_are_found_again(opened: Opened) -> None:
+    """As they are by now, the oldest first; what does not fit or is gone is left out."""
+    await opened.add(*[delivery(key, kind="odd" if key == "b" else "crawl.page") for key in "abc"])
+    await opened.route(ONE)
+
+    found = await opened.reports.among(DeliveryFilter(type="crawl.*"), [3, 2, 1, 9])
+
+    assert list(found) == [one for one in reversed(await opened.listed()) if one.key != "b"]
+    assert [one.key for one in await opened.reports.among(DeliveryFilter(state=DeliveryState.DONE), [1, 2])] == []
+    assert list(await opened.reports.among(ALL, [])) == []
+
+
+async def test_the_newest_that_are_not_finished_are_known(opened: Opened) -> None:
+    """Whatever state their work is in, each once."""
+    for state in (DONE, DEAD, SKIPPED, WAITING, HELD, RUNNING):
+        await opened.in_state(state)
+    await opened.in_state(QUEUED)
+    await opened.add(delivery("new"))
+
+    assert list(await opened.reports.open_seqs(limit=9)) == [9, 8, 7, 6, 5, 4]
+    assert list(await opened.reports.open_seqs(limit=2)) == [9, 8]
+
+
+async def test_a_delivery_with_two_open_items_is_known_once(opened: Opened) -> None:
+    """It is the delivery that is not finished."""
+    await opened.add(delivery("a"))
+    await opened.route(ONE, TWO)
+
+    assert list(await opened.reports.open_seqs(limit=9)) == [1]
+
+
 async def test_a_reader_is_woken_by_what_is_appended(opened: Opened) -> None:
     """Also when it has waited, and by what came before the call."""
     await opened.add(delivery("before"))
@@ -62,6 +93,19 @@ async def test_a_reader_is_woken_by_what_is_appended(opened: Opened) -> None:
         await soon(waiting)
     await opened.add(delivery("c"))
     await soon(opened.reports.changed())
+
+
+async def test_a_reader_is_woken_by_what_a_worker_does(opened: Opened) -> None:
+    """When deliveries are routed, and when work is settled: their states change."""
+    await opened.add(delivery("a"))
+    await soon(opened.reports.changed())
+
+    waiting = asyncio.create_task(opened.reports.changed())
+    (item,) = await opened.route(ONE)
+    await soon(waiting)
+    waiting = asyncio.create_task(opened.reports.changed())
+    await opened.settle(ended(item, DONE))
+    await soon(waiting)
 
 
 @pytest.mark.parametrize("swapped", [False, True])

@@ -228,7 +228,7 @@ async def test_every_family_is_found(
 
 @pytest.mark.parametrize("bodies", [False, True])
 async def test_what_is_pruned_is_not_found_any_more(opened: Opened, index: SearchIndex, bodies: bool) -> None:
-    """Whether the whole delivery goes or its body alone; a body brought in again does not bring its words."""
+    """Whether the whole delivery goes or its body alone; a body that is brought in again brings its words."""
     old = page("old", "https://example.com")
     await opened.add(old, page("new", "https://example.com", received_at=NOON + SECOND))
     await opened.route()
@@ -242,8 +242,33 @@ async def test_what_is_pruned_is_not_found_any_more(opened: Opened, index: Searc
     assert await opened.reports.search_reach() == SearchReach(0, NOON + SECOND)
     if bodies:
         await opened.controls.bring_in([Imported(old)])
-        await fill(index)
+        assert await opened.keys(text="example") == ["new", "old"]
+        await opened.upkeep.prune(rule, after=0, limit=9, now=NOON + 2 * SECOND)
         assert await opened.keys(text="example") == ["new"]
+
+
+async def test_what_was_brought_in_again_is_taken_in_once(opened: Opened, index: SearchIndex) -> None:
+    """Although the index has still to come to it."""
+    await opened.add(page("a", "https://example.com"), page("b", "https://example.com"))
+    await opened.route()
+    await opened.upkeep.prune(PruneRule(NOON + SECOND, bodies=True), after=0, limit=9, now=NOON + SECOND)
+    await opened.controls.bring_in([Imported(page("a", "https://example.com"))])
+    await fill(index)
+
+    assert await opened.keys(text="example") == ["a"]
+    await opened.controls.bring_in([Imported(page("b", "https://example.com")), Imported(page("a"))])
+    assert await opened.keys(text="example") == ["b", "a"]
+
+
+async def test_without_an_index_a_body_comes_back_without_its_words(opened: Opened) -> None:
+    """An index that is made later takes it in."""
+    await opened.add(page("a", "https://example.com"))
+    await opened.route()
+    await opened.upkeep.prune(PruneRule(NOON + SECOND, bodies=True), after=0, limit=9, now=NOON + SECOND)
+
+    await opened.controls.bring_in([Imported(page("a", "https://example.com"))])
+
+    assert await opened.reports.search_reach() is None
 
 
 async def test_what_is_compressed_or_brought_in_is_found(opened: Opened, index: SearchIndex) -> None:

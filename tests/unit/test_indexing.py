@@ -20,14 +20,14 @@ WANTED = DeliveryFilter(text="example")
 class Failing(MemoryStore):
     """A store that cannot index while `broken`, and counts how often it was asked."""
 
-    broken = False
+    broken: Exception | None = None
     asked = 0
 
     async def index(self, *, limit: int, max_bytes: int) -> int:
         """Fail, or index."""
         self.asked += 1
-        if self.broken:
-            raise StoreError("the disk is full")
+        if self.broken is not None:
+            raise self.broken
         return await super().index(limit=limit, max_bytes=max_bytes)
 
 
@@ -67,13 +67,29 @@ async def test_a_store_that_cannot_now_is_asked_again(store: Failing, caplog: py
     """Each second, and each time it is logged; the worker goes on."""
     clock = VirtualClock()
     await store.append(delivery("a", body=PAGE))
-    store.broken = True
+    store.broken = StoreError("the disk is full")
     running = asyncio.create_task(keep_indexed(store, clock))
     await pass_time(clock, SECOND)
     assert store.asked == 2
     assert [record.message for record in caplog.records] == ["search_index_waits"] * 2
 
-    store.broken = False
+    store.broken = None
+    await pass_time(clock, SECOND)
+    assert await found(store) == 1
+    running.cancel()
+
+
+async def test_a_fault_of_ours_is_told_and_tried_again(store: Failing, caplog: pytest.LogCaptureFixture) -> None:
+    """With its traceback, each minute: it does not end the index silently, nor fill the log."""
+    clock = VirtualClock()
+    await store.append(delivery("a", body=PAGE))
+    store.broken = KeyError("odd")
+    running = asyncio.create_task(keep_indexed(store, clock))
+    await pass_time(clock, 59 * SECOND)
+    assert [record.message for record in caplog.records] == ["search_index_broken"]
+    assert caplog.records[0].exc_info is not None
+
+    store.broken = None
     await pass_time(clock, SECOND)
     assert await found(store) == 1
     running.cancel()

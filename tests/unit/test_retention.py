@@ -10,7 +10,7 @@ import pytest
 
 from receiver.clock import VirtualClock
 from receiver.dispatch.retention import EVERY, Retention
-from receiver.errors import StoreError
+from receiver.errors import ConfigurationError, StoreError
 from receiver.records import DeliveryFilter, Lease
 from receiver.stores.memory import MemoryStore
 from receiver.types import HandlerName, WorkerId
@@ -112,11 +112,21 @@ async def test_what_was_asked_for_once_goes_with_the_keys() -> None:
     assert not await store.once(HandlerName("h"), "young", now=NOON)
 
 
-async def test_a_store_that_fails_is_looked_at_again(caplog: pytest.LogCaptureFixture) -> None:
-    """The failure is logged, and the next look does it."""
+@pytest.mark.parametrize(
+    ("failure", "event"),
+    [
+        (StoreError("the disk is full"), "upkeep_failed"),
+        (ConfigurationError("no full text search"), "upkeep_failed"),
+        (KeyError("a fault of ours"), "upkeep_broken"),
+    ],
+)
+async def test_what_fails_is_looked_at_again(
+    failure: Exception, event: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The failure is logged, a fault of ours with its traceback, and the next look does it."""
     store, clock = MemoryStore(), VirtualClock(NOON)
     await filled(store, {"old": 2 * DAY})
-    failures = [StoreError("the disk is full")]
+    failures = [failure]
 
     @asynccontextmanager
     async def upkeep() -> AsyncIterator[MemoryStore]:
@@ -127,7 +137,8 @@ async def test_a_store_that_fails_is_looked_at_again(caplog: pytest.LogCaptureFi
     task = asyncio.create_task(Retention(upkeep, clock, bodies=None, keys=DAY).run())
     await turns()
     assert await kept(store) == {"old": True}
-    assert [record.message for record in caplog.records] == ["upkeep_failed"]
+    assert [record.message for record in caplog.records] == [event]
+    assert (caplog.records[0].exc_info is not None) is (event == "upkeep_broken")
     await look(clock)
     assert await kept(store) == {}
     task.cancel()

@@ -122,6 +122,7 @@ class MemoryKeeping(MemoryReports):
         if self._pruned.pop(stored.seq, None) is not None:
             kept = replace(stored.delivery, headers=delivery.headers, body=delivery.body)
             self._deliveries[place] = replace(stored, delivery=kept)
+            self._restore_words(stored.seq, delivery.body)
         return Outcome.DUPLICATE
 
     def _record(self, one: Recorded, now: datetime) -> None:

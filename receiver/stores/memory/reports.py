@@ -22,7 +22,15 @@ from receiver.records import (
 )
 from receiver.stores.candidates import candidates
 from receiver.stores.memory.work import MemoryQueue, Work
-from receiver.types import OPEN_STATES, DeliveryKey, DeliveryState, HandlerName, HandlerSwitch, WorkState
+from receiver.types import (
+    OPEN_DELIVERIES,
+    OPEN_STATES,
+    DeliveryKey,
+    DeliveryState,
+    HandlerName,
+    HandlerSwitch,
+    WorkState,
+)
 
 
 class MemoryReports(MemoryQueue):
@@ -48,6 +56,16 @@ class MemoryReports(MemoryQueue):
         fitting = [one for _, one in self._newest(replace(wanted, limit=None)) if after < one.seq <= through]
         return Arrived(tuple(reversed(fitting)), through)
 
+    async def among(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
+        """Return the wanted ones of the deliveries with these seqs, the oldest first."""
+        fitting = [one for _, one in self._newest(replace(wanted, limit=None)) if one.seq in seqs]
+        return fitting[::-1]
+
+    async def open_seqs(self, *, limit: int) -> Sequence[int]:
+        """Return the seqs of deliveries that are NEW or WORKING, the newest first."""
+        newest = (one for _, one in self._newest(DeliveryFilter()))
+        return list(islice((one.seq for one in newest if one.state in OPEN_DELIVERIES), limit))
+
     async def resolve(self, prefix: str) -> DeliveryKey:
         """Return the one key that begins so."""
         keys = [key for key in self._by_key if key.startswith(prefix)]
@@ -66,8 +84,7 @@ class MemoryReports(MemoryQueue):
 
     async def unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
-        states = (self._summary(stored).state for stored in self._deliveries)
-        return sum(state in (DeliveryState.NEW, DeliveryState.WORKING) for state in states)
+        return len(await self.open_seqs(limit=len(self._deliveries)))
 
     async def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first."""

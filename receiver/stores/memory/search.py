@@ -47,6 +47,10 @@ class MemorySearch(MemoryDeliveries):
         if self._words is not None:
             self._words.pop(seq, None)
 
+    def _restore_words(self, seq: int, body: bytes) -> None:
+        if self._words is not None:
+            self._words[seq] = texts_of(body)
+
     def _check_words(self, wanted: DeliveryFilter) -> None:
         if wanted.text is None:
             return

@@ -101,6 +101,7 @@ class MemoryQueue(MemoryOnces):
             return None
         self._routed = batch.deliveries[-1].seq
         made = [self._make(one, lease, now) for one in work]
+        self._changes.set()
         return [one.id if one.state is WorkState.RUNNING else None for one in made]
 
     async def claim(
@@ -144,6 +145,7 @@ class MemoryQueue(MemoryOnces):
         if settlements:
             now = max(one.attempt.ended_at for one in settlements)
             self._promote([one.work_id for one, done in zip(settlements, settled, strict=True) if done], now)
+            self._changes.set()
         return settled
 
     async def give_back(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:

@@ -8,7 +8,7 @@ from pydantic_core import to_json
 from receiver.clock import to_micros
 from receiver.keeping import Imported
 from receiver.records import Delivery
-from receiver.stores.sqlite import statements
+from receiver.stores.sqlite import search, statements
 from receiver.stores.sqlite.log import same_body
 from receiver.stores.sqlite.making import insert
 from receiver.types import Origin, Outcome
@@ -54,6 +54,7 @@ def _known(connection: sqlite3.Connection, delivery: Delivery) -> Outcome:
     if body is None:
         insert(connection, statements.insert_bodies, [_body(seq, delivery)])
         connection.execute(statements.RESTORED, (seq,))
+        search.restore(connection, seq, delivery.body)
     return Outcome.DUPLICATE
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Sequence
 
 from receiver.clock import from_micros
 from receiver.errors import StoreError
@@ -31,11 +32,12 @@ ADVANCE_INDEXED = "UPDATE marks SET value = ? WHERE name = 'indexed' AND value =
 
 UNINDEXED = "SELECT seq, body, coding FROM bodies WHERE seq > ? ORDER BY seq LIMIT ?"
 
-# What was pruned since it was read must not come in any more.
+# What was pruned since it was read must not come in any more, and what was brought in again is in.
 INSERT_WORDS = """
 INSERT INTO words (rowid, url, title, error)
 SELECT b.seq, json_extract(t.value, '$[1]'), json_extract(t.value, '$[2]'), json_extract(t.value, '$[3]')
 FROM json_each(?) AS t CROSS JOIN bodies AS b ON b.seq = json_extract(t.value, '$[0]')
+WHERE NOT EXISTS (SELECT 1 FROM words AS known WHERE known.rowid = b.seq)
 """
 
 BEHIND = f"""
@@ -70,10 +72,9 @@ class SqliteSearch:
             rows = _read(connection, after, limit, max_bytes)
             if not rows:
                 return 0
-            found = json.dumps([(seq, one.url, one.title, one.error) for seq, one in rows if one != Texts()])
             with self._database.transaction(connection):
                 if connection.execute(ADVANCE_INDEXED, (rows[-1][0], after)).rowcount:
-                    connection.execute(INSERT_WORDS, (found,))
+                    connection.execute(INSERT_WORDS, (_as_json(rows),))
             self._checkpointer.after_commit(connection)
             return len(rows)
 
@@ -86,6 +87,19 @@ def reach(connection: sqlite3.Connection) -> SearchReach | None:
         return None
     behind, through = connection.execute(BEHIND).fetchone()
     return SearchReach(behind, None if through is None else from_micros(through))
+
+
+def restore(connection: sqlite3.Connection, seq: int, body: bytes) -> None:
+    """Take a delivery in that has its body again, inside a transaction of the caller's; without an index nothing.
+
+    Also one that the index has not come to: it may be at this very place.
+    """
+    if connection.execute(EXISTS).fetchone()[0]:
+        connection.execute(INSERT_WORDS, (_as_json([(seq, texts_of(body))]),))
+
+
+def _as_json(rows: Sequence[tuple[int, Texts]]) -> str:
+    return json.dumps([(seq, one.url, one.title, one.error) for seq, one in rows if one != Texts()])
 
 
 def _read(connection: sqlite3.Connection, after: int, limit: int, max_bytes: int) -> list[tuple[int, Texts]]:
