@@ -21,7 +21,6 @@ from pydantic import (
     ConfigDict,
     FailFast,
     ModelWrapValidatorHandler,
-    PlainValidator,
     StrictFloat,
     StrictInt,
     ValidationError,
@@ -145,7 +144,7 @@ OrEmpty = Annotated[T, BeforeValidator(_null_as_object)]
 JsonObject = OrEmpty[dict[str, Any]]
 """A free JSON object that may be missing or null, and is then empty."""
 
-Moment = Annotated[datetime, PlainValidator(_read_moment)]
+Moment = Annotated[datetime, BeforeValidator(_read_moment)]
 """An aware moment in UTC. A text without an offset, or a number, is no moment: it would be a guess."""
 
 Number = StrictInt | StrictFloat

@@ -127,6 +127,18 @@ def test_a_sample_goes_back_to_the_wire_as_it_came(path: Path) -> None:
     assert parse_event(path.read_bytes()).model_dump(by_alias=True, exclude_unset=True) == payload
 
 
+@every_sample
+def test_a_sample_is_written_as_json(path: Path) -> None:
+    """Also with what no key of the wire said, without a warning; what is read from that is equal."""
+    event = parse_event(path.read_bytes())
+
+    written = event.model_dump_json(by_alias=True, exclude_unset=True)
+
+    assert json.loads(written) == event.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    assert parse_event(written.encode()) == event
+    assert json.loads(event.model_dump_json()) == event.model_dump(mode="json")
+
+
 def test_a_page_event_has_its_document() -> None:
     """Down to the metadata."""
     event = sample("crawl.page", CrawlPage)
