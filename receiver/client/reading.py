@@ -44,6 +44,7 @@ _ERRORS: Mapping[int, type[ServiceError]] = {
 _LONGEST_TEXT = 1000
 _LONGEST_WAIT_SECONDS = 86_400
 _WAIT_IN_WORDS = re.compile(r"retry after (\d{1,5}(?:\.\d+)?) ?s", re.IGNORECASE)
+_ID_IN_WORDS = re.compile(r"\b(?:exception ID is|Error ID:) ([\w-]{1,100})")
 _WAIT_KEYS = ("retry_after_seconds", "retryAfterSeconds")
 
 
@@ -97,9 +98,7 @@ def _error(
 ) -> ServiceError:
     clean = _without(key.get_secret_value(), body)
     said, code = _text(clean.get("error")), _text(clean.get("code"))
-    request_id = _text(_without(key.get_secret_value(), answer.headers.get("x-request-id"))) or _text(
-        clean.get("requestId")
-    )
+    request_id = _request_id(_without(key.get_secret_value(), answer.headers), clean)
     words = " ".join((said or _phrase(answer.status)).split())
     about = ", ".join(filter(None, (code, request_id and f"request {request_id}")))
     return kind(
@@ -111,6 +110,17 @@ def _error(
         retry_after=wait_asked_for(answer.headers, body, now=now),
         answer=clean,
     )
+
+
+def _request_id(headers: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
+    """Return the id by which those who run the service find this call again, if the answer has one.
+
+    No header for it is documented. What the service does give is the id in the text of an unexpected error (its
+    source, getErrorContactMessage). `X-Request-Id` is the common name, which its SDK 4.53.2 sends with some calls,
+    and which a gateway may add.
+    """
+    found = _ID_IN_WORDS.search(_text(body.get("error")) or "")
+    return _text(headers.get("x-request-id")) or _text(body.get("requestId")) or (found and found[1])
 
 
 def wait_asked_for(headers: Mapping[str, str], body: Mapping[str, Any], *, now: datetime) -> timedelta | None:

@@ -104,6 +104,30 @@ async def test_an_error_may_say_less_or_more(
     assert str(caught.value) == f"DELETE /v2/crawl/1: {message}"
 
 
+@pytest.mark.parametrize(
+    ("headers", "body", "found"),
+    [
+        ({}, {}, None),
+        ({"x-request-id": "h"}, {"requestId": "b", "error": "Your exception ID is t"}, "h"),
+        ({"X-Request-ID": ""}, {"requestId": "b", "error": "Your exception ID is t"}, "b"),
+        ({}, {"requestId": 5, "error": "Please contact us. Your exception ID is 0f-1e"}, "0f-1e"),
+        ({}, {"error": "An error occurred. Please check your logs for more details. Error ID: 0f-1e"}, "0f-1e"),
+        ({}, {"error": "An unexpected error occurred. Please contact us for help."}, None),
+    ],
+)
+async def test_the_id_of_a_call_is_found_where_the_answer_has_it(
+    caller: Caller, service: Service, headers: dict[str, str], body: dict[str, Any], found: str | None
+) -> None:
+    """In a header, in a field, in the text of an unexpected error; none is no error."""
+    service.replies = [httpx.Response(403, json=body, headers=headers)]
+
+    with pytest.raises(ServiceError) as caught:
+        await caller.call("queue_status")
+
+    assert caught.value.request_id == found
+    assert (f"request {found}" in str(caught.value)) is (found is not None)
+
+
 async def test_a_200_may_be_no_success(caller: Caller, service: Service) -> None:
     """A host without DNS: the status says nothing of it."""
     service.replies = [said(success=False, error="DNS resolution failed", code="SCRAPE_DNS_RESOLUTION_ERROR")]
