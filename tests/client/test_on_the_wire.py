@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import json
 import threading
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -13,9 +12,8 @@ import pytest
 
 from receiver.client import AsyncClient, Client, Patience
 from receiver.client.calls import Call
-from receiver.client.jobs import crawl_status
+from receiver.client.jobs import crawl, crawl_status
 from receiver.client.trying import DEFAULT_PATIENCE
-from receiver.clock import VirtualClock
 from receiver.errors import RateLimited, ServiceUnreachable, UnexpectedAnswer
 from receiver.retries import RetrySchedule
 from tests.client.calling import KEY, Steady, Ticking
@@ -24,13 +22,6 @@ from tests.doubles import LONG, NOON, soon
 
 DONE = {"success": True, "status": "completed", "data": [{"markdown": "x" * 1000}]}
 ONCE = Patience(RetrySchedule(()))
-
-
-class Impatient(VirtualClock):
-    """A clock that stands still, and on which nobody waits."""
-
-    async def sleep(self, duration: timedelta) -> None:
-        """Go on."""
 
 
 def done(connection: Connection) -> None:
@@ -165,28 +156,15 @@ async def test_nobody_listens(both: Both) -> None:
     assert both.clock.now() - NOON == timedelta(seconds=10.5)
 
 
-async def test_a_storm_of_429_is_ridden_out() -> None:
-    """Forty starts at a limit of ten at a time: each is carried out once, and none is lost."""
-    refused: Counter[str] = Counter()
+async def test_a_storm_of_429_is_ridden_out(both: Both) -> None:
+    """A start is carried out once, and not lost. Forty at a time are in test_trying.py, where no time passes."""
+    refusal = {"success": False, "error": "Rate limit exceeded, retry after 3s"}
+    storm = [lambda it: it.answer(429, refusal)] * 3
+    with serving(*storm, lambda it: it.answer(200, {"success": True, "id": "1"})) as stub:
+        assert (await both.send(stub.address, crawl("https://example.com/"))).id == "1"
 
-    def limited(connection: Connection) -> None:
-        url = connection.body["url"]
-        refused[url] += 1
-        if refused[url] < 4:
-            connection.answer(429, {"success": False, "error": "Rate limit exceeded, retry after 3s"})
-        else:
-            connection.answer(200, {"success": True, "id": url})
-
-    patience = Patience(budget=timedelta(days=1))
-    with serving(limited) as stub:
-        async with AsyncClient(
-            KEY, stub.address, clock=Impatient(NOON), concurrency=10, patience=patience
-        ) as client:
-            urls = [f"https://example.com/{number}" for number in range(40)]
-            started = await soon(asyncio.gather(*(client.crawl(url) for url in urls)))
-
-    assert [job.id for job in started] == urls
-    assert set(refused.values()) == {4}
+    assert len(stub.connections) == 4
+    assert both.clock.now() - NOON == timedelta(seconds=9)
 
 
 async def test_a_storm_that_does_not_end_is_told(both: Both) -> None:
@@ -198,18 +176,18 @@ async def test_a_storm_that_does_not_end_is_told(both: Both) -> None:
 
 
 async def test_connections_are_shared_and_their_number_is_limited() -> None:
-    """Two hundred calls at a time over eight connections, from tasks as from threads."""
+    """Many calls at a time over four connections, from tasks as from threads."""
     with serving(done) as stub:
-        async with AsyncClient(KEY, stub.address, concurrency=8) as client:
-            found = await soon(asyncio.gather(*(client.crawl_status("1") for _ in range(200))))
-    assert len(found) == len(stub.connections) == 200
-    assert len({id(one._handler) for one in stub.connections}) <= 8
+        async with AsyncClient(KEY, stub.address, concurrency=4) as client:
+            found = await soon(asyncio.gather(*(client.crawl_status("1") for _ in range(24))))
+    assert len(found) == len(stub.connections) == 24
+    assert len({id(one._handler) for one in stub.connections}) <= 4
 
     with (
         serving(done) as stub,
-        Client(KEY, stub.address, concurrency=8) as plain,
-        ThreadPoolExecutor(32) as threads,
+        Client(KEY, stub.address, concurrency=4) as plain,
+        ThreadPoolExecutor(12) as threads,
     ):
-        found = list(threads.map(lambda _: plain.crawl_status("1"), range(200)))
-    assert len(found) == len(stub.connections) == 200
-    assert len({id(one._handler) for one in stub.connections}) <= 8
+        found = list(threads.map(lambda _: plain.crawl_status("1"), range(24)))
+    assert len(found) == len(stub.connections) == 24
+    assert len({id(one._handler) for one in stub.connections}) <= 4

@@ -1,6 +1,9 @@
 """When a call is made again, after how long, and when not: the script alone, and both clients on a moved clock."""
 
+import asyncio
+import json
 import random
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,11 +11,12 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from receiver.client import Patience
+from receiver.client import AsyncClient, Patience
 from receiver.client.calls import Answer, Call
 from receiver.client.jobs import crawl, crawl_status
 from receiver.client.reading import wait_asked_for
 from receiver.client.trying import Attempt, Pause, script
+from receiver.clock import VirtualClock
 from receiver.errors import (
     Conflict,
     NotFound,
@@ -24,7 +28,7 @@ from receiver.errors import (
     UnexpectedAnswer,
 )
 from receiver.retries import RetrySchedule
-from tests.client.calling import Caller, Service, said
+from tests.client.calling import BASE, KEY, Caller, Service, said
 from tests.doubles import NOON
 
 PAGE = "https://example.com/"
@@ -186,6 +190,40 @@ async def test_a_limit_is_waited_out(caller: Caller, service: Service) -> None:
     await caller.call("crawl", PAGE)
 
     assert caller.waited == 34
+
+
+class Impatient(VirtualClock):
+    """A clock that stands still, and on which nobody waits."""
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Go on."""
+
+
+async def test_a_storm_of_429_is_ridden_out() -> None:
+    """Forty starts at a limit of ten at a time: each is carried out once, and none is lost."""
+    refused: Counter[str] = Counter()
+    under_way = most = 0
+
+    async def limited(request: httpx.Request) -> httpx.Response:
+        nonlocal under_way, most
+        url = json.loads(request.content)["url"]
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)  # the others come in between
+        under_way -= 1
+        refused[url] += 1
+        if refused[url] < 4:
+            return said(429, success=False, error="Rate limit exceeded, retry after 3s")
+        return said(success=True, id=url)
+
+    transport = httpx.MockTransport(limited)
+    async with AsyncClient(KEY, BASE, clock=Impatient(NOON), concurrency=10, transport=transport) as client:
+        urls = [f"https://example.com/{number}" for number in range(40)]
+        started = await asyncio.gather(*(client.crawl(url) for url in urls))
+
+    assert [job.id for job in started] == urls
+    assert set(refused.values()) == {4}
+    assert most == 10
 
 
 async def test_what_does_not_end_within_the_budget_is_raised_at_once(caller: Caller, service: Service) -> None:
