@@ -140,6 +140,9 @@ async def _to_files(settings: Settings, job_id: str, folder: Path, unknown: Unkn
                     advance(1)
             except OSError as exc:
                 raise ReceiverError(f"cannot write to {folder}: {exc.strerror}") from exc
+            except BaseException:
+                note(f"stopped: wrote {counted(written, 'document')} to {harmless(str(folder))}")
+                raise
     return written, failed
 
 

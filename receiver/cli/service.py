@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from receiver.cli.output import harmless
-from receiver.errors import ReceiverError, ServiceError
+from receiver.errors import ReceiverError, ServerError, ServiceError, ServiceUnreachable, UnexpectedAnswer
 from receiver.settings import Settings
 
 if TYPE_CHECKING:  # it loads httpx
@@ -40,6 +40,18 @@ def ask(settings: Settings, question: Callable[["AsyncClient"], Awaitable[T]]) -
         return asyncio.run(run())
     except ServiceError as exc:
         raise ReceiverError(harmless(advise(exc))) from exc
+
+
+def may_be_done(error: ReceiverError) -> bool:
+    """Tell whether the service may have done what `ask` asked for, though no answer of it came."""
+    match error.__cause__:
+        case ServiceUnreachable(sent=sent):
+            return sent
+        case UnexpectedAnswer(status=status):
+            return status is None or status < 300
+        case ServerError():
+            return True
+    return False
 
 
 def build(make: Callable[..., T], **given: Any) -> T:

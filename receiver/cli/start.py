@@ -1,18 +1,20 @@
 """`receiver start`: jobs whose events come to this receiver."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from receiver.cli.options import json_option, text
 from receiver.cli.output import harmless, note, quoted, write_bytes, write_line
-from receiver.cli.service import ask, build, pairs
+from receiver.cli.service import ask, build, may_be_done, pairs
+from receiver.errors import ReceiverError
 from receiver.samples import encode
 from receiver.settings import Settings, load_settings
 
-if TYPE_CHECKING:  # the models take long to load
+if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
     from receiver.answers import JobStarted
+    from receiver.client import AsyncClient
     from receiver.requests import WebhookConfig
 
 Command = Callable[..., Any]
@@ -55,7 +57,7 @@ def crawl(url: str, limit: int | None, events: tuple[str, ...], metadata: tuple[
 
     settings = load_settings()
     request = build(CrawlRequest, url=url, limit=limit, webhook=_webhook(settings, events, metadata))
-    _tell(ask(settings, lambda client: client.crawl(request)), as_json=as_json)
+    _tell(_started(settings, lambda client: client.crawl(request)), as_json=as_json)
 
 
 @start.command()
@@ -67,12 +69,25 @@ def batch(urls: tuple[str, ...], events: tuple[str, ...], metadata: tuple[str, .
 
     settings = load_settings()
     request = build(BatchScrapeRequest, urls=urls, webhook=_webhook(settings, events, metadata))
-    _tell(ask(settings, lambda client: client.batch_scrape(request)), as_json=as_json)
+    _tell(_started(settings, lambda client: client.batch_scrape(request)), as_json=as_json)
 
 
 def _webhook(settings: Settings, events: tuple[str, ...], metadata: tuple[str, ...]) -> "WebhookConfig":
     settings.plain_api_key()  # what is missing is said before anything is looked at
     return build(settings.webhook, events=events, metadata=pairs(metadata))
+
+
+def _started(settings: Settings, start: Callable[["AsyncClient"], Awaitable["JobStarted"]]) -> "JobStarted":
+    """Start a job. Where nobody knows whether it was, that is said: to try again may cost twice."""
+    try:
+        return ask(settings, start)
+    except (KeyboardInterrupt, ReceiverError) as exc:
+        if isinstance(exc, KeyboardInterrupt) or may_be_done(exc):
+            note(
+                "the job may have been started all the same: if so, `receiver jobs list` hears of it; "
+                "starting it again would cost again"
+            )
+        raise
 
 
 def _tell(job: "JobStarted", *, as_json: bool) -> None:

@@ -12,9 +12,11 @@ from receiver.errors import (
     ServerError,
     ServiceError,
     ServiceUnreachable,
+    UnexpectedAnswer,
 )
 
 _WHAT_TO_DO: Mapping[type[ServiceError], str] = {
+    UnexpectedAnswer: "is RECEIVER_BASE_URL the address of the service's API? If so, try again later",
     ServiceUnreachable: "check RECEIVER_BASE_URL and the network, and try again",
     KeyRefused: "check RECEIVER_API_KEY against the keys of your account",
     PaymentRequired: "the account has not enough credits for this: buy some, or ask for less",

@@ -154,6 +154,40 @@ def test_what_the_service_refuses_is_said_with_what_to_do(
     assert "\x1b" not in line
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "may_run"),
+    [(500, {"error": "oh"}, True), (200, {"success": True}, True), (402, {"error": "no"}, False), (307, {}, False)],
+)
+@pytest.mark.parametrize(("kind", "path"), [("crawl", "crawl"), ("batch", "batch/scrape")])
+def test_a_start_of_which_nobody_knows_whether_it_was_one_is_said_so(
+    stub: Stub,
+    answers: dict[str, tuple[int, Any]],
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    path: str,
+    status: int,
+    body: Any,
+    may_run: bool,
+) -> None:
+    """To start it again would cost again; it is not done by itself."""
+    answers[f"POST /v2/{path}"] = (status, body)
+
+    assert invoke("start", kind, "https://example.com") == 1
+
+    assert ("the job may have been started all the same" in capsys.readouterr().err) is may_run
+    assert len(stub.connections) == 1
+
+
+def test_an_answer_of_something_else_asks_for_the_address(
+    answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A redirect, as from http to https, or the page of another server."""
+    answers["POST /v1/scrape"] = (301, {})
+
+    assert invoke("scrape", "https://example.com") == 1
+    assert "a redirect, which is not followed: is RECEIVER_BASE_URL the address" in capsys.readouterr().err
+
+
 def test_a_service_that_cannot_be_reached_is_said_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,7 +3,9 @@
 import asyncio
 import gzip
 import json
+import logging
 import threading
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -14,7 +16,7 @@ from receiver.client import AsyncClient, Client, Patience
 from receiver.client.calls import Call
 from receiver.client.jobs import crawl, crawl_status
 from receiver.client.trying import DEFAULT_PATIENCE
-from receiver.errors import RateLimited, ServiceUnreachable, UnexpectedAnswer
+from receiver.errors import KeyRefused, RateLimited, ServiceUnreachable, UnexpectedAnswer
 from receiver.retries import RetrySchedule
 from tests.client.calling import KEY, Steady, Ticking
 from tests.client.stub import Connection, serving
@@ -173,6 +175,17 @@ async def test_a_storm_that_does_not_end_is_told(both: Both) -> None:
         await both.send(stub.address, crawl_status("1"))
 
     assert len(stub.connections) == 4
+
+
+async def test_no_library_logs_the_key(both: Both, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever they tell at their most talkative."""
+    caplog.set_level(logging.DEBUG)
+    refused = pytest.raises(KeyRefused)
+    with serving(lambda it: it.answer(401, {"error": it.headers["authorization"]})) as stub, refused as caught:
+        await both.send(stub.address, crawl("https://example.com/"))
+
+    assert "httpcore" in {record.name.partition(".")[0] for record in caplog.records}
+    assert KEY not in caplog.text + "".join(traceback.format_exception(caught.value))
 
 
 async def test_connections_are_shared_and_their_number_is_limited() -> None:
