@@ -18,8 +18,10 @@ from receiver.ports import Upkeep
 from receiver.settings import load_settings
 from receiver.types import DeliveryState
 
-_AT_ONCE = 200
+_AT_ONCE = 100
 _PAGES_AT_ONCE = 100
+_PAUSE = timedelta(milliseconds=10)
+"""Between steps that hold the write lock: who waits for it, with acks, looks now and then whether it is free."""
 
 
 @click.command()
@@ -84,11 +86,13 @@ async def _carry_out(upkeep: Upkeep, rule: PruneRule, plan: DeliveryPlan) -> tup
             while after is not None:
                 done = await to_its_end(step(after))
                 after = done.after
+                if done.count:
+                    await SystemClock().sleep(_PAUSE)
                 if count < plan.count:
                     advance(done.count)
     except BaseException:
         note(f"stopped: {count:,} of {plan.count:,} were removed; the same command goes on with the rest")
         raise
     while await upkeep.shrink(_PAGES_AT_ONCE):
-        pass
+        await SystemClock().sleep(_PAUSE)
     return count, removed
