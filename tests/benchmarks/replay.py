@@ -3,7 +3,8 @@
 Each command runs as a user runs it, in a process of its own on one core, on a store on a real disk; from its time
 that of the same command's start is taken, which `receiver replay --limit 1` shows, before anything is divided. The
 handler does nothing. Then: how many deliveries a server acknowledges while such a command runs over and over beside
-it, and how many it does alone; the command has the core of the load program, so part of the difference is that.
+it, and how many it does alone; the command has the core of the load program, so part of the difference is that, as
+much as a program makes that only computes.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from tests.benchmarks.servers import CONTENDERS, STORE, clean_environment, cores
 
 Sample = dict[str, Any]
 
+_CONTROL = "a program that only computes"
 _OTHERS, _OTHER_STORE = "others", "others.db"
 _REPLAY = ("replay", "--yes", "--handlers", "tests.benchmarks.noop:on_loop")
 COMMANDS: dict[str, tuple[str, ...]] = {
@@ -45,10 +47,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "first page": ("events", "list", "--limit", "20"),
 }
 BESIDE = {
-    **{name: COMMANDS[name] for name in ("first page", "plan", "export", "replay", "replay --record", "enqueue")},
-    "import": ("events", "import", _OTHERS, "--yes"),
+    _CONTROL: ("-c", "for _ in range(100_000_000): pass"),
+    **{
+        name: ("-m", "receiver", *COMMANDS[name])
+        for name in ("first page", "plan", "export", "replay", "replay --record", "enqueue")
+    },
+    "import": ("-m", "receiver", "events", "import", _OTHERS, "--yes"),
 }
-"""What runs beside a server. The import brings in new deliveries until it has gone through them once."""
+"""What Python runs beside a server. The import brings in new deliveries until it has gone through them once."""
 _WHOLE = frozenset({"plan", "first page"})
 """Commands whose time counts, and not how many deliveries they go through in a second."""
 _START = (*_REPLAY, "--limit", "1")
@@ -78,19 +84,22 @@ def fill_stores(folder: Path, deliveries: int, size: int) -> None:
     """Make the store, and a bundle of half as many others."""
     asyncio.run(fill(folder / STORE, deliveries, size))
     asyncio.run(fill(folder / _OTHER_STORE, deliveries // 2, size, behind=deliveries))
-    if run(("events", "export", _OTHERS, "--store", f"sqlite:///{_OTHER_STORE}"), folder)["code"] != 0:
+    if (
+        run(("-m", "receiver", "events", "export", _OTHERS, "--store", f"sqlite:///{_OTHER_STORE}"), folder)["code"]
+        != 0
+    ):
         raise RuntimeError("the others are not exported")
     (folder / _OTHER_STORE).unlink()
 
 
-def run(command: Sequence[str], folder: Path) -> Sample:
-    """Run a command to its end; return seconds, CPU seconds and peak of memory in MiB.
+def run(arguments: Sequence[str], folder: Path) -> Sample:
+    """Run Python with these arguments to its end; return seconds, CPU seconds and peak of memory in MiB.
 
     Linux counts in the peak what this process had when it started the command, so it has to stay small.
     """
     begun = time.perf_counter()
     process = subprocess.Popen(
-        (sys.executable, "-m", "receiver", *command),
+        (sys.executable, *arguments),
         cwd=folder,
         env={**clean_environment(), "RECEIVER_STORE": f"sqlite:///{STORE}"},
         stdin=subprocess.DEVNULL,
@@ -113,10 +122,10 @@ def time_commands(args: argparse.Namespace, folder: Path) -> list[Sample]:
     """Run every command so many times, by turns."""
     samples = []
     for _ in range(args.rounds):
-        start = run(_START, folder)["seconds"]
+        start = run(("-m", "receiver", *_START), folder)["seconds"]
         for name, command in COMMANDS.items():
             (folder / "imported.db").unlink(missing_ok=True)
-            sample = run(command, folder)
+            sample = run(("-m", "receiver", *command), folder)
             samples.append({"command": name, "start_seconds": start, **sample})
     return samples
 
@@ -171,13 +180,17 @@ def summary(samples: Sequence[Sample], deliveries: int) -> list[dict[str, object
 
 
 def beside(samples: Sequence[Sample]) -> list[dict[str, object]]:
-    """Return a row for each thing that ran beside the server, with the ratio to nothing."""
+    """Return a row for each thing that ran beside the server, with the ratios to nothing and to the control."""
     rows: list[dict[str, object]] = []
     for name in dict.fromkeys(one["beside"] for one in samples):
         rounds = [one for one in samples if one["beside"] == name]
-        alone = middle([one for one in samples if one["beside"] == "nothing"], "requests_per_second")
         rate = middle(rounds, "requests_per_second")
-        rows.append({"beside": name, "acks/s": rate, "ratio": rate / alone, "p99 ms": middle(rounds, "p99_ms")})
+        alone, control = (
+            middle([one for one in samples if one["beside"] == other], "requests_per_second")
+            for other in ("nothing", _CONTROL)
+        )
+        ratios = {"of nothing": rate / alone, "of computing": rate / control}
+        rows.append({"beside": name, "acks/s": rate, **ratios, "p99 ms": middle(rounds, "p99_ms")})
     return rows
 
 

@@ -1,5 +1,6 @@
 """What operators decide, written into a SQLite store."""
 
+import asyncio
 import json
 import sqlite3
 from collections.abc import Sequence
@@ -13,10 +14,13 @@ from receiver.keeping import Imported, Recorded
 from receiver.records import Delivery, NewWork, Receipt
 from receiver.stores.sqlite import imports, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
-from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.log import insert_deliveries, same_body
 from receiver.stores.sqlite.making import make, record, with_bodies
 from receiver.types import HandlerName, HandlerSwitch, Outcome
+
+_ROOM_SECONDS = 0.004
+"""Between two transactions of many, while other processes write: they ask now and then whether the lock is free."""
 
 
 class SqliteControls:
@@ -25,6 +29,8 @@ class SqliteControls:
     def __init__(self, database: Database, checkpointer: Checkpointer) -> None:
         self._database = database
         self._checkpointer = checkpointer
+        self._seen: int | None = None
+        self._others_write = False
 
     async def retry(self, work_ids: Sequence[int], *, now: datetime) -> int:
         """Make items due at once, with a fresh schedule."""
@@ -51,11 +57,15 @@ class SqliteControls:
             # A sync is one of everything that was committed before: the last one is enough for the call.
             synced = "FULL" if number == len(parts) else "NORMAL"
             outcomes += await self._database.call(partial(self._bring_in, part, synced))
+            if self._others_write:
+                await asyncio.sleep(_ROOM_SECONDS)
         return outcomes
 
     def _bring_in(
         self, deliveries: Sequence[Imported], synced: str, connection: sqlite3.Connection
     ) -> list[Outcome]:
+        seen, self._seen = self._seen, data_version(connection)
+        self._others_write = seen is not None and seen != self._seen
         connection.execute(f"PRAGMA synchronous = {synced}")
         try:
             with self._database.transaction(connection):
