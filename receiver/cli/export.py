@@ -91,9 +91,8 @@ async def _export(
 
 @contextmanager
 def _writing_to_stdout() -> Iterator[IO[bytes]]:
-    with _told("standard output"):
-        yield sys.stdout.buffer
-        flush()
+    yield sys.stdout.buffer
+    flush()
 
 
 @contextmanager
@@ -121,10 +120,8 @@ def _writing_to(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _told(name: str) -> Iterator[None]:
-    """Turn an error of writing into one that says what could not be written. A closed pipe is none."""
+    """Turn an error of writing into one that says what could not be written."""
     try:
         yield
-    except BrokenPipeError:
-        raise
     except OSError as exc:
         raise ReceiverError(f"cannot write {harmless(name)}: {exc.strerror or exc}") from exc

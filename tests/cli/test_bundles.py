@@ -251,7 +251,7 @@ def test_a_full_disk_behind_standard_output_is_told() -> None:
 
     assert (done.returncode, done.stderr) == (
         1,
-        "receiver: cannot write standard output: No space left on device\n",
+        "receiver: cannot write to standard output: No space left on device\n",
     )
 
 
