@@ -16,29 +16,30 @@ def _check_cron(value: str) -> str:
     fields = value.split()
     if len(fields) != 5:
         raise ValueError("a cron expression has five fields: minute, hour, day, month and weekday")
-    minutes = sorted(_minutes(fields[0]))
+    minutes = _named("minutes", fields[0], highest=59)
+    hours = _named("hours", fields[1], highest=23)
     gaps = [later - earlier for earlier, later in itertools.pairwise(minutes)]
-    if fields[1] == "*":
+    if any(later - earlier == 1 for earlier, later in itertools.pairwise(hours)):
         gaps.append(minutes[0] + 60 - minutes[-1])
     if any(gap < _SHORTEST_MINUTES for gap in gaps):
         raise ValueError(f"runs are at least {_SHORTEST_MINUTES} minutes apart")
     return value
 
 
-def _minutes(field: str) -> set[int]:
-    """Return the minutes of an hour that a cron field names (crontab(5))."""
-    minutes: set[int] = set()
+def _named(what: str, field: str, *, highest: int) -> list[int]:
+    """Return the numbers that a cron field names (crontab(5)), the lowest first."""
+    named: set[int] = set()
     for part in field.split(","):
         found = _PART.fullmatch(part)
         if found is None:
-            raise ValueError("the first field names minutes, such as 0, 5-20, */15 or 0,30")
+            raise ValueError(f"{what} are named as 0, 5-20, */15 or 0,30")
         first, last, step = found.groups()
         begin = int(first or 0)
-        end = int(last) if last else begin if first and not step else 59
-        if not begin <= end <= 59 or step == "0" or step == "00":
-            raise ValueError("minutes are 0 to 59, the lower one first, and steps are 1 or more")
-        minutes.update(range(begin, end + 1, int(step or 1)))
-    return minutes
+        end = int(last) if last else begin if first and not step else highest
+        if not begin <= end <= highest or step == "0" or step == "00":
+            raise ValueError(f"{what} are 0 to {highest}, the lower one first, and steps are 1 or more")
+        named.update(range(begin, end + 1, int(step or 1)))
+    return sorted(named)
 
 
 class Schedule(Request):

@@ -162,7 +162,10 @@ BROKEN: list[tuple[type[Request], dict[str, Any], str, str]] = [
     (Schedule, {"cron": "60 * * * *"}, "cron", "minutes are 0 to 59"),
     (Schedule, {"cron": "9-5 * * * *"}, "cron", "the lower one first"),
     (Schedule, {"cron": "*/0 * * * *"}, "cron", "steps are 1 or more"),
-    (Schedule, {"cron": "often * * * *"}, "cron", "the first field names minutes"),
+    (Schedule, {"cron": "often * * * *"}, "cron", "minutes are named as"),
+    (Schedule, {"cron": "0,57 9-17 * * *"}, "cron", "at least 5 minutes apart"),
+    (Schedule, {"cron": "58,2 0,1 * * *"}, "cron", "at least 5 minutes apart"),
+    (Schedule, {"cron": "0 24 * * *"}, "cron", "hours are 0 to 23"),
 ]
 
 
