@@ -41,7 +41,7 @@ def fetch(job_id: str, folder: Path | None, unknown: Unknown, store: str | None)
     """Ask the service for everything that a job produced, and store what is not there yet.
 
     What is stored is there to look at and to replay (`receiver replay --job ID`); no worker handles it by itself.
-    `receiver backfill` brings in the same for your handlers to handle, and misses nothing once it is fetched. Both
+    `receiver backfill` brings in the same for your handlers to handle; after a fetch it finds nothing missing. Both
     can be done again and again, and compare pages by scrape id or URL.
 
     With --to the documents become files, and the store is only looked at to know what ID is. A document is a page

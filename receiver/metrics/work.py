@@ -111,12 +111,9 @@ class WorkMetrics:
             registry=self._registry,
         )
         self._backfill = BackfillMetrics(self._registry)
-        for name in handlers:  # so that a rate sees the first one too
-            self._dead[(name,)].inc(0)
-            for outcome in AttemptOutcome:
-                self._attempts[name, outcome].inc(0)
         self._store = _StoreFigures(handlers)
         self._registry.register(self._store)
+        self._begin_at_zero(handlers)
 
     def __enter__(self) -> Self:
         attempt_succeeded.observe(self._succeeded)
@@ -130,6 +127,13 @@ class WorkMetrics:
         attempt_failed.disconnect(self._failed)
         work_dead.disconnect(self._died)
         self._backfill.end()
+
+    def _begin_at_zero(self, handlers: Sequence[HandlerName]) -> None:
+        """Make the counters of every handler, so that a rate sees the first one too."""
+        for name in handlers:
+            self._dead[(name,)].inc(0)
+            for outcome in AttemptOutcome:
+                self._attempts[name, outcome].inc(0)
 
     async def exposition(self) -> bytes:
         """Return everything in Prometheus' text format, with what the store tells now."""

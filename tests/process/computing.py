@@ -8,7 +8,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-from receiver.errors import GiveUp, Retry
+from receiver.errors import GiveUp, RateLimited, Retry
 from receiver.events import Event
 
 
@@ -43,6 +43,7 @@ def fail(event: Event) -> None:
     raise {
         "own": OwnError(1, 2),
         "retry": Retry(after=timedelta(seconds=9)),
+        "limit": RateLimited("429", retry_after=timedelta(seconds=9)),
         "give up": GiveUp("no good"),
         "exit": SystemExit(3),
         "interrupt": KeyboardInterrupt(),

@@ -109,6 +109,7 @@ RAISED: list[tuple[str, dict[str, Any], object, str]] = [
     ("own", {"retry_on": ValueError}, Failed(), "OwnError: 1 and 2"),
     ("own", {"retry_on": OSError}, Refused(), "OwnError: 1 and 2"),
     ("retry", {}, Failed(timedelta(seconds=9)), "Retry: the handler asked for a retry"),
+    ("limit", {}, Failed(at_least=timedelta(seconds=9)), "RateLimited: 429"),
     ("give up", {}, Refused(), "GiveUp: no good"),
     ("exit", {}, Failed(), "SystemExit: 3"),
     ("interrupt", {}, Failed(), "KeyboardInterrupt"),
