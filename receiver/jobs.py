@@ -81,7 +81,7 @@ class JobSummary:
     `last_seq` is the seq of its last delivery; `first_at` and `last_at` are when its first and last ones came.
     `started` is None for families that do not tell of a beginning. `good` and `failed` count pages by `success`
     (an event that does not say is good), and are None for families without pages. `late` counts pages after the
-    end, `failed_lately` the failed ones of the last 20.
+    end, `failed_lately` the failed ones of the last 20; what a backfill brought says nothing of either.
     """
 
     job_id: str

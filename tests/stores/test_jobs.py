@@ -218,6 +218,17 @@ async def test_what_a_backfill_brought_is_counted(opened: Opened) -> None:
     assert job.summary.backfilled == 2
 
 
+async def test_what_a_backfill_brought_is_neither_late_nor_a_burst(opened: Opened) -> None:
+    """It comes after the end because it was asked for then, and failed pages come behind one another."""
+    await opened.add(came(1, "crawl.page", success=False), came(2, "crawl.completed"), came(3, "crawl.page"))
+    made = [came(n, "crawl.page", success=False) for n in range(4, 30)]
+    await opened.controls.bring_in([Imported(one, origin=Origin.BACKFILL) for one in made])
+
+    (job,) = await jobs(opened)
+
+    assert (job.late, job.failed_lately, job.failed) == (1, 1, 27)
+
+
 async def test_a_job_without_work_is_told_too(opened: Opened) -> None:
     """No handler may have wanted it."""
     await opened.add(came(1, "crawl.page"))

@@ -79,7 +79,8 @@ def found(deliveries: Sequence[StoredDelivery], wanted: JobFilter) -> Iterator[J
 def summary(job_id: str, mine: Sequence[StoredDelivery]) -> JobSummary:
     """Return the line of a job with these deliveries, the oldest first."""
     ended = next((one for one in mine if ends_job(one.delivery.type)), None)
-    pages = [one for one in mine if is_page(one.delivery.type)]
+    sent = [one for one in mine if one.delivery.origin is not Origin.BACKFILL]
+    pages = [one for one in sent if is_page(one.delivery.type)]
     return job_of(
         job_id,
         arrivals(mine),

@@ -73,11 +73,13 @@ SELECT seq, type, success, received_at FROM deliveries
 WHERE job_id = ? AND {_ENDS_JOB} ORDER BY seq LIMIT 1
 """
 
-LATE_PAGES = f"SELECT count(*) FROM deliveries WHERE job_id = ? AND seq > ? AND type GLOB '*.{PAGE}'"
+_SENT_PAGE = f"(type GLOB '*.{PAGE}' AND origin <> 'backfill')"
+
+LATE_PAGES = f"SELECT count(*) FROM deliveries WHERE job_id = ? AND seq > ? AND {_SENT_PAGE}"
 
 FAILED_LATELY = f"""
 SELECT count(*) FROM (
-    SELECT success FROM deliveries WHERE job_id = ? AND type GLOB '*.{PAGE}' ORDER BY seq DESC LIMIT {LAST_PAGES}
+    SELECT success FROM deliveries WHERE job_id = ? AND {_SENT_PAGE} ORDER BY seq DESC LIMIT {LAST_PAGES}
 ) WHERE success = 0
 """
 
