@@ -231,7 +231,8 @@ def _moment(record: logging.LogRecord) -> datetime:
 
 
 def _short(key: str) -> str:
-    return key.removeprefix("sha256:")[:8]
+    """Return a beginning that tells it from others, and by which `receiver events show` finds it."""
+    return key[: 15 if ":" in key else 8]
 
 
 def _of_job(fields: dict[str, Any]) -> str:

@@ -101,7 +101,9 @@ async def _check_search(settings: Settings) -> str:
             reach = await reports.search_reach()
     if reach is None:
         return "is on; a worker makes the index"
-    return f"is on; the index has still to take in {counted(reach.behind, 'delivery')}"
+    if reach.behind:
+        return f"is on; the index has still to take in {counted(reach.behind, 'delivery')}"
+    return "is on; the index has everything"
 
 
 def _check_handlers(settings: Settings) -> str:

@@ -306,15 +306,16 @@ async def _show(plan: DeliveryPlan, reports: Reports, choice: Choice, options: O
         first.append(stored)
         if len(first) == _FIRST:
             break
-    by = {} if options.way is Way.SEND else {"handler": _by_handler(plan, choice.handlers)}
+    counts = {} if options.way is Way.SEND else _by_handler(plan, choice.handlers)
+    by = {"handler": counts} if counts else {}
     for line in plan_lines(plan, options.way.value[0], first=first, by=by):
         write(line)
-    picky = [handler for handler in choice.handlers if handler.where is not None]
+    picky = [handler for handler in choice.handlers if handler.where is not None and counts.get(handler.name)]
     if choice.where is not None:
         write("  --where leaves out some of these, as it is asked of each")
     if choice.wanted.failed:
         write("  --failed leaves out the handlers that did not fail")
-    elif picky and by:
+    elif picky:
         write(f"  {counted(len(picky), 'handler')} of these may want fewer: where= is asked of each event")
     if choice.after is not None:
         write(f"  what came up to {harmless(str(choice.after))} in this order is left out")

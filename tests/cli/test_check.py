@@ -12,6 +12,7 @@ from receiver.stores import open_store
 from receiver.stores.sqlite import search
 from tests.doubles import delivery
 
+MUCH = 10**9
 HANDLERS = """
 from receiver import Router
 
@@ -79,18 +80,22 @@ def test_it_says_whether_search_is_on_and_how_far_it_is(
     assert invoke("check") == 0
     assert told(capsys, "search").endswith("is on; a worker makes the index")
 
-    asyncio.run(indexed())
+    asyncio.run(indexed("a"))
+    assert invoke("check") == 0
+    assert told(capsys, "search").endswith("is on; the index has everything")
+
+    asyncio.run(indexed("b", index=False))
     assert invoke("check") == 0
     assert told(capsys, "search").endswith("is on; the index has still to take in 1 delivery")
 
 
-async def indexed() -> None:
-    """Make a store with an index that lacks one delivery."""
+async def indexed(key: str, *, index: bool = True) -> None:
+    """Store a delivery, and take it in or not."""
     store = open_store("sqlite:///receiver.db")
-    async with store.log() as log, store.search() as index:
-        await log.append(delivery("a"))
-        await index.index(limit=9, max_bytes=1)
-        await log.append(delivery("b"))
+    async with store.log() as log, store.search() as words:
+        await log.append(delivery(key))
+        if index:
+            await words.index(limit=9, max_bytes=MUCH)
 
 
 def test_an_sqlite_without_full_text_search_is_wrong_where_search_is_on(

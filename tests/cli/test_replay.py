@@ -77,6 +77,9 @@ def test_a_plan_is_shown_first(command: Command, monkeypatch: pytest.MonkeyPatch
     assert command.out.startswith(PLAN)
     assert handled() == ["a", "b"]
 
+    assert command("--dry-run", "--type", "crawl.failed") == 0
+    assert "may want fewer" not in command.out, "nothing of this plan is for it"
+
 
 def test_nobody_to_ask_is_wrong_use(command: Command) -> None:
     """Nothing runs."""

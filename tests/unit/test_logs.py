@@ -62,6 +62,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "work_not_absolved": ({"reason": "locked"}, ("work_not_absolved", "locked")),
     "begin_not_noted": ({"count": 2, "reason": "locked"}, ("begin_not_noted", "count=2", "locked")),
     "search_index_waits": ({"reason": "locked"}, ("search_index_waits", "locked")),
+    "search_index_broken": ({}, ("search_index_broken",)),
     "event_drift": (
         {"type": "crawl.page", "kind": "field", "path": "data[].newThing", "key": "k1"},
         ("event_drift", "data[].newThing"),
@@ -79,6 +80,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("backfilled_before", "key=k1", "as=backfill:0a1b"),
     ),
     "upkeep_failed": ({"reason": "locked"}, ("upkeep_failed", "locked")),
+    "upkeep_broken": ({}, ("upkeep_broken",)),
     "pruned": ({"bodies": 2, "deliveries": 3}, ("pruned", "bodies=2", "deliveries=3")),
     "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),
     "checkpoint_failed": ({"reason": "locked"}, ("checkpoint_failed", "locked")),
@@ -151,10 +153,10 @@ def record(word: str, level: int = logging.WARNING, **fields: Any) -> logging.Lo
 
 def test_every_event_word_of_the_code_is_known_here() -> None:
     """A new one needs its line in the table, and a look at how it is shown."""
-    outcomes = {"delivery_accepted", "delivery_duplicate", "delivery_conflict"}  # made with an f-string
+    chosen = {"delivery_accepted", "delivery_duplicate", "delivery_conflict", "backfill_impossible"}  # no constants
     own = {"log_lines_dropped", "log_line_broken"}  # about the log itself, written without a logger
 
-    assert words_in_code() | outcomes | own == set(WORDS)
+    assert words_in_code() | chosen | own == set(WORDS)
 
 
 @pytest.mark.parametrize("word", WORDS)
@@ -165,6 +167,22 @@ def test_every_event_word_has_a_line_for_people(word: str) -> None:
 
     assert line[2] == line[5] == ":"
     assert [part for part in shown if part not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", " 6f1d3c52 "),
+        (f"sha256:{'0a' * 32}", " sha256:0a0a0a0a "),
+        (f"backfill:{'0a' * 16}", " backfill:0a0a0a "),
+    ],
+)
+def test_a_delivery_is_named_by_a_beginning_of_its_id(key: str, shown: str) -> None:
+    """One that tells it from others, and that `events show` takes."""
+    line = ConsoleFormatter().format(record("attempt_succeeded", **ATTEMPT | {"key": key, "seconds": 1}))
+
+    assert shown in line
+    assert key.startswith(shown.strip())
 
 
 @pytest.mark.parametrize("word", WORDS)
