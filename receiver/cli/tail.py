@@ -38,7 +38,7 @@ def tail(wanted: DeliveryFilter, lines: int, as_json: bool, store: str | None) -
     """Follow deliveries as they arrive, from whatever process; Ctrl-C ends it.
 
     Each is shown once, with the state it had then. With --state it is shown when it has come to that state, for
-    which it is followed until it is done or dead; so is what had arrived before, at most 20,000 at a time. A state
+    which it is followed until it is done or dead; so is what had arrived before, at most 5,000 at a time. A state
     that it passes in less than a tenth of a second may not be seen. Without a store it waits for one, and shows
     that from its beginning.
     """

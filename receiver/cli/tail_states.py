@@ -7,8 +7,8 @@ from receiver.ports import Reports
 from receiver.records import DeliveryFilter, DeliverySummary
 from receiver.types import OPEN_DELIVERIES, DeliveryState
 
-MOST = 20_000
-"""Deliveries waited for at one time, the newest: a look at all of them takes some tenths of a second."""
+MOST = 5_000
+"""Deliveries waited for at one time, the newest: a look at all of them takes a tenth of a second."""
 _AT_ONCE = 500
 
 
