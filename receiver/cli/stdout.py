@@ -4,10 +4,7 @@ import io
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
+from typing import Any
 
 
 class StdoutFailed(OSError):
@@ -32,7 +29,7 @@ def guard_stdout() -> None:
 
 
 class _Guarded(io.FileIO):
-    def write(self, data: "ReadableBuffer", /) -> int:
+    def write(self, data: Any, /) -> int:
         try:
             return super().write(data)
         except BrokenPipeError:
