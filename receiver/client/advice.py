@@ -21,7 +21,7 @@ _WHAT_TO_DO: Mapping[type[ServiceError], str] = {
     KeyRefused: "check RECEIVER_API_KEY against the keys of your account",
     PaymentRequired: "the account has not enough credits for this: buy some, or ask for less",
     Forbidden: "the service refuses this site, or your account does not have what was asked for",
-    NotFound: "the id is wrong or another account's, or its results have expired (they are kept for 24 hours)",
+    NotFound: "your account has nothing there: a wrong id, or results that expired (they are kept for 24 hours)",
     Conflict: "it is paused, runs already, or is over; look at it first",
     RateLimited: "the limits of your plan are reached: wait, and try again",
     ServerError: "the service has a fault: try again later",
