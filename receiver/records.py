@@ -284,7 +284,8 @@ class HandlerReport:
 class Backlog:
     """What is still to be done: deliveries nobody looked at, work items, and how long the oldest has been due.
 
-    A delivery that nobody looked at is due since it arrived.
+    A delivery that nobody looked at is due since it arrived. `lost` is how many of the attempts that are kept ended
+    with their worker or its lease, whoever's they were.
     """
 
     new: int
@@ -292,6 +293,7 @@ class Backlog:
     running: int
     oldest_waiting: timedelta | None
     paused: tuple[HandlerName, ...]
+    lost: int
 
 
 @dataclass(frozen=True, slots=True)

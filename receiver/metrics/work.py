@@ -180,6 +180,11 @@ class _StoreFigures(Collector):
         yield GaugeMetricFamily(
             "receiver_oldest_waiting_seconds", "Age of what is due the longest, 0 if nothing.", age.total_seconds()
         )
+        yield GaugeMetricFamily(
+            "receiver_attempts_lost",
+            "Attempts that ended with their worker or its lease, of all workers, as far as they are kept.",
+            backlog.lost,
+        )
         paused = GaugeMetricFamily("receiver_handler_paused", "Whether a handler is paused.", labels=["handler"])
         for name in sorted({*self._handlers, *backlog.paused}):
             paused.add_metric([name], int(name in backlog.paused))

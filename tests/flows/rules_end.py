@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from receiver.records import Backlog, DeliveryFilter, Wanted
-from receiver.types import DeliveryState, HandlerSwitch, WorkState
+from receiver.types import AttemptOutcome, DeliveryState, HandlerSwitch, WorkState
 from tests.flows.rules_items import SLACK
 from tests.flows.rules_world import MUCH, Ending, Worker, World
 
@@ -69,4 +69,5 @@ async def _compare_all(world: World) -> None:
         dead = any(one.state is WorkState.DEAD for one in work)
         assert summaries[source.key].state is (DeliveryState.DEAD if dead else DeliveryState.DONE)
     assert await reports.unfinished() == 0
-    assert await reports.backlog(world.now) == Backlog(0, 0, 0, None, ())
+    ended = [attempt.outcome for item in rules.items.values() for attempt in item.history]
+    assert await reports.backlog(world.now) == Backlog(0, 0, 0, None, (), ended.count(AttemptOutcome.LOST))

@@ -39,9 +39,10 @@ STATEMENTS = {
 }
 TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "onces", "d", "b", "w", "q", "h")
 OF_WHAT_IS_OPEN = (
-    r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed)\b"
+    r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed"
+    r"|attempts_lost)\b"
 )
-"""The partial indexes hold only what is open or failed: going through one of them is no scan of the store."""
+"""The partial indexes hold only what is open, failed or lost: going through one of them is no scan of the store."""
 FOR_PEOPLE = ("COUNTS", "LATEST_ATTEMPTS", "ONCES_BEFORE")
 """What `handlers list` and upkeep ask, now and then: they go through everything, which no index would be worth."""
 MOST = 20_000

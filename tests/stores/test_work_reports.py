@@ -298,7 +298,7 @@ async def test_what_waits_is_counted_by_handler(opened: Opened) -> None:
 
 async def test_an_empty_store_has_no_backlog(opened: Opened) -> None:
     """Nothing is old where nothing is."""
-    assert await opened.reports.backlog(NOON) == Backlog(0, 0, 0, None, ())
+    assert await opened.reports.backlog(NOON) == Backlog(0, 0, 0, None, (), 0)
 
 
 async def test_a_backlog_counts_what_is_open(opened: Opened) -> None:
@@ -340,6 +340,16 @@ async def test_a_backlog_names_the_paused_handlers(opened: Opened) -> None:
     await opened.controls.switch(HandlerName("c"), HandlerSwitch.ON)
 
     assert (await opened.reports.backlog(NOON)).paused == ("a", "b")
+
+
+async def test_a_backlog_counts_what_dead_workers_lost(opened: Opened) -> None:
+    """Also what has run again since."""
+    await opened.items(2, claim=True)
+    assert (await opened.reports.backlog(NOON)).lost == 0
+
+    await opened.claim(now=LEASE)
+
+    assert (await opened.reports.backlog(after_noon(LEASE))).lost == 2
 
 
 async def test_readers_see_what_workers_do_at_once(opened: Opened) -> None:

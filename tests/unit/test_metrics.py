@@ -233,8 +233,10 @@ class FakeReports:
         return answer
 
 
-BACKLOG = Backlog(new=4, waiting=30, running=2, oldest_waiting=90 * SECOND, paused=(TELL, HandlerName("gone")))
-EMPTY = Backlog(new=0, waiting=0, running=0, oldest_waiting=None, paused=())
+BACKLOG = Backlog(
+    new=4, waiting=30, running=2, oldest_waiting=90 * SECOND, paused=(TELL, HandlerName("gone")), lost=3
+)
+EMPTY = Backlog(new=0, waiting=0, running=0, oldest_waiting=None, paused=(), lost=0)
 
 
 def reader(reports: FakeReports, clock: VirtualClock | None = None, **more: Any) -> BacklogReader:
@@ -347,6 +349,7 @@ async def test_the_backlog_is_read_from_the_store() -> None:
     assert found["receiver_work_items", "state=waiting"] == 30
     assert found["receiver_work_items", "state=running"] == 2
     assert found["receiver_oldest_waiting_seconds",] == 90
+    assert found["receiver_attempts_lost",] == 3
     assert found["receiver_handler_paused", "handler=handlers.tell"] == 1
     assert found["receiver_handler_paused", "handler=handlers.index"] == 0
     assert found["receiver_handler_paused", "handler=gone"] == 1

@@ -25,6 +25,7 @@ from receiver.stores.memory.work import MemoryQueue, Work
 from receiver.types import (
     OPEN_DELIVERIES,
     OPEN_STATES,
+    AttemptOutcome,
     DeliveryKey,
     DeliveryState,
     HandlerName,
@@ -123,6 +124,7 @@ class MemoryReports(MemoryQueue):
             running=running,
             oldest_waiting=None if oldest is None else max(timedelta(0), now - oldest),
             paused=tuple(sorted(name for name, to in self._switches.items() if to is HandlerSwitch.PAUSED)),
+            lost=sum(attempt.outcome is AttemptOutcome.LOST for one in self._work for attempt in one.history),
         )
 
     # --- inside

@@ -87,6 +87,7 @@ SELECT
     + (SELECT count(*) FROM work_items INDEXED BY lane_queue WHERE state = 'queued')
     + (SELECT count(*) FROM work_items INDEXED BY work_held WHERE state = 'held'),
     (SELECT count(*) FROM work_items INDEXED BY work_running WHERE state = 'running'),
+    (SELECT count(*) FROM attempts INDEXED BY attempts_lost WHERE outcome = 'lost'),
     (SELECT min(due_at) FROM work_items INDEXED BY work_waiting WHERE state = 'waiting'),
     (SELECT received_at FROM deliveries WHERE seq > (SELECT value FROM marks WHERE name = 'routed') ORDER BY seq)
 """

@@ -189,11 +189,11 @@ class SqliteReports(ArrivalReports, JobReports):
 
         def read(connection: sqlite3.Connection) -> Backlog:
             (new,) = connection.execute(statements.NEW_DELIVERIES).fetchone()
-            waiting, running, *since = connection.execute(statements.BACKLOG).fetchone()
+            waiting, running, lost, *since = connection.execute(statements.BACKLOG).fetchone()
             oldest = min((moment for moment in since if moment is not None), default=None)
             age = None if oldest is None else max(timedelta(0), now - from_micros(oldest))
             paused = [name for name, to in switches(connection).items() if to is HandlerSwitch.PAUSED]
-            return Backlog(new, waiting, running, age, tuple(sorted(paused)))
+            return Backlog(new, waiting, running, age, tuple(sorted(paused)), lost)
 
         return await self._database.call(read)
 
