@@ -98,6 +98,18 @@ def run(arguments: Sequence[str], folder: Path) -> Sample:
     Linux counts in the peak what this process had when it started the command, so it has to stay small.
     """
     begun = time.perf_counter()
+    process = _start(arguments, folder)
+    _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    return {
+        "code": process.returncode,
+        "seconds": time.perf_counter() - begun,
+        "cpu_seconds": used.ru_utime + used.ru_stime,
+        "peak_mib": used.ru_maxrss / 1024,
+    }
+
+
+def _start(arguments: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
         (sys.executable, *arguments),
         cwd=folder,
@@ -108,14 +120,7 @@ def run(arguments: Sequence[str], folder: Path) -> Sample:
     )
     if (core := cores()[1]) is not None:
         os.sched_setaffinity(process.pid, {core})
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    return {
-        "code": process.returncode,
-        "seconds": time.perf_counter() - begun,
-        "cpu_seconds": used.ru_utime + used.ru_stime,
-        "peak_mib": used.ru_maxrss / 1024,
-    }
+    return process
 
 
 def time_commands(args: argparse.Namespace, folder: Path) -> list[Sample]:
@@ -143,12 +148,14 @@ def time_acks(args: argparse.Namespace, folder: Path) -> list[Sample]:
 
 @contextmanager
 def _beside(name: str, folder: Path) -> Iterator[None]:
-    """Run a command over and over while the block lasts."""
+    """Run a command over and over while the block lasts, and kill the last one."""
     over = threading.Event()
+    started: list[subprocess.Popen[bytes]] = []
 
     def go_on() -> None:
         while not over.is_set():
-            run(BESIDE[name], folder)
+            started.append(_start(BESIDE[name], folder))
+            started[-1].wait()
 
     running = threading.Thread(target=go_on)
     if name in BESIDE:
@@ -157,8 +164,10 @@ def _beside(name: str, folder: Path) -> Iterator[None]:
         yield
     finally:
         over.set()
-        if name in BESIDE:
-            running.join()
+        while running.is_alive():
+            if started:
+                started[-1].kill()
+            running.join(0.1)
 
 
 def summary(samples: Sequence[Sample], deliveries: int) -> list[dict[str, object]]:

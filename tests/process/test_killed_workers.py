@@ -12,6 +12,8 @@ from tests.process.harness import Deployment, Load, kill, meanwhile, until
 LONG_LEASE = "600"
 """Longer than any test waits."""
 
+MORE_KILLS = 40
+
 COUNTING = f"""{BEGIN}
 @router.on("*")
 async def count(event: Event, ctx: Context) -> None:
@@ -79,13 +81,21 @@ async def test_nothing_is_forgotten_or_done_twice_when_workers_are_killed_again_
     async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
         await workers.start(4)
         sending = asyncio.create_task(load.run(serving.port, connections=3))
-        await meanwhile(sending, lambda: kill_some(workers, rng, 8, some_runs(workers, rng)))
+
+        async def kill_until_something_is_lost() -> None:
+            await kill_some(workers, rng, 8, some_runs(workers, rng))
+            for _ in range(MORE_KILLS):  # those before may all have had nothing in hand
+                if any(one.outcome == "lost" for one in recorded(deployment)):
+                    return
+                await kill_some(workers, rng, 1, some_runs(workers, rng))
+            raise AssertionError("no killed worker had anything in hand")
+
+        await meanwhile(sending, kill_until_something_is_lost)
         await load.send_again(serving.port)
         await deployment.all_handled_in_the_end()
 
         check_recorded(deployment, workers.runs())
         assert {run.key for run in workers.runs()} == load.acknowledged.keys()
-        assert any(one.outcome == "lost" for one in recorded(deployment))
     assert deployment.intact()
 
 
