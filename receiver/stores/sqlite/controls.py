@@ -30,7 +30,6 @@ class SqliteControls:
         self._database = database
         self._checkpointer = checkpointer
         self._seen: int | None = None
-        self._others_write = False
 
     async def retry(self, work_ids: Sequence[int], *, now: datetime) -> int:
         """Make items due at once, with a fresh schedule."""
@@ -56,16 +55,17 @@ class SqliteControls:
         for number, part in enumerate(parts, start=1):
             # A sync is one of everything that was committed before: the last one is enough for the call.
             synced = "FULL" if number == len(parts) else "NORMAL"
-            outcomes += await self._database.call(partial(self._bring_in, part, synced))
-            if self._others_write:
+            stored, others_write = await self._database.call(partial(self._bring_in, part, synced))
+            outcomes += stored
+            if others_write:
                 await asyncio.sleep(_ROOM_SECONDS)
         return outcomes
 
     def _bring_in(
         self, deliveries: Sequence[Imported], synced: str, connection: sqlite3.Connection
-    ) -> list[Outcome]:
+    ) -> tuple[list[Outcome], bool]:
+        """Store them in one transaction; and tell whether others have committed since the last."""
         seen, self._seen = self._seen, data_version(connection)
-        self._others_write = seen is not None and seen != self._seen
         connection.execute(f"PRAGMA synchronous = {synced}")
         try:
             with self._database.transaction(connection):
@@ -73,7 +73,7 @@ class SqliteControls:
         finally:
             connection.execute("PRAGMA synchronous = FULL")
         self._checkpointer.after_commit(connection)
-        return outcomes
+        return outcomes, seen is not None and seen != self._seen
 
     async def enqueue(self, work: Sequence[NewWork], *, now: datetime) -> int:
         """Make new work items."""
