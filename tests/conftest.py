@@ -6,7 +6,9 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["receiver.testing"]
 
-# How fast a machine is says nothing about the code.
+# How fast a machine is says nothing about the code. Where CI is set, Hypothesis draws the same examples each time
+# (its "ci" profile: https://hypothesis.readthedocs.io/en/latest/reference/api.html#settings), so that a change is
+# judged by itself; every other run looks for new ones.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 

@@ -17,7 +17,7 @@ from receiver.types import DeliveryKey, Headers
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 SECRET = "example-secret-1"
-LONG = 20
+LONG = 120
 """Seconds after which a test that waits for something real has failed."""
 
 

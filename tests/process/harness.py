@@ -28,7 +28,7 @@ from receiver.stores.sqlite.coding import decoded
 SECRET = "a-secret-of-the-process-tests"
 WINDOW_SECONDS = 10.0
 """How long the service waits for an answer (service-facts.md, section 4); no test expects anything faster."""
-PATIENCE_SECONDS = 30.0
+PATIENCE_SECONDS = 120.0
 """How long a test waits for what must happen; only a failing test waits that long."""
 _POLL_SECONDS = 0.02
 

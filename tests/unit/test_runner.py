@@ -20,7 +20,7 @@ from receiver.events import CrawlPage, Event, UnknownEvent
 from receiver.records import StoredDelivery, WorkItem
 from receiver.routing import Router
 from receiver.types import AttemptOutcome, HandlerName, Trigger
-from tests.doubles import NOON, Busy, Inline, body_of, delivery, pass_time, soon, turns
+from tests.doubles import LONG, NOON, Busy, Inline, body_of, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)
 
@@ -265,7 +265,7 @@ async def test_whatever_a_handler_raises_is_a_failed_attempt(
     """Its class and text are recorded; the worker and its loop go on."""
     pool = threads()
     try:
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(LONG):
             ended = await Runner(VirtualClock(NOON), pool).run(claim(raising(error)[kind]))
     finally:
         pool.shutdown(wait=False)

@@ -15,9 +15,10 @@ _Condition = tuple[str, str, object]
 _Values = dict[str, object]
 
 
-def delivery_listing(wanted: DeliveryFilter) -> tuple[str, _Values]:
-    """Return the statement and its values; `before` and `rows` are still missing."""
+def delivery_listing(wanted: DeliveryFilter, narrower: str = "") -> tuple[str, _Values]:
+    """Return the statement and its values; `before`, `rows` and those of `narrower` are still missing."""
     sql, values = _joined(_of_delivery(wanted) + _of_its_work(wanted))
+    sql = f"{sql} {narrower}"
     state = ""
     if wanted.state is not None:
         state, values["state"] = "WHERE state = :state", wanted.state.value

@@ -8,6 +8,7 @@ from typing import Self
 from receiver.keeping import Cursor
 from receiver.records import DeliveryFilter, StoredDelivery
 from receiver.stores.sqlite import report_statements as statements
+from receiver.stores.sqlite.few import among_few
 from receiver.stores.sqlite.filters import row_by_row
 from receiver.stores.sqlite.rows import stored_delivery
 
@@ -69,6 +70,8 @@ def begun(
     """Return a reading of what is stored now."""
     (through,) = connection.execute(statements.LAST_DELIVERY).fetchone()
     conditions, values = row_by_row(wanted)
+    narrower, few = among_few(connection, wanted)
+    conditions, values = f"{conditions} {narrower}", values | few
     first: int | None = 1
     if wanted.limit is not None:
         sql = statements.FIRST_OF_NEWEST.format(conditions=conditions)

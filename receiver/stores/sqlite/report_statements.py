@@ -147,6 +147,13 @@ WHERE delivery_seq = ? AND (state = 'dead' OR last_error IS NOT NULL)
 
 DEAD_SEQS = "SELECT delivery_seq FROM work_items INDEXED BY work_failed WHERE state = 'dead'"
 
+FAILED_SEQS = """
+SELECT delivery_seq FROM work_items INDEXED BY work_failed
+WHERE (state = 'dead' OR last_error IS NOT NULL) AND handler GLOB :handler
+"""
+
+NEW_SEQS = f"SELECT seq FROM deliveries WHERE seq > ({ROUTED})"
+
 KINDS = "SELECT DISTINCT {kinds} FROM {source} LIMIT {most}"
 
 SUMS = "SELECT count(*), {sums} FROM {source}"

@@ -28,6 +28,7 @@ from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.arrivals import ArrivalReports
 from receiver.stores.sqlite.claims import switches
 from receiver.stores.sqlite.coding import decoded
+from receiver.stores.sqlite.few import among_few
 from receiver.stores.sqlite.filters import delivery_listing, refused_listing, work_ids, work_listing
 from receiver.stores.sqlite.jobs import JobReports
 from receiver.stores.sqlite.rows import attempt, delivery_summary, headers_of, work_summary
@@ -44,8 +45,9 @@ class SqliteReports(ArrivalReports, JobReports):
 
     async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first."""
-        statement, values = delivery_listing(wanted)
-        async for row in self._rows(statement, values, wanted.limit):
+        narrower, few = await self._database.call(lambda connection: among_few(connection, wanted))
+        statement, values = delivery_listing(wanted, narrower)
+        async for row in self._rows(statement, values | few, wanted.limit):
             yield delivery_summary(row)
 
     async def search_reach(self) -> SearchReach | None:
