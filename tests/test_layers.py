@@ -7,15 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import receiver
 from tests.doubles import LONG
 
 ROOT = Path(__file__).parent.parent
-EMPTY_ROOT = """
-import types
-root = types.ModuleType("receiver")
-root.__path__ = ["receiver"]
-sys.modules["receiver"] = root
-"""
 
 
 def imported(statement: str, *, folder: Path = ROOT) -> set[str]:
@@ -47,8 +42,8 @@ def test_the_web_side_imports_no_handlers(module: str) -> None:
 
 @pytest.mark.parametrize("module", ["receiver.asgi.endpoint", "receiver.asgi.health", "receiver.intake"])
 def test_the_intake_knows_neither_stores_nor_dispatch_nor_events(module: str) -> None:
-    """It hands bytes to a port. (`receiver` itself re-exports names, so the root is stepped over.)"""
-    loaded = imported(f"{EMPTY_ROOT}\nimport {module}")
+    """It hands bytes to a port."""
+    loaded = imported(f"import {module}")
 
     parts = {name.split(".")[1] for name in loaded if name.startswith("receiver.")}
     assert not parts & {"stores", "dispatch", "routing", "loader", "events", "documents", "cli"}
@@ -59,12 +54,14 @@ def test_the_intake_knows_neither_stores_nor_dispatch_nor_events(module: str) ->
 )
 def test_small_commands_load_no_server(module: str) -> None:
     """`receiver sign` answers at once."""
-    loaded = imported(f"{EMPTY_ROOT}\nimport {module}")
+    loaded = imported(f"import {module}")
 
     assert not loaded & {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "fastapi"}
 
 
-@pytest.mark.parametrize("module", ["receiver", "receiver.cli.serve", "receiver.cli.work", "receiver.cli.check"])
+@pytest.mark.parametrize(
+    "module", ["receiver.app", "receiver.cli.serve", "receiver.cli.work", "receiver.cli.check"]
+)
 def test_metrics_are_loaded_only_where_they_are_switched_on(module: str) -> None:
     """They would add a tenth of a second to every start."""
     loaded = imported(f"import {module}")
@@ -79,10 +76,25 @@ def test_parsing_an_event_loads_no_server() -> None:
     assert not loaded & {"uvicorn", "httpx", "rich", "aiosqlite", "click"}
 
 
-@pytest.mark.parametrize("module", ["receiver", "receiver.cli.serve", "receiver.cli.work", "receiver.cli.main"])
+@pytest.mark.parametrize("module", ["receiver.app", "receiver.cli.serve", "receiver.cli.work", "receiver.cli.main"])
 def test_the_client_and_its_requests_are_loaded_when_they_are_asked_for(module: str) -> None:
     """They would add a third of a second to every start."""
     loaded = imported(f"import {module}")
 
     assert not loaded & {"httpx", "receiver.client", "receiver.requests", "receiver.answers"}
     assert {"httpx", "receiver.client"} <= imported("import receiver\nreceiver.AsyncClient")
+
+
+def test_the_package_loads_nothing_before_a_name_is_asked_for() -> None:
+    """`receiver --version` and an interrupt answer at once; what is asked for is loaded, and nothing beside it."""
+    assert {name for name in imported("import receiver") if name.startswith("receiver.")} == set()
+    loaded = imported("from receiver import verify")
+    assert {name for name in loaded if name.startswith("receiver.")} == {"receiver.signing"}
+
+
+def test_every_public_name_is_there() -> None:
+    """Each is loaded from where it is, is among what `dir` tells, and is the same one each time."""
+    for name in receiver.__all__:
+        assert name in dir(receiver)
+        assert getattr(receiver, name) is getattr(receiver, name)
+    assert not hasattr(receiver, "unknown")
