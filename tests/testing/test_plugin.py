@@ -128,8 +128,8 @@ def test_coverage_has_begun_before_anything_is_imported(tmp_path: Path) -> None:
 
 
 def test_importing_the_tools_costs_little() -> None:
-    """Not much more than `receiver` itself: no test runner, HTTP client, database or server until one is used."""
-    more = imported("import receiver.testing") - imported("import receiver")
+    """Not much more than `Receiver` itself: no test runner, HTTP client, database or server until one is used."""
+    more = imported("import receiver.testing") - imported("import receiver.app")
 
     heavy = {"httpx", "aiosqlite", "sqlite3", "uvicorn", "pytest", "freezegun", "hypothesis", "prometheus_client"}
     assert not heavy & more
@@ -158,6 +158,6 @@ def test_without_pytest_everything_but_the_fixtures_works() -> None:
 
 def test_the_plugin_imports_no_more_than_its_fixtures_need() -> None:
     """Their parts are loaded when a test wants them."""
-    more = imported("import receiver.testing.fixtures") - imported("import receiver, pytest")
+    more = imported("import receiver.testing.fixtures") - imported("import receiver.app, pytest")
 
     assert not {"httpx", "aiosqlite", "uvicorn", "freezegun", "receiver.stores.sqlite.store"} & more
