@@ -1,4 +1,4 @@
-"""A filter that fits a few of many deliveries looks at those alone, and finds what looking at all finds."""
+"""What few of many deliveries fit is listed without looking at all of them, and is what looking at all finds."""
 
 import sqlite3
 from collections.abc import Callable
@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from receiver.clock import to_micros
+from receiver.jobs import JobFilter, JobState
 from receiver.records import DeliveryFilter
 from receiver.stores.sqlite import few
 from receiver.stores.sqlite.database import prepare
+from receiver.stores.sqlite.jobs import job_listing
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.types import DeliveryState
@@ -109,3 +111,27 @@ async def test_a_listing_of_few_takes_no_more_steps_of_a_larger_store(
     some, many = [await listing(done(count), wanted) for count in (SOME, MANY)]
 
     assert many <= some * FACTOR
+
+
+@pytest.mark.parametrize("state", [None, *JobState])
+async def test_a_listing_of_long_jobs_takes_no_more_steps_of_a_larger_store(
+    done: Callable[[int], Path], state: JobState | None
+) -> None:
+    """Behind the newest deliveries it goes from job to job, and not through the pages of each."""
+    some, many = [await listing_jobs(done(count), JobFilter(state=state)) for count in (50_000, 100_000)]
+
+    assert many <= some * FACTOR
+
+
+async def listing_jobs(path: Path, wanted: JobFilter) -> int:
+    """Return how many steps it takes to find jobs; telling of one means counting what it has."""
+    steps = Steps()
+    recent, older, values = job_listing(wanted)
+    values |= {"rows": 20}
+    with closing(sqlite3.connect(path)) as connection:
+        (last,) = connection.execute("SELECT max(seq) FROM deliveries").fetchone()
+        steps.watch(connection)
+        for sql in (recent, older):
+            connection.execute(sql, {"before": last, "floor": last - 20_000, **values}).fetchall()
+    assert steps.count > 1_000, "nothing was counted"
+    return steps.count

@@ -33,11 +33,13 @@ STATEMENTS = {
     "LAST_OF_JOBS": jobs.job_listing(JobFilter())[0],
     "LAST_OF_JOBS open": jobs.job_listing(JobFilter(state=JobState.OPEN))[0],
     "LAST_OF_JOBS of a type": jobs.job_listing(JobFilter(type="crawl"))[0],
+    "OLDER_JOBS": jobs.job_listing(JobFilter())[1],
+    "OLDER_JOBS open": jobs.job_listing(JobFilter(state=JobState.OPEN))[1],
     "insert_deliveries": statements.insert_deliveries(2),
     "insert_bodies": statements.insert_bodies(2),
     **{f"skip {state}": statements.skip(state) for state in ("queued", "waiting", "held")},
 }
-TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "onces", "d", "b", "w", "q", "h")
+TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "onces", *"dbwqhne", "latest")
 OF_WHAT_IS_OPEN = (
     r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed"
     r"|attempts_lost)\b"
@@ -87,6 +89,8 @@ def test_no_statement_scans_a_table(connection: sqlite3.Connection, name: str) -
         ("JOB_END", "SEARCH deliveries USING INDEX job_ends (job_id=?)"),
         ("LAST_OF_JOBS", "SEARCH n USING COVERING INDEX deliveries_by_job (job_id=? AND seq>?)"),
         ("LAST_OF_JOBS open", "SEARCH e USING INDEX job_ends (job_id=?)"),
+        ("OLDER_JOBS", "SEARCH n USING COVERING INDEX deliveries_by_job (job_id>?)"),
+        ("OLDER_JOBS", "SEARCH latest USING COVERING INDEX deliveries_by_job (job_id=?)"),
         ("ARRIVED", "SEARCH d USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
         ("NEXT_LEASE_END", "SEARCH work_items USING INDEX work_running"),
         ("RUNNING", "SCAN work_items USING INDEX work_running"),

@@ -1,8 +1,10 @@
 """Jobs, read from their deliveries. No body is touched, and nothing is kept but an index of what ends jobs."""
 
 import sqlite3
+from array import array
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 from receiver.clock import from_micros, to_micros
@@ -24,12 +26,15 @@ from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.claims import switches
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.filters import as_glob
+from receiver.stores.sqlite.report_statements import LAST_DELIVERY
 from receiver.stores.sqlite.rows import flag
 from receiver.types import HandlerSwitch, WorkState
 
 _NEWEST = 2**63 - 1
 _PAGE = 20
 """Jobs read in one go: one alone may have many thousands of deliveries."""
+_LOOKED_AT = 20_000
+"""Deliveries among which a page of jobs is looked for before going from job to job."""
 
 # As in the index job_ends, to the letter: SQLite uses a partial index only then (its manual, Partial Indexes).
 _ENDS_JOB = "(type GLOB '*.completed' OR type GLOB '*.failed' OR type GLOB '*.cancelled')"
@@ -37,13 +42,28 @@ _ENDS_JOB = "(type GLOB '*.completed' OR type GLOB '*.failed' OR type GLOB '*.ca
 _END_TYPE = f"(SELECT e.type FROM deliveries AS e WHERE e.job_id = d.job_id AND {_ENDS_JOB} ORDER BY e.seq LIMIT 1)"
 
 # A job has its place by its last delivery. Looking from the newest one on for those that are the last of their
-# job finds a first page of jobs at once, and all jobs in one pass.
+# job finds a page at once where many jobs have few deliveries each.
 LAST_OF_JOBS = """
 SELECT d.seq, d.job_id FROM deliveries AS d
-WHERE d.seq < :before AND d.job_id IS NOT NULL
+WHERE d.seq < :before AND d.seq >= :floor AND d.job_id IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq) {conditions}
 ORDER BY d.seq DESC LIMIT :rows
 """
+
+# Going from one job id to the next in their index takes no longer for jobs with many deliveries, or if few fit.
+OLDER_JOBS = """
+WITH RECURSIVE jobs (id) AS (
+    SELECT min(job_id) FROM deliveries WHERE job_id IS NOT NULL
+    UNION ALL
+    SELECT (SELECT min(n.job_id) FROM deliveries AS n WHERE n.job_id > jobs.id) FROM jobs WHERE jobs.id IS NOT NULL
+)
+SELECT d.seq FROM jobs
+CROSS JOIN deliveries AS d
+    ON d.seq = (SELECT max(latest.seq) FROM deliveries AS latest WHERE latest.job_id = jobs.id)
+WHERE d.seq < :floor {conditions} ORDER BY d.seq DESC
+"""
+
+JOB_AT = "SELECT max(seq), job_id FROM deliveries WHERE job_id = (SELECT job_id FROM deliveries WHERE seq = ?)"
 
 _CONDITIONS = {
     "type": """AND EXISTS (
@@ -100,17 +120,23 @@ class JobReports:
 
     async def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first."""
-        statement, values = job_listing(wanted)
-        before, left = _NEWEST, wanted.limit
-        while left is None or left > 0:
-            size = _PAGE if left is None else min(_PAGE, left)
-            page = await self._job_page(statement, {**values, "before": before, "rows": size})
+        recent, older, values = job_listing(wanted)
+        before = await self._database.call(lambda connection: _number(connection, LAST_DELIVERY)) + 1
+        floor, left = before - _LOOKED_AT, _NEWEST if wanted.limit is None else wanted.limit
+        while left > 0:
+            size = min(_PAGE, left)
+            page = await self._job_page(recent, {**values, "before": before, "floor": floor, "rows": size})
             for job in page:
                 yield job
+            left -= len(page)
             if len(page) < size:
-                return
+                break
             before = page[-1].last_seq
-            left = None if left is None else left - size
+            floor = before - _LOOKED_AT
+        rest = await self._last_seqs(older, {**values, "floor": floor}, left)
+        for begin in range(0, len(rest), _PAGE):
+            for job in await self._jobs_at(rest[begin : begin + _PAGE]):
+                yield job
 
     async def resolve_job(self, prefix: str) -> str:
         """Return the one job id that begins so."""
@@ -127,9 +153,27 @@ class JobReports:
 
         return await self._database.call(read)
 
+    async def _last_seqs(self, statement: str, values: dict[str, object], most: int) -> Sequence[int]:
+        """Return the last deliveries of jobs, the newest first, in little memory for many."""
+        if most == 0:
+            return ()
+        return await self._database.call(
+            lambda connection: array("q", (seq for (seq,) in islice(connection.execute(statement, values), most)))
+        )
 
-def job_listing(wanted: JobFilter) -> tuple[str, dict[str, object]]:
-    """Return the statement that finds the last deliveries of jobs; `before` and `rows` are still missing."""
+    async def _jobs_at(self, seqs: Sequence[int]) -> list[JobSummary]:
+        """Return the jobs of deliveries as they are now, but for those that were pruned meanwhile."""
+
+        def read(connection: sqlite3.Connection) -> list[JobSummary]:
+            with _snapshot(connection):
+                rows = [connection.execute(JOB_AT, (seq,)).fetchone() for seq in seqs]
+                return [summary(connection, *row) for row in rows if row != (None, None)]
+
+        return await self._database.call(read)
+
+
+def job_listing(wanted: JobFilter) -> tuple[str, str, dict[str, object]]:
+    """Return the statements that find recent and older jobs; `floor`, `before` and `rows` are still missing."""
     values: dict[str, object] = {}
     if wanted.type is not None:
         values["type"] = as_glob(wanted.type)
@@ -145,7 +189,8 @@ def job_listing(wanted: JobFilter) -> tuple[str, dict[str, object]]:
     elif wanted.state is not None:
         values["ending"] = "*" if wanted.state is JobState.ENDED else f"*.{wanted.state}"
         names.append("ended")
-    return LAST_OF_JOBS.format(conditions=" ".join(_CONDITIONS[name] for name in names)), values
+    conditions = " ".join(_CONDITIONS[name] for name in names)
+    return LAST_OF_JOBS.format(conditions=conditions), OLDER_JOBS.format(conditions=conditions), values
 
 
 def summary(connection: sqlite3.Connection, last_seq: int, job_id: str) -> JobSummary:
