@@ -9,9 +9,8 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.applications import Starlette
@@ -28,7 +27,7 @@ from receiver.dispatch import Dispatcher, Processes, Retention, Runner
 from receiver.dispatch.indexing import keep_indexed
 from receiver.intake import Gate, Intake
 from receiver.policies import RunsIn
-from receiver.ports import Controls, DeliveryLog, Reports, Store, Upkeep, WorkQueue
+from receiver.ports import DeliveryLog, Store, WorkQueue
 from receiver.replay.frozen import FrozenTime
 from receiver.replay.here import Here
 from receiver.resources import Resource, needed_by, open_resources
@@ -307,34 +306,3 @@ async def _open_runner(
             clients=clients,
             told_now=told_now,
         )
-
-
-def configured_store(settings: Settings) -> Store:
-    """Return the configured store; nothing is touched before it is opened."""
-    return open_store(settings.store)
-
-
-def store_at(path: Path) -> Store:
-    """Return the store in a file."""
-    return open_store(f"sqlite:///{path}")
-
-
-def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
-    """Open the configured store for reading. Entering raises StoreError when there is none."""
-    return open_store(settings.store).reports()
-
-
-def open_upkeep(settings: Settings) -> AbstractAsyncContextManager[Upkeep]:
-    """Open the configured store for pruning. Entering raises StoreError when there is none."""
-    return open_store(settings.store).upkeep()
-
-
-@asynccontextmanager
-async def open_controls(settings: Settings, *, create: bool = False) -> AsyncIterator[Controls]:
-    """Open the configured store for deciding. Entering raises StoreError when there is none; `create` makes it."""
-    store = open_store(settings.store)
-    if create and not store.exists():
-        async with store.log():
-            pass
-    async with store.controls() as controls:
-        yield controls

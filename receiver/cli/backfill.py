@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.app import open_controls, open_reports
 from receiver.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in
 from receiver.cli.main import FAILED, OK
 from receiver.cli.options import json_option, moment, plan_options, store_option, text
@@ -19,6 +18,7 @@ from receiver.cli.progress import progress
 from receiver.cli.service import open_client
 from receiver.cli.service_jobs import Unknown, events_of, resolve, unknown_options
 from receiver.clock import SystemClock
+from receiver.configured import open_controls, open_reports
 from receiver.errors import (
     NotComparable,
     ReceiverError,

@@ -15,8 +15,8 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from receiver.app import open_reports
 from receiver.cli.main import FAILED, OK
+from receiver.configured import open_reports
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.ports import Reports
 from receiver.records import DeliveryFilter

@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import click
 
-from receiver.app import open_controls, open_reports
 from receiver.backfill.comparing import Missing, Spool, compare, to_bring_in
 from receiver.cli.main import FAILED, OK
 from receiver.cli.options import store_option, text
@@ -18,6 +17,7 @@ from receiver.cli.progress import progress
 from receiver.cli.service import open_client
 from receiver.cli.service_jobs import Unknown, arrived, events_of, unknown_options
 from receiver.clock import SystemClock
+from receiver.configured import open_controls, open_reports
 from receiver.errors import ConfigurationError, NotComparable, ReceiverError, ServiceError
 from receiver.keeping import Imported
 from receiver.samples import encode

@@ -15,7 +15,6 @@ from typing import Any
 
 import click
 
-from receiver.app import configured_store
 from receiver.cli.delivery_plans import plan_lines
 from receiver.cli.main import FAILED, INTERRUPTED, OK
 from receiver.cli.options import filter_options, json_option, plan_options, store_option, text
@@ -25,6 +24,7 @@ from receiver.cli.replay_sources import opened_bundle
 from receiver.cli.runtime import run
 from receiver.cli.send import checked_rate
 from receiver.cli.stopping import ending_at_interrupt
+from receiver.configured import configured_store
 from receiver.errors import ConfigurationError, WrongExpression
 from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.expressions import compile_expression

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from receiver.app import store_at
 from receiver.bundles.reading import Entry, read_bundle
 from receiver.cli.output import counted, harmless, note
 from receiver.cli.progress import progress
+from receiver.configured import store_at
 from receiver.errors import NoBundle
 from receiver.keeping import Imported
 from receiver.ports import Store

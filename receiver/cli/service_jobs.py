@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.app import configured_store, open_reports
 from receiver.backfill.comparing import Delivered, delivered
 from receiver.cli.options import text
+from receiver.configured import configured_store, open_reports
 from receiver.errors import UnknownJob
 from receiver.ports import Reports
 from receiver.settings import Settings

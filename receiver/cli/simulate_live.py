@@ -10,7 +10,6 @@ from pathlib import Path
 
 from pydantic import SecretStr
 
-from receiver.app import open_reports
 from receiver.cli.main import FAILED, INTERRUPTED, OK
 from receiver.cli.output import flush, harmless, note, write_bytes
 from receiver.cli.progress import progress
@@ -19,6 +18,7 @@ from receiver.cli.simulate_live_summary import Played, as_json, print_played, ro
 from receiver.cli.simulate_trace import STDOUT, Tell, tracing
 from receiver.cli.stopping import stopping_at_interrupt
 from receiver.clock import FastClock, SystemClock
+from receiver.configured import open_reports
 from receiver.errors import ConfigurationError, StoreError
 from receiver.samples import encode
 from receiver.sender import Sender, SendResult

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from receiver.app import open_controls, open_reports, open_upkeep
+from receiver.configured import open_controls, open_reports, open_upkeep
 from receiver.ports import Controls, Reports, Upkeep
 from receiver.settings import Settings
 

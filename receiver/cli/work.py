@@ -15,10 +15,11 @@ from typing import NoReturn
 
 import click
 
-from receiver.app import new_worker_id, open_reports, run_worker
+from receiver.app import new_worker_id, run_worker
 from receiver.cli.flags import running_flags
 from receiver.cli.main import FAILED, OK, exit_code
 from receiver.cli.runtime import run
+from receiver.configured import open_reports
 from receiver.errors import HandlerError, ReceiverError
 from receiver.loader import load_router
 from receiver.logs import configure_logs

@@ -8,7 +8,8 @@ from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
-from receiver.app import Receiver, configured_store
+from receiver.app import Receiver
+from receiver.configured import configured_store
 from receiver.ports import Reports
 from receiver.records import WorkDetail, WorkFilter
 from receiver.routing import Router

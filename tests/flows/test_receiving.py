@@ -18,7 +18,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
-from receiver.app import Receiver, new_worker_id, open_reports, run_worker
+from receiver.app import Receiver, new_worker_id, run_worker
+from receiver.configured import open_reports
 from receiver.errors import ConfigurationError
 from receiver.events import EVENT_CLASSES, Event, UnknownEvent
 from receiver.records import DeliveryFilter

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from starlette.types import Message, Receive, Scope, Send
 
 from receiver import Router
-from receiver.app import Receiver, open_reports
+from receiver.app import Receiver
 from receiver.asgi.server import bind, make_server
+from receiver.configured import open_reports
 from receiver.ports import Reports
 from receiver.records import DeliveryFilter
 from receiver.sender import Sender
