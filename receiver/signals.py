@@ -80,8 +80,8 @@ class DeliveryRefused:
     status: int
     """Of the answer: 4xx when sending it again cannot help, 503 when it can."""
     reason: str
-    """With 4xx `unauthenticated`, `malformed`, `timeout` or `too_large`; with 503 `overloaded`, `store_error`,
-    `deadline` or `fault`."""
+    """With 4xx `unauthenticated`, `malformed`, `timeout` or `too_large`; with 503 `connections`, `overloaded`,
+    `store_error`, `deadline` or `fault`."""
     detail: str
     """The same in a sentence."""
 

@@ -14,6 +14,8 @@ from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from receiver.asgi.replies import unavailable
+from receiver.clock import SystemClock
+from receiver.signals import DeliveryRefused, delivery_refused
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +84,11 @@ class _Parser(httptools.HttpRequestParser):
 
 async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
     log.warning("too_many_connections")
-    for message in unavailable("too many connections at one time; send it again", (b"connection", b"close")):
+    detail = "too many connections at one time; send it again"
+    if scope["method"] == "POST" and delivery_refused.receivers:
+        at = SystemClock().now()
+        delivery_refused.emit(DeliveryRefused(at=at, status=503, reason="connections", detail=detail))
+    for message in unavailable(detail, (b"connection", b"close")):
         await send(message)
 
 

@@ -29,6 +29,7 @@ _REASONS = (
     "malformed",
     "timeout",
     "too_large",
+    "connections",
     "overloaded",
     "store_error",
     "deadline",

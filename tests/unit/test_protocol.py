@@ -9,7 +9,8 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 
 from receiver.asgi.protocol import BoundedProtocol
-from tests.doubles import LONG, eventually, soon, turns
+from receiver.signals import delivery_refused
+from tests.doubles import LONG, eventually, soon, turns, watching
 
 HEAD = b"POST /webhooks HTTP/1.1\r\nHost: h\r\n"
 
@@ -200,6 +201,19 @@ async def test_a_request_too_many_is_asked_to_come_again() -> None:
     assert b"\r\nconnection: close" in head
     assert json.loads(body)["error"] == "unavailable"
     assert connection.requests == []
+    connection.end()
+
+
+@pytest.mark.parametrize(("method", "told"), [(b"POST", [(503, "connections")]), (b"GET", [])])
+async def test_a_delivery_too_many_is_told(method: bytes, told: list[tuple[int, str]]) -> None:
+    """To whoever watches refusals; what only looks in is no delivery."""
+    connection = Connection()
+    connection.protocol.most_connections = 0
+    with watching(delivery_refused) as records:
+        await connection.feed(HEAD.replace(b"POST", method) + b"Content-Length: 0\r\n\r\n")
+        await eventually(lambda: connection.transport.closed)
+
+    assert [(record.status, record.reason) for record in records] == told
     connection.end()
 
 
