@@ -1,4 +1,5 @@
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,11 @@ pytest_plugins = ["receiver.testing"]
 # judged by itself; every other run looks for new ones.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
+
+
+# A shell that starts tests in the background lets them ignore Ctrl-C (POSIX, Shell Command Language, 2.11), and the
+# programs that they start and interrupt would do the same.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
