@@ -60,6 +60,18 @@ def test_small_commands_load_no_server(module: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "module",
+    [f"receiver.cli.{name}" for name in ("events", "jobs", "work_items", "handlers", "quarantine", "drift")],
+)
+def test_commands_that_look_into_the_store_load_no_server_and_no_worker(module: str) -> None:
+    """They are typed again and again, by somebody who waits for them."""
+    loaded = imported(f"import {module}")
+
+    assert not loaded & {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "prometheus_client"}
+    assert not {name for name in loaded if name.startswith(("receiver.app", "receiver.asgi", "receiver.dispatch"))}
+
+
+@pytest.mark.parametrize(
     "module", ["receiver.app", "receiver.cli.serve", "receiver.cli.work", "receiver.cli.check"]
 )
 def test_metrics_are_loaded_only_where_they_are_switched_on(module: str) -> None:
