@@ -63,9 +63,9 @@ def test_small_commands_load_no_server(module: str) -> None:
     "module",
     [f"receiver.cli.{name}" for name in ("events", "jobs", "work_items", "handlers", "quarantine", "drift")],
 )
-def test_commands_that_look_into_the_store_load_no_server_and_no_worker(module: str) -> None:
+def test_commands_that_look_into_the_store_load_no_server_and_no_worker(name: str) -> None:
     """They are typed again and again, by somebody who waits for them."""
-    loaded = imported(f"import {module}")
+    loaded = imported(f"import receiver.cli.{name}")
 
     assert not loaded & {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "prometheus_client"}
     assert not {name for name in loaded if name.startswith(("receiver.app", "receiver.asgi", "receiver.dispatch"))}
