@@ -24,7 +24,7 @@ from tests.client.stub import serving as serving_stub
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SECRET = "example-secret-1"
 PATIENCE_SECONDS = 120
-READY_TRIES = 600
+READY_TRIES = 2_400
 OURS = ("RECEIVER_", "UVICORN_", "PORT", "DATABASE_URL", "OUTPUT_DIR", "CHAT_WEBHOOK_URL")
 
 

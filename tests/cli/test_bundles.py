@@ -20,6 +20,7 @@ from receiver.records import Delivery, DeliveryFilter, StoredDelivery
 from receiver.stores import open_store
 from receiver.types import Origin
 from tests.cli.kept import BODY, STORE, delivery, on_a_terminal
+from tests.doubles import LONG
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -279,7 +280,7 @@ def test_ctrl_c_leaves_no_half_file() -> None:
         while not any(path.stat().st_size for path in Path().glob(".bundle.gz.*")) and process.poll() is None:
             pass
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=LONG)
 
     assert process.returncode == 130
     assert err.startswith("stopped: ")
@@ -471,7 +472,7 @@ def test_ctrl_c_finishes_what_has_begun_and_tells_how_to_go_on() -> None:
         while not stored(OTHER) and process.poll() is None:
             pass
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=LONG)
 
     assert process.returncode == 130
     come = len(stored(OTHER))

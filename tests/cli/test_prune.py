@@ -13,6 +13,7 @@ import pytest
 from receiver.cli.main import receiver, run
 from receiver.clock import SystemClock
 from tests.cli.kept import BODY, DEAD, DONE, RUNNING, WAITING, Filling, fill, on_a_terminal
+from tests.doubles import LONG
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -169,7 +170,7 @@ def test_ctrl_c_finishes_the_step_at_hand_and_tells_how_to_go_on() -> None:
         while left() == 600 and process.poll() is None:
             pass
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=LONG)
 
     assert process.returncode == 130
     removed = 600 - left()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.kept import DEAD, STORE, WAITING, items, made
+from tests.doubles import LONG
 
 FULL = Path("/dev/full")
 HANDLERS = """
@@ -50,7 +51,7 @@ def ran(command: Sequence[str], to: str, *, unbuffered: bool = False) -> "subpro
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=LONG,
         check=False,
     )
 

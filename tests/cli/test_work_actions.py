@@ -29,6 +29,7 @@ from tests.cli.kept import (
     on_a_terminal,
     states,
 )
+from tests.doubles import LONG
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -409,7 +410,7 @@ def test_ctrl_c_finishes_the_chunk_at_hand_and_tells_how_to_go_on() -> None:
         while "waiting" not in states() and process.poll() is None:
             pass
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=LONG)
 
     assert process.returncode == 130
     changed = Counter(states())["waiting"]
@@ -460,7 +461,7 @@ def test_a_closed_standard_input_is_no_terminal() -> None:
     made(DEAD)
     line = ["sh", "-c", 'exec "$@" <&-', "sh", *command("retry", *ALL)]
 
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=LONG)
 
     assert done.returncode == 2
     assert "nobody can be asked here" in done.stderr
