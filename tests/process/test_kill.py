@@ -12,6 +12,7 @@ from tests.proofs.kill import KillProof
 TRIALS = 50
 
 
+@pytest.mark.long
 async def test_fifty_kills_under_load_lose_nothing_that_was_acknowledged(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.process.harness import Deployment, Program
 
 FAULTS = ("--duplicates", "0.1", "--reordered", "0.1", "--forged", "0.1", "--truncated", "0.1", "--slow", "0.1")
@@ -132,6 +134,7 @@ async def test_without_a_store_it_stops_before_anything_is_sent(tmp_path: Path) 
     assert "nothing listens at http://127.0.0.1:9/webhooks" in done.stderr
 
 
+@pytest.mark.long
 async def test_the_real_timeline_is_that_of_the_simulation_at_sixty_times_the_speed(tmp_path: Path) -> None:
     """The whole schedule in half a minute: the same attempts and ends, and no pause shorter than the sender's.
 
