@@ -10,7 +10,7 @@ import click
 from receiver.cli.bring_in import import_
 from receiver.cli.export import export
 from receiver.cli.listing import Column, Listing
-from receiver.cli.options import filter_options, json_option, store_option, text, text_option
+from receiver.cli.options import handled_filter_options, json_option, store_option, text, text_option
 from receiver.cli.output import (
     clock,
     counted,
@@ -50,7 +50,7 @@ events.add_command(prune)
 
 
 @events.command("list")
-@filter_options
+@handled_filter_options
 @text_option
 @json_option
 @store_option

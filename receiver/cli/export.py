@@ -16,7 +16,7 @@ from receiver.bundles.format import Header
 from receiver.bundles.redaction import redacted
 from receiver.bundles.writing import BundleWriter
 from receiver.cli.main import OK
-from receiver.cli.options import filter_options, store_option, text
+from receiver.cli.options import handled_filter_options, store_option, text
 from receiver.cli.output import counted, flush, harmless, note
 from receiver.cli.progress import progress
 from receiver.cli.stores import read
@@ -31,7 +31,7 @@ _STEP = 500
 
 @click.command()
 @click.argument("file", default="-", type=text)
-@filter_options
+@handled_filter_options
 @click.option("--redact", is_flag=True, help="Put stand-ins in place of what was on the pages; see above.")
 @click.option("--force", is_flag=True, help="Replace FILE if there is one.")
 @store_option

@@ -115,6 +115,12 @@ def filter_options(command: Command) -> Command:
     return _filtered(command, (*_FILTERS, _state(DeliveryState), _LIMIT), DeliveryFilter, DeliveryState)
 
 
+def handled_filter_options(command: Command) -> Command:
+    """Add the same filters, and those by what handlers have done, as one argument `wanted`, a DeliveryFilter."""
+    options = (*_FILTERS, *_HANDLED, _state(DeliveryState), _LIMIT)
+    return _filtered(command, options, DeliveryFilter, DeliveryState)
+
+
 def arrival_filter_options(command: Command) -> Command:
     """Add the filters that fit what is only just arriving, as one argument `wanted`, a DeliveryFilter."""
     return _filtered(command, (*_FILTERS, _state(DeliveryState)), DeliveryFilter, DeliveryState)
@@ -167,6 +173,10 @@ _FILTERS = (
     *_SPAN,
 )
 _HANDLER = click.option("--handler", type=text, metavar="GLOB", help="Only handlers that match, as '*.save'.")
+_HANDLED = (
+    click.option("--handler", type=text, metavar="GLOB", help="Only what handlers that match were given."),
+    click.option("--failed", is_flag=True, help="Only what failed or is dead, with --handler for those handlers."),
+)
 _LIMIT = click.option(
     "--limit", type=click.IntRange(min=1), metavar="N", help="At most this many, the newest first."
 )

@@ -18,7 +18,20 @@ from receiver.cli.options import parse_moment
 from receiver.records import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary, WorkSummary
 from receiver.stores import open_store
 from receiver.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
-from tests.cli.kept import BODY, HEADERS, NOON, STORE, delivery, fill, made, on_a_terminal
+from tests.cli.kept import (
+    BODY,
+    DEAD,
+    DONE,
+    HEADERS,
+    NOON,
+    SAVE,
+    STORE,
+    TELL,
+    delivery,
+    fill,
+    made,
+    on_a_terminal,
+)
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -126,6 +139,34 @@ def test_filters_narrow_the_listing_together(
 ) -> None:
     """Since is included, until is not; a zone in a moment counts."""
     assert [line["id"] for line in listed(capsys, *filters)] == ids
+
+
+@pytest.mark.usefixtures("configured")
+@pytest.mark.parametrize(
+    ("filters", "ids"),
+    [
+        (("--handler", "*.save"), ["key-2", "key-1"]),
+        (("--handler", "handlers.*"), ["key-3", "key-2", "key-1"]),
+        (("--handler", "none"), []),
+        (("--failed",), ["key-3", "key-1"]),
+        (("--failed", "--handler", "*.save"), ["key-1"]),
+        (("--failed", "--type", "agent.*"), []),
+    ],
+)
+def test_what_handlers_have_done_narrows_listings_and_bundles(
+    filters: tuple[str, ...], ids: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only what was given to such handlers, and only what failed with them."""
+    fill(
+        lambda store: store.item(DEAD, SAVE),
+        lambda store: store.item(DONE, SAVE),
+        lambda store: store.item(DEAD, TELL),
+    )
+
+    assert [line["id"] for line in listed(capsys, *filters)] == ids
+    assert invoke("export", *filters) == 0
+    _, *lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["key"] for line in lines] == ids[::-1]
 
 
 @pytest.mark.parametrize(
