@@ -85,7 +85,7 @@ _HOMES = {
     "receiver.settings": {"Settings", "load_settings"},
     "receiver.signing": {"sign", "verify"},
 }
-"""Where each name is from; every other one is an error."""
+"""Where each name is from that is not one of `receiver.errors`."""
 
 
 def __getattr__(name: str) -> Any:

@@ -44,7 +44,7 @@ _END_TYPE = f"(SELECT e.type FROM deliveries AS e WHERE e.job_id = d.job_id AND 
 # A job has its place by its last delivery. Looking from the newest one on for those that are the last of their
 # job finds a page at once where many jobs have few deliveries each.
 LAST_OF_JOBS = """
-SELECT d.seq, d.job_id FROM deliveries AS d
+SELECT d.seq FROM deliveries AS d
 WHERE d.seq < :before AND d.seq >= :floor AND d.job_id IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq) {conditions}
 ORDER BY d.seq DESC LIMIT :rows
@@ -122,18 +122,18 @@ class JobReports:
         """Yield the wanted jobs, the one whose last delivery came last first."""
         recent, older, values = job_listing(wanted)
         before = await self._database.call(lambda connection: _number(connection, LAST_DELIVERY)) + 1
-        floor, left = before - _LOOKED_AT, _NEWEST if wanted.limit is None else wanted.limit
+        left = _NEWEST if wanted.limit is None else wanted.limit
         while left > 0:
             size = min(_PAGE, left)
-            page = await self._job_page(recent, {**values, "before": before, "floor": floor, "rows": size})
-            for job in page:
+            bounds = {"before": before, "floor": before - _LOOKED_AT, "rows": size}
+            seqs = await self._last_seqs(recent, values | bounds, size)
+            for job in await self._jobs_at(seqs):
                 yield job
-            left -= len(page)
-            if len(page) < size:
+            left -= len(seqs)
+            if len(seqs) < size:
                 break
-            before = page[-1].last_seq
-            floor = before - _LOOKED_AT
-        rest = await self._last_seqs(older, {**values, "floor": floor}, left)
+            before = seqs[-1]
+        rest = await self._last_seqs(older, {**values, "floor": before - _LOOKED_AT}, left)
         for begin in range(0, len(rest), _PAGE):
             for job in await self._jobs_at(rest[begin : begin + _PAGE]):
                 yield job
@@ -145,13 +145,6 @@ class JobReports:
     async def job(self, job_id: str) -> JobDetail:
         """Return all that is known of a job."""
         return await self._database.call(lambda connection: detail(connection, job_id))
-
-    async def _job_page(self, statement: str, values: dict[str, object]) -> list[JobSummary]:
-        def read(connection: sqlite3.Connection) -> list[JobSummary]:
-            with _snapshot(connection):
-                return [summary(connection, *row) for row in connection.execute(statement, values).fetchall()]
-
-        return await self._database.call(read)
 
     async def _last_seqs(self, statement: str, values: dict[str, object], most: int) -> Sequence[int]:
         """Return the last deliveries of jobs, the newest first, in little memory for many."""

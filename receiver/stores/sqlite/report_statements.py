@@ -140,16 +140,15 @@ UNION ALL SELECT delivery_seq FROM work_items INDEXED BY work_held WHERE state =
 UNION ALL SELECT delivery_seq FROM work_items INDEXED BY work_running WHERE state = 'running'
 """
 
-FAILED_HANDLERS = """
-SELECT DISTINCT handler FROM work_items
-WHERE delivery_seq = ? AND (state = 'dead' OR last_error IS NOT NULL)
-"""
+# As in the index work_failed, to the letter (SQLite manual, Partial Indexes).
+_FAILED = "(state = 'dead' OR last_error IS NOT NULL)"
+
+FAILED_HANDLERS = f"SELECT DISTINCT handler FROM work_items WHERE delivery_seq = ? AND {_FAILED}"
 
 DEAD_SEQS = "SELECT delivery_seq FROM work_items INDEXED BY work_failed WHERE state = 'dead'"
 
-FAILED_SEQS = """
-SELECT delivery_seq FROM work_items INDEXED BY work_failed
-WHERE (state = 'dead' OR last_error IS NOT NULL) AND handler GLOB :handler
+FAILED_SEQS = f"""
+SELECT delivery_seq FROM work_items INDEXED BY work_failed WHERE {_FAILED} AND handler GLOB :handler
 """
 
 NEW_SEQS = f"SELECT seq FROM deliveries WHERE seq > ({ROUTED})"
