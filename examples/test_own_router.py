@@ -12,15 +12,7 @@ import pytest
 
 from examples import own_router
 from receiver import GiveUp, Retry, Router
-from receiver.testing import (
-    ScheduledSender,
-    SteppedClock,
-    Work,
-    assert_handled,
-    deliver,
-    job_story,
-    sample,
-)
+from receiver.testing import ScheduledSender, SteppedClock, Work, assert_handled, deliver, job_story, sample
 
 pytest_plugins = ["receiver.testing"]
 

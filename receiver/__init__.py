@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from receiver.app import Receiver
-    from receiver.client import AsyncClient, Client
-    from receiver.context import BatchContext, Context, DeliveryInfo, Once
+    from receiver.core.signing import sign, verify
     from receiver.errors import (
         BadRequest,
         ConfigurationError,
@@ -33,8 +32,9 @@ if TYPE_CHECKING:
     )
     from receiver.events import Event, parse_event
     from receiver.routing import HandlerOptions, Router
+    from receiver.routing.context import BatchContext, Context, DeliveryInfo, Once
+    from receiver.service.client import AsyncClient, Client
     from receiver.settings import Settings, load_settings
-    from receiver.signing import sign, verify
 
 __all__ = [
     "AsyncClient",
@@ -78,12 +78,12 @@ __all__ = [
 
 _HOMES = {
     "receiver.app": {"Receiver"},
-    "receiver.client": {"AsyncClient", "Client"},
-    "receiver.context": {"BatchContext", "Context", "DeliveryInfo", "Once"},
+    "receiver.service.client": {"AsyncClient", "Client"},
+    "receiver.routing.context": {"BatchContext", "Context", "DeliveryInfo", "Once"},
     "receiver.events": {"Event", "parse_event"},
     "receiver.routing": {"HandlerOptions", "Router"},
     "receiver.settings": {"Settings", "load_settings"},
-    "receiver.signing": {"sign", "verify"},
+    "receiver.core.signing": {"sign", "verify"},
 }
 """Where each name is from that is not one of `receiver.errors`."""
 

@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING, Any
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from receiver.asgi.endpoint import WebhookEndpoint
-from receiver.asgi.health import Liveness, Readiness
-from receiver.asgi.metrics import PATH as METRICS_PATH
-from receiver.asgi.metrics import MetricsEndpoint
-from receiver.asgi.replies import not_found, unavailable
-from receiver.clock import Clock, SystemClock
-from receiver.context import AskOnce
-from receiver.dispatch import Dispatcher, Processes, Retention, Runner
-from receiver.dispatch.indexing import keep_indexed
-from receiver.intake import Gate, Intake
-from receiver.policies import RunsIn
-from receiver.ports import DeliveryLog, Store, WorkQueue
-from receiver.replay.frozen import FrozenTime
-from receiver.replay.here import Here
-from receiver.resources import Resource, needed_by, open_resources
+from receiver.core.clock import Clock, SystemClock
+from receiver.core.ports import DeliveryLog, Store, WorkQueue
+from receiver.core.types import WorkerId
+from receiver.replay.frozen_time import FrozenTime
+from receiver.replay.local import Here
 from receiver.routing import Handler, Router
+from receiver.routing.context import AskOnce
+from receiver.routing.policies import RunsIn
+from receiver.routing.resources import Resource, needed_by, open_resources
 from receiver.settings import Settings, load_settings
+from receiver.signals.subscribers import flush
 from receiver.stores import open_store
-from receiver.subscribers import flush
-from receiver.types import WorkerId
+from receiver.web.endpoint import WebhookEndpoint
+from receiver.web.health import Liveness, Readiness
+from receiver.web.intake import Gate, Intake
+from receiver.web.metrics import PATH as METRICS_PATH
+from receiver.web.metrics import MetricsEndpoint
+from receiver.web.replies import not_found, unavailable
+from receiver.worker import Dispatcher, Processes, Retention, Runner
+from receiver.worker.indexer import keep_indexed
 
 if TYPE_CHECKING:  # every request comes with it
     from receiver.requests.webhooks import WebhookConfig
@@ -108,7 +108,7 @@ class Receiver:
         }
         stopwatch = None
         if settings.metrics:
-            from receiver.metrics.intake import IntakeMetrics  # takes long to load, and few have it on
+            from receiver.signals.metrics.intake import IntakeMetrics  # takes long to load, and few have it on
 
             metrics = stack.enter_context(IntakeMetrics(intake))
             endpoints[METRICS_PATH] = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())
@@ -204,8 +204,8 @@ async def _worker_metrics(settings: Settings, router: Router, store: Store, cloc
     if not settings.metrics:
         yield
         return
-    from receiver.asgi.apart import serve_apart  # as above
-    from receiver.metrics.work import BacklogReader, WorkMetrics
+    from receiver.signals.metrics.work import BacklogReader, WorkMetrics
+    from receiver.web.metrics_server import serve_apart  # as above
 
     with WorkMetrics([handler.name for handler in router], BacklogReader(store.reports, clock)) as metrics:
         endpoint = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())
@@ -255,8 +255,8 @@ async def _backfilling(settings: Settings, store: Store, queue: WorkQueue, clock
     if not settings.backfill:
         yield
         return
-    from receiver.backfill.watching import Backfilling  # loads httpx
-    from receiver.client import AsyncClient
+    from receiver.replay.backfill.watching import Backfilling  # loads httpx
+    from receiver.service.client import AsyncClient
 
     async with (
         AsyncClient(settings.plain_api_key(), settings.base_url, clock=clock) as client,
@@ -287,13 +287,13 @@ async def _open_runner(
     told_now: Callable[[], datetime] | None = None,
 ) -> AsyncIterator[Runner]:
     """Make what the handlers of a worker share; it is closed with the block."""
-    command = (sys.executable, "-P", "-m", "receiver.handler_process", settings.log_level)
+    command = (sys.executable, "-P", "-m", "receiver.worker.child", settings.log_level)
     async with AsyncExitStack() as stack:
         processes = Processes(clock, (*command, "json" if settings.json_logs else "text"), size=settings.processes)
         stack.push_async_callback(processes.aclose)
         clients = None
         if settings.api_key is not None:
-            from receiver.client.lending import open_clients  # loads httpx, which is rarely needed
+            from receiver.service.client.shared import open_clients  # loads httpx, which is rarely needed
 
             key = settings.api_key.get_secret_value()
             clients = await stack.enter_async_context(open_clients(settings.base_url, key))

@@ -15,10 +15,10 @@ from dotenv.parser import parse_stream
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from receiver.addresses import is_loopback
-from receiver.durations import parse_duration
+from receiver.core.addresses import is_loopback
+from receiver.core.durations import parse_duration
 from receiver.errors import ConfigurationError, NoApiKey
-from receiver.simulator.schedule import SERVICE
+from receiver.service.schedule import SERVICE
 
 if TYPE_CHECKING:  # every request comes with it, and few need one
     from receiver.requests.webhooks import WebhookConfig

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from receiver.clock import VirtualClock
-from receiver.records import Delivery, Quarantined, Receipt
+from receiver.core.clock import VirtualClock
+from receiver.core.records import Delivery, Quarantined, Receipt
+from receiver.core.types import DeliveryKey, Headers
 from receiver.signals import Signal
 from receiver.stores.memory import MemoryStore
-from receiver.types import DeliveryKey, Headers
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 SECRET = "example-secret-1"

@@ -17,9 +17,9 @@ import httpx
 import pytest
 
 from receiver import Client, sign
-from receiver.samples import encode, load_sample, set_value
-from tests.client.stub import Connection
-from tests.client.stub import serving as serving_stub
+from receiver.service.samples import encode, load_sample, set_value
+from tests.service.client.stub import Connection
+from tests.service.client.stub import serving as serving_stub
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SECRET = "example-secret-1"

@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 import receiver
-from receiver import events, signals
-from receiver.policies import RunsIn
-from receiver.records import WorkFilter
+from receiver import events
+from receiver.core.records import WorkFilter
+from receiver.core.types import WorkState
 from receiver.routing import Handler, Router
-from receiver.types import WorkState
-from tests.client.calling import Caller, Service, said
+from receiver.routing.policies import RunsIn
+from receiver.signals import contracts as signals
 from tests.doubles import body_of, delivery
+from tests.service.client.calling import Caller, Service, said
 from tests.testing.test_plugin import run_pytest
 from tests.workbench import MINUTE, SECOND, bench
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import receiver
-import receiver.answers
-import receiver.client
 import receiver.events
 import receiver.requests
+import receiver.service.client
+import receiver.service.responses
 import receiver.testing
 from receiver.events import EVENT_CLASSES
 
@@ -59,7 +59,14 @@ def test_the_root_exports_what_it_imports() -> None:
 
 @pytest.mark.parametrize(
     "module",
-    [receiver, receiver.events, receiver.requests, receiver.answers, receiver.client, receiver.testing],
+    [
+        receiver,
+        receiver.events,
+        receiver.requests,
+        receiver.service.responses,
+        receiver.service.client,
+        receiver.testing,
+    ],
     ids=lambda module: module.__name__,
 )
 def test_every_public_name_is_explained(module: object) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from receiver import Router
 from receiver.cli.main import receiver
-from receiver.scaffold import env_example
+from receiver.cli.scaffold import env_example
 from receiver.settings import Settings
 
 README = Path(__file__).parent.parent / "README.md"

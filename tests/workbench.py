@@ -7,16 +7,16 @@ from concurrent.futures import Executor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 
-from receiver.clock import VirtualClock
-from receiver.dispatch import Dispatcher, Runner
-from receiver.dispatch.dispatcher import MAX_BYTES
+from receiver.core.clock import VirtualClock
+from receiver.core.records import Delivery, WorkFilter
+from receiver.core.types import WorkerId, WorkState
 from receiver.errors import ReceiverError
-from receiver.policies import RunsIn
-from receiver.records import Delivery, WorkFilter
-from receiver.resources import open_resources
 from receiver.routing import Router
+from receiver.routing.policies import RunsIn
+from receiver.routing.resources import open_resources
 from receiver.stores.memory import MemoryStore
-from receiver.types import WorkerId, WorkState
+from receiver.worker import Dispatcher, Runner
+from receiver.worker.worker import MAX_BYTES
 from tests.doubles import NOON, Inline, pass_time, soon, turns
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)

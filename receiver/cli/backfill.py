@@ -9,30 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in
-from receiver.cli.main import FAILED, OK
-from receiver.cli.options import json_option, moment, plan_options, store_option, text
-from receiver.cli.output import counted, harmless, note, write_bytes
-from receiver.cli.plans import agreed, say, to_its_end
-from receiver.cli.progress import progress
-from receiver.cli.service import open_client
-from receiver.cli.service_jobs import Unknown, events_of, resolve, unknown_options
-from receiver.clock import SystemClock
-from receiver.configured import open_controls, open_reports
-from receiver.errors import (
-    NotComparable,
-    ReceiverError,
-    ServiceError,
-)
-from receiver.jobs import JobFilter
-from receiver.keeping import Imported
-from receiver.ports import Reports
-from receiver.samples import encode
+from receiver.cli.common.confirm import agreed, say, to_its_end
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.filter_options import json_option, moment, plan_options, store_option, text
+from receiver.cli.common.output import counted, harmless, note, write_bytes
+from receiver.cli.common.progress import progress
+from receiver.cli.common.service_calls import open_client
+from receiver.cli.common.service_jobs import Unknown, events_of, resolve, unknown_options
+from receiver.cli.common.store import open_controls, open_reports
+from receiver.core.bulk import Imported
+from receiver.core.clock import SystemClock
+from receiver.core.jobs import JobFilter
+from receiver.core.ports import Reports
+from receiver.core.types import Origin, Outcome
+from receiver.errors import NotComparable, ReceiverError, ServiceError
+from receiver.replay.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in
+from receiver.service.samples import encode
 from receiver.settings import Settings, load_settings
-from receiver.types import Origin, Outcome
 
 if TYPE_CHECKING:  # it loads httpx
-    from receiver.client import AsyncClient
+    from receiver.service.client import AsyncClient
 
 _SHOWN = 10
 
@@ -154,7 +150,7 @@ async def _compare(
     wanted: str | None,
 ) -> list[Compared]:
     """Compare one job after the other. What would go wrong with all of them is raised."""
-    from receiver.client.advice import advise
+    from receiver.service.client.advice import advise
 
     async with open_reports(settings) as reports, open_client(settings) as client:
         chosen = [await resolve(reports, one, unknown) for one in job_ids]

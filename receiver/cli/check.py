@@ -8,13 +8,13 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from receiver.cli.flags import listening_flags, running_flags
+from receiver.cli.common.exit_codes import OK, exit_code
+from receiver.cli.common.output import counted
+from receiver.cli.common.setting_flags import listening_flags, running_flags
 from receiver.cli.handlers import left_waiting
-from receiver.cli.main import OK, exit_code
-from receiver.cli.output import counted
-from receiver.clock import SystemClock
+from receiver.core.clock import SystemClock
 from receiver.errors import ConfigurationError, ReceiverError
-from receiver.loader import load_router
+from receiver.routing.loader import load_router
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.stores import open_store
 

@@ -15,16 +15,16 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from receiver.cli.main import FAILED, OK
-from receiver.configured import open_reports
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.store import open_reports
+from receiver.cli.scaffold import write_deployment
+from receiver.core.ports import Reports
+from receiver.core.records import DeliveryFilter
+from receiver.core.types import DeliveryState
 from receiver.errors import ConfigurationError, ReceiverError
-from receiver.ports import Reports
-from receiver.records import DeliveryFilter
-from receiver.samples import encode, job_story
-from receiver.scaffold import write_deployment
-from receiver.sender import Sender, SendResult
+from receiver.service.samples import encode, job_story
+from receiver.service.sender import Sender, SendResult
 from receiver.settings import PREFIX, Settings
-from receiver.types import DeliveryState
 
 _STORIES = (("crawl", 20), ("batch_scrape", 10), ("monitor", 6), ("agent", 3), ("extract", 2))
 _PATIENCE_SECONDS = 120

@@ -4,17 +4,17 @@ from typing import Any
 
 import click
 
-from receiver.cli.listing import Column, Listing
-from receiver.cli.options import filter_options, json_option, store_option
-from receiver.cli.output import clock, counted, iso, note, short_id, write_bytes
-from receiver.cli.progress import progress
-from receiver.cli.stores import read
-from receiver.drift import DriftKind, Sights, Tally
+from receiver.cli.common.filter_options import filter_options, json_option, store_option
+from receiver.cli.common.output import clock, counted, iso, note, short_id, write_bytes
+from receiver.cli.common.progress import progress
+from receiver.cli.common.store import read
+from receiver.cli.common.tables import Column, Listing
+from receiver.core.ports import Reports
+from receiver.core.records import DeliveryFilter
 from receiver.errors import Malformed
 from receiver.events import parse_event
-from receiver.ports import Reports
-from receiver.records import DeliveryFilter
-from receiver.samples import encode
+from receiver.events.drift import DriftKind, Sights, Tally
+from receiver.service.samples import encode
 from receiver.settings import load_settings
 
 _STEP = 500

@@ -12,19 +12,19 @@ from typing import Any
 
 import click
 
-from receiver.cli.listing import Column, Listing
-from receiver.cli.main import FAILED, OK
-from receiver.cli.options import json_option, plan_options, store_option, text
-from receiver.cli.output import counted, duration, flush, harmless, note, quoted, shown, write_bytes
-from receiver.cli.plans import agreed, say
-from receiver.cli.stores import decide, read
+from receiver.cli.common.confirm import agreed, say
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.filter_options import json_option, plan_options, store_option, text
+from receiver.cli.common.output import counted, duration, flush, harmless, note, quoted, shown, write_bytes
+from receiver.cli.common.store import decide, read
+from receiver.cli.common.tables import Column, Listing
+from receiver.core.ports import Controls
+from receiver.core.records import HandlerReport
+from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.errors import ConfigurationError
-from receiver.loader import load_router
-from receiver.ports import Controls
-from receiver.records import HandlerReport
-from receiver.samples import encode
+from receiver.routing.loader import load_router
+from receiver.service.samples import encode
 from receiver.settings import Settings, export_env_file, load_settings
-from receiver.types import HandlerName, HandlerSwitch, WorkState
 
 _WAITING = (WorkState.WAITING, WorkState.QUEUED, WorkState.HELD)
 _STYLES = {HandlerSwitch.PAUSED: "yellow", HandlerSwitch.DISABLED: "dim"}

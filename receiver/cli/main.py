@@ -1,7 +1,6 @@
 """The `receiver` command: finds the command, runs it, and turns every error into one line and an exit code."""
 
 import importlib
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,12 +8,9 @@ from typing import Any
 
 import click
 
-from receiver.cli.stdout import StdoutFailed, guard_stdout
-from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
-
-OK, FAILED, WRONG_USE, STORE_UNREACHABLE = 0, 1, 2, 3
-INTERRUPTED = 130
-"""128 and the number of SIGINT, as shells have it."""
+from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK, exit_code
+from receiver.cli.common.stdout import StdoutFailed, drop_stdout, guard_stdout
+from receiver.errors import ReceiverError
 
 _COMMANDS = {
     "serve": "receiver.cli.serve:serve",
@@ -23,19 +19,19 @@ _COMMANDS = {
     "new": "receiver.cli.new:new",
     "check": "receiver.cli.check:check",
     "send": "receiver.cli.send:send",
-    "tail": "receiver.cli.tail:tail",
-    "simulate": "receiver.cli.simulate:simulate",
-    "events": "receiver.cli.events:events",
-    "jobs": "receiver.cli.jobs:jobs",
+    "tail": "receiver.cli.tail.command:tail",
+    "simulate": "receiver.cli.simulate.command:simulate",
+    "events": "receiver.cli.events.group:events",
+    "jobs": "receiver.cli.jobs.group:jobs",
     "start": "receiver.cli.start:start",
     "scrape": "receiver.cli.scrape:scrape",
     "monitors": "receiver.cli.monitors:monitors",
     "backfill": "receiver.cli.backfill:backfill",
     "drift": "receiver.cli.drift:drift",
     "quarantine": "receiver.cli.quarantine:quarantine",
-    "work-items": "receiver.cli.work_items:work_items",
+    "work-items": "receiver.cli.work_items.group:work_items",
     "handlers": "receiver.cli.handlers:handlers",
-    "replay": "receiver.cli.replay:replay",
+    "replay": "receiver.cli.replay.command:replay",
     "sign": "receiver.cli.signing:sign",
     "verify": "receiver.cli.signing:verify",
 }
@@ -119,15 +115,3 @@ def _run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
         click.echo(f"receiver: {exc}", err=True)
         return exit_code(exc)
     return result if isinstance(result, int) else OK
-
-
-def exit_code(error: ReceiverError) -> int:
-    """Return the exit code that tells this kind of error."""
-    if isinstance(error, StoreRefused | StoreError):
-        return STORE_UNREACHABLE
-    return WRONG_USE if isinstance(error, ConfigurationError) else FAILED
-
-
-def drop_stdout() -> None:
-    """Keep the interpreter from flushing into what cannot be written once more as it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.cli.listing import SHOWN_TO_PEOPLE, Column, Listing
-from receiver.cli.options import json_option, limit_option, text
-from receiver.cli.output import clock, harmless, iso, note, quoted, write_bytes, write_line
-from receiver.cli.service import as_it_came, ask
-from receiver.samples import encode
+from receiver.cli.common.filter_options import json_option, limit_option, text
+from receiver.cli.common.output import clock, harmless, iso, note, quoted, write_bytes, write_line
+from receiver.cli.common.service_calls import as_it_came, ask
+from receiver.cli.common.tables import SHOWN_TO_PEOPLE, Column, Listing
+from receiver.service.samples import encode
 from receiver.settings import load_settings
 
 if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
-    from receiver.answers import Monitor
-    from receiver.client import AsyncClient
+    from receiver.service.client import AsyncClient
+    from receiver.service.responses import Monitor
 
 _AT_ONCE = 100
 
@@ -53,7 +53,7 @@ def show(monitor_id: str, as_json: bool) -> None:
     """Show all that the service tells of a monitor."""
     settings = load_settings()
     settings.plain_api_key()
-    from receiver.client import monitors as calls
+    from receiver.service.client import monitors as calls
 
     call = as_it_came(calls.monitor(monitor_id))
     found = ask(settings, lambda client: client.send(call))

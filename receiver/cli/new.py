@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from receiver.scaffold import write_deployment
+from receiver.cli.scaffold import write_deployment
 
 
 @click.command()

@@ -6,20 +6,20 @@ from typing import Any
 
 import click
 
-from receiver.cli.listing import Column, Listing
-from receiver.cli.main import FAILED, OK
-from receiver.cli.options import json_option, limit_option, span_options, store_option, text
-from receiver.cli.output import clock, harmless, iso, shortened, shown, write_bytes, write_line
-from receiver.cli.plans import say
-from receiver.cli.stores import decide, read
-from receiver.envelope import read_envelope
+from receiver.cli.common.confirm import say
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.filter_options import json_option, limit_option, span_options, store_option, text
+from receiver.cli.common.output import clock, harmless, iso, shortened, shown, write_bytes, write_line
+from receiver.cli.common.store import decide, read
+from receiver.cli.common.tables import Column, Listing
+from receiver.core.bulk import RefusedFilter, RefusedSummary
+from receiver.core.envelope import read_envelope
+from receiver.core.ports import Controls
+from receiver.core.records import Quarantined
+from receiver.core.types import Outcome
 from receiver.errors import Malformed, UnknownRequest
-from receiver.keeping import RefusedFilter, RefusedSummary
-from receiver.ports import Controls
-from receiver.records import Quarantined
-from receiver.samples import encode
+from receiver.service.samples import encode
 from receiver.settings import Settings, load_settings
-from receiver.types import Outcome
 
 _REQUEST_ID = click.IntRange(min=0, max=2**63 - 1)
 _PREVIEW = 2_000

@@ -5,11 +5,11 @@ from typing import Any
 
 import click
 
-from receiver.cli.main import FAILED, OK
-from receiver.cli.options import json_option, text
-from receiver.cli.output import harmless, note, write_bytes, write_line
-from receiver.cli.service import as_it_came, ask, build
-from receiver.samples import encode
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.output import harmless, note, write_bytes, write_line
+from receiver.cli.common.service_calls import as_it_came, ask, build
+from receiver.service.samples import encode
 from receiver.settings import load_settings
 
 _NAMES = {"screenshot@fullPage": ("screenshot",), "json": ("json", "extract", "llm_extraction")}
@@ -36,8 +36,8 @@ def scrape(url: str, formats: tuple[str, ...], as_json: bool) -> int:
     """
     settings = load_settings()
     settings.plain_api_key()  # what is missing is said before anything is loaded
-    from receiver.client import scrapes
     from receiver.requests import ScrapeRequest
+    from receiver.service.client import scrapes
 
     call = scrapes.scrape(build(ScrapeRequest, url=url, formats=formats))
     document = ask(settings, lambda client: client.send(as_it_came(call)))

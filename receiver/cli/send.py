@@ -13,16 +13,16 @@ from typing import IO, Any
 
 import click
 
-from receiver.cli.main import FAILED, OK
-from receiver.cli.options import json_option, text
-from receiver.cli.output import flush, harmless, short_id, write_bytes, write_line
-from receiver.clock import Clock, SystemClock
-from receiver.envelope import read_envelope
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.output import flush, harmless, short_id, write_bytes, write_line
+from receiver.core.clock import Clock, SystemClock
+from receiver.core.envelope import read_envelope
 from receiver.errors import ConfigurationError, Malformed
-from receiver.samples import encode, family_names, job_story, near, sample, sample_names, set_value
-from receiver.sender import Sender, SendResult
+from receiver.service.samples import encode, family_names, job_story, near, sample, sample_names, set_value
+from receiver.service.schedule import SERVICE
+from receiver.service.sender import Sender, SendResult
 from receiver.settings import Settings, load_settings
-from receiver.simulator.schedule import SERVICE
 
 _DEFAULT_PAGES = 10
 _AT_ONE_TIME = 16

@@ -12,14 +12,14 @@ from datetime import timedelta
 import click
 
 from receiver.app import Receiver, new_worker_id
-from receiver.asgi.server import bind, make_server
-from receiver.cli.flags import listening_flags, running_flags
-from receiver.cli.runtime import run
-from receiver.clock import SystemClock
-from receiver.logs import configure_logs
+from receiver.cli.common.event_loop import run
+from receiver.cli.common.setting_flags import listening_flags, running_flags
+from receiver.core.clock import SystemClock
+from receiver.core.logs import configure_logs
+from receiver.core.types import WorkerId
 from receiver.settings import PREFIX, Settings, load_settings
-from receiver.supervisor import Supervisor, worker_command
-from receiver.types import WorkerId
+from receiver.web.server import bind, make_server
+from receiver.worker.supervisor import Supervisor, worker_command
 
 log = logging.getLogger(__name__)
 

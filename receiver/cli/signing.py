@@ -4,11 +4,11 @@ from typing import IO
 
 import click
 
-from receiver.cli.main import FAILED, OK
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.core.signing import sign as signature_of
+from receiver.core.signing import verify as signature_fits
 from receiver.errors import ConfigurationError
 from receiver.settings import PREFIX, load_settings
-from receiver.signing import sign as signature_of
-from receiver.signing import verify as signature_fits
 
 
 @click.command()

@@ -5,17 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.cli.options import json_option, text
-from receiver.cli.output import harmless, note, quoted, write_bytes, write_line
-from receiver.cli.service import ask, build, may_be_done, pairs
+from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.output import harmless, note, quoted, write_bytes, write_line
+from receiver.cli.common.service_calls import ask, build, may_be_done, pairs
 from receiver.errors import ReceiverError
-from receiver.samples import encode
+from receiver.service.samples import encode
 from receiver.settings import Settings, load_settings
 
 if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
-    from receiver.answers import JobStarted
-    from receiver.client import AsyncClient
     from receiver.requests import WebhookConfig
+    from receiver.service.client import AsyncClient
+    from receiver.service.responses import JobStarted
 
 Command = Callable[..., Any]
 

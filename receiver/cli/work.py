@@ -16,16 +16,16 @@ from typing import NoReturn
 import click
 
 from receiver.app import new_worker_id, run_worker
-from receiver.cli.flags import running_flags
-from receiver.cli.main import FAILED, OK, exit_code
-from receiver.cli.runtime import run
-from receiver.configured import open_reports
+from receiver.cli.common.event_loop import run
+from receiver.cli.common.exit_codes import FAILED, OK, exit_code
+from receiver.cli.common.setting_flags import running_flags
+from receiver.cli.common.store import open_reports
+from receiver.core.logs import configure_logs
+from receiver.core.types import WorkerId
 from receiver.errors import HandlerError, ReceiverError
-from receiver.loader import load_router
-from receiver.logs import configure_logs
 from receiver.routing import Router
+from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file, load_settings
-from receiver.types import WorkerId
 
 log = logging.getLogger(__name__)
 

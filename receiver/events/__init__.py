@@ -9,11 +9,7 @@ from receiver.events.agent import (
     AgentFailed,
     AgentStarted,
 )
-from receiver.events.base import (
-    Event,
-    TerminalEvent,
-    UnknownEvent,
-)
+from receiver.events.base import Event, TerminalEvent, UnknownEvent
 from receiver.events.batch_scrape import (
     BatchScrapeCompleted,
     BatchScrapeEvent,
@@ -21,32 +17,11 @@ from receiver.events.batch_scrape import (
     BatchScrapePage,
     BatchScrapeStarted,
 )
-from receiver.events.catalog import (
-    EVENT_CLASSES,
-    parse_event,
-)
-from receiver.events.crawl import (
-    CrawlCancelled,
-    CrawlCompleted,
-    CrawlEvent,
-    CrawlFailed,
-    CrawlPage,
-    CrawlStarted,
-)
-from receiver.events.extract import (
-    ExtractCompleted,
-    ExtractEvent,
-    ExtractFailed,
-    ExtractStarted,
-)
-from receiver.events.monitor import (
-    MonitorCheckCompleted,
-    MonitorEvent,
-    MonitorPage,
-)
-from receiver.events.pages import (
-    PageEvent,
-)
+from receiver.events.catalog import EVENT_CLASSES, parse_event
+from receiver.events.crawl import CrawlCancelled, CrawlCompleted, CrawlEvent, CrawlFailed, CrawlPage, CrawlStarted
+from receiver.events.extract import ExtractCompleted, ExtractEvent, ExtractFailed, ExtractStarted
+from receiver.events.monitor import MonitorCheckCompleted, MonitorEvent, MonitorPage
+from receiver.events.pages import PageEvent
 
 __all__ = [
     "EVENT_CLASSES",

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from receiver.documents.results import AgentResult, AgentStep
 from receiver.events.base import Data, Event, TerminalEvent
+from receiver.events.documents.results import AgentResult, AgentStep
 
 
 class AgentEvent(Event):

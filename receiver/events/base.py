@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BeforeValidator, FailFast, Field, StrictBool
 
-from receiver.documents.shape import JsonObject, Shape
+from receiver.events.documents.shape import JsonObject, Shape
 
 
 def _as_list(value: object) -> object:

@@ -1,5 +1,6 @@
 """From bytes to events: which class stands for which type."""
 
+from receiver.core.lenient_json import NotJson, load_json
 from receiver.errors import Malformed
 from receiver.events.agent import AgentAction, AgentCancelled, AgentCompleted, AgentFailed, AgentStarted
 from receiver.events.base import Event, UnknownEvent
@@ -12,7 +13,6 @@ from receiver.events.batch_scrape import (
 from receiver.events.crawl import CrawlCancelled, CrawlCompleted, CrawlFailed, CrawlPage, CrawlStarted
 from receiver.events.extract import ExtractCompleted, ExtractFailed, ExtractStarted
 from receiver.events.monitor import MonitorCheckCompleted, MonitorPage
-from receiver.wire import NotJson, load_json
 
 EVENT_CLASSES: dict[str, type[Event]] = {
     event_class.type_name: event_class

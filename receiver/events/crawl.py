@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from receiver.documents.pages import LegacyDocuments
 from receiver.events.base import Event, TerminalEvent
+from receiver.events.documents.pages import LegacyDocuments
 from receiver.events.pages import PageEvent
 
 

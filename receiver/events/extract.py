@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from receiver.documents.results import ExtractResult
 from receiver.events.base import Data, Event, TerminalEvent
+from receiver.events.documents.results import ExtractResult
 
 
 class ExtractEvent(Event):

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from receiver.documents.monitors import CheckedPage, MonitorCheck
 from receiver.events.base import Data, Event, TerminalEvent
+from receiver.events.documents.monitors import CheckedPage, MonitorCheck
 
 
 class MonitorEvent(Event):

@@ -4,8 +4,8 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from receiver.documents.pages import Document
 from receiver.events.base import Data, Event
+from receiver.events.documents.pages import Document
 
 
 class PageEvent(Event):

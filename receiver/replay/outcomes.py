@@ -11,10 +11,10 @@ from typing import IO, Any, Self
 
 from pydantic_core import to_json
 
+from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.types import AttemptOutcome
 from receiver.errors import ConfigurationError
-from receiver.replay.here import Ran
-from receiver.types import AttemptOutcome
-from receiver.wire import NotJson, load_json
+from receiver.replay.local import Ran
 
 FORMAT = "receiver-outcomes"
 VERSION = 1

@@ -6,11 +6,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from receiver.context import BatchContext, Context
 from receiver.errors import HandlerError
 from receiver.events import Event
-from receiver.routing.wanted import EventChoice
-from receiver.signatures import (
+from receiver.routing.context import BatchContext, Context
+from receiver.routing.introspection import (
     Needs,
     alternatives,
     annotations_of,
@@ -19,6 +18,7 @@ from receiver.signatures import (
     parameters_of,
     require_resource_type,
 )
+from receiver.routing.wanted import EventChoice
 
 _LISTS = (list, Sequence, Collection, Iterable)
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from receiver.core.retries import RetrySchedule
+from receiver.core.types import HandlerName
 from receiver.events import Event
-from receiver.policies import AfterPages, Batch, Lane, Rate, RunsIn
-from receiver.retries import RetrySchedule
+from receiver.routing.introspection import Needs
+from receiver.routing.policies import AfterPages, Batch, Lane, Rate, RunsIn
 from receiver.routing.wanted import EventChoice, fits
-from receiver.signatures import Needs
-from receiver.types import HandlerName
 
 
 @dataclass(frozen=True, slots=True)

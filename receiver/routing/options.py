@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
+from receiver.core.retries import DEFAULT_SCHEDULE, LONGEST_PAUSE, RetrySchedule
 from receiver.errors import HandlerError
 from receiver.events import Event
-from receiver.policies import AfterPages, Batch, Lane, Rate, RunsIn, job_of
-from receiver.retries import DEFAULT_SCHEDULE, LONGEST_PAUSE, RetrySchedule
-from receiver.signatures import is_async, takes_one_argument
+from receiver.routing.introspection import is_async, takes_one_argument
+from receiver.routing.policies import AfterPages, Batch, Lane, Rate, RunsIn, job_of
 
 E = TypeVar("E", bound=Event)
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType, MappingProxyType
 from typing import Any, TypeVar, Unpack, overload
 
+from receiver.core.types import HandlerName
 from receiver.errors import HandlerError
 from receiver.events import Event
-from receiver.policies import RunsIn
-from receiver.resources import Resource, in_order, require_given
 from receiver.routing.calls import Extras, read_extras, require_event
 from receiver.routing.handler import Handler
 from receiver.routing.options import (
@@ -27,8 +26,9 @@ from receiver.routing.options import (
     read_where,
     require_known,
 )
+from receiver.routing.policies import RunsIn
+from receiver.routing.resources import Resource, in_order, require_given
 from receiver.routing.wanted import EventChoice, page_type, require_job_ends, require_wanted, wants_type
-from receiver.types import HandlerName
 
 F = TypeVar("F", bound=Callable[..., Any])
 E = TypeVar("E", bound=Event)

@@ -1,7 +1,7 @@
 """The stores there are, chosen by their address."""
 
+from receiver.core.ports import Store
 from receiver.errors import ConfigurationError
-from receiver.ports import Store
 
 __all__ = ["open_store"]
 

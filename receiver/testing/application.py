@@ -9,11 +9,11 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from receiver.app import Receiver
-from receiver.configured import configured_store
-from receiver.ports import Reports
-from receiver.records import WorkDetail, WorkFilter
+from receiver.core.ports import Reports
+from receiver.core.records import WorkDetail, WorkFilter
 from receiver.routing import Router
 from receiver.settings import Settings
+from receiver.stores import open_store
 from receiver.testing.clock import SteppedClock
 from receiver.testing.work import Work
 from receiver.testing.working import working
@@ -73,7 +73,7 @@ async def open_receiver(
     `resources` are given to handlers by type, in the place of those that the router makes. Functions with
     `run_in="process"` run in a thread. Raises HandlerError for a router that does not work as a whole.
     """
-    store = configured_store(settings)
+    store = open_store(settings.store)
     app = Receiver(settings, store=store, clock=clock)
     async with (
         app.lifespan(),

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
-from receiver.clock import Timer, VirtualClock
+from receiver.core.clock import Timer, VirtualClock
 
 _NO_TIME = timedelta(0)
 

@@ -9,20 +9,20 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
-from receiver.clock import SystemClock
-from receiver.context import AskOnce
-from receiver.decisions import Complete, RetryAt, decide
-from receiver.dispatch.fanout import read_event, wanting
-from receiver.dispatch.runner import Runner
-from receiver.envelope import mask_headers, read_envelope
+from receiver.core.clock import SystemClock
+from receiver.core.envelope import mask_headers, read_envelope
+from receiver.core.records import StoredDelivery
+from receiver.core.rules import Complete, RetryAt, decide
+from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
 from receiver.events import Event
-from receiver.records import StoredDelivery
-from receiver.replay.here import Here, Ran
-from receiver.resources import require_given
+from receiver.replay.local import Here, Ran
 from receiver.routing import Router
+from receiver.routing.context import AskOnce
+from receiver.routing.resources import require_given
 from receiver.testing.samples import Sample, as_body
 from receiver.testing.work import Work
-from receiver.types import AttemptOutcome, HandlerName, Trigger, WorkState
+from receiver.worker.fanout import read_event, wanting
+from receiver.worker.runner import Runner
 
 _NOTHING: Mapping[Any, object] = MappingProxyType({})
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
-from receiver.policies import RunsIn
+from receiver.core.types import HandlerName
 from receiver.routing import Handler, Router
-from receiver.types import HandlerName
+from receiver.routing.policies import RunsIn
 
 
 @dataclass(frozen=True, slots=True)

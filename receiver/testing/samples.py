@@ -8,9 +8,9 @@ from pydantic_core import to_jsonable_python
 
 from receiver.errors import ConfigurationError
 from receiver.events import Event, parse_event
-from receiver.samples import Payload, encode, set_value
-from receiver.samples import job_story as payloads_of_job
-from receiver.samples import sample as new_payload
+from receiver.service.samples import Payload, encode, set_value
+from receiver.service.samples import job_story as payloads_of_job
+from receiver.service.samples import sample as new_payload
 
 E = TypeVar("E", bound=Event)
 

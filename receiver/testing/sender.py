@@ -11,9 +11,9 @@ import httpx
 from starlette.types import ASGIApp
 
 from receiver.events import Event
-from receiver.sender import Sender, SendResult
-from receiver.simulator.scenario import OutageKind
-from receiver.simulator.schedule import SERVICE, Answer, Schedule, State, after, pause_before
+from receiver.service.schedule import SERVICE, Answer, Schedule, State, after, pause_before
+from receiver.service.sender import Sender, SendResult
+from receiver.service.simulator.scenario import OutageKind
 from receiver.testing.clock import SteppedClock
 from receiver.testing.samples import Sample, as_body
 

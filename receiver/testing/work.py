@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from receiver.types import DeliveryKey, HandlerName, WorkState
+from receiver.core.types import DeliveryKey, HandlerName, WorkState
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,15 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
-from receiver.dispatch import Dispatcher, Runner
-from receiver.dispatch.runner import Claimed, Ended
-from receiver.policies import RunsIn
-from receiver.ports import WorkQueue
-from receiver.resources import needed_by, open_resources, require_given
+from receiver.core.ports import WorkQueue
+from receiver.core.types import WorkerId
 from receiver.routing import Handler, Router
+from receiver.routing.policies import RunsIn
+from receiver.routing.resources import needed_by, open_resources, require_given
 from receiver.settings import Settings
 from receiver.testing.clock import SteppedClock, turns
-from receiver.types import WorkerId
+from receiver.worker import Dispatcher, Runner
+from receiver.worker.runner import Claimed, Ended
 
 
 class _Watch:

@@ -23,11 +23,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from receiver.clock import SystemClock, to_micros
-from receiver.ports import WorkQueue
-from receiver.records import Attempt, Claimant, Lease, NewWork, Settlement, Wanted
+from receiver.core.clock import SystemClock, to_micros
+from receiver.core.ports import WorkQueue
+from receiver.core.records import Attempt, Claimant, Lease, NewWork, Settlement, Wanted
+from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from receiver.stores import open_store
-from receiver.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from tests.benchmarks.prefill import Prefill
 from tests.benchmarks.queue_rivals import POSTGRES, rivals_here
 from tests.benchmarks.report import middle, say, table, write_json

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from receiver.samples import encode, load_sample
+from receiver.service.samples import encode, load_sample
 
 SECRET = "benchmark-secret"
 SIGNATURE_HEADER = "X-Firecrawl-Signature"

@@ -21,11 +21,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from receiver.clock import SystemClock
-from receiver.envelope import read_envelope
-from receiver.keeping import Imported
+from receiver.core.bulk import Imported
+from receiver.core.clock import SystemClock
+from receiver.core.envelope import read_envelope
+from receiver.core.types import Outcome
 from receiver.stores import open_store
-from receiver.types import Outcome
 from tests.benchmarks.ack import apply_load
 from tests.benchmarks.payloads import Pages
 from tests.benchmarks.report import middle, table, write_json

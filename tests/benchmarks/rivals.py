@@ -22,7 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from receiver.cli.runtime import run
+from receiver.cli.common.event_loop import run
 from tests.benchmarks.payloads import SECRET, SIGNATURE_HEADER
 from tests.benchmarks.servers import RIVAL_STORE
 

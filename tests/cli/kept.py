@@ -13,10 +13,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from receiver.ports import Controls, DeliveryLog, Reports, WorkQueue
-from receiver.records import Attempt, Delivery, Hold, Lease, NewWork, Settlement, WorkFilter, WorkSummary
-from receiver.stores import open_store
-from receiver.types import (
+from receiver.core.ports import Controls, DeliveryLog, Reports, WorkQueue
+from receiver.core.records import Attempt, Delivery, Hold, Lease, NewWork, Settlement, WorkFilter, WorkSummary
+from receiver.core.types import (
     AttemptOutcome,
     DeliveryKey,
     HandlerName,
@@ -25,6 +24,7 @@ from receiver.types import (
     WorkerId,
     WorkState,
 )
+from receiver.stores import open_store
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 STORE = "sqlite:///kept.db"

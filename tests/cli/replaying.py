@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from receiver.cli.main import INTERRUPTED, receiver, run
-from receiver.records import Delivery
+from receiver.cli.common.exit_codes import INTERRUPTED
+from receiver.cli.main import receiver, run
+from receiver.core.records import Delivery
 from receiver.stores import open_store
 from tests.cli.kept import STORE, delivery
 
@@ -32,7 +33,7 @@ class Command:
         """Run the same with the whole command line given."""
         self._monkeypatch.setattr(sys, "argv", ["receiver", *args])
         # It takes the logs of the whole process over, and this one is that of all tests.
-        self._monkeypatch.setattr("receiver.cli.replay.configure_logs", lambda **_: None)
+        self._monkeypatch.setattr("receiver.cli.replay.command.configure_logs", lambda **_: None)
         code = run(receiver.main, list(args))
         self.out, self.err = self._capsys.readouterr()
         return code

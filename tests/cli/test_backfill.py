@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.records import DeliveryFilter, StoredDelivery
+from receiver.core.records import DeliveryFilter, StoredDelivery
+from receiver.core.types import Origin
 from receiver.stores import open_store
-from receiver.types import Origin
-from tests.backfill.world import JOB, Service, crawl, document, sent
 from tests.cli.kept import STORE, fill, on_a_terminal
-from tests.client.calling import KEY
-from tests.client.stub import Connection, Stub, serving
+from tests.replay.backfill.world import JOB, Service, crawl, document, sent
+from tests.service.client.calling import KEY
+from tests.service.client.stub import Connection, Stub, serving
 
 pytestmark = pytest.mark.usefixtures("configured")
 PATH = f"/v2/crawl/{JOB}"

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.keeping import Imported
-from receiver.records import Delivery, DeliveryFilter, StoredDelivery
+from receiver.core.bulk import Imported
+from receiver.core.records import Delivery, DeliveryFilter, StoredDelivery
+from receiver.core.types import Origin
 from receiver.stores import open_store
-from receiver.types import Origin
 from tests.cli.kept import BODY, STORE, delivery, on_a_terminal
 from tests.doubles import LONG
 

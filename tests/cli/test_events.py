@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from receiver.cli.events import detail_fields, readable, write_json_list, write_list
+from receiver.cli.common.filter_options import parse_moment
+from receiver.cli.events.group import detail_fields, readable, write_json_list, write_list
 from receiver.cli.main import receiver, run
-from receiver.cli.options import parse_moment
-from receiver.records import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary, WorkSummary
+from receiver.core.records import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary, WorkSummary
+from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
 from receiver.stores import open_store
-from receiver.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
 from tests.cli.kept import (
     BODY,
     DEAD,

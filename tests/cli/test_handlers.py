@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.types import HandlerName, HandlerSwitch
+from receiver.core.types import HandlerName, HandlerSwitch
 from tests.cli.kept import (
     DEAD,
     DONE,

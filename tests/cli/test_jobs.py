@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from receiver.cli.jobs import readable
+from receiver.cli.jobs.group import readable
 from receiver.cli.main import receiver, run
-from receiver.jobs import Arrivals, JobDetail
-from receiver.keeping import Imported
+from receiver.core.bulk import Imported
+from receiver.core.jobs import Arrivals, JobDetail
+from receiver.core.types import HandlerSwitch, Origin
 from receiver.stores import open_store
-from receiver.types import HandlerSwitch, Origin
 from tests.cli.kept import DEAD, DONE, NOON, SAVE, STORE, TELL, WAITING, Filling, delivery, fill, on_a_terminal
-from tests.unit.test_jobs import JOB
+from tests.core.test_jobs import JOB
 
 pytestmark = pytest.mark.usefixtures("configured")
 

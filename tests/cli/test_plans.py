@@ -7,7 +7,7 @@ from datetime import timedelta
 import click
 import pytest
 
-from receiver.cli.plans import CHUNK, agreed, carry_out, count_lines, span_and_first
+from receiver.cli.common.confirm import CHUNK, agreed, carry_out, count_lines, span_and_first
 from tests.cli.kept import NOON
 
 

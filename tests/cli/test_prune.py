@@ -11,7 +11,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.clock import SystemClock
+from receiver.core.clock import SystemClock
 from tests.cli.kept import BODY, DEAD, DONE, RUNNING, WAITING, Filling, fill, on_a_terminal
 from tests.doubles import LONG
 

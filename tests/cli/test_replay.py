@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from receiver.types import WorkState
+from receiver.core.types import WorkState
 from tests.cli.kept import BODY, SAVE, Filling, delivery, fill, items, on_a_terminal
 from tests.cli.replaying import Command, handled, keep, keep_jobs, write_handlers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.types import HandlerSwitch
+from receiver.core.types import HandlerSwitch
 from tests.cli.endpoint import Endpoint, served
 from tests.cli.kept import BODY, Filling, delivery, fill, items
 from tests.cli.replaying import Command, keep, keep_jobs, write_handlers

@@ -14,7 +14,7 @@ import pytest
 from receiver.cli.main import receiver, run
 from receiver.cli.send import default_url
 from receiver.errors import ConfigurationError
-from receiver.samples import load_sample, sample_names
+from receiver.service.samples import load_sample, sample_names
 from receiver.settings import load_settings
 from tests.cli.endpoint import Endpoint, served
 

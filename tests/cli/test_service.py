@@ -8,8 +8,8 @@ import pytest
 
 from receiver.cli.main import receiver, run
 from tests.cli.kept import on_a_terminal
-from tests.client.calling import KEY
-from tests.client.stub import Connection, Stub, serving
+from tests.service.client.calling import KEY
+from tests.service.client.stub import Connection, Stub, serving
 
 pytestmark = pytest.mark.usefixtures("configured")
 JOB = "019f2c10-0001-7a00-8b00-000000001eef"

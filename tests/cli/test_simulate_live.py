@@ -9,16 +9,16 @@ import httpx
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.cli.simulate_live import Poster
-from receiver.cli.simulate_live_summary import Played, as_json, print_played
-from receiver.sender import Sender
-from receiver.signing import verify
-from receiver.simulator.endpoint import Outcome
-from receiver.simulator.faults import Request, Way
-from receiver.simulator.ledger import Findings, Wrong
-from receiver.simulator.live import Reply
-from receiver.simulator.report import report_on
-from receiver.simulator.scenario import Arrivals, Scenario
+from receiver.cli.simulate.live import Poster
+from receiver.cli.simulate.live_summary import Played, as_json, print_played
+from receiver.core.signing import verify
+from receiver.service.sender import Sender
+from receiver.service.simulator.endpoint import Outcome
+from receiver.service.simulator.faults import Request, Way
+from receiver.service.simulator.ledger import Findings, Wrong
+from receiver.service.simulator.live import Reply
+from receiver.service.simulator.report import report_on
+from receiver.service.simulator.scenario import Arrivals, Scenario
 
 URL = "http://receiver.test/webhooks"
 BODY = b'{"type":"crawl.page","webhookId":"one"}'

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from receiver.cli import tail_states
 from receiver.cli.main import receiver, run
-from receiver.cli.tail import Follower, ShownToPeople, show_json
-from receiver.clock import VirtualClock
+from receiver.cli.tail import states as tail_states
+from receiver.cli.tail.command import Follower, ShownToPeople, show_json
+from receiver.core.clock import VirtualClock
+from receiver.core.ports import Store
+from receiver.core.records import Claimant, DeliveryFilter, DeliverySummary, Lease, NewWork, Settlement, Wanted
+from receiver.core.types import DeliveryState, WorkerId, WorkState
 from receiver.errors import StoreRefused
-from receiver.ports import Store
-from receiver.records import Claimant, DeliveryFilter, DeliverySummary, Lease, NewWork, Settlement, Wanted
 from receiver.stores import open_store
 from receiver.stores.memory import MemoryStore
-from receiver.types import DeliveryState, WorkerId, WorkState
 from tests.cli.kept import NOON, SAVE, STORE, delivery, ended, fill
 from tests.doubles import eventually, soon
 

@@ -9,9 +9,9 @@ from contextlib import closing
 
 import pytest
 
+from receiver.cli.common.confirm import CHUNK
 from receiver.cli.main import receiver, run
-from receiver.cli.plans import CHUNK
-from receiver.types import HandlerName, HandlerSwitch
+from receiver.core.types import HandlerName, HandlerSwitch
 from tests.cli.kept import (
     DEAD,
     DONE,

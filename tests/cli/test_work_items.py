@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.cli.work_items import detail_fields, readable
-from receiver.records import LOST, Attempt, WorkDetail, WorkSummary
-from receiver.types import AttemptOutcome, DeliveryKey, Trigger, WorkState
+from receiver.cli.work_items.group import detail_fields, readable
+from receiver.core.records import LOST, Attempt, WorkDetail, WorkSummary
+from receiver.core.types import AttemptOutcome, DeliveryKey, Trigger, WorkState
 from tests.cli.kept import (
     DEAD,
     DONE,
@@ -200,7 +200,7 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
 
 def test_a_long_name_of_a_handler_loses_its_beginning() -> None:
     """Modules are mostly the same, functions are not."""
-    from receiver.types import HandlerName
+    from receiver.core.types import HandlerName
 
     made(DONE, handler=HandlerName("shop.handlers.of.pages.save_everything"))
 
@@ -417,7 +417,7 @@ def test_what_is_no_database_of_ours_is_refused(
 
 def test_durations_are_told_in_units_that_say_enough() -> None:
     """From milliseconds to days."""
-    from receiver.cli.output import duration
+    from receiver.cli.common.output import duration
 
     told = [duration(timedelta(seconds=seconds)) for seconds in (0, 0.0124, 3.42, 59.94, 125, 5400, 273_600)]
     assert told == ["0 ms", "12 ms", "3.4 s", "59.9 s", "2 min 5 s", "1 h 30 min", "3 d 4 h"]

@@ -2,8 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from receiver.records import Backlog, DeliveryFilter, Wanted
-from receiver.types import AttemptOutcome, DeliveryState, HandlerSwitch, WorkState
+from receiver.core.records import Backlog, DeliveryFilter, Wanted
+from receiver.core.types import AttemptOutcome, DeliveryState, HandlerSwitch, WorkState
 from tests.flows.rules_items import SLACK
 from tests.flows.rules_world import MUCH, Ending, Worker, World
 

@@ -1,4 +1,4 @@
-"""The rules of dispatch over plain lists, written from the sentences of `receiver.ports` and from nothing else.
+"""The rules of dispatch over plain lists, written from the sentences of `receiver.core.ports` alone.
 
 It is told everything that was asked of a store and everything it answered, and asserts that the answer is one that
 the rules allow. Where they leave a choice, the model takes over what the store chose.
@@ -7,7 +7,7 @@ the rules allow. Where they leave a choice, the model takes over what the store 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from receiver.records import (
+from receiver.core.records import (
     LOST,
     Attempt,
     Claimant,
@@ -22,14 +22,7 @@ from receiver.records import (
     WorkItem,
     WorkSummary,
 )
-from receiver.types import (
-    AttemptOutcome,
-    DeliveryKey,
-    HandlerName,
-    HandlerSwitch,
-    WorkerId,
-    WorkState,
-)
+from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
 from tests.flows.rules_items import (
     DEAD,
     DONE,

@@ -7,21 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from receiver.decisions import (
-    POISON_AFTER,
-    Bury,
-    Complete,
-    Failed,
-    Refused,
-    Release,
-    Result,
-    RetryAt,
-    Succeeded,
-    decide,
-    look,
-)
-from receiver.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
-from receiver.records import (
+from receiver.core.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
+from receiver.core.records import (
     Attempt,
     Claimant,
     Delivery,
@@ -36,16 +23,21 @@ from receiver.records import (
     WorkItem,
     WorkSummary,
 )
-from receiver.retries import RetrySchedule
-from receiver.types import (
-    AttemptOutcome,
-    HandlerName,
-    HandlerSwitch,
-    Outcome,
-    Trigger,
-    WorkerId,
-    WorkState,
+from receiver.core.retries import RetrySchedule
+from receiver.core.rules import (
+    POISON_AFTER,
+    Bury,
+    Complete,
+    Failed,
+    Refused,
+    Release,
+    Result,
+    RetryAt,
+    Succeeded,
+    decide,
+    look,
 )
+from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, Outcome, Trigger, WorkerId, WorkState
 from tests.doubles import NOON, delivery
 from tests.flows.rules_items import Item, Policy
 from tests.flows.rules_model import Rules

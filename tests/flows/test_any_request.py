@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from receiver.app import Receiver
-from receiver.records import DeliveryFilter
+from receiver.core.records import DeliveryFilter
+from receiver.core.signing import sign
 from receiver.settings import Settings
-from receiver.signing import sign
 from receiver.stores.memory import MemoryStore
 from tests.doubles import SECRET, Answer, ask, body_of
 

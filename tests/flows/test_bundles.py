@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from receiver.bundles.format import Header
-from receiver.bundles.reading import Entry, read_bundle
-from receiver.bundles.writing import BundleWriter
-from receiver.keeping import Imported
-from receiver.ports import Store
-from receiver.records import Delivery, DeliveryFilter, StoredDelivery
+from receiver.core.bulk import Imported
+from receiver.core.ports import Store
+from receiver.core.records import Delivery, DeliveryFilter, StoredDelivery
+from receiver.core.types import Origin, Outcome
+from receiver.replay.bundles.format import Header
+from receiver.replay.bundles.reading import Entry, read_bundle
+from receiver.replay.bundles.writing import BundleWriter
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import Origin, Outcome
 from tests.doubles import NOON
-from tests.unit.test_bundles import deliveries
+from tests.replay.test_bundles import deliveries
 
 SOME = 3
 """Deliveries that are brought in at one time."""

@@ -20,11 +20,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from receiver.ports import Store
-from receiver.records import Delivery, Wanted, WorkItem
+from receiver.core.ports import Store
+from receiver.core.records import Delivery, Wanted, WorkItem
+from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import HandlerName, HandlerSwitch
 from tests.flows.rules_end import drive_to_the_end
 from tests.flows.rules_items import Policy
 from tests.flows.rules_world import LEASE, MUCH, Ending, Worker, World

@@ -11,14 +11,14 @@ import pytest
 
 from receiver import AsyncClient, Client
 from receiver.app import new_worker_id, run_worker
-from receiver.context import Context
+from receiver.core.records import WorkFilter
+from receiver.core.types import WorkState
 from receiver.errors import ConfigurationError, HandlerError
 from receiver.events import CrawlPage, Event
-from receiver.records import WorkFilter
 from receiver.routing import Router
+from receiver.routing.context import Context
 from receiver.settings import Settings
 from receiver.stores.memory import MemoryStore
-from receiver.types import WorkState
 from tests.doubles import LONG, body_of, delivery, eventually, soon, turns
 from tests.process import computing
 

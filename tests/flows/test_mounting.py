@@ -10,8 +10,8 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from receiver.app import Receiver
+from receiver.core.signing import sign
 from receiver.settings import Settings
-from receiver.signing import sign
 from tests.doubles import SECRET, ask, body_of
 
 pytestmark = pytest.mark.usefixtures("bare_environment")

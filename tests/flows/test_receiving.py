@@ -19,20 +19,20 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from receiver.app import Receiver, new_worker_id, run_worker
-from receiver.configured import open_reports
+from receiver.cli.common.store import open_reports
+from receiver.core.records import DeliveryFilter
+from receiver.core.signing import sign
+from receiver.core.types import DeliveryKey
 from receiver.errors import ConfigurationError
 from receiver.events import EVENT_CLASSES, Event, UnknownEvent
-from receiver.records import DeliveryFilter
 from receiver.routing import Router
-from receiver.samples import encode, load_sample, sample_names
+from receiver.service.samples import encode, load_sample, sample_names
 from receiver.settings import Settings
-from receiver.signing import sign
-from receiver.types import DeliveryKey
 from tests.doubles import SECRET, ask, body_of, eventually, soon
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
-SAMPLES = resources.files("receiver") / "samples"
+SAMPLES = resources.files("receiver.service.samples")
 VECTORS = Path(__file__).parent.parent / "vectors" / "events"
 
 

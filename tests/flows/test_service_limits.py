@@ -8,16 +8,16 @@ import pytest
 
 from receiver import Context, Router
 from receiver.app import run_worker
-from receiver.clock import VirtualClock
+from receiver.core.clock import VirtualClock
+from receiver.core.records import WorkFilter, WorkSummary
+from receiver.core.types import WorkerId, WorkState
 from receiver.errors import RateLimited
 from receiver.events import Event
-from receiver.records import WorkFilter, WorkSummary
 from receiver.settings import load_settings
 from receiver.stores.memory import MemoryStore
-from receiver.types import WorkerId, WorkState
-from tests.client.calling import KEY
-from tests.client.stub import Connection, serving
 from tests.doubles import NOON, delivery, eventually, pass_time, soon
+from tests.service.client.calling import KEY
+from tests.service.client.stub import Connection, serving
 
 WAIT = timedelta(minutes=5)
 REFUSED = {"success": False, "error": "Rate limit exceeded, please retry after 300s"}

@@ -10,12 +10,12 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from receiver import signals
 from receiver.app import Receiver
+from receiver.core.signing import sign
 from receiver.settings import Settings
-from receiver.signing import sign
+from receiver.signals import contracts as signals
 from tests.doubles import LONG, SECRET, body_of
-from tests.unit.test_metrics import Samples, samples
+from tests.signals.test_metrics import Samples, samples
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 BODY = body_of(webhookId="w-1")

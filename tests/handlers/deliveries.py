@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from receiver import Router
-from receiver.samples import encode, load_sample, set_value
+from receiver.service.samples import encode, load_sample, set_value
 from receiver.testing import HandlerRun, deliver, record_calls
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ from handlers import jobs, tally
 from handlers.pages import worth_a_file
 from receiver import parse_event
 from receiver.events import PageEvent
-from receiver.samples import encode, load_sample, sample_names
+from receiver.service.samples import encode, load_sample, sample_names
 from tests.handlers.deliveries import NOON, fresh_output, handle, payload, wanted_by
 from tests.handlers.summaries import JOB, header_of, page, pages_in, summary_of
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from handlers import router
-from receiver.samples import load_sample, sample_names
+from receiver.service.samples import load_sample, sample_names
 from tests.handlers.deliveries import handle
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def test_handlers_and_examples_use_public_names_only(source: Path) -> None:
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "receiver":
             assert node.module in {
                 "receiver",
-                "receiver.answers",
+                "receiver.service.responses",
                 "receiver.events",
                 "receiver.requests",
                 "receiver.testing",

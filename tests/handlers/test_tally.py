@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from handlers import jobs, tally
-from receiver.samples import job_story
+from receiver.service.samples import job_story
 from tests.handlers.deliveries import NOON, fresh_output, handle, payload
 from tests.handlers.summaries import page, pages_in, summary_of
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Self
 
-from receiver.clock import SystemClock, to_micros
-from receiver.signing import sign
-from receiver.stores.sqlite.coding import decoded
+from receiver.core.clock import SystemClock, to_micros
+from receiver.core.signing import sign
+from receiver.stores.sqlite.compression import decoded
 
 SECRET = "a-secret-of-the-process-tests"
 WINDOW_SECONDS = 10.0

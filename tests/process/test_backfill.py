@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.backfill.world import JOB, crawl, document, sent
-from tests.client.calling import KEY
-from tests.client.stub import Connection, Stub, serving
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Serving, post, until
+from tests.replay.backfill.world import JOB, crawl, document, sent
+from tests.service.client.calling import KEY
+from tests.service.client.stub import Connection, Stub, serving
 
 PAGES = 60
 SEEN_BEFORE, SEEN_AFTER = range(20), range(50, 60)

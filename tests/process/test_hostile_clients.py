@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.signing import sign
+from receiver.core.signing import sign
 from tests.process.harness import (
     SECRET,
     Connection,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from receiver.bundles.format import Header
-from receiver.bundles.writing import BundleWriter
+from receiver.replay.bundles.format import Header
+from receiver.replay.bundles.writing import BundleWriter
 from tests.doubles import NOON, delivery
 from tests.process.harness import Deployment, Load, until
 

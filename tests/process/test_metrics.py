@@ -7,7 +7,7 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from receiver.signing import sign
+from receiver.core.signing import sign
 from tests.process.harness import (
     HANDLERS,
     PATIENCE_SECONDS,
@@ -20,7 +20,7 @@ from tests.process.harness import (
     raw_request,
     until,
 )
-from tests.unit.test_metrics import Samples, samples
+from tests.signals.test_metrics import Samples, samples
 
 TOKEN = "token-of-the-scraper"
 BEARER = ("Authorization", f"Bearer {TOKEN}")
@@ -40,7 +40,7 @@ async def block(event):
 
 WATCHED = f"""{HANDLERS}
 import asyncio, time
-from receiver import signals
+from receiver.signals import contracts as signals
 
 @signals.work_done.connect
 def block(done):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.clock import SystemClock, to_micros
+from receiver.core.clock import SystemClock, to_micros
 from tests.process.harness import HANDLERS, PATIENCE_SECONDS, Deployment, Load, Serving, kill, until
 
 BEGIN = """

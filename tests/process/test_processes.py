@@ -12,17 +12,17 @@ from typing import Any
 
 import pytest
 
-from receiver.clock import SystemClock
-from receiver.decisions import Died, Failed, Refused, Succeeded
-from receiver.dispatch.processes import Processes
-from receiver.dispatch.runner import Claimed, Ended, Runner
-from receiver.records import StoredDelivery, WorkItem
+from receiver.core.clock import SystemClock
+from receiver.core.records import StoredDelivery, WorkItem
+from receiver.core.rules import Died, Failed, Refused, Succeeded
+from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.routing import Router
-from receiver.types import AttemptOutcome, HandlerName, Trigger
+from receiver.worker.process_pool import Processes
+from receiver.worker.runner import Claimed, Ended, Runner
 from tests.doubles import Inline, body_of, delivery, eventually, soon
 from tests.process import computing
 
-COMMAND = (sys.executable, "-P", "-m", "receiver.handler_process", "INFO", "text")
+COMMAND = (sys.executable, "-P", "-m", "receiver.worker.child", "INFO", "text")
 
 
 class Bench:

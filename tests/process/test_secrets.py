@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.signing import sign
+from receiver.core.signing import sign
 from tests.process.harness import Deployment, Load, connection, raw_request, until
 
 SECRETS = ("first-webhook-secret-5f1c", "zweites-Geheimnis-é-77aa")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from receiver.clock import SystemClock, to_micros
+from receiver.core.clock import SystemClock, to_micros
 from tests.process.fleet import BEGIN, Fleet, check_order, check_recorded, deliver, fleet, page, recorded
 from tests.process.harness import Deployment, Program, until
 

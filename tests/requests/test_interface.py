@@ -12,16 +12,7 @@ import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from receiver.answers import (
-    EmailSettings,
-    Monitor,
-    MonitorSchedule,
-    MonitorTarget,
-    ScrapeResponse,
-    TargetOptions,
-    WebhookSettings,
-)
-from receiver.documents import (
+from receiver.events.documents import (
     ActionResults,
     ActionScrape,
     ChangeTracking,
@@ -56,6 +47,15 @@ from receiver.requests import (
     WaitAction,
     WebhookConfig,
     WriteAction,
+)
+from receiver.service.responses import (
+    EmailSettings,
+    Monitor,
+    MonitorSchedule,
+    MonitorTarget,
+    ScrapeResponse,
+    TargetOptions,
+    WebhookSettings,
 )
 
 Row = dict[str, str]

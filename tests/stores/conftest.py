@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from receiver.ports import Store
+from receiver.core.ports import Store
+from receiver.core.types import Headers
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import Headers
 from tests.stores.opened import Opened
 from tests.stores.rows import select
 

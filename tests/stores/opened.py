@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from receiver.ports import Controls, DeliveryLog, Reports, Upkeep, WorkQueue
-from receiver.records import (
+from receiver.core.ports import Controls, DeliveryLog, Reports, Upkeep, WorkQueue
+from receiver.core.records import (
     Attempt,
     Claimant,
     Delivery,
@@ -21,7 +21,7 @@ from receiver.records import (
     WorkItem,
     WorkSummary,
 )
-from receiver.types import (
+from receiver.core.types import (
     AttemptOutcome,
     DeliveryKey,
     HandlerName,

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.ports import WorkQueue
-from receiver.records import Attempt, Claimant, Lease, Wanted
-from receiver.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
+from receiver.core.ports import WorkQueue
+from receiver.core.records import Attempt, Claimant, Lease, Wanted
+from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
     AFTER,

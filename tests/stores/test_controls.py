@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.decisions import Bury, Failed, RetryAt, decide
+from receiver.core.records import Wanted
+from receiver.core.retries import RetrySchedule
+from receiver.core.rules import Bury, Failed, RetryAt, decide
+from receiver.core.types import DeliveryState, Trigger, WorkState
 from receiver.errors import StoreError
-from receiver.records import Wanted
-from receiver.retries import RetrySchedule
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import DeliveryState, Trigger, WorkState
 from tests.doubles import NOON
 from tests.stores.opened import (
     DAY,

@@ -2,9 +2,9 @@
 
 import pytest
 
+from receiver.core.records import DeliveryFilter, Hold, Lease, NewWork
+from receiver.core.types import DeliveryKey, DeliveryState, HandlerSwitch, WorkState
 from receiver.errors import UnknownDelivery
-from receiver.records import DeliveryFilter, Hold, Lease, NewWork
-from receiver.types import DeliveryKey, DeliveryState, HandlerSwitch, WorkState
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
     AFTER,

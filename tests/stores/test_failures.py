@@ -1,8 +1,8 @@
 """What every store's Reports tell of the handlers that failed with a delivery."""
 
-from receiver.keeping import Recorded
-from receiver.records import Attempt, DeliveryFilter
-from receiver.types import AttemptOutcome, Trigger
+from receiver.core.bulk import Recorded
+from receiver.core.records import Attempt, DeliveryFilter
+from receiver.core.types import AttemptOutcome, Trigger
 from tests.doubles import NOON
 from tests.stores.opened import (
     DEAD,

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.records import HeldItem, Hold, JobPages, Lease, NewWork
-from receiver.types import DeliveryKey, HandlerName, WorkState
+from receiver.core.records import HeldItem, Hold, JobPages, Lease, NewWork
+from receiver.core.types import DeliveryKey, HandlerName, WorkState
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
     AFTER,

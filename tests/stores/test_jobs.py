@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
+from receiver.core.bulk import Imported
+from receiver.core.jobs import Arrivals, JobFilter, JobState, JobSummary
+from receiver.core.records import Delivery
+from receiver.core.types import HandlerSwitch, Origin
 from receiver.errors import UnknownJob
-from receiver.jobs import Arrivals, JobFilter, JobState, JobSummary
-from receiver.keeping import Imported
-from receiver.records import Delivery
 from receiver.stores.sqlite import jobs as sqlite_jobs
-from receiver.types import HandlerSwitch, Origin
 from tests.doubles import NOON, delivery
 from tests.stores.opened import DEAD, DONE, NOTHING, ONE, SECOND, TWO, Opened, ended
 

@@ -5,8 +5,8 @@ import random
 
 import pytest
 
-from receiver.records import Wanted
-from receiver.types import HandlerSwitch, WorkerId, WorkState
+from receiver.core.records import Wanted
+from receiver.core.types import HandlerSwitch, WorkerId, WorkState
 from tests.doubles import NOON, soon
 from tests.stores.opened import (
     DEAD,

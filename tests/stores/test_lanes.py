@@ -5,9 +5,9 @@ import random
 
 import pytest
 
-from receiver.ports import WorkQueue
-from receiver.records import Claimant, Lease, NewWork, Wanted
-from receiver.types import WorkerId, WorkState
+from receiver.core.ports import WorkQueue
+from receiver.core.records import Claimant, Lease, NewWork, Wanted
+from receiver.core.types import WorkerId, WorkState
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
     AFTER,

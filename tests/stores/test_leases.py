@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from receiver.records import Lease, Wanted
-from receiver.types import Trigger, WorkerId
+from receiver.core.records import Lease, Wanted
+from receiver.core.types import Trigger, WorkerId
 from tests.doubles import NOON
 from tests.stores.opened import (
     DEAD,

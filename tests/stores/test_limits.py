@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.ports import Store
-from receiver.records import Claimant, Wanted
-from receiver.types import HandlerSwitch
+from receiver.core.ports import Store
+from receiver.core.records import Claimant, Wanted
+from receiver.core.types import HandlerSwitch
 from tests.doubles import NOON, soon
 from tests.stores.conftest import open_all
 from tests.stores.opened import (

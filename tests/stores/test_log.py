@@ -2,9 +2,9 @@
 
 import pytest
 
-from receiver.ports import Store
-from receiver.records import DeliverySummary, Quarantined
-from receiver.types import DeliveryKey, DeliveryState, Outcome
+from receiver.core.ports import Store
+from receiver.core.records import DeliverySummary, Quarantined
+from receiver.core.types import DeliveryKey, DeliveryState, Outcome
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import Kept, Refused
 from tests.stores.opened import MUCH, ONE, SECOND, Opened

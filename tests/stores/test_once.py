@@ -3,8 +3,8 @@
 import asyncio
 from datetime import timedelta
 
-from receiver.ports import Store, WorkQueue
-from receiver.types import HandlerName
+from receiver.core.ports import Store, WorkQueue
+from receiver.core.types import HandlerName
 from tests.doubles import NOON, soon
 from tests.stores.conftest import open_all
 from tests.stores.opened import DAY, ONE, SECOND, TWO, Opened, after_noon

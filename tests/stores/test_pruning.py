@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from receiver.core.bulk import Imported, PruneRule, Step
+from receiver.core.records import DeliveryFilter, NewWork
+from receiver.core.types import DeliveryKey, DeliveryState, Outcome, WorkState
 from receiver.errors import UnknownDelivery, UnknownWork
-from receiver.keeping import Imported, PruneRule, Step
-from receiver.records import DeliveryFilter, NewWork
-from receiver.types import DeliveryKey, DeliveryState, Outcome, WorkState
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
     DAY,
@@ -23,7 +23,7 @@ from tests.stores.opened import (
     WAITING,
     Opened,
 )
-from tests.stores.test_readings import read
+from tests.stores.test_paging import read
 
 LATER = NOON + 30 * DAY
 EVERYTHING = PruneRule(LATER)

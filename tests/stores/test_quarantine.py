@@ -2,10 +2,10 @@
 
 import pytest
 
+from receiver.core.bulk import RefusedFilter, RefusedSummary
+from receiver.core.records import Quarantined, Receipt
+from receiver.core.types import DeliveryKey, DeliveryState, Origin, Outcome
 from receiver.errors import UnknownRequest
-from receiver.keeping import RefusedFilter, RefusedSummary
-from receiver.records import Quarantined, Receipt
-from receiver.types import DeliveryKey, DeliveryState, Origin, Outcome
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import Kept
 from tests.stores.opened import SECOND, Opened

@@ -2,9 +2,9 @@
 
 import pytest
 
-from receiver.keeping import Imported, Recorded
-from receiver.records import Attempt, Hold, NewWork
-from receiver.types import AttemptOutcome, HandlerSwitch, Origin, Trigger, WorkState
+from receiver.core.bulk import Imported, Recorded
+from receiver.core.records import Attempt, Hold, NewWork
+from receiver.core.types import AttemptOutcome, HandlerSwitch, Origin, Trigger, WorkState
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
     AFTER,

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from receiver.ports import WorkQueue
-from receiver.records import Hold, Lease, NewWork
-from receiver.types import DeliveryKey, DeliveryState, HandlerName, HandlerSwitch, WorkerId
+from receiver.core.ports import WorkQueue
+from receiver.core.records import Hold, Lease, NewWork
+from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, HandlerSwitch, WorkerId
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
     AFTER,

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from receiver.core.bulk import Imported, PruneRule
+from receiver.core.ports import SearchIndex, Store
+from receiver.core.records import Delivery, DeliveryFilter
+from receiver.core.search import SearchReach
+from receiver.core.types import DeliveryState
 from receiver.errors import ConfigurationError, NoSearchIndex
-from receiver.keeping import Imported, PruneRule
-from receiver.ports import SearchIndex, Store
-from receiver.records import Delivery, DeliveryFilter
-from receiver.search import SearchReach
 from receiver.stores.sqlite.database import translated
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import DeliveryState
 from tests.doubles import NOON, body_of, delivery
 from tests.stores.opened import MUCH, ONE, SECOND, Opened
 from tests.stores.rows import execute, select

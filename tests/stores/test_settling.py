@@ -2,8 +2,8 @@
 
 import pytest
 
-from receiver.records import Attempt, Settlement
-from receiver.types import AttemptOutcome, DeliveryState, Trigger, WorkState
+from receiver.core.records import Attempt, Settlement
+from receiver.core.types import AttemptOutcome, DeliveryState, Trigger, WorkState
 from tests.doubles import NOON
 from tests.stores.opened import (
     DEAD,

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from receiver.clock import to_micros
-from receiver.records import Claimant, Lease, NewWork, Wanted, WorkItem
+from receiver.core.clock import to_micros
+from receiver.core.records import Claimant, Lease, NewWork, Wanted, WorkItem
+from receiver.core.types import HandlerSwitch
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import Database, prepare
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import HandlerSwitch
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import AFTER, MUCH, ONE, QUEUED, SECOND, SKIPPED, A, ended

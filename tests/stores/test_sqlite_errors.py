@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from receiver.core.records import Claimant, DeliveryFilter, Lease, Wanted
+from receiver.core.types import HandlerName, HandlerSwitch, Outcome, WorkerId
 from receiver.errors import ReceiverError, StoreError, StoreRefused
-from receiver.records import Claimant, DeliveryFilter, Lease, Wanted
 from receiver.stores.sqlite.database import Database, opened, prepare, translated
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import HandlerName, HandlerSwitch, Outcome, WorkerId
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import ended
 

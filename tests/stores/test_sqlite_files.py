@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from receiver.clock import to_micros
+from receiver.core.clock import to_micros
+from receiver.core.ports import Store
+from receiver.core.records import Lease, NewWork
+from receiver.core.types import HandlerName, Outcome, WorkerId
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
-from receiver.ports import Store
-from receiver.records import Lease, NewWork
 from receiver.stores import open_store
 from receiver.stores.sqlite.database import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import HandlerName, Outcome, WorkerId
 from tests.doubles import LONG, NOON, delivery
 from tests.stores.rows import execute, select
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from receiver.clock import to_micros
+from receiver.core.clock import to_micros
+from receiver.core.records import LOST, Attempt, WorkItem
+from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Trigger, WorkState
 from receiver.errors import StoreError
-from receiver.records import LOST, Attempt, WorkItem
 from receiver.stores.sqlite.database import APPLICATION_ID, prepare
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import AttemptOutcome, DeliveryState, HandlerName, Trigger, WorkState
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import (

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from receiver.jobs import JobFilter, JobState
-from receiver.stores.sqlite import arrivals, jobs, report_statements, search, statements
+from receiver.core.jobs import JobFilter, JobState
+from receiver.stores.sqlite import feed as arrivals
+from receiver.stores.sqlite import jobs, report_statements, search, statements
 
 LISTING, WORK_LISTING = report_statements.LIST.format, report_statements.LIST_WORK.format
 MODULES = (statements, report_statements, arrivals, jobs, search)

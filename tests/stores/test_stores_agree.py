@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from receiver.records import Claimant, HeldItem, Hold, Lease, NewWork, Settlement, Wanted, WorkItem
+from receiver.core.records import Claimant, HeldItem, Hold, Lease, NewWork, Settlement, Wanted, WorkItem
+from receiver.core.types import HandlerName, HandlerSwitch, WorkerId
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.types import HandlerName, HandlerSwitch, WorkerId
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import DAY, DEAD, DONE, LEASE, MUCH, ONE, SECOND, TWO, WAITING, A, B, C, Opened, ended

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.decisions import suspicious
-from receiver.records import Claimant, Wanted
-from receiver.types import HandlerName, HandlerSwitch
+from receiver.core.records import Claimant, Wanted
+from receiver.core.rules import suspicious
+from receiver.core.types import HandlerName, HandlerSwitch
 from tests.doubles import NOON
 from tests.stores.opened import (
     DAY,

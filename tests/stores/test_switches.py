@@ -2,8 +2,8 @@
 
 import pytest
 
-from receiver.records import Hold, Wanted
-from receiver.types import HandlerSwitch, WorkState
+from receiver.core.records import Hold, Wanted
+from receiver.core.types import HandlerSwitch, WorkState
 from tests.doubles import NOON, soon
 from tests.stores.opened import (
     AFTER,

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from receiver.records import Hold
-from receiver.types import HandlerName
+from receiver.core.records import Hold
+from receiver.core.types import HandlerName
 from tests.doubles import delivery, soon
 from tests.stores.opened import (
     DEAD,

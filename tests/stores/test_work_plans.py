@@ -2,8 +2,8 @@
 
 import pytest
 
-from receiver.keeping import WorkKind, WorkPlan
-from receiver.records import NewWork, WorkFilter
+from receiver.core.bulk import WorkKind, WorkPlan
+from receiver.core.records import NewWork, WorkFilter
 from tests.doubles import NOON, delivery
 from tests.stores.opened import DEAD, DONE, ONE, QUEUED, SECOND, TWO, WAITING, Opened, ended
 

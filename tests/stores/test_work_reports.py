@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
+from receiver.core.records import Backlog, HandlerReport, Hold, Settlement, WorkFilter, WorkSummary
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.errors import UnknownWork
-from receiver.records import Backlog, HandlerReport, Hold, Settlement, WorkFilter, WorkSummary
-from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
     AFTER,

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from receiver import Context, GiveUp, HandlerError, Malformed, Retry, Router, parse_event
+from receiver.core.types import Trigger, WorkState
 from receiver.errors import NoApiKey
 from receiver.events import CrawlPage, Event
 from receiver.testing import deliver, deliver_async, sample
-from receiver.types import Trigger, WorkState
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 

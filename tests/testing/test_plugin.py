@@ -140,7 +140,7 @@ def test_importing_the_tools_costs_little() -> None:
         "receiver.testing.recording",
         "receiver.testing.samples",
         "receiver.testing.work",
-        "receiver.samples",
+        "receiver.service.samples",
     }
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from receiver import ConfigurationError, parse_event
 from receiver.events import EVENT_CLASSES, CrawlPage, Event, PageEvent
-from receiver.samples import sample_names
+from receiver.service.samples import sample_names
 from receiver.testing import job_story, sample
 from receiver.testing.samples import as_body
 

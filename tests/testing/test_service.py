@@ -15,15 +15,14 @@ from starlette.types import Message, Receive, Scope, Send
 
 from receiver import Router
 from receiver.app import Receiver
-from receiver.asgi.server import bind, make_server
-from receiver.configured import open_reports
-from receiver.ports import Reports
-from receiver.records import DeliveryFilter
-from receiver.sender import Sender
-from receiver.simulator.durations import MICROSECOND
-from receiver.simulator.run import simulate
-from receiver.simulator.scenario import Arrivals, Endpoint, Latency, Outage, OutageKind, Scenario
-from receiver.simulator.schedule import State
+from receiver.cli.common.store import open_reports
+from receiver.core.ports import Reports
+from receiver.core.records import DeliveryFilter
+from receiver.service.schedule import State
+from receiver.service.sender import Sender
+from receiver.service.simulator.durations import MICROSECOND
+from receiver.service.simulator.run import simulate
+from receiver.service.simulator.scenario import Arrivals, Endpoint, Latency, Outage, OutageKind, Scenario
 from receiver.testing import (
     RunningReceiver,
     ScheduledSender,
@@ -35,6 +34,7 @@ from receiver.testing import (
     sample,
     settings_for_test,
 )
+from receiver.web.server import bind, make_server
 from tests.doubles import soon
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)

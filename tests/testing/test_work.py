@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from receiver import GiveUp, Router
+from receiver.core.types import DeliveryKey, HandlerName, WorkState
 from receiver.events import Event
 from receiver.testing import Work, assert_dead, assert_handled, deliver, sample
-from receiver.types import DeliveryKey, HandlerName, WorkState
 
 
 def work(handler: str, state: WorkState, error: str | None = None) -> Work:

@@ -12,6 +12,7 @@ from freezegun import freeze_time
 from freezegun.api import freeze_factories
 
 from receiver import Context, GiveUp, HandlerError, Receiver, Router
+from receiver.core.types import WorkState
 from receiver.events import CrawlCompleted, CrawlEvent, CrawlPage, Event
 from receiver.settings import Settings
 from receiver.testing import (
@@ -27,7 +28,6 @@ from receiver.testing import (
     record_calls,
     sample,
 )
-from receiver.types import WorkState
 
 MINUTE = timedelta(minutes=1)
 WorkItems = Callable[..., Awaitable[list[Work]]]

@@ -7,8 +7,8 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TypeVar
 
-from receiver.records import Delivery, Quarantined, Receipt, StoredDelivery
-from receiver.types import DeliveryKey, Outcome
+from receiver.core.records import Delivery, Quarantined, Receipt, StoredDelivery
+from receiver.core.types import DeliveryKey, Outcome
 
 T = TypeVar("T")
 _SEQ = attrgetter("seq")

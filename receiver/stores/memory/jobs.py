@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from fnmatch import fnmatchcase
 
-from receiver.errors import UnknownJob
-from receiver.jobs import (
+from receiver.core.jobs import (
     LAST_PAGES,
     Arrivals,
     JobDetail,
@@ -19,10 +18,11 @@ from receiver.jobs import (
     is_page,
     job_of,
 )
-from receiver.records import Delivery, StoredDelivery
-from receiver.stores.candidates import candidates
+from receiver.core.records import Delivery, StoredDelivery
+from receiver.core.types import HandlerName, HandlerSwitch, Origin, WorkState
+from receiver.errors import UnknownJob
 from receiver.stores.memory.reports import MemoryReports
-from receiver.types import HandlerName, HandlerSwitch, Origin, WorkState
+from receiver.stores.prefixes import candidates
 
 
 class MemoryJobs(MemoryReports):

@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from receiver.errors import UnknownDelivery, UnknownWork
-from receiver.records import (
+from receiver.core.records import (
     Arrived,
     Backlog,
     DeliveryDetail,
@@ -20,9 +19,7 @@ from receiver.records import (
     WorkFilter,
     WorkSummary,
 )
-from receiver.stores.candidates import candidates
-from receiver.stores.memory.work import MemoryQueue, Work
-from receiver.types import (
+from receiver.core.types import (
     OPEN_DELIVERIES,
     OPEN_STATES,
     AttemptOutcome,
@@ -32,6 +29,9 @@ from receiver.types import (
     HandlerSwitch,
     WorkState,
 )
+from receiver.errors import UnknownDelivery, UnknownWork
+from receiver.stores.memory.queue import MemoryQueue, Work
+from receiver.stores.prefixes import candidates
 
 
 class MemoryReports(MemoryQueue):

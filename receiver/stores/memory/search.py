@@ -1,8 +1,8 @@
 """The words of the deliveries of a store in memory."""
 
+from receiver.core.records import DeliveryFilter
+from receiver.core.search import SearchReach, Texts, parse_query, texts_of
 from receiver.errors import NoSearchIndex
-from receiver.records import DeliveryFilter
-from receiver.search import SearchReach, Texts, parse_query, texts_of
 from receiver.stores.memory.deliveries import MemoryDeliveries
 
 

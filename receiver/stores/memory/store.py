@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from receiver.stores.memory.bulk import MemoryKeeping
 from receiver.stores.memory.jobs import MemoryJobs
-from receiver.stores.memory.keeping import MemoryKeeping
 from receiver.stores.memory.upkeep import MemoryUpkeep
 
 

@@ -3,9 +3,9 @@
 from dataclasses import replace
 from datetime import datetime
 
-from receiver.keeping import DeliveryPlan, PruneRule, Step
-from receiver.records import DeliverySummary
-from receiver.stores.memory.planning import planned
+from receiver.core.bulk import DeliveryPlan, PruneRule, Step
+from receiver.core.records import DeliverySummary
+from receiver.stores.memory.plans import planned
 from receiver.stores.memory.reports import MemoryReports
 
 

@@ -5,11 +5,11 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
-from receiver.clock import from_micros, to_micros
-from receiver.decisions import Pace
-from receiver.records import LOST, Claimant, Wanted
+from receiver.core.clock import from_micros, to_micros
+from receiver.core.records import LOST, Claimant, Wanted
+from receiver.core.rules import Pace
+from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.stores.sqlite import statements
-from receiver.types import HandlerName, HandlerSwitch, WorkState
 
 _MOST_AT_ONCE = 1_000
 """Rows that one transaction skips or takes from dead workers for a handler: acks wait for the write lock."""

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
-from receiver.clock import to_micros
-from receiver.decisions import again
+from receiver.core.bulk import Imported, Recorded
+from receiver.core.clock import to_micros
+from receiver.core.records import Delivery, NewWork, Receipt
+from receiver.core.rules import again
+from receiver.core.types import HandlerName, HandlerSwitch, Outcome
 from receiver.errors import UnknownRequest
-from receiver.keeping import Imported, Recorded
-from receiver.records import Delivery, NewWork, Receipt
 from receiver.stores.sqlite import imports, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.log import insert_deliveries, same_body
-from receiver.stores.sqlite.making import make, record, with_bodies
-from receiver.types import HandlerName, HandlerSwitch, Outcome
+from receiver.stores.sqlite.work_rows import make, record, with_bodies
 
 _ROOM_SECONDS = 0.004
 """Between two transactions of many, while other processes write: they ask now and then whether the lock is free."""

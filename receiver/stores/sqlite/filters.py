@@ -3,13 +3,13 @@
 import json
 from collections.abc import Sequence
 
-from receiver.clock import to_micros
-from receiver.keeping import RefusedFilter
-from receiver.records import DeliveryFilter, WorkFilter
-from receiver.search import Phrase, parse_query
+from receiver.core.bulk import RefusedFilter
+from receiver.core.clock import to_micros
+from receiver.core.records import DeliveryFilter, WorkFilter
+from receiver.core.search import Phrase, parse_query
+from receiver.core.types import DeliveryState, WorkState
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.statements import ROUTED
-from receiver.types import DeliveryState, WorkState
 
 _Condition = tuple[str, str, object]
 _Values = dict[str, object]

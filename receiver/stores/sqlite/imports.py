@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 
 from pydantic_core import to_json
 
-from receiver.clock import to_micros
-from receiver.keeping import Imported
-from receiver.records import Delivery
+from receiver.core.bulk import Imported
+from receiver.core.clock import to_micros
+from receiver.core.records import Delivery
+from receiver.core.types import Origin, Outcome
 from receiver.stores.sqlite import search, statements
 from receiver.stores.sqlite.log import same_body
-from receiver.stores.sqlite.making import insert
-from receiver.types import Origin, Outcome
+from receiver.stores.sqlite.work_rows import insert
 
 _MOST = 100
 _HEAVIEST = 1024 * 1024

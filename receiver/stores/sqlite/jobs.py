@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import Any
 
-from receiver.clock import from_micros, to_micros
-from receiver.errors import UnknownJob
-from receiver.jobs import (
+from receiver.core.clock import from_micros, to_micros
+from receiver.core.jobs import (
     LAST_PAGES,
     PAGE,
     Arrivals,
@@ -21,14 +20,15 @@ from receiver.jobs import (
     JobWork,
     job_of,
 )
-from receiver.stores.candidates import MOST, candidates
+from receiver.core.types import HandlerSwitch, WorkState
+from receiver.errors import UnknownJob
+from receiver.stores.prefixes import MOST, candidates
 from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.claims import switches
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.filters import as_glob
 from receiver.stores.sqlite.report_statements import LAST_DELIVERY
 from receiver.stores.sqlite.rows import flag
-from receiver.types import HandlerSwitch, WorkState
 
 _NEWEST = 2**63 - 1
 _PAGE = 20

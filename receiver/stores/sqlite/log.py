@@ -8,15 +8,15 @@ from pathlib import Path
 
 from pydantic_core import to_json
 
-from receiver.clock import to_micros
+from receiver.core.clock import to_micros
+from receiver.core.group_commit import GroupCommit
+from receiver.core.records import Delivery, Quarantined, Receipt
+from receiver.core.types import Headers, Outcome
 from receiver.errors import StoreError
-from receiver.group_commit import GroupCommit
-from receiver.records import Delivery, Quarantined, Receipt
 from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
-from receiver.stores.sqlite.coding import decoded
+from receiver.stores.sqlite.compression import decoded
 from receiver.stores.sqlite.database import Database, same_file
-from receiver.types import Headers, Outcome
 
 _MOST = 512
 """Deliveries in one transaction; their parameters stay far below SQLite's limit of 32,766."""

@@ -2,12 +2,12 @@
 
 import sqlite3
 
-from receiver.clock import from_micros
-from receiver.keeping import MOST_TYPES, Cursor, DeliveryPlan, WorkKind, WorkPlan
-from receiver.records import DeliveryFilter, WorkFilter
+from receiver.core.bulk import MOST_TYPES, Cursor, DeliveryPlan, WorkKind, WorkPlan
+from receiver.core.clock import from_micros
+from receiver.core.records import DeliveryFilter, WorkFilter
+from receiver.core.types import HandlerName, WorkState
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.filters import all_at_once, all_work_at_once
-from receiver.types import HandlerName, WorkState
 
 _FEW = 24
 """Kinds that are counted each by a condition of its own: GROUP BY would sort all rows, which costs more than going

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from receiver.clock import from_micros, to_micros
-from receiver.records import (
+from receiver.core.clock import from_micros, to_micros
+from receiver.core.records import (
     Claimant,
     HeldItem,
     JobPages,
@@ -20,12 +20,12 @@ from receiver.records import (
     Wanted,
     WorkItem,
 )
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkerId, WorkState
 from receiver.stores.sqlite import claims, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database, data_version
-from receiver.stores.sqlite.making import attempt_row, insert, make
 from receiver.stores.sqlite.rows import stored_delivery
-from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkerId, WorkState
+from receiver.stores.sqlite.work_rows import attempt_row, insert, make
 
 _POLL_SECONDS = 0.02
 

@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.clock import from_micros
-from receiver.errors import UnknownDelivery, UnknownRequest, UnknownWork
-from receiver.keeping import Cursor, DeliveryPlan, RefusedFilter, RefusedSummary, WorkPlan
-from receiver.records import (
+from receiver.core.bulk import Cursor, DeliveryPlan, RefusedFilter, RefusedSummary, WorkPlan
+from receiver.core.clock import from_micros
+from receiver.core.records import (
     Backlog,
     DeliveryDetail,
     DeliveryFilter,
@@ -21,19 +20,21 @@ from receiver.records import (
     WorkFilter,
     WorkSummary,
 )
-from receiver.search import SearchReach
-from receiver.stores.candidates import MOST, candidates
-from receiver.stores.sqlite import plans, readings
+from receiver.core.search import SearchReach
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.errors import UnknownDelivery, UnknownRequest, UnknownWork
+from receiver.stores.prefixes import MOST, candidates
+from receiver.stores.sqlite import paging as readings
+from receiver.stores.sqlite import plans
 from receiver.stores.sqlite import report_statements as statements
-from receiver.stores.sqlite.arrivals import ArrivalReports
 from receiver.stores.sqlite.claims import switches
-from receiver.stores.sqlite.coding import decoded
-from receiver.stores.sqlite.few import among_few
+from receiver.stores.sqlite.compression import decoded
+from receiver.stores.sqlite.feed import ArrivalReports
 from receiver.stores.sqlite.filters import delivery_listing, refused_listing, work_ids, work_listing
 from receiver.stores.sqlite.jobs import JobReports
+from receiver.stores.sqlite.narrowing import among_few
 from receiver.stores.sqlite.rows import attempt, delivery_summary, headers_of, work_summary
 from receiver.stores.sqlite.search import reach
-from receiver.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 
 _PAGE = 500
 _NEWEST = 2**63 - 1

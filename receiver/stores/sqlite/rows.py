@@ -5,10 +5,10 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from receiver.clock import from_micros
-from receiver.records import Attempt, Delivery, DeliverySummary, StoredDelivery, WorkSummary
-from receiver.stores.sqlite.coding import PLAIN, decoded
-from receiver.types import AttemptOutcome, DeliveryState, Headers, Origin, Trigger, WorkState
+from receiver.core.clock import from_micros
+from receiver.core.records import Attempt, Delivery, DeliverySummary, StoredDelivery, WorkSummary
+from receiver.core.types import AttemptOutcome, DeliveryState, Headers, Origin, Trigger, WorkState
+from receiver.stores.sqlite.compression import PLAIN, decoded
 
 _ORIGINS = {origin.value: origin for origin in Origin}
 

@@ -4,11 +4,11 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from receiver.clock import from_micros
+from receiver.core.clock import from_micros
+from receiver.core.search import SearchReach, Texts, texts_of
 from receiver.errors import StoreError
-from receiver.search import SearchReach, Texts, texts_of
 from receiver.stores.sqlite.checkpoints import Checkpointer
-from receiver.stores.sqlite.coding import decoded
+from receiver.stores.sqlite.compression import decoded
 from receiver.stores.sqlite.database import Database
 
 # The words come in small letters and without accents (search.words), so that every store finds the same.

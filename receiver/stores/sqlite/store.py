@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
-from receiver.ports import Controls, DeliveryLog, Reports, SearchIndex, Upkeep, WorkQueue
+from receiver.core.ports import Controls, DeliveryLog, Reports, SearchIndex, Upkeep, WorkQueue
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database, database_path, exists, opened, prepare

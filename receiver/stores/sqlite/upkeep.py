@@ -5,11 +5,11 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 
-from receiver.clock import to_micros
-from receiver.keeping import DeliveryPlan, PruneRule, Step
+from receiver.core.bulk import DeliveryPlan, PruneRule, Step
+from receiver.core.clock import to_micros
 from receiver.stores.sqlite import report_statements, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
-from receiver.stores.sqlite.coding import DEFLATED, LEAST, deflated
+from receiver.stores.sqlite.compression import DEFLATED, LEAST, deflated
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.filters import row_by_row
 from receiver.stores.sqlite.plans import plan

@@ -1,0 +1,14 @@
+"""What the exit code of a command says."""
+
+from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
+
+OK, FAILED, WRONG_USE, STORE_UNREACHABLE = 0, 1, 2, 3
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells have it."""
+
+
+def exit_code(error: ReceiverError) -> int:
+    """Return the exit code that tells this kind of error."""
+    if isinstance(error, StoreRefused | StoreError):
+        return STORE_UNREACHABLE
+    return WRONG_USE if isinstance(error, ConfigurationError) else FAILED

@@ -1,0 +1,186 @@
+"""What several commands ask for: the filters of every listing and mass action, the store, the form of output."""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import click
+
+from receiver.cli.common.output import harmless
+from receiver.core.clock import SystemClock
+from receiver.core.durations import is_duration, parse_duration
+from receiver.core.jobs import JobFilter, JobState
+from receiver.core.records import DeliveryFilter, WorkFilter
+from receiver.core.search import parse_query
+from receiver.core.types import DeliveryState, WorkState
+
+Command = Callable[..., Any]
+
+
+def parse_moment(written: str, now: datetime) -> datetime:
+    """Return the moment that ISO 8601 text or a duration ago (`30m`, `2h`, `7d`, `1h30m`) stands for, in UTC.
+
+    A moment without a zone is local time. Anything else is a ValueError.
+    """
+    try:
+        if is_duration(written):
+            return now - parse_duration(written)
+        return datetime.fromisoformat(written).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        raise ValueError(
+            f"{written!r} is no moment: write 2026-08-04T08:00:00Z, 2026-08-04 10:00 for local time, "
+            "or how long ago: 30m, 2h, 7d"
+        ) from None
+
+
+def text(value: str) -> str:
+    """Accept an argument that ends up in a store or a listing: one of other bytes comes in as lone surrogates."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise click.BadParameter(f"{harmless(value)} is not UTF-8 text") from None
+    return value
+
+
+def moment(value: str) -> datetime:
+    """Accept a moment, absolute or as a duration ago."""
+    try:
+        return parse_moment(value, SystemClock().now())
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from None
+
+
+def query(value: str) -> str:
+    """Accept words to look for."""
+    try:
+        parse_query(text(value))
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from None
+    return value
+
+
+def text_option(command: Command) -> Command:
+    """Add `--text WORDS` as the argument `words`."""
+    words = "Only what has these words in its URL, title or error."
+    return click.option("--text", "words", type=query, metavar="WORDS", help=words)(command)
+
+
+def age(value: str) -> timedelta:
+    """Accept a duration that something has been kept for."""
+    try:
+        return parse_duration(value)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from None
+
+
+def json_option(command: Command) -> Command:
+    """Add `--json`, which every listing has, as the argument `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")(command)
+
+
+def store_option(command: Command) -> Command:
+    """Add `--store URL` as the argument `store`; None means the settings decide."""
+    return click.option(
+        "--store", type=text, metavar="URL", help="The store to use, instead of the one in the settings."
+    )(command)
+
+
+def span_options(command: Command) -> Command:
+    """Add `--since` and `--until`."""
+    for option in reversed(_SPAN):
+        command = option(command)
+    return command
+
+
+def limit_option(command: Command) -> Command:
+    """Add `--limit`."""
+    return _LIMIT(command)
+
+
+def plan_options(command: Command) -> Command:
+    """Add what every mass action has, as the arguments `yes` and `dry_run`."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Show the plan and stop."),
+        click.option("--yes", is_flag=True, help="Do it without asking, as in a script."),
+    ):
+        command = option(command)
+    return command
+
+
+def filter_options(command: Command) -> Command:
+    """Add the filters that everything about deliveries has, as one argument `wanted`, a DeliveryFilter."""
+    return _filtered(command, (*_FILTERS, _state(DeliveryState), _LIMIT), DeliveryFilter, DeliveryState)
+
+
+def handled_filter_options(command: Command) -> Command:
+    """Add the same filters, and those by what handlers have done, as one argument `wanted`, a DeliveryFilter."""
+    options = (*_FILTERS, *_HANDLED, _state(DeliveryState), _LIMIT)
+    return _filtered(command, options, DeliveryFilter, DeliveryState)
+
+
+def arrival_filter_options(command: Command) -> Command:
+    """Add the filters that fit what is only just arriving, as one argument `wanted`, a DeliveryFilter."""
+    return _filtered(command, (*_FILTERS, _state(DeliveryState)), DeliveryFilter, DeliveryState)
+
+
+def job_filter_options(command: Command) -> Command:
+    """Add the same filters about jobs, as one argument `wanted`, a JobFilter."""
+    return _filtered(command, (*_FILTERS, _state(JobState), _LIMIT), JobFilter, JobState)
+
+
+def work_filter_options(states: Iterable[WorkState] = WorkState) -> Callable[[Command], Command]:
+    """Add the same filters about work items, and `--handler`, as one argument `wanted`, a WorkFilter."""
+    options = (*_FILTERS, _HANDLER, _state(tuple(states)), _LIMIT)
+    return lambda command: _filtered(command, options, WorkFilter, WorkState)
+
+
+def _filtered(
+    command: Command,
+    options: Sequence[Callable[[Command], Command]],
+    make: type[DeliveryFilter] | type[WorkFilter] | type[JobFilter],
+    state_of: Callable[[str], StrEnum],
+) -> Command:
+    @functools.wraps(command)
+    def filtered(*args: Any, state: str | None = None, **kwargs: Any) -> Any:
+        given: dict[str, Any] = {
+            field.name: kwargs.pop(field.name) for field in fields(make) if field.name in kwargs
+        }
+        given["state"] = None if state is None else state_of(state)
+        return command(*args, wanted=make(**given), **kwargs)
+
+    decorated: Command = filtered
+    for option in reversed(options):
+        decorated = option(decorated)
+    return decorated
+
+
+_SPAN = (
+    click.option(
+        "--since",
+        type=moment,
+        metavar="WHEN",
+        help="Only what came then or later: ISO 8601, in local time unless it ends in Z or an offset, or 30m, 2h, "
+        "7d ago.",
+    ),
+    click.option("--until", type=moment, metavar="WHEN", help="Only what came before; written like --since."),
+)
+_FILTERS = (
+    click.option("--type", type=text, metavar="GLOB", help="Only types that match, as 'crawl.*'."),
+    click.option("--job", "job_id", type=text, metavar="ID", help="Only this job, or this check of a monitor."),
+    *_SPAN,
+)
+_HANDLER = click.option("--handler", type=text, metavar="GLOB", help="Only handlers that match, as '*.save'.")
+_HANDLED = (
+    click.option("--handler", type=text, metavar="GLOB", help="Only what handlers that match were given."),
+    click.option("--failed", is_flag=True, help="Only what failed or is dead, with --handler for those handlers."),
+)
+_LIMIT = click.option(
+    "--limit", type=click.IntRange(min=1), metavar="N", help="At most this many, the newest first."
+)
+
+
+def _state(states: Iterable[StrEnum]) -> Callable[[Command], Command]:
+    return click.option("--state", type=click.Choice([state.value for state in states]), help="Only this state.")

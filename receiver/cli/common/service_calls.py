@@ -1,0 +1,90 @@
+"""Calls of the service from the command line, and what is said when they do not succeed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from receiver.cli.common.output import harmless
+from receiver.errors import ReceiverError, ServerError, ServiceError, ServiceUnreachable, UnexpectedAnswer
+from receiver.settings import Settings
+
+if TYPE_CHECKING:  # it loads httpx
+    from receiver.service.client import AsyncClient
+    from receiver.service.client.calls import Call
+
+T = TypeVar("T")
+
+
+@asynccontextmanager
+async def open_client(settings: Settings) -> AsyncIterator["AsyncClient"]:
+    """Open a client of the configured service. Raises NoApiKey when no key is set."""
+    from receiver.service.client import AsyncClient
+
+    async with AsyncClient(settings.plain_api_key(), settings.base_url) as client:
+        yield client
+
+
+def ask(settings: Settings, question: Callable[["AsyncClient"], Awaitable[T]]) -> T:
+    """Put one question to the service. A ReceiverError says what went wrong and what to do."""
+    from receiver.service.client.advice import advise
+
+    async def run() -> T:
+        async with open_client(settings) as client:
+            return await question(client)
+
+    try:
+        return asyncio.run(run())
+    except ServiceError as exc:
+        raise ReceiverError(harmless(advise(exc))) from exc
+
+
+def may_be_done(error: ReceiverError) -> bool:
+    """Tell whether the service may have done what `ask` asked for, though no answer of it came."""
+    match error.__cause__:
+        case ServiceUnreachable(sent=sent):
+            return sent
+        case UnexpectedAnswer(status=status):
+            return status is None or status < 300
+        case ServerError():
+            return True
+    return False
+
+
+def build(make: Callable[..., T], **given: Any) -> T:
+    """Return a request of what was given, without what is None. What the service would refuse is wrong use."""
+    from pydantic import ValidationError
+
+    try:
+        return make(**{name: value for name, value in given.items() if value is not None})
+    except ValidationError as exc:
+        first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        reason = first["msg"].removeprefix("Value error, ")
+        raise click.UsageError(harmless(f"{place}: {reason}" if place else reason)) from None
+
+
+def as_it_came(call: "Call[Any]") -> "Call[Mapping[str, Any]]":
+    """Return the call with its answer's `data` as the service wrote it, also what our models do not know."""
+
+    def read(answer: Mapping[str, Any]) -> Mapping[str, Any]:
+        found = answer.get("data")
+        if not isinstance(found, Mapping):
+            raise ValueError("no object in `data`")
+        return found
+
+    return replace(call, read=read)
+
+
+def pairs(written: tuple[str, ...]) -> Mapping[str, str]:
+    """Read NAME=VALUE arguments."""
+    found = {}
+    for one in written:
+        name, equals, value = one.partition("=")
+        if not name or not equals:
+            raise click.BadParameter(f"{harmless(one)!r} is not of the form NAME=VALUE")
+        found[name] = value
+    return found

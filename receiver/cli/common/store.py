@@ -1,0 +1,85 @@
+"""The configured store: opened for one purpose, or for one question or one decision."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from receiver.core.ports import Controls, Reports, Store, Upkeep
+from receiver.settings import Settings
+from receiver.stores import open_store
+
+T = TypeVar("T")
+
+
+def configured_store(settings: Settings) -> Store:
+    """Return the configured store; nothing is touched before it is opened."""
+    return open_store(settings.store)
+
+
+def store_at(path: Path) -> Store:
+    """Return the store in a file."""
+    return open_store(f"sqlite:///{path}")
+
+
+def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
+    """Open the configured store for reading. Entering raises StoreError when there is none."""
+    return open_store(settings.store).reports()
+
+
+def open_upkeep(settings: Settings) -> AbstractAsyncContextManager[Upkeep]:
+    """Open the configured store for pruning. Entering raises StoreError when there is none."""
+    return open_store(settings.store).upkeep()
+
+
+@asynccontextmanager
+async def open_controls(settings: Settings, *, create: bool = False) -> AsyncIterator[Controls]:
+    """Open the configured store for deciding. Entering raises StoreError when there is none; `create` makes it."""
+    store = open_store(settings.store)
+    if create and not store.exists():
+        async with store.log():
+            pass
+    async with store.controls() as controls:
+        yield controls
+
+
+def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
+    """Run one report."""
+
+    async def run() -> T:
+        async with open_reports(settings) as reports:
+            return await report(reports)
+
+    return asyncio.run(run())
+
+
+def maintain(settings: Settings, upkeep: Callable[[Upkeep], Awaitable[T]]) -> T:
+    """Carry some upkeep out."""
+
+    async def run() -> T:
+        async with open_upkeep(settings) as opened:
+            return await upkeep(opened)
+
+    return asyncio.run(run())
+
+
+def decide(settings: Settings, decision: Callable[[Controls], Awaitable[T]], *, create: bool = False) -> T:
+    """Carry one decision out, in a new store if there is none and `create` says so."""
+
+    async def run() -> T:
+        async with open_controls(settings, create=create) as controls:
+            return await decision(controls)
+
+    return asyncio.run(run())
+
+
+def decide_reading(settings: Settings, decision: Callable[[Reports, Controls], Awaitable[T]]) -> T:
+    """Carry one decision out that is made from what reports say meanwhile."""
+
+    async def run() -> T:
+        # In this order, as the last connection to close has to be one that may empty the log of a database.
+        async with open_controls(settings) as controls, open_reports(settings) as reports:
+            return await decision(reports, controls)
+
+    return asyncio.run(run())

@@ -1,0 +1,1 @@
+"""`receiver events`: the stored events, one file per subcommand."""

@@ -1,0 +1,1 @@
+"""`receiver jobs`: the jobs behind the stored events."""

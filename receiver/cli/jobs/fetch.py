@@ -1,0 +1,159 @@
+"""`receiver jobs fetch`: what a job found, into the store or as files."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from receiver.cli.common.confirm import say, to_its_end
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.filter_options import store_option, text
+from receiver.cli.common.output import counted, harmless, note, quoted
+from receiver.cli.common.progress import progress
+from receiver.cli.common.service_calls import open_client
+from receiver.cli.common.service_jobs import Unknown, arrived, events_of, unknown_options
+from receiver.cli.common.store import open_controls, open_reports
+from receiver.core.bulk import Imported
+from receiver.core.clock import SystemClock
+from receiver.core.types import Origin, Outcome
+from receiver.errors import ConfigurationError, NotComparable, ReceiverError, ServiceError
+from receiver.replay.backfill.comparing import Missing, Spool, compare, to_bring_in
+from receiver.service.samples import encode
+from receiver.settings import Settings, load_settings
+
+T = TypeVar("T")
+
+
+@click.command()
+@click.argument("job_id", metavar="ID", type=text)
+@click.option(
+    "--to",
+    "folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="A new or empty folder instead of the store: one file 000001.json for each document.",
+)
+@unknown_options
+@store_option
+def fetch(job_id: str, folder: Path | None, unknown: Unknown, store: str | None) -> int:
+    """Ask the service for everything that a job produced, and store what is not there yet.
+
+    What is stored is there to look at and to replay (`receiver replay --job ID`); no worker handles it by itself.
+    `receiver backfill` brings in the same for your handlers to handle; after a fetch it finds nothing missing. Both
+    can be done again and again, and compare pages by scrape id or URL.
+
+    With --to the documents become files, and the store is only looked at to know what ID is. A document is a page
+    as the service has it, the result of an extraction or an agent, or a page of a check. Needs RECEIVER_API_KEY.
+    """
+    settings = load_settings(store=store)
+    settings.plain_api_key()  # what is missing is said before anything is opened
+    if folder is None:
+        return _into_store(settings, job_id, unknown)
+    _make(folder)
+    written, failed = asyncio.run(_to_files(settings, job_id, folder, unknown))
+    say(f"wrote {counted(written, 'document')} to {harmless(str(folder))}")
+    if failed:
+        say(f"{counted(failed, 'page')} failed, and {'has' if failed == 1 else 'have'} no document")
+    return OK if written else FAILED
+
+
+def _into_store(settings: Settings, job_id: str, unknown: Unknown) -> int:
+    with Spool() as spool:
+        try:
+            missing = asyncio.run(_compare(settings, job_id, unknown, spool))
+        except KeyboardInterrupt:
+            note("stopped: nothing was changed")
+            raise
+        stored = asyncio.run(_bring_in(settings, missing, spool)) if missing.count else 0
+    say(
+        f"{counted(missing.produced, 'event')} of job {harmless(missing.job_id)}: "
+        f"{stored:,} new and stored, {missing.produced - stored - missing.unclear:,} there already"
+    )
+    if missing.unclear:
+        say(f"{missing.unclear:,} of them without id and URL, which are left out")
+    if stored:
+        note(f"no worker handles them by itself; next: receiver replay --job {quoted(missing.job_id)}")
+    return OK
+
+
+async def _compare(settings: Settings, job_id: str, unknown: Unknown, spool: Spool) -> Missing:
+    """Put what the store lacks into the spool."""
+    found = await arrived(settings, job_id, unknown, partly=False)
+    async with open_client(settings) as client:
+        with progress("asked for", None) as advance, _in_words(found.job_id):
+            return await compare(found, _counted(events_of(client, found, unknown), advance), spool)
+
+
+async def _counted(events: AsyncIterator[T], advance: Callable[[int], None]) -> AsyncIterator[T]:
+    async for event in events:
+        advance(1)
+        yield event
+
+
+async def _bring_in(settings: Settings, missing: Missing, spool: Spool) -> int:
+    """Store what is missing; return how much. A part that has begun is finished when we are asked to stop."""
+    stored = 0
+
+    async def step(part: Sequence[Imported]) -> None:
+        nonlocal stored
+        stored += list(await controls.bring_in(part)).count(Outcome.ACCEPTED)
+
+    try:
+        async with open_controls(settings, create=True) as controls, open_reports(settings) as reports:
+            with progress("stored", missing.count) as advance:
+                async for part in to_bring_in(missing, spool, reports, SystemClock(), origin=Origin.IMPORT):
+                    await to_its_end(step(part))
+                    advance(len(part))
+    except BaseException:
+        note(
+            f"stopped: {stored:,} of {counted(missing.count, 'event')} stored; "
+            "the same command goes on with the rest"
+        )
+        raise
+    return stored
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise ConfigurationError(f"{folder} is not empty: name a new folder, or empty it first")
+    except OSError as exc:
+        raise ConfigurationError(f"cannot use {folder}: {exc.strerror}") from exc
+
+
+async def _to_files(settings: Settings, job_id: str, folder: Path, unknown: Unknown) -> tuple[int, int]:
+    """Write every document to a file of its own; return how many there are, and how many pages failed."""
+    written = failed = 0
+    found = await arrived(settings, job_id, unknown, partly=True)
+    async with open_client(settings) as client:
+        with progress("fetched", None) as advance, _in_words(found.job_id):
+            try:
+                async for event in events_of(client, found, unknown):
+                    failed += event["type"].endswith(".page") and not event["success"]
+                    if not event["success"] or not event["data"]:
+                        continue
+                    written += 1
+                    (folder / f"{written:06}.json").write_bytes(encode(event["data"][0]) + b"\n")
+                    advance(1)
+            except OSError as exc:
+                raise ReceiverError(f"cannot write to {folder}: {exc.strerror}") from exc
+            except BaseException:
+                note(f"stopped: wrote {counted(written, 'document')} to {harmless(str(folder))}")
+                raise
+    return written, failed
+
+
+@contextmanager
+def _in_words(job_id: str) -> Iterator[None]:
+    """Say what is wrong when the service does not answer as it should, and what to do."""
+    from receiver.service.client.advice import advise
+
+    try:
+        yield
+    except ServiceError as exc:
+        raise ReceiverError(harmless(advise(exc))) from exc
+    except NotComparable as exc:
+        raise ReceiverError(f"job {harmless(job_id)}: {harmless(str(exc))}") from exc

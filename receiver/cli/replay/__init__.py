@@ -1,0 +1,1 @@
+"""`receiver replay`: stored events once more."""

@@ -1,0 +1,86 @@
+"""What is told of a replay: a line for each result, how that differs from an earlier run, and the summary."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+from receiver.cli.common.output import counted, duration, harmless, short_id
+from receiver.cli.common.progress import Lines
+from receiver.cli.replay.saving import SaveFile
+from receiver.core.types import HandlerName
+from receiver.replay.local import Ran
+from receiver.replay.outcomes import Change, Earlier, Outcome
+
+_SHOWN_VALUE = 200
+
+
+class Report:
+    """Counts results and tells them, on the terminal and in a file."""
+
+    def __init__(self, *, as_json: bool, save: SaveFile | None, earlier: Earlier | None) -> None:
+        self.failed = False
+        """Whether the exit code has to say so: a failure, or with an earlier run one that this did not have."""
+        self._results: Counter[tuple[HandlerName, str]] = Counter()
+        self._changes: Counter[Change] = Counter()
+        self._as_json = as_json
+        self._save = save
+        self._earlier = earlier
+
+    def add(self, ran: Ran, lines: Lines) -> None:
+        """Take one result in and write its line."""
+        outcome = Outcome.of(ran)
+        self._results[ran.handler.name, outcome.outcome] += 1
+        if self._save is not None:
+            self._save.write(f"{outcome.line()}\n".encode())
+        if self._earlier is None:
+            self.failed |= outcome.failed
+            self._tell(lines, outcome.outcome, outcome, ran)
+            return
+        change, before = self._earlier.compare(outcome)
+        self._changes[change] += 1
+        self.failed |= outcome.failed and change in (Change.NEWLY_FAILING, Change.ADDED)
+        self._tell(lines, f"{change.value:<13}", outcome, ran, before, change)
+
+    def summary(self, *, all_of_it: bool) -> Sequence[str]:
+        """Return the results by handler and outcome, and what changed; what is missing only after all of it."""
+        lines = [f"{counted(self._results.total(), 'result')}"]
+        lines += [f"    {number:>11,}  {word:<10} {name}" for (name, word), number in sorted(self._results.items())]
+        if self._earlier is not None:
+            if all_of_it:
+                self._changes[Change.MISSING] = self._earlier.missing()
+            lines += ["compared with the earlier run"]
+            shown = [one for one in Change if all_of_it or one is not Change.MISSING]
+            lines += [f"    {self._changes[change]:>11,}  {change.value}" for change in shown]
+        return lines
+
+    def _tell(
+        self,
+        lines: Lines,
+        word: str,
+        outcome: Outcome,
+        ran: Ran,
+        before: str | None = None,
+        change: Change | None = None,
+    ) -> None:
+        if self._as_json:
+            more = {} if change is None else {"change": change.value, "before": before}
+            lines.write(outcome.line(**more))
+        elif change is not Change.SAME:
+            _write(lines, word, outcome, ran)
+            if change is not None:
+                now = _cut(outcome.shown)
+                lines.write(f"    before   {_cut(before or 'nothing')}\n    now      {now}")
+
+
+def _write(lines: Lines, word: str, outcome: Outcome, ran: Ran) -> None:
+    told = "" if outcome.error is None else f"  {outcome.error}"
+    took = duration(timedelta(seconds=outcome.seconds))
+    cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.key):<15} {outcome.handler}  {took}{told}"
+    lines.write(harmless(cells))
+    if ran.traceback is not None:
+        text = harmless(ran.traceback.rstrip(), keep="\n")
+        lines.write("\n".join(f"    {line}" for line in text.splitlines()))
+
+
+def _cut(told: str) -> str:
+    return harmless(told if len(told) <= _SHOWN_VALUE else told[:_SHOWN_VALUE] + "…")

@@ -1,0 +1,66 @@
+"""The files of `receiver replay`: what --save writes, and what --compare reads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from receiver.cli.common.output import harmless
+from receiver.errors import ConfigurationError, ReceiverError
+from receiver.replay.outcomes import Earlier, go_on, header
+
+
+class SaveFile:
+    """Lines of outcomes that are in the file as soon as they are written."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self._file = file
+        self._name = name
+
+    def write(self, line: bytes) -> None:
+        """Write a line; raises ReceiverError when there is no room, say."""
+        try:
+            self._file.write(line)
+            self._file.flush()
+        except OSError as exc:
+            raise ReceiverError(f"cannot write {self._name}: {exc.strerror}") from exc
+
+
+@contextmanager
+def saving_to(path: Path, *, going_on: bool) -> Iterator[SaveFile]:
+    """Give a file for outcomes, in place of an earlier one unless this replay goes on with that.
+
+    Raises ConfigurationError for a file with something else in it, which is left as it is.
+    """
+    name = harmless(str(path))
+    has_some = path.is_file() and path.stat().st_size > 0
+    try:
+        file = path.open("r+b" if has_some else "wb")
+    except OSError as exc:
+        raise ConfigurationError(f"cannot write {name}: {exc.strerror}") from None
+    saved = SaveFile(file, name)
+    try:
+        if has_some:
+            go_on(file, name)
+        if has_some and not going_on:
+            file.seek(0)
+            file.truncate()
+        if not (has_some and going_on):
+            saved.write(header())
+        yield saved
+    finally:
+        with suppress(OSError):  # it has been told, if a line could not be written
+            file.close()
+
+
+@contextmanager
+def earlier_in(path: Path) -> Iterator[Earlier]:
+    """Give the outcomes that an earlier replay saved; raises ConfigurationError for a file without any."""
+    name = harmless(str(path))
+    try:
+        with path.open("rb") as file:
+            earlier = Earlier(file, name)
+    except OSError as exc:
+        raise ConfigurationError(f"cannot read {name}: {exc.strerror}") from None
+    with earlier:
+        yield earlier

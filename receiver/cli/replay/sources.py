@@ -1,0 +1,47 @@
+"""A bundle as a store: its deliveries in a temporary database, where every filter and order works."""
+
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from receiver.cli.common.output import counted, harmless, note
+from receiver.cli.common.progress import progress
+from receiver.cli.common.store import store_at
+from receiver.core.bulk import Imported
+from receiver.core.ports import Store
+from receiver.errors import NoBundle
+from receiver.replay.bundles.reading import Entry, read_bundle
+
+_TOGETHER = 500
+
+
+@asynccontextmanager
+async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
+    """Give a store with what is whole in a bundle; what is damaged is told on standard error. Raises NoBundle."""
+    with tempfile.TemporaryDirectory(prefix="receiver-replay-") as folder, path.open("rb") as file:
+        try:
+            bundle = read_bundle(file, max_body=max_body)
+        except NoBundle as exc:
+            raise NoBundle(f"{harmless(str(path))}: {exc}") from None
+        store = store_at(Path(folder) / "bundle.db")
+        async with store.log():
+            pass  # it makes the database
+        damaged = 0
+        async with store.controls() as controls:
+            gathered: list[Imported] = []
+            with progress("reading", bundle.header.count) as advance:
+                for entry in bundle.entries:
+                    if isinstance(entry, Entry):
+                        gathered.append(Imported(entry.delivery, entry.duplicates))
+                    else:
+                        damaged += 1
+                        note(f"{harmless(str(path))}, line {entry.line}: {harmless(entry.reason)}")
+                    if len(gathered) == _TOGETHER:
+                        await controls.bring_in(gathered)
+                        advance(len(gathered))
+                        gathered.clear()
+                await controls.bring_in(gathered)
+        if damaged:
+            note(f"{counted(damaged, 'damaged place')}; the rest is replayed")
+        yield store

@@ -1,0 +1,1 @@
+"""`receiver simulate`: outages and the retries of the sender."""

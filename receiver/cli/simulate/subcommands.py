@@ -1,0 +1,206 @@
+"""`receiver simulate survive`, `maintenance` and `capacity`: questions that are answered by many simulations."""
+
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.filter_options import json_option
+from receiver.cli.common.output import counted, flush, write_bytes, write_line
+from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, OUTAGES, SENDER, scenario_options
+from receiver.service.samples import encode
+from receiver.service.simulator.drain import Trial, load, trials
+from receiver.service.simulator.durations import in_words, parse_duration
+from receiver.service.simulator.maintenance import Advice, Split, advise
+from receiver.service.simulator.scenario import OutageKind, Scenario
+from receiver.service.simulator.survival import KINDS, Survived, always_survived
+from receiver.service.simulator.survival import survive as survived_outages
+
+_TRAFFIC = click.option(
+    "--traffic", "file", type=click.File("rb"), metavar="FILE", help="A scenario, as for `receiver simulate`."
+)
+_IN_WORDS = {OutageKind.REFUSE: "refuses connections", OutageKind.HANG: "hangs"}
+
+
+def _duration(written: str) -> timedelta:
+    try:
+        return parse_duration(written)
+    except ValueError as exc:
+        raise click.BadParameter(str(exc)) from None
+
+
+def _length(written: str) -> timedelta:
+    if not (length := _duration(written)):
+        raise click.BadParameter("it has to be longer than nothing")
+    return length
+
+
+# --- survive
+
+
+@click.command()
+@_TRAFFIC
+@scenario_options(*ARRIVALS, *SENDER)
+@json_option
+def survive(scenario: Scenario, as_json: bool) -> int:
+    """Find the longest outage that loses nothing, by when it begins.
+
+    Simulated to the microsecond, with the theory beside it, for an endpoint that refuses connections and for one
+    that hangs. Of the traffic only the moments count at which deliveries are created: outside of the outage the
+    endpoint answers at once. Exit code 1 if simulation and theory differ.
+    """
+    agree = True
+    if not as_json:
+        write_line(f"{'the endpoint':<20} {'when the outage begins':<34} {'simulated':>12} {'theory':>12}")
+    for one in survived_outages(scenario):
+        agree = agree and one.simulated == one.theory
+        if as_json:
+            write_bytes(encode(_survived_fields(one)) + b"\n")
+        else:
+            longest, theory = in_words(one.simulated), in_words(one.theory)
+            write_line(f"{_IN_WORDS[one.kind]:<20} {_beginning(one):<34} {longest:>12} {theory:>12}")
+        flush()
+    if not as_json:
+        for kind in KINDS:
+            always = in_words(always_survived(kind, scenario.schedule))
+            words = f"that {_IN_WORDS[kind]} for at most {always} loses nothing"
+            write_line(f"An endpoint {words}, unless attempts failed just before.")
+    return OK if agree else FAILED
+
+
+def _beginning(one: Survived) -> str:
+    if one.next_in is None:
+        return f"just after attempt {one.failed} has failed"
+    return f"{in_words(one.next_in)} before the next delivery" if one.next_in else "as a delivery is created"
+
+
+def _survived_fields(one: Survived) -> dict[str, Any]:
+    return {
+        "kind": one.kind.value,
+        "next_delivery_in_s": None if one.next_in is None else one.next_in.total_seconds(),
+        "failed_before": one.failed,
+        "simulated_s": one.simulated.total_seconds(),
+        "theory_s": one.theory.total_seconds(),
+    }
+
+
+# --- maintenance
+
+
+@click.command()
+@click.option("--length", type=_length, metavar="TIME", required=True, help="How long the work takes, as 25m.")
+@click.option(
+    "--from", "start", type=_duration, metavar="TIME", default="0s", show_default=True, help="When it begins."
+)
+@click.option(
+    "--kind",
+    type=click.Choice([kind.value for kind in KINDS]),
+    default=OutageKind.REFUSE.value,
+    show_default=True,
+    help="What the endpoint does meanwhile.",
+)
+@_TRAFFIC
+@scenario_options(*ARRIVALS, *ENDPOINT, *OUTAGES, *SENDER)
+@json_option
+def maintenance(scenario: Scenario, length: timedelta, start: timedelta, kind: str, as_json: bool) -> int:
+    """Tell what planned work would lose, and how to split it so that it loses nothing.
+
+    Parts of equal length and the rest before or after them, with the endpoint up for 1 to 30 minutes between them,
+    are simulated in the order in which they would be over; the first that loses no more than is lost without the
+    work is the answer. Exit code 1 when there is none.
+    """
+    advice = advise(scenario, length, start=start, kind=OutageKind(kind))
+    if as_json:
+        write_bytes(encode(_advice_fields(advice)) + b"\n")
+    else:
+        write_line(_advice_sentence(advice, length))
+    return OK if advice.best else FAILED
+
+
+def _advice_sentence(advice: Advice, length: timedelta) -> str:
+    at_once, best = advice.at_one_go, advice.best
+    loss = f"loses {at_once.lost:,} of {counted(at_once.deliveries, 'delivery')}"
+    if advice.without.lost:
+        loss += f" ({advice.without.lost:,} are lost without it)"
+    begin = f"{in_words(length)} at one go {loss}"
+    if best is None:
+        return f"{begin}; and {advice.tried:,} ways to do it all lose more than going without: make it shorter."
+    if len(best.parts) == 1:
+        return f"{begin}: there is no need to split it."
+    more = " more" if advice.without.lost else ""
+    return f"{begin}; {_split_in_words(best)} it loses no{more or 'ne'}, and is over after {in_words(best.takes)}."
+
+
+def _split_in_words(split: Split) -> str:
+    parts = ", ".join(in_words(part) for part in split.parts)
+    return f"in {len(split.parts)} parts of {parts} with {in_words(split.up)} up between them"
+
+
+def _advice_fields(advice: Advice) -> dict[str, Any]:
+    best = advice.best
+    return {
+        "deliveries": advice.at_one_go.deliveries,
+        "lost_without": advice.without.lost,
+        "lost_at_one_go": advice.at_one_go.lost,
+        "best": best
+        and {
+            "parts_s": [part.total_seconds() for part in best.parts],
+            "up_s": best.up.total_seconds(),
+            "takes_s": best.takes.total_seconds(),
+        },
+        "tried": advice.tried,
+    }
+
+
+# --- capacity
+
+
+@click.command()
+@_TRAFFIC
+@scenario_options(*ARRIVALS, *ENDPOINT, *OUTAGES, *SENDER)
+@json_option
+def capacity(scenario: Scenario, as_json: bool) -> int:
+    """Find the capacity below which the wave of retries after an outage never drains.
+
+    Requests that wait for a place longer than the service does are attempted again, so that too small an endpoint
+    stays overloaded for as long as the traffic lasts. A wave has drained if nothing waits that long any more in the
+    last tenth of the traffic.
+    """
+    needed = load(scenario)
+    smallest = None
+    for trial in trials(scenario):
+        if trial.drained_at is not None:
+            smallest = min(smallest or trial, trial, key=lambda one: one.capacity)
+        if as_json:
+            write_bytes(encode(_trial_fields(trial)) + b"\n")
+        else:
+            write_line(f"{counted(trial.capacity, 'request'):>20} at once: {_fate(trial)}")
+        flush()
+    if smallest is not None and not as_json:
+        below = (
+            f"Below {smallest.capacity:,} at once it never drains." if smallest.capacity > 1 else "One is enough."
+        )
+        write_line(
+            f"{below} The traffic alone keeps {needed.alone:.3g} "
+            f"busy, and {needed.at_most:.3g} if every attempt of every delivery is made."
+        )
+    return FAILED if smallest is None else OK
+
+
+def _fate(trial: Trial) -> str:
+    if trial.drained_at is None:
+        return "never drains"
+    return f"drained at {in_words(trial.drained_at)}" if trial.drained_at else "nothing waits too long"
+
+
+def _trial_fields(trial: Trial) -> dict[str, Any]:
+    drained_at = trial.drained_at
+    return {
+        "capacity": trial.capacity,
+        "drains": drained_at is not None,
+        "drained_at_s": None if drained_at is None else drained_at.total_seconds(),
+    }
+
+
+QUESTIONS = {command.name or "": command for command in (survive, maintenance, capacity)}

@@ -1,0 +1,71 @@
+"""The summary of a simulation for people, with bars."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from receiver.service.simulator.report import FATES, Report
+from receiver.service.simulator.scenario import Scenario
+from receiver.service.simulator.words import answer, described, moment, waves_in_steps
+
+_BAR = 36
+_STEPS = 18
+
+
+def print_summary(scenario: Scenario, report: Report) -> None:
+    """Print what was simulated, what came of it, and how many attempts started when."""
+    print_result(scenario, report, described(scenario), _figures(report))
+
+
+def print_result(
+    scenario: Scenario, report: Report, facts: Sequence[tuple[str, str]], figures: Sequence[tuple[str, str]]
+) -> None:
+    """Print facts about the deliveries, what became of them, figures, and how many attempts started when."""
+    console = Console(highlight=False)
+    full = "#" if console.options.ascii_only else "█"
+    for name, value in facts:
+        console.print(f"{name:<12} [dim]{escape(value)}[/]", soft_wrap=True)
+    console.print(f"\n[bold]{answer(report)}[/]\n", soft_wrap=True)
+    counts = [*report.by_attempt, report.failed]
+    rows = [
+        (name, number, "red" if name == FATES[-1] else "green", "")
+        for name, number in zip(FATES, counts, strict=True)
+    ]
+    console.print(_bars(rows, full))
+    console.print()
+    for name, value in figures:
+        console.print(f"{name:<17} {value}", soft_wrap=True)
+    console.print("\nattempts that started, by time")
+    waves = waves_in_steps(report, scenario, _STEPS)
+    console.print(_bars([(label, sum(counts), "cyan", "outage" * out) for label, counts, out in waves], full))
+
+
+def _bars(rows: Sequence[tuple[str, int, str, str]], full: str) -> Table:
+    """Return rows of a name, a number, a bar of this style as long as the number, and a remark."""
+    most = max((number for _, number, _, _ in rows), default=0)
+    table = Table.grid(padding=(0, 2))
+    table.add_column()
+    table.add_column(justify="right")
+    for name, number, style, remark in rows:
+        length = -(-number * _BAR // most) if most else 0  # rounded up: one is seen beside thousands
+        table.add_row(name, f"{number:,}", Text(full * length, style=style), remark)
+    return table
+
+
+def _figures(report: Report) -> list[tuple[str, str]]:
+    late = f"{report.late:,}, duplicates {report.duplicates:,}, out of order {report.out_of_order:,}"
+    return [times(report), ("arrived late", late), busiest(report)]
+
+
+def times(report: Report) -> tuple[str, str]:
+    """Return how long deliveries took."""
+    p50, p99, longest = (moment(report.times.at(share)) for share in (0.5, 0.99, 1))
+    return ("time to delivery", f"p50 {p50}, p99 {p99}, longest {longest}")
+
+
+def busiest(report: Report) -> tuple[str, str]:
+    """Return how many attempts started together."""
+    return ("busiest second", f"{report.peak_rate:,} of {report.attempts:,} attempts")

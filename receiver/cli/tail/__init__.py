@@ -1,0 +1,1 @@
+"""`receiver tail`: events as they arrive."""

@@ -1,0 +1,1 @@
+"""`receiver work-items`: look at work items and act on them."""

@@ -1,0 +1,1 @@
+"""The words and the pure rules that every other room shares."""

@@ -1,0 +1,102 @@
+"""From the headers and body of an authenticated request to the delivery that is kept."""
+
+import functools
+import hashlib
+import re
+from collections.abc import Collection, Iterable
+from datetime import datetime
+from typing import Any
+
+from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.records import Delivery
+from receiver.core.types import DeliveryKey, Headers
+from receiver.errors import Malformed
+
+MASK = "***"
+_SECRET_HEADERS = frozenset(
+    {
+        b"authorization",
+        b"proxy-authorization",
+        b"cookie",
+        b"x-api-key",
+        b"x-auth-token",
+        b"x-firecrawl-signature",
+    }
+)
+PLAIN_ID = re.compile(r"[0-9A-Za-z._:-]{1,200}")
+"""What may serve as a key as it is: it appears in URLs, JSON, shells and log lines."""
+_LONGEST_TEXT = 200
+
+
+def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> Delivery:
+    """Return the delivery of this request, or raise Malformed when the body is no envelope of the service.
+
+    An envelope is a JSON object with a `type`; everything else may be missing. The key is `webhookId` when that
+    is a plain id, else the SHA-256 of the body.
+    """
+    try:
+        content = load_json(body)
+    except NotJson:
+        raise Malformed("the body is not JSON") from None
+    if not isinstance(content, dict):
+        raise Malformed("the body is not a JSON object")
+    kind = content.get("type")
+    if not isinstance(kind, str) or not kind:
+        raise Malformed("the body has no `type`")
+    success = content.get("success")
+    return Delivery(
+        key=_key(content.get("webhookId"), body),
+        type=readable(kind),
+        job_id=_text(content.get("id")) or _text(content.get("jobId")),
+        webhook_id=_text(content.get("webhookId")),
+        success=success if isinstance(success, bool) else None,
+        received_at=received_at,
+        headers=headers,
+        body=body,
+    )
+
+
+def mask_headers(
+    headers: Iterable[tuple[bytes, bytes]],
+    also: frozenset[bytes] = frozenset(),
+    values: Collection[bytes] = (),
+) -> Headers:
+    """Return the headers as they are kept: credentials replaced, whether known by name or by what they hold."""
+    return tuple(
+        [
+            (_text_of(name), MASK)
+            if name in _SECRET_HEADERS or name in also or any(secret in value for secret in values)
+            else (_text_of(name), _text_of(value))
+            for name, value in headers
+        ]
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _text_of(raw: bytes) -> str:
+    """Return a header's name or value as text (RFC 9110, 5.5). Nearly all of them come with every delivery."""
+    return raw.decode("latin-1")
+
+
+def _key(webhook_id: Any, body: bytes) -> DeliveryKey:
+    if isinstance(webhook_id, str) and PLAIN_ID.fullmatch(webhook_id) and not webhook_id.startswith("sha256:"):
+        return DeliveryKey(webhook_id)
+    return DeliveryKey("sha256:" + hashlib.sha256(body).hexdigest())
+
+
+def _text(value: Any) -> str | None:
+    """Return an id as text. Ids are strings; a number in their place is read as one."""
+    if isinstance(value, str) and value:
+        return readable(value)
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        return str(value)
+    return None
+
+
+def readable(text: str) -> str:
+    """Return text that every store and terminal takes: no control characters, no lone surrogates, not endless."""
+    if not text.isprintable():
+        text = "".join(
+            c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:_LONGEST_TEXT]
+        )
+    return text[:_LONGEST_TEXT]

@@ -1,0 +1,212 @@
+"""What is told of a job: its deliveries counted by type, folded to one line, and what may be wrong with it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from receiver.core.types import HandlerName, HandlerSwitch, WorkState
+
+ENDINGS = ("completed", "failed", "cancelled")
+"""Last part of the type of a job's last event, in every family (`monitor.check.completed` for a check)."""
+PAGE = "page"
+"""Last part of the type of an event about one page."""
+
+LAST_PAGES = 20
+"""How many of a job's last pages are looked at for a burst of failures."""
+_BURST = 10
+_SILENCE = timedelta(hours=1)
+"""The sender's last retry of an event starts 21 min 30 s after its first attempt; what comes later is new."""
+
+_WITH_PAGES = frozenset({"crawl", "batch_scrape", "monitor"})
+_WITHOUT_PAGES = frozenset({"extract", "agent"})
+_WITHOUT_START = frozenset({"monitor"})
+_CANCELLED_IN_SILENCE = frozenset({"crawl", "batch_scrape"})
+
+
+class JobState(StrEnum):
+    """How far a job has come, by the first of its events that ends a job. ENDED is any of the three after it."""
+
+    OPEN = "open"
+    ENDED = "ended"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs a report is about. What is None does not narrow.
+
+    `type` is a glob over the family and the types of the job's deliveries; one that fits is enough. A job fits a
+    span of time if its last delivery came at or after `since`, and its first before `until`.
+    """
+
+    type: str | None = None
+    job_id: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    state: JobState | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """How many deliveries of one type and success a job has; `first_seq` is the one stored first.
+
+    `backfilled` is how many of them no webhook brought: they were asked of the service.
+    """
+
+    type: str
+    success: bool | None
+    count: int
+    duplicates: int
+    first_seq: int
+    backfilled: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """The first delivery that said that a job is over. `success` is that of its event."""
+
+    type: str
+    success: bool | None
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class JobSummary:
+    """One job: a crawl, batch scrape, extract or agent job, or one check of a monitor.
+
+    `last_seq` is the seq of its last delivery; `first_at` and `last_at` are when its first and last ones came.
+    `started` is None for families that do not tell of a beginning. `good` and `failed` count pages by `success`
+    (an event that does not say is good), and are None for families without pages. `late` counts pages after the
+    end, `failed_lately` the failed ones of the last 20; what a backfill brought says nothing of either.
+    """
+
+    job_id: str
+    family: str
+    last_seq: int
+    first_at: datetime
+    last_at: datetime
+    deliveries: int
+    duplicates: int
+    backfilled: int
+    started: bool | None
+    good: int | None
+    failed: int | None
+    late: int
+    failed_lately: int
+    end: JobEnd | None
+
+    @property
+    def state(self) -> JobState:
+        """How far it has come."""
+        return JobState.OPEN if self.end is None else JobState(self.end.type.rpartition(".")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class JobWork:
+    """One handler's work items for a job, counted by state."""
+
+    handler: HandlerName
+    switch: HandlerSwitch
+    counts: Mapping[WorkState, int]
+
+
+@dataclass(frozen=True, slots=True)
+class JobDetail:
+    """A job, its deliveries by type in the order of their first arrival, and the work on them.
+
+    `new` is how many of its deliveries no worker has looked at.
+    """
+
+    summary: JobSummary
+    arrivals: tuple[Arrivals, ...]
+    new: int
+    work: tuple[JobWork, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """Something that may be wrong with a job: a word for programs, and a sentence for people."""
+
+    code: str
+    text: str
+
+
+def family_of(event_type: str) -> str:
+    """Return the first part of a type."""
+    return event_type.partition(".")[0]
+
+
+def ends_job(event_type: str) -> bool:
+    """Tell whether an event of this type is the last of its job, as far as the name says."""
+    return "." in event_type and event_type.rpartition(".")[2] in ENDINGS
+
+
+def is_page(event_type: str) -> bool:
+    """Tell whether an event of this type is about one page."""
+    return event_type.endswith(f".{PAGE}")
+
+
+def job_of(
+    job_id: str,
+    arrivals: Sequence[Arrivals],
+    *,
+    last_seq: int,
+    first_at: datetime,
+    last_at: datetime,
+    end: JobEnd | None,
+    late: int,
+    failed_lately: int,
+) -> JobSummary:
+    """Return the line of a job, of which there is at least one delivery."""
+    family = family_of(min(arrivals, key=lambda one: one.first_seq).type)
+    pages = [one for one in arrivals if is_page(one.type)]
+    with_pages = family in _WITH_PAGES or (family not in _WITHOUT_PAGES and bool(pages))
+    failed = sum(one.count for one in pages if one.success is False)
+    return JobSummary(
+        job_id=job_id,
+        family=family,
+        last_seq=last_seq,
+        first_at=first_at,
+        last_at=last_at,
+        deliveries=sum(one.count for one in arrivals),
+        duplicates=sum(one.duplicates for one in arrivals),
+        backfilled=sum(one.backfilled for one in arrivals),
+        started=None if family in _WITHOUT_START else any(one.type == f"{family}.started" for one in arrivals),
+        good=sum(one.count for one in pages) - failed if with_pages else None,
+        failed=failed if with_pages else None,
+        late=late,
+        failed_lately=failed_lately,
+        end=end,
+    )
+
+
+def warnings(job: JobSummary, *, now: datetime) -> Sequence[Warned]:
+    """Return what may be wrong with a job, by what has arrived of it."""
+    return tuple(_warnings(job, now))
+
+
+def _warnings(job: JobSummary, now: datetime) -> Iterator[Warned]:
+    completed = job.state is JobState.COMPLETED
+    cancellable = job.family in _CANCELLED_IN_SILENCE
+    # A check without pages is no wonder: many ask for `monitor.check.completed` alone.
+    if completed and cancellable and job.good == job.failed == 0:
+        text = "completed, and no page came: ask the service for the results, or did the webhook ask for no pages?"
+        yield Warned("no_pages", text)
+    if job.late:
+        pages = "1 page" if job.late == 1 else f"{job.late:,} pages"
+        yield Warned("late_pages", f"{pages} came after its end; the service keeps no order")
+    if cancellable and job.failed_lately >= _BURST:
+        text = (
+            f"{job.failed_lately} of its last {min(LAST_PAGES, (job.good or 0) + (job.failed or 0))} pages failed, "
+            "as when a job is cancelled: every page that waits fails then, and it ends as completed"
+        )
+        yield Warned("failed_pages", text)
+    if job.end is None and now - job.last_at >= _SILENCE:
+        text = (
+            "nothing came for an hour and no end of it: ask the service for its status, the last event may be lost"
+        )
+        yield Warned("silent", text)

@@ -1,0 +1,119 @@
+"""Words of deliveries: what is found of them in a body, and what is asked for."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from receiver.core.lenient_json import NotJson, load_json
+
+_MOST_ITEMS = 100
+_LONGEST = 2_000
+_QUERY = re.compile(r'"([^"]*)("\*?|$)|([^\s"]+)')
+_WORD = re.compile(r"[0-9a-z]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The words of a delivery's URLs, titles and errors, each text as its words with blanks between them.
+
+    Between two texts of a field stands nothing, so that a phrase may reach from one into the next.
+    """
+
+    url: str = ""
+    title: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """Words that have to stand side by side; with `prefix` the last one may go on."""
+
+    words: tuple[str, ...]
+    prefix: bool
+
+    def is_in(self, text: str) -> bool:
+        """Tell whether words with blanks between them have this phrase."""
+        return f" {' '.join(self.words)}{'' if self.prefix else ' '}" in f" {text} "
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReach:
+    """How far the index reaches: how many deliveries are not in it yet, and when the last that is had come."""
+
+    behind: int
+    through: datetime | None
+
+
+def words(text: str) -> Sequence[str]:
+    """Return the letters and digits of a text in runs, in small letters and without accents."""
+    if text.isascii():
+        return _WORD.findall(text.lower())
+    plain = unicodedata.normalize("NFKD", text.casefold())
+    kept = (char for char in plain if not unicodedata.combining(char))
+    return "".join([char if char.isalnum() else " " for char in kept]).split()
+
+
+def parse_query(written: str) -> Sequence[Phrase]:
+    """Return what all has to occur: words, phrases in quotes, and beginnings of words that end in `*`.
+
+    What is written together, as a URL, is a phrase. ValueError if there is no word in it.
+    """
+    phrases = tuple(_phrases(written))
+    if not phrases:
+        raise ValueError(
+            f'there is no word in {written!r}: write words, "a phrase", or the beginning of one with *'
+        )
+    return phrases
+
+
+def texts_of(body: bytes) -> Texts:
+    """Return the words of a delivery; none if its body cannot be read."""
+    try:
+        content = load_json(body)
+    except NotJson:
+        return Texts()
+    if not isinstance(content, dict):
+        return Texts()
+    urls: dict[str, None] = {}
+    titles: dict[str, None] = {}
+    errors: dict[str, None] = {}
+    _keep(errors, content.get("error"))
+    for item in _items(content.get("data")):
+        metadata = item.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        _keep(urls, metadata.get("sourceURL"), metadata.get("url"), item.get("url"), item.get("source"))
+        _keep(titles, metadata.get("title"))
+        _keep(errors, item.get("error"), metadata.get("error"))
+    return Texts(*(_joined(found) for found in (urls, titles, errors)))
+
+
+def _phrases(written: str) -> Iterator[Phrase]:
+    for quoted, end, plain in _QUERY.findall(written):
+        if found := words(quoted or plain):
+            yield Phrase(tuple(found), prefix=(plain or end).endswith("*"))
+
+
+def _items(data: Any) -> Iterator[dict[str, Any]]:
+    """Yield the first items of an event: its documents, and the pages inside an old check."""
+    for item in (data if isinstance(data, list) else [data])[:_MOST_ITEMS]:
+        if not isinstance(item, dict):
+            continue
+        yield item
+        content, pages = item.get("content"), item.get("pages")
+        if isinstance(content, dict):
+            yield content
+        if isinstance(pages, list):
+            yield from (page for page in pages[:_MOST_ITEMS] if isinstance(page, dict))
+
+
+def _keep(found: dict[str, None], *values: Any) -> None:
+    for value in values:
+        texts = value[:_MOST_ITEMS] if isinstance(value, list) else [value]
+        found.update((text[:_LONGEST], None) for text in texts if isinstance(text, str))
+
+
+def _joined(found: dict[str, None]) -> str:
+    return " ".join([word for text in found for word in words(text)])

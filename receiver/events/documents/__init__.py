@@ -1,0 +1,54 @@
+"""Shapes of what the service found: documents, compared pages, checks, results.
+
+Events and the service's answers share them. How they read what does not fit is said in `shape`.
+"""
+
+from receiver.events.documents.diffs import Diff, DiffChunk, DiffFile, DiffLine, DiffTree
+from receiver.events.documents.monitors import (
+    CheckedPage,
+    CheckSummary,
+    Judgment,
+    MeaningfulChange,
+    MonitorCheck,
+    MonitorDiff,
+    Snapshot,
+    ValueChange,
+)
+from receiver.events.documents.pages import (
+    ActionResults,
+    ActionScrape,
+    ChangeTracking,
+    Document,
+    DocumentMetadata,
+    JavascriptReturn,
+    LegacyDocument,
+)
+from receiver.events.documents.results import AgentResult, AgentStep, ExtractResult
+from receiver.events.documents.shape import Shape
+
+__all__ = [
+    "ActionResults",
+    "ActionScrape",
+    "AgentResult",
+    "AgentStep",
+    "ChangeTracking",
+    "CheckSummary",
+    "CheckedPage",
+    "Diff",
+    "DiffChunk",
+    "DiffFile",
+    "DiffLine",
+    "DiffTree",
+    "Document",
+    "DocumentMetadata",
+    "ExtractResult",
+    "JavascriptReturn",
+    "Judgment",
+    "LegacyDocument",
+    "MeaningfulChange",
+    "MonitorCheck",
+    "MonitorDiff",
+    "Shape",
+    "Snapshot",
+    "ValueChange",
+]

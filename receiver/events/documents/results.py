@@ -1,0 +1,49 @@
+"""What extract jobs and agents found."""
+
+from typing import Any
+
+from pydantic import Field, StrictBool, StrictInt
+
+from receiver.events.documents.shape import JsonObject, Number, Shape
+
+
+class ExtractResult(Shape):
+    """What an extract job found."""
+
+    shown = ("extract_id", "success")
+
+    success: StrictBool | None = None
+    data: Any = None
+    """The extraction: any JSON value, in the form of the schema that was asked for."""
+    extract_id: str | None = None
+    warning: str | None = None
+    error: str | None = None
+    llm_usage: Number | None = None
+    total_urls_scraped: StrictInt | None = None
+    sources: JsonObject = Field(default_factory=dict)
+    """JSON path of a value to the URLs it was found at."""
+    tokens_billed: Number | None = None
+    credits_billed: Number | None = None
+    url_trace: Any = None
+
+
+class AgentStep(Shape):
+    """One action of an agent."""
+
+    shown = ("action", "credits_used")
+
+    credits_used: Number | None = None
+    """A running estimate: only the last event of the job has the final number."""
+    action: str | None = None
+    """A free text: `scrape` and `mcp__tools__scrape` both occur."""
+    input: JsonObject = Field(default_factory=dict)
+
+
+class AgentResult(Shape):
+    """How an agent's job ended."""
+
+    shown = ("credits_used",)
+
+    credits_used: Number | None = None
+    data: Any = None
+    """What it found; only when it completed."""

@@ -1,0 +1,111 @@
+"""What a job really produced, event by event, as the service tells now. Importing this loads httpx."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from receiver.errors import NotComparable, NotOver
+from receiver.replay.backfill import payloads
+from receiver.replay.backfill.payloads import Answer, Payload
+from receiver.service.client import AsyncClient, jobs, monitors
+from receiver.service.client.calls import Call
+
+_OVER = frozenset({"completed", "failed", "cancelled"})
+_NEVER_SENT = frozenset({"skipped_overlap", "skipped_no_credits"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A job to ask the service about. For a check of a monitor `job_id` is the check's id.
+
+    `at_once` is how many pages one answer may hold (1 to 100), None for as many as the service likes.
+    """
+
+    job_id: str
+    family: str
+    monitor_id: str | None = None
+    at_once: int | None = None
+
+
+def produced(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
+    """Yield the events that the service has or should have sent about a job: its pages, then its end.
+
+    Of the other ones, such as `crawl.started` and `agent.action`, nothing is left to make them from; so it is with
+    URLs that robots.txt forbids, of which the service does not keep what it said. Raises NotOver for a job that
+    still runs, NotComparable for one that cannot be asked about, and ServiceError.
+    """
+    match job.family:
+        case "crawl":
+            return _with_pages(client, job, jobs.crawl_pages(job.job_id, limit=job.at_once), jobs.crawl_errors)
+        case "batch_scrape":
+            return _with_pages(client, job, jobs.batch_pages(job.job_id, limit=job.at_once), jobs.batch_errors)
+        case "extract":
+            return _only_end(client, job, jobs.extract_status(job.job_id), payloads.extract_end)
+        case "agent":
+            return _only_end(client, job, jobs.agent_status(job.job_id), payloads.agent_end)
+        case "monitor":
+            return _check(client, job)
+    raise NotComparable(f"the service has no results of the family {job.family!r} to compare with")
+
+
+async def _with_pages(
+    client: AsyncClient, job: Asked, first: Call[Any], failures: Callable[[str], Call[Any]]
+) -> AsyncIterator[Payload]:
+    status = ""
+    async for answer in client.pages(_as_it_came(first, _next)):
+        status = _ended(answer)
+        for document in _items(answer.get("data")):
+            yield payloads.page(job.family, job.job_id, document)
+    for failure in _items((await client.send(_as_it_came(failures(job.job_id)))).get("errors")):
+        yield payloads.failed_page(job.family, job.job_id, failure)
+    yield payloads.job_end(job.family, job.job_id, status)
+
+
+async def _only_end(
+    client: AsyncClient, job: Asked, call: Call[Any], end: Callable[[str, Answer], Payload]
+) -> AsyncIterator[Payload]:
+    answer = await client.send(_as_it_came(call))
+    if _ended(answer) == "cancelled" and job.family == "extract":
+        raise NotComparable("it was cancelled, of which the service sends no event")
+    yield end(job.job_id, answer)
+
+
+async def _check(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
+    if job.monitor_id is None:
+        raise NotComparable("none of its deliveries names its monitor, without which a check cannot be asked for")
+    check: Answer = {}
+    first = monitors.check_pages(job.monitor_id, job.job_id, limit=job.at_once or 100)
+    async for answer in client.pages(_as_it_came(first, _next)):
+        data = answer.get("data")
+        check = check or (data if isinstance(data, Mapping) else {})
+        if check.get("status") in _NEVER_SENT:
+            raise NotComparable("it was skipped, of which the service sends no event")
+        if check.get("status") in (None, "queued", "running"):
+            raise NotOver(check.get("status"))
+        for found in _items(data.get("pages") if isinstance(data, Mapping) else None):
+            if (sent := payloads.check_page(job.monitor_id, job.job_id, found)) is not None:
+                yield sent
+    yield payloads.check_end(job.monitor_id, job.job_id, check)
+
+
+def _as_it_came(call: Call[Any], following: Callable[[Answer], str | None] | None = None) -> Call[Answer]:
+    """Return the call without our models: a body is made of what came, whether they know it or not."""
+    return replace(call, read=lambda answer: answer, next=following)
+
+
+def _ended(answer: Answer) -> str:
+    status = answer.get("status")
+    if not isinstance(status, str) or status not in _OVER:
+        raise NotOver(status)
+    return status
+
+
+def _next(answer: Answer) -> str | None:
+    data = answer.get("data")
+    inside = data.get("next") if isinstance(data, Mapping) else None
+    address = inside or answer.get("next")
+    return address if isinstance(address, str) else None
+
+
+def _items(value: object) -> list[Answer]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []

@@ -1,0 +1,162 @@
+"""What a worker asks for by itself: the production of jobs that have ended, or of which nothing comes any more.
+
+It runs beside the dispatching and lets it go on after every page that it looks at.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from receiver.core.clock import Clock
+from receiver.core.jobs import JobFilter, JobSummary
+from receiver.core.ports import Controls, Reports, Store, WorkQueue
+from receiver.core.types import HandlerName, Origin, Outcome
+from receiver.errors import (
+    BadRequest,
+    Forbidden,
+    NotComparable,
+    NotFound,
+    NotOver,
+    ReceiverError,
+    ServiceError,
+    StoreError,
+)
+from receiver.replay.backfill.comparing import FOR_ALL, Spool, compare, delivered, to_bring_in
+from receiver.replay.backfill.production import Asked, produced
+from receiver.service.client import AsyncClient
+from receiver.service.client.advice import advise
+from receiver.signals.contracts import JobAsked, job_asked
+
+log = logging.getLogger(__name__)
+
+EVERY = timedelta(minutes=5)
+RETRIES_OVER = timedelta(minutes=25)
+"""After a job's end: the sender's last retry ends 22 minutes after its first attempt, and pages go out of order."""
+SILENCE = timedelta(hours=1)
+_KEPT = timedelta(hours=24)
+"""How long the service keeps results."""
+_AT_ONCE = 10
+"""Pages in one answer: the event loop reads it in one piece."""
+_CLAIMS = HandlerName("receiver.replay.backfill")
+_TAKEN = timedelta(hours=1)
+"""How long others leave a job to the worker that asks about it, which may die of it."""
+
+
+class Reason(StrEnum):
+    """Why a job is asked about."""
+
+    ENDED = "ended"
+    SILENT = "silent"
+
+
+def reason_to_ask(job: JobSummary, now: datetime) -> Reason | None:
+    """Return why it is time to ask about a job, None when it is not."""
+    if job.end is not None:
+        return Reason.ENDED if now - job.end.at >= RETRIES_OVER else None
+    return Reason.SILENT if now - job.last_at >= SILENCE else None
+
+
+class Backfilling:
+    """Looks every few minutes for jobs to ask about; each is asked about once for each reason, by one worker.
+
+    Only a job that is not over yet, and one about which the service could not answer, are asked about again, until
+    the service has forgotten them. Who asks is noted in the store, for an hour at a time: if that worker ends
+    meanwhile, another one takes over.
+    """
+
+    def __init__(self, store: Store, queue: WorkQueue, client: AsyncClient, clock: Clock) -> None:
+        self._store = store
+        self._queue = queue
+        self._client = client
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Look now and then, until cancelled."""
+        while True:
+            await self._clock.sleep(EVERY)
+            try:
+                await self._look()
+            except ReceiverError as exc:
+                log.warning("backfill_waits", extra={"reason": _told(exc)})
+            except Exception:  # an answer as none was seen before must not end what comes after it
+                log.exception("backfill_broken")
+
+    async def _look(self) -> None:
+        async with self._store.reports() as reports, self._store.controls() as controls:
+            async for job_id, reason in self._due(reports):
+                brought_in: Counter[str] = Counter()
+                error = None
+                try:
+                    await self._ask(reports, controls, job_id, reason, brought_in)
+                except ReceiverError as exc:
+                    error = exc
+                await self._settle(job_id, reason, brought_in, error)
+
+    async def _due(self, reports: Reports) -> AsyncIterator[tuple[str, Reason]]:
+        """Yield the jobs that are now for this worker to ask about, each with the reason."""
+        now = self._clock.now()
+        jobs = reports.jobs(JobFilter(since=now - _KEPT))
+        known = [(one.job_id, reason) async for one in jobs if (reason := reason_to_ask(one, now)) is not None]
+        free = await self._queue.free(_CLAIMS, [_claim(*one) for one in known], now=now)
+        for one in known:
+            now = self._clock.now()
+            if _claim(*one) in free and await self._queue.once(_CLAIMS, _claim(*one), now=now, until=now + _TAKEN):
+                yield one
+
+    async def _ask(
+        self, reports: Reports, controls: Controls, job_id: str, reason: Reason, brought_in: Counter[str]
+    ) -> None:
+        """Bring in what is missing of a job, counted by type."""
+        with Spool() as spool:
+            found = await delivered(reports, job_id)
+            asked = Asked(job_id, found.family or "", found.monitor_id, at_once=_AT_ONCE)
+            missing = await compare(found, produced(self._client, asked), spool)
+            async for part in to_bring_in(missing, spool, reports, self._clock, origin=Origin.BACKFILL):
+                outcomes = await controls.bring_in(part)
+                new = [one for one, outcome in zip(part, outcomes, strict=True) if outcome is Outcome.ACCEPTED]
+                brought_in.update(one.delivery.type for one in new)
+        fields = {"job_id": job_id, "reason": reason.value, "produced": missing.produced}
+        if brought_in:
+            types = dict(brought_in)
+            log.warning("backfilled", extra={**fields, "count": brought_in.total(), "types": types})
+        else:
+            log.info("backfill_not_needed", extra=fields)
+
+    async def _settle(
+        self, job_id: str, reason: Reason, brought_in: Counter[str], error: ReceiverError | None
+    ) -> None:
+        """Tell what came of asking, and note when to ask again. Raises what holds for other jobs too."""
+        now = self._clock.now()
+        outcome, wait = _outcome(brought_in, error)
+        job_asked.emit(JobAsked(job_id=job_id, reason=reason, outcome=outcome, brought_in=dict(brought_in), at=now))
+        await self._queue.lapse(_CLAIMS, _claim(job_id, reason), until=None if wait is None else now + wait)
+        if isinstance(error, (*FOR_ALL, StoreError)):
+            raise error
+        if error is None or isinstance(error, NotOver):
+            return
+        word = "backfill_impossible" if wait is None else "backfill_waits"
+        log.warning(word, extra={"job_id": job_id, "reason": _told(error)})
+
+
+def _outcome(brought_in: Counter[str], error: ReceiverError | None) -> tuple[str, timedelta | None]:
+    """Return what came of asking in a word, and after how long to ask again, None for never."""
+    match error:
+        case None:
+            return ("brought_in" if brought_in else "nothing_missing"), None
+        case NotOver():
+            return "not_over", SILENCE
+        case NotComparable() | NotFound() | Forbidden() | BadRequest():
+            return "impossible", None
+        case ServiceError():
+            return "failed", error.retry_after or timedelta(0)
+    return "failed", timedelta(0)
+
+
+def _claim(job_id: str, reason: Reason) -> str:
+    return f"{reason}:{job_id}"
+
+
+def _told(error: ReceiverError) -> str:
+    return advise(error) if isinstance(error, ServiceError) else str(error)

@@ -1,0 +1,184 @@
+"""The lines of a bundle: a header, then one delivery each, all of them JSON objects in UTF-8.
+
+What the envelope said is written beside the body and not read from it again, so that a delivery comes back under
+the same key and type whatever version brings it in, readable or not, and without parsing bodies on the way.
+"""
+
+import base64
+import hashlib
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import to_json
+
+from receiver.core.envelope import PLAIN_ID, readable
+from receiver.core.records import Delivery
+from receiver.core.types import DeliveryKey
+from receiver.errors import NoBundle
+
+VERSION = 1
+MORE_THAN_BODY = 2**20
+"""Room for all of a line but its body: headers, which the server limits, and the rest."""
+
+_SHA256 = "sha256:"
+
+
+class NoDelivery(Exception):
+    """A line that is no delivery. The text says why, in words that may be shown."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(strict=True, frozen=True, hide_input_in_errors=True)
+
+
+class _Kind(_Strict):
+    format: Literal["crawl-receiver bundle"]
+    version: int = Field(ge=1)
+
+
+class Header(_Kind):
+    """The first line: how many deliveries were put in, when, and whether their texts are stand-ins."""
+
+    format: Literal["crawl-receiver bundle"] = "crawl-receiver bundle"
+    version: int = VERSION
+    made_at: AwareDatetime
+    count: int = Field(ge=0)
+    redacted: bool = False
+
+
+class _Line(_Strict):
+    key: Annotated[str, Field(max_length=200)]
+    type: str
+    job_id: str | None
+    webhook_id: str | None
+    success: bool | None
+    received_at: AwareDatetime
+    duplicates: int = Field(ge=0, lt=2**63)
+    headers: list[tuple[str, str]]
+    sha256: str
+    redacted: bool = False
+    body: str | None = None
+    body_base64: str | None = None
+
+
+def longest_line(max_body: int) -> int:
+    """Return the length in bytes that no line passes whose body has at most `max_body` bytes."""
+    return 2 * max_body + MORE_THAN_BODY
+
+
+def header_line(header: Header) -> bytes:
+    """Return the first line, with its line feed."""
+    return to_json(header.model_dump() | {"made_at": _written(header.made_at)}) + b"\n"
+
+
+def delivery_line(delivery: Delivery, duplicates: int) -> bytes:
+    """Return the line of a delivery, with its line feed; the same delivery gives the same bytes.
+
+    A body is text where it is UTF-8 and its control characters do not make it more than twice as long, else base64.
+    """
+    digest = hashlib.sha256(delivery.body).hexdigest()
+    fields = {
+        "key": delivery.key,
+        "type": delivery.type,
+        "job_id": delivery.job_id,
+        "webhook_id": delivery.webhook_id,
+        "success": delivery.success,
+        "received_at": _written(delivery.received_at),
+        "duplicates": duplicates,
+        "headers": delivery.headers,
+        "sha256": digest,
+    }
+    if delivery.key.startswith(_SHA256) and delivery.key != _SHA256 + digest:
+        fields["redacted"] = True
+    start = to_json(fields)[:-1]
+    return start + _body_fields(delivery.body) + b"}\n"
+
+
+def parse_header(line: bytes) -> Header:
+    """Return the header of a bundle, or raise NoBundle."""
+    try:
+        version = _Kind.model_validate_json(line).version
+        if version > VERSION:
+            raise NoBundle(
+                f"a bundle of version {version}, and this program reads version {VERSION}: install a newer one"
+            )
+        return Header.model_validate_json(line)
+    except ValidationError as exc:
+        raise NoBundle(f"no bundle: its first line is no header ({_complaint(exc)})") from None
+
+
+def parse_delivery(line: bytes) -> tuple[Delivery, int]:
+    """Return the delivery of a line and its duplicates, or raise NoDelivery.
+
+    It is as it was stored, if its body has the SHA-256 that is noted and its key is one that such a delivery has.
+    """
+    try:
+        fields = _Line.model_validate_json(line)
+    except ValidationError as exc:
+        raise NoDelivery(_complaint(exc)) from None
+    body = _body(fields)
+    digest = hashlib.sha256(body).hexdigest()
+    if digest != fields.sha256:
+        raise NoDelivery("its body does not have the SHA-256 that is noted")
+    _check(fields, digest)
+    delivery = Delivery(
+        key=DeliveryKey(fields.key),
+        type=fields.type,
+        job_id=fields.job_id,
+        webhook_id=fields.webhook_id,
+        success=fields.success,
+        received_at=fields.received_at.astimezone(UTC),
+        headers=tuple(fields.headers),
+        body=body,
+    )
+    return delivery, fields.duplicates
+
+
+def _written(when: datetime) -> str:
+    return when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+
+
+def _body_fields(body: bytes) -> bytes:
+    try:
+        text = to_json(body.decode())
+    except UnicodeDecodeError:
+        text = b""
+    if text and len(text) <= 2 * len(body) + 2:
+        return b',"body":' + text
+    return b',"body_base64":"' + base64.b64encode(body) + b'"'
+
+
+def _body(fields: _Line) -> bytes:
+    if (fields.body is None) == (fields.body_base64 is None):
+        raise NoDelivery("it has to have either body or body_base64")
+    if fields.body_base64 is None:
+        return (fields.body or "").encode()
+    try:
+        return base64.b64decode(fields.body_base64, validate=True)
+    except ValueError:
+        raise NoDelivery("body_base64: not base64") from None
+
+
+def _check(fields: _Line, digest: str) -> None:
+    """Raise NoDelivery for what no store has: other programs write bundles too, and files are edited."""
+    if fields.key.startswith(_SHA256):
+        fits = fields.redacted or fields.key == _SHA256 + digest
+    else:
+        fits = fields.key == fields.webhook_id and PLAIN_ID.fullmatch(fields.key) is not None
+    if not fits:
+        raise NoDelivery("its key fits neither its body nor its webhook_id")
+    for text in (fields.type, fields.job_id, fields.webhook_id):
+        if text is not None and (not text or readable(text) != text):
+            raise NoDelivery("type, job_id or webhook_id has control characters, is empty, or is too long")
+    headers = "".join(map("".join, fields.headers))
+    if not headers.isascii() and max(headers) > "\xff":
+        raise NoDelivery("headers: not Latin-1")
+
+
+def _complaint(exc: ValidationError) -> str:
+    """Return the first complaint, without what was given."""
+    error = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+    if error["type"] == "json_invalid":
+        return "not JSON"
+    return f"{'.'.join(str(step) for step in error['loc']) or 'the line'}: {error['msg']}"

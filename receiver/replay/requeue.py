@@ -1,0 +1,53 @@
+"""Stored deliveries as new work, and as new deliveries."""
+
+import json
+import random
+import uuid
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.records import NewWork, StoredDelivery
+from receiver.core.types import Trigger
+from receiver.replay.selection import Chosen
+from receiver.routing import Handler, Router
+from receiver.service.samples import encode
+from receiver.worker.fanout import read_event, wanting
+from receiver.worker.holds import hold_for
+from receiver.worker.lanes import lane_of
+
+
+def new_work(chosen: Chosen, handlers: Iterable[Handler], router: Router, now: datetime) -> Sequence[NewWork]:
+    """Return the work items that replay a delivery, whether its handlers have succeeded before or not."""
+    stored = chosen.stored
+    event = read_event(stored)
+    return [
+        NewWork(
+            stored.seq,
+            handler.name,
+            claim=False,
+            lane=lane_of(handler, event),
+            hold=hold_for(handler, router, stored, now),
+            trigger=Trigger.REPLAY,
+        )
+        for handler in wanting(handlers, event)
+        if chosen.only is None or handler.name in chosen.only
+    ]
+
+
+def with_new_id(stored: StoredDelivery, rng: random.Random) -> bytes:
+    """Return a body with another `webhookId`, so that every receiver takes it for a new delivery.
+
+    Where the id stands in it once, nothing else of it changes; otherwise it is written anew as JSON.
+    """
+    body, old = stored.delivery.body, stored.delivery.webhook_id
+    new = str(uuid.UUID(int=rng.getrandbits(128), version=4))
+    if old:
+        written = json.dumps(old, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        if body.count(written) == 1:
+            return body.replace(written, f'"{new}"'.encode())
+    try:
+        payload = load_json(body)
+    except NotJson:
+        return body
+    return encode(payload | {"webhookId": new}) if isinstance(payload, dict) else body

@@ -1,0 +1,51 @@
+"""Which stored deliveries are replayed, and for which handlers."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+
+from receiver.core.bulk import Cursor
+from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.ports import Reports
+from receiver.core.records import DeliveryFilter, StoredDelivery
+from receiver.core.types import HandlerName
+from receiver.routing import Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A delivery to be replayed. `only` names the handlers it is for, None is every one that wants it."""
+
+    stored: StoredDelivery
+    only: frozenset[HandlerName] | None
+    fits: bool
+    """Whether the expression agreed; those that do not fit are given too, to tell how far the reading has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to replay, in which order, and from where on.
+
+    `where` is asked for each event's JSON; a body that is none never fits. With `wanted.failed` a delivery is for
+    those of `handlers` only that failed with it.
+    """
+
+    wanted: DeliveryFilter
+    handlers: Sequence[Handler] = ()
+    where: Callable[[object], bool] | None = None
+    by_job: bool = False
+    after: Cursor | None = None
+
+    async def of(self, reports: Reports) -> AsyncIterator[Chosen]:
+        """Yield the deliveries in their order, in flat memory."""
+        names = frozenset(handler.name for handler in self.handlers)
+        async for stored in reports.stored(self.wanted, after=self.after, by_job=self.by_job):
+            fits = self.where is None or _fits(self.where, stored)
+            only = names & await reports.failed_handlers(stored.seq) if fits and self.wanted.failed else None
+            yield Chosen(stored, only, fits)
+
+
+def _fits(where: Callable[[object], bool], stored: StoredDelivery) -> bool:
+    try:
+        return where(load_json(stored.delivery.body))
+    except NotJson:
+        return False

@@ -1,0 +1,295 @@
+"""The two clients: the same operations, acted out with and without an event loop.
+
+What an operation sends and reads is said once, in `scrapes`, `jobs` and `monitors`, and documented there; how often
+it is tried in `trying`. Here is only the I/O.
+"""
+
+import asyncio
+import functools
+import random
+import ssl
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+import httpx
+from pydantic import SecretStr
+
+from receiver.core.clock import BlockingClock, Clock, SystemClock
+from receiver.errors import ServiceError
+from receiver.service.client import jobs, scrapes
+from receiver.service.client import monitors as watching
+from receiver.service.client.calls import Answer, Call
+from receiver.service.client.paging import Pages
+from receiver.service.client.retrying import DEFAULT_PATIENCE, Patience, Pause, Script, script
+from receiver.service.client.transport import FAULTS, Body, in_our_words, options, request
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+SERVICE = "https://api.firecrawl.dev"
+PLACES = 32
+"""Requests on their way at one time. httpx's pool gets slow when many wait in it, so they wait before it."""
+
+
+def _in_async(
+    build: Callable[P, Call[T]],
+) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
+    """Return the method of AsyncClient that makes this call."""
+
+    @functools.wraps(build)
+    async def operation(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await client.send(build(*args, **kwargs))
+
+    return operation
+
+
+def _pages_in_async(build: Callable[P, Call[T]]) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
+    """Return the method of AsyncClient that makes this call for each page."""
+
+    @functools.wraps(build)
+    def operation(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
+        return client.pages(build(*args, **kwargs))
+
+    return operation
+
+
+def _in_plain(build: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P], T]:
+    """Return the method of Client that makes this call."""
+
+    @functools.wraps(build)
+    def operation(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return client.send(build(*args, **kwargs))
+
+    return operation
+
+
+def _pages_in_plain(build: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P], Iterator[T]]:
+    """Return the method of Client that makes this call for each page."""
+
+    @functools.wraps(build)
+    def operation(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        pages = Pages(build(*args, **kwargs), base_path=client.http.base_url.path)
+        while pages.call is not None:
+            page = client.send(pages.call)
+            yield page
+            pages.turn(page)
+
+    return operation
+
+
+class AsyncClient:
+    """The service's API for async code. Close it, or use it in `async with`; many tasks can share one.
+
+    Its methods raise ServiceError, by status, and ValueError for what the service would refuse. Calls that were
+    surely not carried out are made again, others only where that does no harm, as `patience` says. For what has no
+    method here there is `get`, and `http` beneath it. A key or an address that no request can be made with is a
+    ConfigurationError.
+    """
+
+    def __init__(
+        self,
+        api_key: str,
+        base_url: str = SERVICE,
+        *,
+        patience: Patience = DEFAULT_PATIENCE,
+        concurrency: int = PLACES,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        certificates: ssl.SSLContext | None = None,
+    ) -> None:
+        given = options(base_url, api_key, places=concurrency)
+        self.http = httpx.AsyncClient(transport=transport, verify=certificates or True, **given)
+        self._key = SecretStr(api_key)
+        self._patience = patience
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()  # noqa: S311 - spreads retries, protects nothing
+        self._places = asyncio.Semaphore(concurrency)
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({str(self.http.base_url)!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close its connections."""
+        await self.http.aclose()
+
+    async def get(self, path: str, *, params: dict[str, str] | None = None) -> httpx.Response:
+        """Ask for any path, for what has no method here, and return what came as it came; errors are httpx's."""
+        async with self._places:
+            return await self.http.get(path, params=params)
+
+    async def send(self, call: Call[T]) -> T:
+        """Make a call, again if need be, and return its result."""
+        steps: Script[T] = script(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
+        step = next(steps)
+        try:
+            while True:
+                if isinstance(step, Pause):
+                    await self._clock.sleep(step.duration)
+                    step = next(steps)
+                else:
+                    step = steps.send(await self._attempt(call))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def pages(self, call: Call[T]) -> AsyncIterator[T]:
+        """Make a call, and again for each of its next pages; yield the result of each."""
+        pages = Pages(call, base_path=self.http.base_url.path)
+        while pages.call is not None:
+            page = await self.send(pages.call)
+            yield page
+            pages.turn(page)
+
+    async def _attempt(self, call: Call[Any]) -> Answer | ServiceError:
+        async with self._places:
+            body = Body(call, until=self._clock.now() + call.answered_within)
+            try:
+                response = await self.http.send(request(self.http, call), stream=True)
+                try:
+                    async for chunk in response.aiter_bytes():
+                        body.add(chunk, now=self._clock.now())
+                finally:
+                    await response.aclose()
+                return body.answer(response)
+            except (ServiceError, *FAULTS) as error:
+                return in_our_words(error, call, self.http.base_url)
+
+    scrape = _in_async(scrapes.scrape)
+    queue_status = _in_async(scrapes.queue_status)
+    crawl = _in_async(jobs.crawl)
+    crawl_status = _in_async(jobs.crawl_status)
+    crawl_pages = _pages_in_async(jobs.crawl_pages)
+    crawl_errors = _in_async(jobs.crawl_errors)
+    cancel_crawl = _in_async(jobs.cancel_crawl)
+    active_crawls = _in_async(jobs.active_crawls)
+    batch_scrape = _in_async(jobs.batch_scrape)
+    batch_status = _in_async(jobs.batch_status)
+    batch_pages = _pages_in_async(jobs.batch_pages)
+    batch_errors = _in_async(jobs.batch_errors)
+    cancel_batch = _in_async(jobs.cancel_batch)
+    extract = _in_async(jobs.extract)
+    extract_status = _in_async(jobs.extract_status)
+    agent = _in_async(jobs.agent)
+    agent_status = _in_async(jobs.agent_status)
+    cancel_agent = _in_async(jobs.cancel_agent)
+    monitor = _in_async(watching.monitor)
+    monitors = _in_async(watching.monitors)
+    create_monitor = _in_async(watching.create_monitor)
+    update_monitor = _in_async(watching.update_monitor)
+    delete_monitor = _in_async(watching.delete_monitor)
+    run_monitor = _in_async(watching.run_monitor)
+    checks = _in_async(watching.checks)
+    check = _in_async(watching.check)
+    check_pages = _pages_in_async(watching.check_pages)
+
+
+class Client:
+    """The same for plain code; several threads can use one at a time. See AsyncClient."""
+
+    def __init__(
+        self,
+        api_key: str,
+        base_url: str = SERVICE,
+        *,
+        patience: Patience = DEFAULT_PATIENCE,
+        concurrency: int = PLACES,
+        clock: BlockingClock | None = None,
+        rng: random.Random | None = None,
+        transport: httpx.BaseTransport | None = None,
+        certificates: ssl.SSLContext | None = None,
+    ) -> None:
+        given = options(base_url, api_key, places=concurrency)
+        self.http = httpx.Client(transport=transport, verify=certificates or True, **given)
+        self._key = SecretStr(api_key)
+        self._patience = patience
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()  # noqa: S311 - as above
+        self._places = threading.BoundedSemaphore(concurrency)
+
+    def __repr__(self) -> str:
+        return f"Client({str(self.http.base_url)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close its connections."""
+        self.http.close()
+
+    def get(self, path: str, *, params: dict[str, str] | None = None) -> httpx.Response:
+        """Ask for any path, for what has no method here, and return what came as it came; errors are httpx's."""
+        with self._places:
+            return self.http.get(path, params=params)
+
+    def send(self, call: Call[T]) -> T:
+        """Make a call, again if need be, and return its result."""
+        steps: Script[T] = script(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
+        step = next(steps)
+        try:
+            while True:
+                if isinstance(step, Pause):
+                    self._clock.block(step.duration)
+                    step = next(steps)
+                else:
+                    step = steps.send(self._attempt(call))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _attempt(self, call: Call[Any]) -> Answer | ServiceError:
+        with self._places:
+            body = Body(call, until=self._clock.now() + call.answered_within)
+            try:
+                response = self.http.send(request(self.http, call), stream=True)
+                try:
+                    for chunk in response.iter_bytes():
+                        body.add(chunk, now=self._clock.now())
+                finally:
+                    response.close()
+                return body.answer(response)
+            except (ServiceError, *FAULTS) as error:
+                return in_our_words(error, call, self.http.base_url)
+
+    scrape = _in_plain(scrapes.scrape)
+    queue_status = _in_plain(scrapes.queue_status)
+    crawl = _in_plain(jobs.crawl)
+    crawl_status = _in_plain(jobs.crawl_status)
+    crawl_pages = _pages_in_plain(jobs.crawl_pages)
+    crawl_errors = _in_plain(jobs.crawl_errors)
+    cancel_crawl = _in_plain(jobs.cancel_crawl)
+    active_crawls = _in_plain(jobs.active_crawls)
+    batch_scrape = _in_plain(jobs.batch_scrape)
+    batch_status = _in_plain(jobs.batch_status)
+    batch_pages = _pages_in_plain(jobs.batch_pages)
+    batch_errors = _in_plain(jobs.batch_errors)
+    cancel_batch = _in_plain(jobs.cancel_batch)
+    extract = _in_plain(jobs.extract)
+    extract_status = _in_plain(jobs.extract_status)
+    agent = _in_plain(jobs.agent)
+    agent_status = _in_plain(jobs.agent_status)
+    cancel_agent = _in_plain(jobs.cancel_agent)
+    monitor = _in_plain(watching.monitor)
+    monitors = _in_plain(watching.monitors)
+    create_monitor = _in_plain(watching.create_monitor)
+    update_monitor = _in_plain(watching.update_monitor)
+    delete_monitor = _in_plain(watching.delete_monitor)
+    run_monitor = _in_plain(watching.run_monitor)
+    checks = _in_plain(watching.checks)
+    check = _in_plain(watching.check)
+    check_pages = _pages_in_plain(watching.check_pages)

@@ -1,0 +1,166 @@
+"""Crawls, batch scrapes, extractions and agents: start, follow, cancel.
+
+Only a crawl can be started under an idempotency key (service API, x-idempotency-key): a second use is answered 409,
+not with the first answer.
+"""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from receiver.requests.base import Request
+from receiver.requests.jobs import AgentRequest, BatchScrapeRequest, CrawlRequest, ExtractRequest
+from receiver.requests.webhooks import WebhookConfig
+from receiver.service.client.calls import Call, limits, part
+from receiver.service.client.reading import items_of, nothing, whole
+from receiver.service.responses.jobs import (
+    ActiveCrawl,
+    AgentStatus,
+    ExtractStatus,
+    JobErrors,
+    JobStarted,
+    JobStatus,
+)
+
+_KEYS = uuid.UUID("5b0f4a0e-6f0f-5d0a-9d2c-0a5be5a3b9c1")
+R = TypeVar("R", bound=Request)
+T = TypeVar("T")
+
+
+def crawl(
+    target: str | CrawlRequest,
+    *,
+    webhook: WebhookConfig | str | None = None,
+    idempotency_key: str | None = None,
+) -> Call[JobStarted]:
+    """Start a crawl of a site, by its URL or a whole request, and return its id.
+
+    With an idempotency key, any text, it is started at most once: a second use is a Conflict. So one from a lost
+    answer is as well; handlers take `ctx.delivery.key`, which is the same in every attempt.
+    """
+    request = _with_webhook(CrawlRequest(url=target) if isinstance(target, str) else target, webhook)
+    return Call(
+        "POST",
+        "/v2/crawl",
+        _started,
+        body=request.wire(),
+        repeatable=idempotency_key is not None,
+        idempotency_key=None if idempotency_key is None else _as_uuid(idempotency_key),
+    )
+
+
+def crawl_status(job_id: str, *, skip: int | None = None, limit: int | None = None) -> Call[JobStatus]:
+    """Return how far a crawl is, with one page of what it found: at most 100 documents, or `limit` (1 to 1000)."""
+    return _status(f"/v2/crawl/{part('job_id', job_id)}", skip, limit)
+
+
+def crawl_pages(job_id: str, *, limit: int | None = None) -> Call[JobStatus]:
+    """Go through all that a crawl has found so far, page by page, each with at most 100 documents or `limit`."""
+    return crawl_status(job_id, limit=limit)
+
+
+def crawl_errors(job_id: str) -> Call[JobErrors]:
+    """Return the pages that a crawl failed on."""
+    return _get(f"/v2/crawl/{part('job_id', job_id)}/errors", whole(JobErrors))
+
+
+def cancel_crawl(job_id: str) -> Call[None]:
+    """Cancel a crawl. One that is over is a Conflict."""
+    return Call("DELETE", f"/v2/crawl/{part('job_id', job_id)}", nothing)
+
+
+def active_crawls() -> Call[list[ActiveCrawl]]:
+    """Return the crawls that are under way."""
+    return _get("/v2/crawl/active", items_of(ActiveCrawl, "crawls"))
+
+
+def batch_scrape(
+    target: Sequence[str] | BatchScrapeRequest, *, webhook: WebhookConfig | str | None = None
+) -> Call[JobStarted]:
+    """Start a batch scrape, by its URLs or a whole request, and return its id."""
+    request = target if isinstance(target, BatchScrapeRequest) else BatchScrapeRequest(urls=tuple(target))
+    return Call("POST", "/v2/batch/scrape", _started, body=_with_webhook(request, webhook).wire())
+
+
+def batch_status(job_id: str, *, skip: int | None = None, limit: int | None = None) -> Call[JobStatus]:
+    """Return how far a batch is, with one page of what it found: at most 100 documents, or `limit` (1 to 1000)."""
+    return _status(f"/v2/batch/scrape/{part('job_id', job_id)}", skip, limit)
+
+
+def batch_pages(job_id: str, *, limit: int | None = None) -> Call[JobStatus]:
+    """Go through all that a batch has found so far, page by page, each with at most 100 documents or `limit`."""
+    return batch_status(job_id, limit=limit)
+
+
+def batch_errors(job_id: str) -> Call[JobErrors]:
+    """Return the pages that a batch failed on."""
+    return _get(f"/v2/batch/scrape/{part('job_id', job_id)}/errors", whole(JobErrors))
+
+
+def cancel_batch(job_id: str) -> Call[None]:
+    """Cancel a batch scrape. One that is over is a Conflict."""
+    return Call("DELETE", f"/v2/batch/scrape/{part('job_id', job_id)}", nothing)
+
+
+def extract(request: ExtractRequest, *, webhook: WebhookConfig | str | None = None) -> Call[JobStarted]:
+    """Start an extraction and return its id."""
+    return Call("POST", "/v2/extract", _started, body=_with_webhook(request, webhook).wire())
+
+
+def extract_status(job_id: str) -> Call[ExtractStatus]:
+    """Return how far an extraction is, and what it found. One that failed says so in `status` and `error`."""
+    return _get(f"/v2/extract/{part('job_id', job_id)}", whole(ExtractStatus), about_job=True)
+
+
+def agent(target: str | AgentRequest, *, webhook: WebhookConfig | str | None = None) -> Call[JobStarted]:
+    """Start an agent, by its prompt or a whole request, and return its id."""
+    request = AgentRequest(prompt=target) if isinstance(target, str) else target
+    return Call("POST", "/v2/agent", _started, body=_with_webhook(request, webhook).wire())
+
+
+def agent_status(job_id: str) -> Call[AgentStatus]:
+    """Return how far an agent is, and what it found. One that failed says so in `status` and `error`."""
+    return _get(f"/v2/agent/{part('job_id', job_id)}", whole(AgentStatus), about_job=True)
+
+
+def cancel_agent(job_id: str) -> Call[None]:
+    """Cancel an agent."""
+    return Call("DELETE", f"/v2/agent/{part('job_id', job_id)}", nothing)
+
+
+def _get(path: str, read: Callable[[Mapping[str, Any]], T], *, about_job: bool = False) -> Call[T]:
+    return Call("GET", path, read, repeatable=True, about_job=about_job)
+
+
+def _status(path: str, skip: int | None, limit: int | None) -> Call[JobStatus]:
+    return Call(
+        "GET",
+        path,
+        whole(JobStatus),
+        query=limits(skip=(skip, 0, None), limit=(limit, 1, 1000)),
+        repeatable=True,
+        about_job=True,
+        next=lambda status: status.next,
+    )
+
+
+def _started(body: Mapping[str, Any]) -> JobStarted:
+    started = JobStarted.read(body)
+    if not started.id:
+        raise ValueError("a job that was started has an id")
+    return started
+
+
+def _with_webhook(request: R, webhook: WebhookConfig | str | None) -> R:
+    """Return the request with this webhook in place of its own."""
+    if webhook is None:
+        return request
+    return type(request).model_validate({**request.wire(), "webhook": webhook})
+
+
+def _as_uuid(key: str) -> str:
+    """Return the key in the only form that the service honours: it answers any other as if it had been used."""
+    try:
+        return str(uuid.UUID(key))
+    except ValueError:
+        return str(uuid.uuid5(_KEYS, key))

@@ -1,0 +1,102 @@
+"""Monitors and their checks."""
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+from receiver.events.documents.monitors import MonitorCheck
+from receiver.requests.monitors import MonitorChanges, MonitorRequest
+from receiver.service.client.calls import Call, limits, part
+from receiver.service.client.reading import data_of, items_of, nothing
+from receiver.service.responses.monitors import Monitor
+
+PageStatus = Literal["same", "new", "changed", "removed", "error"]
+CheckStatus = Literal[
+    "queued", "running", "completed", "partial", "failed", "skipped_overlap", "skipped_no_credits"
+]
+
+
+def monitor(monitor_id: str) -> Call[Monitor]:
+    """Return one monitor."""
+    return Call("GET", _path(monitor_id), data_of(Monitor), repeatable=True)
+
+
+def monitors(*, limit: int | None = None, offset: int | None = None) -> Call[list[Monitor]]:
+    """Return monitors, the newest first: 25 of them, or `limit` (1 to 100)."""
+    query = limits(limit=(limit, 1, 100), offset=(offset, 0, None))
+    return Call("GET", "/v2/monitor", items_of(Monitor, "data"), query=query, repeatable=True)
+
+
+def create_monitor(request: MonitorRequest) -> Call[Monitor]:
+    """Make a monitor."""
+    return Call("POST", "/v2/monitor", data_of(Monitor), body=request.wire())
+
+
+def update_monitor(monitor_id: str, changes: MonitorChanges) -> Call[Monitor]:
+    """Change a monitor, and pause or go on with it; what `changes` leaves out stays."""
+    return Call("PATCH", _path(monitor_id), data_of(Monitor), body=changes.wire())
+
+
+def delete_monitor(monitor_id: str) -> Call[None]:
+    """Delete a monitor."""
+    return Call("DELETE", _path(monitor_id), nothing)
+
+
+def run_monitor(monitor_id: str) -> Call[MonitorCheck]:
+    """Run a monitor now and return its check, which has only been queued.
+
+    A paused or running monitor is a Conflict; of a running one, its `answer` has the `checkId`.
+    """
+    return Call("POST", f"{_path(monitor_id)}/run", _check)
+
+
+def checks(
+    monitor_id: str, *, limit: int | None = None, offset: int | None = None, status: CheckStatus | None = None
+) -> Call[list[MonitorCheck]]:
+    """Return the checks of a monitor, without their pages: 25 of them, or `limit` (1 to 100)."""
+    query = {**limits(limit=(limit, 1, 100), offset=(offset, 0, None)), **_status(status, CheckStatus)}
+    return Call("GET", f"{_path(monitor_id)}/checks", items_of(MonitorCheck, "data"), query=query, repeatable=True)
+
+
+def check(
+    monitor_id: str,
+    check_id: str,
+    *,
+    limit: int | None = None,
+    skip: int | None = None,
+    status: PageStatus | None = None,
+) -> Call[MonitorCheck]:
+    """Return a check with some of its pages: 25, or `limit` (1 to 100); `status` is that of pages."""
+    return Call(
+        "GET",
+        f"{_path(monitor_id)}/checks/{part('check_id', check_id)}",
+        _check,
+        query={**limits(limit=(limit, 1, 100), skip=(skip, 0, None)), **_status(status, PageStatus)},
+        repeatable=True,
+        next=lambda found: found.next,
+    )
+
+
+def check_pages(
+    monitor_id: str, check_id: str, *, limit: int | None = None, status: PageStatus | None = None
+) -> Call[MonitorCheck]:
+    """Go through all pages of a check, 25 or `limit` at a time; `status` is that of pages."""
+    return check(monitor_id, check_id, limit=limit, status=status)
+
+
+def _path(monitor_id: str) -> str:
+    return f"/v2/monitor/{part('monitor_id', monitor_id)}"
+
+
+def _status(status: str | None, allowed: Any) -> dict[str, str | int]:
+    if status is None:
+        return {}
+    if status not in get_args(allowed):
+        raise ValueError(f"status: one of {', '.join(get_args(allowed))}, not {status!r}")
+    return {"status": status}
+
+
+def _check(body: Mapping[str, Any]) -> MonitorCheck:
+    """Read a check. The address of the next pages stands in it or beside it."""
+    found = data_of(MonitorCheck)(body)
+    beside = body.get("next")
+    return found.model_copy(update={"next": beside}) if isinstance(beside, str) and not found.next else found

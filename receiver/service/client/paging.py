@@ -1,0 +1,50 @@
+"""The pages of one operation, one after the other."""
+
+from dataclasses import replace
+from typing import Generic, TypeVar
+from urllib.parse import urlencode, urlsplit
+
+from receiver.errors import UnexpectedAnswer
+from receiver.service.client.calls import Call
+
+T = TypeVar("T")
+
+_LONGEST_ADDRESS = 8000
+
+
+class Pages(Generic[T]):
+    """Which call comes next. `call` is the one to make now, None when there are no more.
+
+    Of an answer's `next` only path and query count: its host can be another one, which must not get our key. A job
+    under way always names a next page, which may be the very one just read: that, or any seen before, is the end.
+    """
+
+    def __init__(self, first: Call[T], *, base_path: str) -> None:
+        self.call: Call[T] | None = first
+        self._base_path = base_path.rstrip("/")
+        query = urlencode(first.query)
+        self._seen = {f"{first.path}?{query}" if query else first.path}
+
+    def turn(self, page: T) -> None:
+        """Go on after this page."""
+        call, self.call = self.call, None
+        address = call.next(page) if call is not None and call.next is not None else None
+        if call is None or not address:
+            return
+        target = self._target(call, address)
+        if target not in self._seen:
+            self._seen.add(target)
+            self.call = replace(call, path=target, query={})
+
+    def _target(self, call: Call[T], address: str) -> str:
+        """Return path and query as they go below the service's address."""
+        try:
+            if not address.isascii() or not address.isprintable() or len(address) > _LONGEST_ADDRESS:
+                raise ValueError("not a form that can be asked for")
+            parts = urlsplit(address)
+        except ValueError:
+            raise UnexpectedAnswer(f"{call.method} {call.path}: its next page has no address") from None
+        path = "/" + parts.path.lstrip("/")
+        if path.startswith(f"{self._base_path}/"):
+            path = path.removeprefix(self._base_path)
+        return f"{path}?{parts.query}" if parts.query else path

@@ -1,0 +1,206 @@
+"""From an answer to its result, or to the error that it is."""
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from pydantic import SecretStr
+
+from receiver.core.lenient_json import NotJson, load_json
+from receiver.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    KeyRefused,
+    NotFound,
+    NotSuccessful,
+    PaymentRequired,
+    RateLimited,
+    ScrapeTimedOut,
+    ServerError,
+    ServiceError,
+    UnexpectedAnswer,
+    Unprocessable,
+)
+from receiver.events.documents.shape import Shape
+from receiver.service.client.calls import Answer, Call
+
+T = TypeVar("T")
+S = TypeVar("S", bound=Shape)
+
+_ERRORS: Mapping[int, type[ServiceError]] = {
+    401: KeyRefused,
+    402: PaymentRequired,
+    403: Forbidden,
+    404: NotFound,
+    408: ScrapeTimedOut,
+    409: Conflict,
+    422: Unprocessable,
+    429: RateLimited,
+}
+_LONGEST_TEXT = 1000
+_LONGEST_WAIT_SECONDS = 86_400
+_WAIT_IN_WORDS = re.compile(r"retry after (\d{1,5}(?:\.\d+)?) ?s", re.IGNORECASE)
+_ID_IN_WORDS = re.compile(r"\b(?:exception ID is|Error ID:) ([\w-]{1,100})")
+_WAIT_KEYS = ("retry_after_seconds", "retryAfterSeconds")
+
+
+def read_answer(call: Call[T], answer: Answer, *, key: SecretStr, now: datetime) -> T:
+    """Return the result of a call, or raise the ServiceError that its answer is. `key` is cut out of every text."""
+    if 200 <= answer.status < 300:
+        body = _json_object(call, answer)
+        reports = call.about_job and isinstance(body.get("status"), str)
+        if body.get("success") is False and not reports:
+            raise _error(NotSuccessful, call, answer, body, key, now)
+        try:
+            return call.read(body)
+        except ValueError:  # pydantic's own too; its text could quote the page
+            raise UnexpectedAnswer(f"{_named(call)}: not as documented", status=answer.status) from None
+    if answer.status < 400:
+        raise UnexpectedAnswer(f"{_named(call)}: a redirect, which is not followed", status=answer.status)
+    kind = ServerError if answer.status >= 500 else _ERRORS.get(answer.status, BadRequest)
+    raise _error(kind, call, answer, _lenient_object(answer.body), key, now)
+
+
+def _named(call: Call[Any]) -> str:
+    return f"{call.method} {call.path}"
+
+
+def _json_object(call: Call[Any], answer: Answer) -> Mapping[str, Any]:
+    try:
+        value = load_json(answer.body)
+    except NotJson:
+        raise UnexpectedAnswer(f"{_named(call)}: no JSON, or cut short", status=answer.status) from None
+    if not isinstance(value, Mapping):
+        raise UnexpectedAnswer(f"{_named(call)}: JSON, and no object", status=answer.status)
+    return value
+
+
+def _lenient_object(body: bytes) -> Mapping[str, Any]:
+    """Return the object of an error's body; a proxy on the way may have written a page instead."""
+    try:
+        value = load_json(body)
+    except NotJson:
+        return {}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _error(
+    kind: type[ServiceError],
+    call: Call[Any],
+    answer: Answer,
+    body: Mapping[str, Any],
+    key: SecretStr,
+    now: datetime,
+) -> ServiceError:
+    clean = _without(key.get_secret_value(), body)
+    said, code = _text(clean.get("error")), _text(clean.get("code"))
+    request_id = _request_id(_without(key.get_secret_value(), answer.headers), clean)
+    words = " ".join((said or _phrase(answer.status)).split())
+    about = ", ".join(filter(None, (code, request_id and f"request {request_id}")))
+    return kind(
+        f"{_named(call)}: {answer.status} {words}{f' ({about})' if about else ''}",
+        status=answer.status,
+        said=said,
+        code=code,
+        request_id=request_id,
+        retry_after=wait_asked_for(answer.headers, body, now=now),
+        answer=clean,
+    )
+
+
+def _request_id(headers: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
+    """Return the id by which those who run the service find this call again, if the answer has one.
+
+    No header for it is documented. What the service does give is the id in the text of an unexpected error (its
+    source, getErrorContactMessage). `X-Request-Id` is the common name, which its SDK 4.53.2 sends with some calls,
+    and which a gateway may add.
+    """
+    found = _ID_IN_WORDS.search(_text(body.get("error")) or "")
+    return _text(headers.get("x-request-id")) or _text(body.get("requestId")) or (found and found[1])
+
+
+def wait_asked_for(headers: Mapping[str, str], body: Mapping[str, Any], *, now: datetime) -> timedelta | None:
+    """Return how long an answer asks to wait: by its header, else by a field, else by its text; at most a day."""
+    seconds = _header_seconds(headers.get("retry-after", ""), now)
+    details = body.get("details")
+    for place in (body, details if isinstance(details, Mapping) else {}):
+        for name in _WAIT_KEYS:
+            given = place.get(name)
+            if seconds is None and isinstance(given, int | float) and not isinstance(given, bool):
+                seconds = float(given)
+    if seconds is None and (found := _WAIT_IN_WORDS.search(_text(body.get("error")) or "")):
+        seconds = float(found[1])
+    if seconds is None or seconds != seconds:
+        return None
+    return timedelta(seconds=min(max(seconds, 0), _LONGEST_WAIT_SECONDS))
+
+
+def _header_seconds(value: str, now: datetime) -> float | None:
+    """Read Retry-After: seconds, or a date (RFC 9110, section 10.2.3)."""
+    if re.fullmatch(r"\d{1,10}", value.strip()):
+        return float(value)
+    try:
+        moment = parsedate_to_datetime(value)
+        return (moment - now).total_seconds()
+    except (ValueError, TypeError):  # no date, or one without a zone
+        return None
+
+
+def _text(value: object) -> str | None:
+    return value[:_LONGEST_TEXT] if isinstance(value, str) and value else None
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "no reason given"
+
+
+def _without(key: str, value: Any) -> Any:
+    """Return a JSON value in which no text has the key: a server may echo what it was sent."""
+    match value:
+        case str():
+            return value.replace(key, "***")
+        case Mapping():
+            return {_without(key, name): _without(key, item) for name, item in value.items()}
+        case list():
+            return [_without(key, item) for item in value]
+    return value
+
+
+def whole(shape: type[S]) -> Callable[[Mapping[str, Any]], S]:
+    """Read the answer itself as a shape."""
+    return shape.read
+
+
+def data_of(shape: type[S]) -> Callable[[Mapping[str, Any]], S]:
+    """Read the object in `data` as a shape."""
+
+    def read(body: Mapping[str, Any]) -> S:
+        data = body.get("data")
+        if not isinstance(data, Mapping):
+            raise ValueError("no object in `data`")
+        return shape.read(data)
+
+    return read
+
+
+def items_of(shape: type[S], name: str) -> Callable[[Mapping[str, Any]], list[S]]:
+    """Read the objects in the list of this name as shapes."""
+
+    def read(body: Mapping[str, Any]) -> list[S]:
+        items = body.get(name)
+        if not isinstance(items, list):
+            raise ValueError(f"no list in `{name}`")
+        return [shape.read(item) for item in items]
+
+    return read
+
+
+def nothing(body: Mapping[str, Any]) -> None:
+    """Read an answer that says no more than that it was done."""

@@ -1,0 +1,133 @@
+"""How often a call is made: a script of attempts and pauses that a client acts out.
+
+No I/O here: `script` yields what to do, is sent what came of it, and returns the result or raises.
+"""
+
+import random
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from pydantic import SecretStr
+
+from receiver.core.retries import RetrySchedule
+from receiver.errors import (
+    Conflict,
+    RateLimited,
+    ScrapeTimedOut,
+    ServerError,
+    ServiceError,
+    ServiceUnreachable,
+    UnexpectedAnswer,
+)
+from receiver.service.client.calls import Answer, Call
+from receiver.service.client.reading import read_answer
+
+T = TypeVar("T")
+
+_PAUSES = RetrySchedule((timedelta(seconds=0.5), timedelta(seconds=2), timedelta(seconds=8)))
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """When a call is made again: after these pauses, or those that the service asks for, within `budget` in all."""
+
+    pauses: RetrySchedule = _PAUSES
+    budget: timedelta = timedelta(seconds=60)
+
+
+DEFAULT_PATIENCE = Patience()
+"""Four attempts within a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """To do: make the call, and send in what came of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """To do: wait this long."""
+
+    duration: timedelta
+
+
+Script = Generator[Attempt | Pause, Answer | ServiceError | None, T]
+
+
+def script(
+    call: Call[T], patience: Patience, *, key: SecretStr, now: Callable[[], datetime], rng: random.Random
+) -> Script[T]:
+    """Say what to do until the call has succeeded or will not.
+
+    It is made again when it was surely not carried out (no connection, 429), and for what may help only if it is
+    repeatable: a lost or broken answer, 408, 5xx.
+    """
+    started = now()
+    maybe_done = False
+    failed = 0
+    while True:
+        came = yield Attempt()
+        try:
+            return _result(call, came, key, now())
+        except ServiceError as error:
+            failed += 1
+            if maybe_done and isinstance(error, Conflict):
+                raise _already_started(error) from None
+            duration = _pause_after(error, call, patience, failed, now(), rng)
+            if duration is None or now() + duration > started + patience.budget:
+                raise
+            maybe_done = maybe_done or not _surely_not_done(error)
+        yield Pause(duration)
+
+
+def _result(call: Call[T], came: Answer | ServiceError | None, key: SecretStr, now: datetime) -> T:
+    match came:
+        case Answer():
+            return read_answer(call, came, key=key, now=now)
+        case ServiceError():
+            raise came
+    raise TypeError("an attempt has an outcome")
+
+
+def _pause_after(
+    error: ServiceError,
+    call: Call[Any],
+    patience: Patience,
+    failed: int,
+    now: datetime,
+    rng: random.Random,
+) -> timedelta | None:
+    """Return how long to wait before the next attempt, None if there shall be none."""
+    if not _surely_not_done(error) and not (call.repeatable and _may_pass(error)):
+        return None
+    due = patience.pauses.due_after(failed, now=now, rng=rng)
+    if due is None:
+        return None
+    if error.retry_after is not None:
+        # A little later than asked for, and not all together.
+        return error.retry_after * rng.uniform(1.0, 1.1)
+    return due - now
+
+
+def _surely_not_done(error: ServiceError) -> bool:
+    return isinstance(error, RateLimited) or (isinstance(error, ServiceUnreachable) and not error.sent)
+
+
+def _may_pass(error: ServiceError) -> bool:
+    if isinstance(error, UnexpectedAnswer):
+        return error.status is None or 200 <= error.status < 300
+    return isinstance(error, ServiceUnreachable | ScrapeTimedOut | ServerError)
+
+
+def _already_started(error: Conflict) -> Conflict:
+    """Say what a used key means here: an earlier attempt of this very call got through, and its answer did not."""
+    return Conflict(
+        f"{error}; an earlier attempt whose answer was lost has used this idempotency key",
+        status=error.status,
+        said=error.said,
+        code=error.code,
+        request_id=error.request_id,
+        answer=error.answer,
+    )

@@ -1,0 +1,34 @@
+"""The clients that a worker lends to its handlers."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+import httpx
+
+from receiver.service.client.clients import AsyncClient, Client
+from receiver.service.client.retrying import Patience
+
+_PATIENCE = Patience(budget=timedelta(seconds=20))
+"""Handlers have a time-out of their own, and their attempts are repeated later."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceClients:
+    """One client for async handlers and one for plain functions."""
+
+    for_async: AsyncClient
+    for_plain: Client
+
+
+@asynccontextmanager
+async def open_clients(base_url: str, api_key: str) -> AsyncIterator[ServiceClients]:
+    """Open clients of the service at `base_url` with the key; they are closed with the block.
+
+    Raises ConfigurationError for an address or a key that no request can be made with.
+    """
+    certificates = httpx.create_ssl_context()
+    async with AsyncClient(api_key, base_url, patience=_PATIENCE, certificates=certificates) as for_async:
+        with Client(api_key, base_url, patience=_PATIENCE, certificates=certificates) as for_plain:
+            yield ServiceClients(for_async, for_plain)

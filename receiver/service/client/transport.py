@@ -1,0 +1,121 @@
+"""Between calls and httpx: the address and the key, what is sent, what is read, and httpx's errors in our words."""
+
+from collections.abc import Generator
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+from pydantic import SecretStr
+
+from receiver.core.addresses import is_loopback
+from receiver.errors import ConfigurationError, ServiceError, ServiceUnreachable, UnexpectedAnswer
+from receiver.service.client.calls import Answer, Call
+
+CONNECTED_WITHIN = timedelta(seconds=10)
+LONGEST_ANSWER = 256 * 1024 * 1024
+"""In bytes. Pages of results go up to 10 MiB; a base64 PDF can be larger."""
+
+
+class KeyForService(httpx.Auth):
+    """Adds the key to requests that go to the service, and to no others.
+
+    The service's answers name absolute addresses, and somebody may follow one of another host.
+    """
+
+    def __init__(self, service: httpx.URL, key: SecretStr) -> None:
+        self._service = service
+        self._key = key
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Add the header."""
+        if _origin(request.url) == _origin(self._service):
+            request.headers["Authorization"] = f"Bearer {self._key.get_secret_value()}"
+        yield request
+
+
+def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def options(base_url: str, api_key: str, *, places: int) -> dict[str, Any]:
+    """Return what an httpx client for the service is made with.
+
+    A ConfigurationError says that no request can be made with the address or the key.
+    """
+    base, key = _read_url(base_url), SecretStr(_checked(api_key))
+    return {
+        "base_url": base,
+        "auth": KeyForService(base, key),
+        "timeout": httpx.Timeout(60, connect=CONNECTED_WITHIN.total_seconds()),
+        "limits": httpx.Limits(max_connections=places, max_keepalive_connections=places),
+        "headers": {"User-Agent": "crawl-receiver"},
+        "trust_env": not is_loopback(base.host),  # a proxy would look for the service on its own host
+    }
+
+
+def request(http: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Request:
+    """Return the request of a call."""
+    headers = {} if call.idempotency_key is None else {"x-idempotency-key": call.idempotency_key}
+    patient = httpx.Timeout(call.answered_within.total_seconds(), connect=CONNECTED_WITHIN.total_seconds())
+    return http.build_request(
+        call.method, call.path, params=call.query or None, json=call.body, headers=headers, timeout=patient
+    )
+
+
+class Body:
+    """The body of an answer while it comes: not too long, and not for ever."""
+
+    def __init__(self, call: Call[Any], *, until: datetime) -> None:
+        self._call = call
+        self._until = until
+        self._chunks: list[bytes] = []
+        self._size = 0
+
+    def add(self, chunk: bytes, *, now: datetime) -> None:
+        """Take the next chunk; a ServiceError when it is too late or too much."""
+        if now > self._until:
+            raise ServiceUnreachable(f"{self._call.method} {self._call.path}: the answer comes too slowly")
+        self._size += len(chunk)
+        if self._size > LONGEST_ANSWER:
+            raise UnexpectedAnswer(f"{self._call.method} {self._call.path}: longer than {LONGEST_ANSWER} bytes")
+        self._chunks.append(chunk)
+
+    def answer(self, response: httpx.Response) -> Answer:
+        """Return the whole answer."""
+        headers = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, headers, b"".join(self._chunks))
+
+
+FAULTS = (httpx.TransportError, httpx.DecodingError)
+"""What httpx raises while a call is made."""
+
+
+def in_our_words(error: Exception, call: Call[Any], service: httpx.URL) -> ServiceError:
+    """Return what httpx raised as a ServiceError. Its texts are left out: they can quote what was sent."""
+    name = f"{call.method} {call.path}"
+    match error:
+        case ServiceError():
+            return error
+        case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.ProxyError() | httpx.UnsupportedProtocol():
+            return ServiceUnreachable(f"{name}: {service.host} cannot be reached", sent=False)
+        case httpx.TimeoutException():
+            return ServiceUnreachable(f"{name}: no answer in time")
+        case httpx.DecodingError():
+            return UnexpectedAnswer(f"{name}: its compression is broken")
+    return ServiceUnreachable(f"{name}: the connection ended before the answer")
+
+
+def _read_url(base_url: str) -> httpx.URL:
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL as exc:
+        raise ConfigurationError(f"RECEIVER_BASE_URL is no address: {exc}") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ConfigurationError("RECEIVER_BASE_URL must begin with https:// or http:// and a host")
+    return url
+
+
+def _checked(api_key: str) -> str:
+    if not api_key.isascii() or not api_key.isprintable() or " " in api_key or not api_key:
+        raise ConfigurationError("RECEIVER_API_KEY has characters that no header may have")
+    return api_key

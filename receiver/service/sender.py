@@ -1,0 +1,270 @@
+"""The service's side of a delivery: sign the bytes, post them, and tell what came back."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from receiver.core.clock import Clock, SystemClock, time_limit
+from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.signing import sign
+from receiver.errors import ConfigurationError
+from receiver.service.schedule import SERVICE
+
+_LONGEST_ANSWER = 64 * 1024
+_PIECES = 8
+"""Of a slow upload, at most."""
+_LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class SendResult:
+    """What became of one delivery.
+
+    `status` is None when no answer came. `answer` is the word the receiver used (`accepted`, `duplicate`,
+    `unauthenticated`), or what went wrong on the way; `key` is the id it gave the delivery. `meaning` is a
+    sentence for people, empty when the delivery was taken. `answer` and `key` come from outside.
+    """
+
+    status: int | None
+    answer: str
+    key: str | None
+    seconds: float
+    meaning: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the service would count this delivery as received: any 2xx."""
+        return self.status is not None and 200 <= self.status < 300
+
+
+class Sender:
+    """Posts deliveries to one address as the service does: exact bytes, its headers, no redirects followed.
+
+    Signs when it has a secret, and sends `token`, a header's name and value, when there is one. At most
+    `concurrency` deliveries are on their way at one time. Whatever happens on the way is a SendResult; an
+    address or a token that cannot be used is a ConfigurationError at once.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        secret: str | None = None,
+        signature_header: str = "X-Firecrawl-Signature",
+        token: tuple[str, str] | None = None,
+        timeout: timedelta = SERVICE.timeout,
+        concurrency: int = 16,
+        clock: Clock | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._url = _checked_url(url)
+        self.address = str(self._url.copy_with(userinfo=b"", query=None, fragment=None))
+        self._secret = secret
+        self._signature_header = signature_header
+        self._token = None if token is None else _checked_token(*token)
+        self._timeout = timeout
+        self._concurrency = concurrency
+        self._slots = asyncio.Semaphore(concurrency)
+        self._clock = clock or SystemClock()
+        self._transport = transport
+        self._stack = AsyncExitStack()
+
+    def __repr__(self) -> str:
+        return f"Sender({self.address!r})"
+
+    async def __aenter__(self) -> Self:
+        self._client = await self._stack.enter_async_context(
+            httpx.AsyncClient(
+                headers={"User-Agent": "undici"},
+                timeout=None,  # noqa: S113 - the window is one for the whole delivery, not one for each step
+                limits=httpx.Limits(max_connections=self._concurrency),
+                transport=self._transport,
+                trust_env=self._url.host not in _LOCAL_HOSTS,  # a proxy would look for the receiver on its own host
+            )
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def send(self, body: bytes, *, signed: bytes | None = None, over: timedelta = timedelta(0)) -> SendResult:
+        """Post one delivery and return what became of it.
+
+        It carries the signature of `signed`, which is the body itself unless given. The upload takes as long as
+        `over`, piece by piece.
+        """
+        async with self._slots:
+            return await self._post(body, body if signed is None else signed, over)
+
+    async def send_all(
+        self,
+        bodies: Iterable[bytes] | AsyncIterable[bytes],
+        report: Callable[[bytes, SendResult], None],
+        *,
+        rate: float | None = None,
+    ) -> None:
+        """Post deliveries, telling `report` of each as soon as it is answered.
+
+        They start in order, and evenly spaced at `rate` per second if one is given; with a concurrency of 1 each
+        waits for the answer before. What `bodies` or `report` raise ends the sending and comes through.
+        """
+        free = asyncio.Semaphore(self._concurrency)
+
+        async def deliver(body: bytes) -> None:
+            try:
+                report(body, await self.send(body))
+            finally:
+                free.release()
+
+        started = self._clock.now()
+        try:
+            async with asyncio.TaskGroup() as group:
+                number = 0
+                async for body in bodies if isinstance(bodies, AsyncIterable) else _each(bodies):
+                    await self._wait_for_turn(started, number, rate)
+                    await free.acquire()
+                    group.create_task(deliver(body))
+                    number += 1
+        except BaseExceptionGroup as raised:
+            raise raised.exceptions[0] from None
+
+    async def _wait_for_turn(self, started: datetime, number: int, rate: float | None) -> None:
+        if rate is None:
+            return
+        early = started + timedelta(seconds=number / rate) - self._clock.now()
+        if early > timedelta(0):
+            await self._clock.sleep(early)
+
+    async def _post(self, body: bytes, signed: bytes, over: timedelta) -> SendResult:
+        started = self._clock.now()
+
+        def seconds() -> float:
+            return max(0.0, (self._clock.now() - started).total_seconds())
+
+        content = self._in_pieces(body, over) if over else body
+        headers = [*self._headers(signed), (b"Content-Length", b"%d" % len(body))]
+        request = self._client.build_request("POST", self._url, content=content, headers=headers)
+        try:
+            async with time_limit(self._clock, self._timeout):
+                response = await self._client.send(request, stream=True)
+            return await self._read(response, seconds())
+        except TimeoutError:
+            waited = f"{self._timeout.total_seconds():g} s"
+            meaning = f"{self.address} did not answer within {waited}, as long as the service waits"
+            return SendResult(None, "no answer", None, seconds(), meaning)
+        except httpx.TransportError as exc:
+            answer, meaning = _failure(exc, self.address)
+            return SendResult(None, answer, None, seconds(), meaning)
+
+    async def _in_pieces(self, body: bytes, over: timedelta) -> AsyncIterator[bytes]:
+        size = -(-len(body) // _PIECES)
+        places = range(0, len(body), size)
+        for place in places:
+            await self._clock.sleep(over / len(places))
+            yield body[place : place + size]
+
+    def _headers(self, body: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the headers in the service's order: content type, configured ones, signature."""
+        headers = [(b"Content-Type", b"application/json")]
+        if self._token is not None:
+            headers.append(self._token)
+        if self._secret is not None:
+            headers.append((self._signature_header.encode(), sign(body, self._secret).encode()))
+        return headers
+
+    async def _read(self, response: httpx.Response, seconds: float) -> SendResult:
+        """Read what the receiver says. The status counts whatever becomes of the rest."""
+        content = b""
+        try:
+            async with time_limit(self._clock, self._timeout), aclosing(response):
+                async for chunk in response.aiter_bytes():
+                    content += chunk
+                    if len(content) > _LONGEST_ANSWER:
+                        break
+        except (httpx.TransportError, httpx.DecodingError, TimeoutError):
+            content = b""
+        said = _said(content)
+        answer = said.get("status") or said.get("error") or response.reason_phrase
+        meaning = "" if response.is_success else _meaning(response, said.get("detail", ""))
+        return SendResult(response.status_code, answer, said.get("id"), seconds, meaning)
+
+
+async def _each(bodies: Iterable[bytes]) -> AsyncIterator[bytes]:
+    for body in bodies:
+        yield body
+
+
+def _checked_url(url: str) -> httpx.URL:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL:
+        raise ConfigurationError("the address to send to is no URL; write http://HOST:PORT/PATH") from None
+    if parsed.scheme not in ("http", "https") or not parsed.host or (parsed.port or 0) > 65535:
+        raise ConfigurationError("the address to send to must be http://HOST:PORT/PATH or https://...")
+    return parsed
+
+
+def _checked_token(name: str, value: str) -> tuple[bytes, bytes]:
+    """Refuse here what the HTTP library would quote in its own error."""
+    if not value.isprintable() or value != value.strip():
+        raise ConfigurationError(
+            f"the value for {name} holds what no HTTP header may: control characters or outer spaces"
+        )
+    return name.encode(), value.encode()
+
+
+def _said(content: bytes) -> dict[str, str]:
+    try:
+        said = load_json(content)
+    except NotJson:
+        return {}
+    return {key: value for key, value in said.items() if isinstance(value, str)} if isinstance(said, dict) else {}
+
+
+def _meaning(response: httpx.Response, detail: str) -> str:
+    """Return what an answer that is no 2xx means to the person who sent."""
+    if response.is_redirect:
+        return f"{response.status_code}: a redirect, which the service does not follow; post to where it leads"
+    words = {
+        400: "the receiver does not take this body for an envelope, and keeps it in quarantine",
+        401: "the receiver has another secret or token, or expects one and got none: compare RECEIVER_SECRETS",
+        404: "there is no endpoint at this path: compare RECEIVER_PATH of the receiver",
+        405: "there is something else at this path: compare RECEIVER_PATH of the receiver",
+        408: "the body did not reach the receiver within its read time-out",
+        413: "the body is longer than the receiver's RECEIVER_MAX_BODY",
+        503: "the receiver cannot store now: look at its /readyz and its log; the service would come again",
+    }
+    explained = words.get(response.status_code, detail or response.reason_phrase)
+    return f"{response.status_code}: {explained}"
+
+
+def _failure(error: httpx.TransportError, address: str) -> tuple[str, str]:
+    """Return a word and a sentence for a delivery that got no answer."""
+    causes = list(_causes(error))
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        return "no connection", f"nothing listens at {address}; start it with `receiver serve`"
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return "no connection", f"the host of {address} is not known"
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        return "no connection", f"no TLS connection to {address}: its certificate or protocol does not fit"
+    if isinstance(error, httpx.ConnectError | httpx.ProxyError | httpx.ConnectTimeout):
+        return "no connection", f"{address} cannot be reached"
+    if isinstance(error, httpx.TimeoutException):
+        return "no answer", f"{address} did not answer in time"
+    return "no answer", f"the connection to {address} ended before an answer came"
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -1,0 +1,69 @@
+"""When deliveries are created: one moment at a time, so that a million of them take no memory."""
+
+import heapq
+import math
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import takewhile
+from typing import NamedTuple
+
+from receiver.service.samples import story_length
+from receiver.service.simulator.durations import MICROSECOND
+from receiver.service.simulator.scenario import Arrivals, Job
+
+_SECOND_US = 1_000_000
+FIRST_JOB = 2
+"""The number of the scenario's first job: before it come the exact moments and the rate."""
+
+
+class Arrival(NamedTuple):
+    """A delivery that is created, in microseconds from the start, and the number of the job it belongs to.
+
+    All exact moments count as one job, and so does everything that comes at the rate.
+    """
+
+    created_us: int
+    job: int
+
+
+def arrivals(wanted: Arrivals, seed: int) -> Iterator[Arrival]:
+    """Yield every arrival in the order of time; at one moment exact ones first, then the rate's, then jobs'."""
+    sources = [_exact(wanted, 0), _at_rate(wanted, seed, 1)]
+    sources += [_of_job(job, number) for number, job in enumerate(wanted.jobs, start=FIRST_JOB)]
+    return heapq.merge(*sources)
+
+
+def _exact(wanted: Arrivals, job: int) -> Iterator[Arrival]:
+    return (Arrival(moment // MICROSECOND, job) for moment in sorted(wanted.at))
+
+
+def _at_rate(wanted: Arrivals, seed: int, job: int) -> Iterator[Arrival]:
+    if wanted.rate is None:
+        return iter(())
+    end_us = wanted.duration // MICROSECOND
+    if wanted.poisson:
+        return (
+            Arrival(moment, job)
+            for moment in takewhile(lambda moment: moment < end_us, _poisson(wanted.rate, seed))
+        )
+    return _even(wanted.rate, math.ceil(end_us * Fraction(str(wanted.rate)) / _SECOND_US), job)
+
+
+def _even(rate: float, number: int, job: int, first_us: int = 0) -> Iterator[Arrival]:
+    """Yield so many arrivals, 1/rate apart, each cut to a whole microsecond: a rate of 3 does not drift."""
+    gap = _SECOND_US / Fraction(str(rate))
+    over, under = gap.numerator, gap.denominator
+    return (Arrival(first_us + place * over // under, job) for place in range(number))
+
+
+def _poisson(rate: float, seed: int) -> Iterator[int]:
+    rng = random.Random(f"{seed} arrivals")  # noqa: S311 - repeatable, and no secret
+    seconds = 0.0
+    while True:
+        seconds += rng.expovariate(rate)
+        yield int(seconds * _SECOND_US)
+
+
+def _of_job(job: Job, number: int) -> Iterator[Arrival]:
+    return _even(job.pace, story_length(job.family, job.pages), number, job.at // MICROSECOND)

@@ -1,0 +1,114 @@
+"""What becomes of one attempt: outages, latency, errors, and a queue in front of what the endpoint can do."""
+
+import heapq
+import math
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from enum import StrEnum
+
+from receiver.service.simulator.durations import MICROSECOND
+from receiver.service.simulator.scenario import Endpoint, Latency, Outage, OutageKind, Scenario
+
+_SIGMAS_AT_P99 = 2.3263478740408408
+"""The 99 % quantile of the standard normal distribution."""
+
+
+class Outcome(StrEnum):
+    """How one attempt ended."""
+
+    OK = "ok"
+    """A 2xx in time."""
+    REFUSED = "refused"
+    """No connection."""
+    STATUS = "status"
+    """Another status in time."""
+    TIMEOUT = "timeout"
+    """No answer in time, and nothing arrived."""
+    LATE = "late"
+    """A 2xx after the time-out: failed for the service, and arrived all the same."""
+
+
+Met = tuple[Outcome, int, int]
+"""What an attempt met: its outcome, the moment the service knew it, and how long the request had to queue."""
+
+
+class SimulatedEndpoint:
+    """Answers attempts, which have to come in the order of their starts.
+
+    Latency and error of each are drawn as it starts, so that the same attempts always get the same.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        endpoint = scenario.endpoint
+        self._timeout = scenario.schedule.timeout // MICROSECOND
+        self._outages = [_window(outage) for outage in scenario.outages]
+        self._latency = _latencies(endpoint.latency, scenario.seed)
+        self._errors = random.Random(f"{scenario.seed} errors")  # noqa: S311 - repeatable, and no secret
+        self._error_rate = endpoint.error_rate
+        self._queue = None if endpoint.capacity is None else _Queue(endpoint.capacity)
+
+    def answer(self, started_us: int) -> Met:
+        """Return what an attempt meets that starts now."""
+        for start, end, kind in self._outages:
+            if start <= started_us < end:
+                return self._out(started_us, kind)
+        latency = self._latency()
+        erred = self._error_rate > 0 and self._errors.random() < self._error_rate
+        waited = 0 if self._queue is None else self._queue.wait(started_us, latency)
+        took = waited + latency
+        if took <= self._timeout:
+            return (Outcome.STATUS if erred else Outcome.OK, started_us + took, waited)
+        return (Outcome.TIMEOUT if erred else Outcome.LATE, started_us + self._timeout, waited)
+
+    def _out(self, started_us: int, kind: OutageKind) -> Met:
+        if kind is OutageKind.REFUSE:
+            return (Outcome.REFUSED, started_us, 0)
+        if kind is OutageKind.STATUS and (latency := self._latency()) <= self._timeout:
+            return (Outcome.STATUS, started_us + latency, 0)
+        return (Outcome.TIMEOUT, started_us + self._timeout, 0)
+
+
+class _Queue:
+    """First come, first served, by so many at one time.
+
+    Every request is worked on in its turn, so its wait is known as it comes, from when each place is free again:
+    no request has to be kept (Kiefer and Wolfowitz, On the theory of queues with many servers, 1955).
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._free_at: list[int] = []
+
+    def wait(self, now: int, work: int) -> int:
+        """Return how long a request waits that comes now and takes this long."""
+        if len(self._free_at) < self._capacity and not (self._free_at and self._free_at[0] <= now):
+            heapq.heappush(self._free_at, now + work)
+            return 0
+        begun = max(now, self._free_at[0])
+        heapq.heapreplace(self._free_at, begun + work)
+        return begun - now
+
+
+def _window(outage: Outage) -> tuple[int, int, OutageKind]:
+    return outage.start // MICROSECOND, outage.end // MICROSECOND, outage.kind
+
+
+def _latencies(latency: Latency, seed: int) -> Callable[[], int]:
+    """Return a function that gives the next latency in microseconds."""
+    median = latency.p50 // MICROSECOND
+    if latency.p99 is None or latency.p99 == latency.p50:
+        return lambda: median
+    mu = math.log(median)
+    sigma = (math.log(latency.p99 // MICROSECOND) - mu) / _SIGMAS_AT_P99
+    rng = random.Random(f"{seed} latency")  # noqa: S311 - repeatable, and no secret
+    return lambda: int(math.exp(rng.gauss(mu, sigma)))
+
+
+def mean_latency(endpoint: Endpoint) -> timedelta:
+    """Return the mean of the endpoint's latency."""
+    median, high = endpoint.latency.p50, endpoint.latency.p99
+    if high is None:
+        return median
+    sigma = math.log(high / median) / _SIGMAS_AT_P99
+    return median * math.exp(sigma * sigma / 2)

@@ -1,0 +1,205 @@
+"""What was sent in a live run, and what the receiver's store has to hold, and must not, because of it."""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from receiver.core.bulk import Cursor, RefusedFilter
+from receiver.core.envelope import read_envelope
+from receiver.core.ports import Reports
+from receiver.core.records import DeliveryFilter, Quarantined, StoredDelivery
+from receiver.core.types import DeliveryKey
+from receiver.service.schedule import State
+from receiver.service.simulator.endpoint import Outcome
+from receiver.service.simulator.faults import REFUSABLE, Way
+from receiver.service.simulator.live import Reply, Sent
+
+_MALFORMED, _UNAUTHENTICATED = 400, 401
+
+
+class Wrong(StrEnum):
+    """What can be wrong with a receiver after a live run."""
+
+    MISSING = "missing"
+    """Acknowledged, and not in the store."""
+    LOST = "lost"
+    """Given up by the sender, which sent it whole at least once, and not known to be in the store."""
+    ALTERED = "altered"
+    """In the store with another body."""
+    MISCOUNTED = "miscounted"
+    """In the store with fewer duplicates than were acknowledged, or more than can have arrived."""
+    TAKEN = "taken"
+    """Forged or cut short, and acknowledged or in the store."""
+    NOT_IN_QUARANTINE = "not in quarantine"
+    """Refused as malformed, and not kept."""
+    IN_QUARANTINE = "in quarantine"
+    """Refused as not authentic, and kept; or a delivery that was taken for a conflict."""
+    UNKNOWN = "unknown"
+    """In the store, of a job of this run, and never sent."""
+
+
+class Mark(NamedTuple):
+    """How far a store had come before a run: its last delivery and its last request in quarantine."""
+
+    seq: int
+    request_id: int
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a store holds of a run, and the ids of what is wrong with it.
+
+    `unanswered` counts stored deliveries that were never acknowledged, `others` those that came meanwhile from
+    other senders.
+    """
+
+    stored: int = 0
+    duplicates: int = 0
+    unanswered: int = 0
+    quarantined: int = 0
+    others: int = 0
+    wrong: dict[Wrong, list[str]] = field(default_factory=dict)
+
+    def add(self, kind: Wrong, ids: Iterable[str]) -> None:
+        """Take note of something wrong."""
+        for one in ids:
+            self.wrong.setdefault(kind, []).append(one)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A delivery: the digest of its body, how often it was acknowledged, and how often it can have arrived."""
+
+    digest: bytes
+    acknowledged: int = 0
+    arrived: int = 0
+    whole: bool = False
+    given_up: bool = False
+
+
+@dataclass(slots=True)
+class _Refusable:
+    """Bytes that no receiver may take: an id for people, and what was answered each time that they were sent."""
+
+    key: DeliveryKey
+    replies: list[Reply] = field(default_factory=list)
+
+    def was_answered(self, status: int) -> bool:
+        return any(reply.status == status for reply in self.replies)
+
+    @property
+    def acknowledged(self) -> bool:
+        return any(reply.outcome is Outcome.OK for reply in self.replies)
+
+
+class Ledger:
+    """Keeps a line for each delivery of a run, some 300 bytes long, and none of their bodies."""
+
+    def __init__(self, now: datetime) -> None:
+        self._now = now
+        self._entries: dict[DeliveryKey, _Entry] = {}
+        self._jobs: set[str] = set()
+        self._refusable: dict[bytes, _Refusable] = {}
+
+    def note(self, sent: Sent) -> DeliveryKey:
+        """Take note of a request, and return the key of the delivery that it stands for."""
+        request, reply, attempt = sent
+        delivery = read_envelope((), request.body, received_at=self._now)
+        key = delivery.key
+        if reply is not None and request.way in REFUSABLE:
+            # Halves of two deliveries can be equal: what tells them apart may stand in the other half.
+            self._refusable.setdefault(_digest(request.payload), _Refusable(key)).replies.append(reply)
+        if request.way is Way.FORGED:
+            return key
+        if delivery.job_id is not None:
+            self._jobs.add(delivery.job_id)
+        entry = self._entries.setdefault(key, _Entry(_digest(request.body)))
+        entry.given_up |= attempt is not None and attempt.state is State.FAILED
+        if reply is not None and request.way not in REFUSABLE:
+            entry.whole |= request.way is Way.WHOLE
+            entry.acknowledged += reply.outcome is Outcome.OK
+            entry.arrived += reply.outcome is not Outcome.REFUSED
+        return key
+
+    def unchecked(self) -> Findings:
+        """Return what is wrong by the answers alone."""
+        findings = Findings()
+        findings.add(Wrong.TAKEN, self._taken())
+        findings.add(Wrong.LOST, (key for key, entry in self._entries.items() if _is_lost(entry)))
+        return findings
+
+    async def check(self, reports: Reports, since: Mark) -> Findings:
+        """Return what a store holds that had come to `since` before the run. Nothing of it is held in memory."""
+        findings = Findings()
+        findings.add(Wrong.TAKEN, self._taken())
+        seen: set[DeliveryKey] = set()
+        async for stored in reports.stored(DeliveryFilter(), after=Cursor(since.seq)):
+            self._judge(stored, findings)
+            seen.add(stored.delivery.key)
+        for key, entry in self._entries.items():
+            if key not in seen and entry.acknowledged:
+                findings.add(Wrong.MISSING, [key])
+            elif key not in seen and _is_lost(entry):
+                findings.add(Wrong.LOST, [key])
+        await self._check_quarantine(reports, since, findings)
+        return findings
+
+    def _judge(self, stored: StoredDelivery, findings: Findings) -> None:
+        key, digest = stored.delivery.key, _digest(stored.delivery.body)
+        entry = self._entries.get(key)
+        if refusable := self._refusable.get(digest):
+            if not refusable.acknowledged:  # else it is told already
+                findings.add(Wrong.TAKEN, [refusable.key])
+        elif entry is None and stored.delivery.job_id in self._jobs:
+            findings.add(Wrong.UNKNOWN, [key])
+        elif entry is None:
+            findings.others += 1
+        else:
+            findings.stored += 1
+            findings.duplicates += stored.duplicates
+            findings.unanswered += not entry.acknowledged
+            if digest != entry.digest:
+                findings.add(Wrong.ALTERED, [key])
+            elif not entry.acknowledged - 1 <= stored.duplicates < max(1, entry.arrived):
+                findings.add(Wrong.MISCOUNTED, [key])
+
+    async def _check_quarantine(self, reports: Reports, since: Mark, findings: Findings) -> None:
+        kept: set[bytes] = set()
+        wanted = reports.refused_requests(RefusedFilter())
+        for number in [one.id async for one in wanted if one.id > since.request_id]:
+            request = await reports.refused_request(number)
+            digest = _digest(request.body)
+            kept.add(digest)
+            self._judge_refused(request, self._refusable.get(digest), findings)
+        for digest, refusable in self._refusable.items():
+            if refusable.was_answered(_MALFORMED) and digest not in kept:
+                findings.add(Wrong.NOT_IN_QUARANTINE, [refusable.key])
+
+    def _judge_refused(self, request: Quarantined, refusable: _Refusable | None, findings: Findings) -> None:
+        if refusable is not None:
+            findings.quarantined += 1
+            if all(reply.status == _UNAUTHENTICATED for reply in refusable.replies):
+                findings.add(Wrong.IN_QUARANTINE, [refusable.key])
+        elif request.key in self._entries:
+            findings.add(Wrong.IN_QUARANTINE, [str(request.key)])
+
+    def _taken(self) -> list[str]:
+        return [one.key for one in self._refusable.values() if one.acknowledged]
+
+
+async def mark(reports: Reports) -> Mark:
+    """Return how far a store has come."""
+    seqs = [one.seq async for one in reports.deliveries(DeliveryFilter(limit=1))]
+    refused = [one.id async for one in reports.refused_requests(RefusedFilter(limit=1))]
+    return Mark(max(seqs, default=0), max(refused, default=0))
+
+
+def _digest(body: bytes) -> bytes:
+    return hashlib.sha256(body).digest()
+
+
+def _is_lost(entry: _Entry) -> bool:
+    return entry.given_up and entry.whole and not entry.acknowledged

@@ -1,0 +1,204 @@
+"""A scenario played against a real endpoint: the same states, moves and pauses, on a clock that passes."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from receiver.core.clock import Clock, time_limit
+from receiver.service.schedule import ATTEMPTS, Answer, State, after, pause_before
+from receiver.service.simulator.arrivals import Arrival, arrivals
+from receiver.service.simulator.durations import MICROSECOND
+from receiver.service.simulator.endpoint import Outcome
+from receiver.service.simulator.faults import Faulty, Request, Way, draw_faults
+from receiver.service.simulator.run import Attempt
+from receiver.service.simulator.scenario import Outage, OutageKind, Scenario
+from receiver.service.simulator.stories import Stories
+
+
+class Reply(NamedTuple):
+    """What a request met. `known` says that the receiver had the delivery already; `meaning` is for people.
+
+    LATE does not occur: nobody tells a sender that what it gave up has arrived after all.
+    """
+
+    outcome: Outcome
+    status: int | None = None
+    known: bool = False
+    meaning: str = ""
+
+
+class Sent(NamedTuple):
+    """One request as it ended. `attempt` is None for what is none of the schedule: a forgery, a second copy.
+
+    `reply` is None if the sender held it back itself, playing an outage.
+    """
+
+    request: Request
+    reply: Reply | None
+    attempt: Attempt | None
+
+
+Post = Callable[[Request], Awaitable[Reply]]
+"""Sends a request, and returns what it met within the time-out of the scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Delivery:
+    number: int
+    arrival: Arrival
+    body: bytes
+    faulty: Faulty
+
+
+class Live:
+    """Sends the deliveries of a scenario, each with its retries, and at most `places` requests at one time.
+
+    Moments are counted on the clock from when this is made. The scenario's endpoint is not played; its outages are,
+    by the sender, which holds back what starts in one. `created` counts deliveries, and `faults` those that each
+    fault was drawn for. Ids come from `rng`: no two runs on one store may have the same.
+    """
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        post: Post,
+        clock: Clock,
+        rng: random.Random,
+        tell: Callable[[Sent], None],
+        stop: asyncio.Event,
+        *,
+        places: int,
+    ) -> None:
+        self.created = 0
+        self.faults: Counter[str] = Counter()
+        self._scenario = scenario
+        self._post = post
+        self._clock = clock
+        self._tell = tell
+        self._stop = stop
+        self._places = asyncio.Semaphore(places)
+        self._stories = Stories(scenario.arrivals.jobs, rng)
+        self._start = clock.now()
+
+    async def run(self) -> None:
+        """Send everything, telling of each request as it ends.
+
+        When `stop` is set nothing new begins, and it returns once what is on its way has its answer. What `tell`
+        raises ends the run and comes through.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                async for delivery in self._arriving():
+                    group.create_task(self._deliver(delivery))
+                    if delivery.faulty.forgery:
+                        group.create_task(self._send_beside(Request(self._stories.invented(), Way.FORGED)))
+        except BaseExceptionGroup as raised:
+            raise raised.exceptions[0] from None
+
+    async def _arriving(self) -> AsyncIterator[_Delivery]:
+        """Yield each delivery as it is created."""
+        scenario = self._scenario
+        faults = draw_faults(scenario.faults, scenario.schedule, scenario.seed)
+        for arrival, faulty in zip(arrivals(scenario.arrivals, scenario.seed), faults, strict=False):
+            if not await self._until(arrival.created_us):
+                return
+            self.created += 1
+            self._count(faulty)
+            yield _Delivery(self.created, arrival, self._stories.body(arrival.job), faulty)
+
+    def _count(self, faulty: Faulty) -> None:
+        self.faults["duplicates"] += faulty.again
+        self.faults["reordered"] += bool(faulty.held_back)
+        self.faults["forged"] += faulty.forgery
+        self.faults["truncated"] += faulty.first in (Way.CUT, Way.CLIPPED)
+        self.faults["slow"] += faulty.first is Way.SLOW
+
+    async def _deliver(self, delivery: _Delivery) -> None:
+        """Attempt one delivery until it comes to its end."""
+        faulty, schedule = delivery.faulty, self._scenario.schedule
+        request = Request(delivery.body, faulty.first, faulty.upload)
+        due_us = delivery.arrival.created_us + faulty.held_back // MICROSECOND
+        state, arrived = State.ATTEMPT, False
+        while await self._until(due_us):
+            attempt = await self._attempt(delivery, request, state, due_us, arrived)
+            if attempt is None:
+                return
+            state, arrived = attempt.state, arrived or attempt.arrived
+            pause = pause_before(state, schedule)
+            if pause is None:
+                break
+            request = Request(delivery.body)
+            due_us = attempt.ended_us + pause // MICROSECOND
+        if state is State.DELIVERED and faulty.again:
+            await self._send_beside(Request(delivery.body))
+
+    async def _attempt(
+        self, delivery: _Delivery, request: Request, state: State, due_us: int, arrived_before: bool
+    ) -> Attempt | None:
+        """Make the attempt of this state, and tell; None if the run was stopped before there was a place for it."""
+        async with self._places:
+            if self._stop.is_set():
+                return None
+            started_us = self._now_us()
+            outcome, reply = await self._meet(request, started_us)
+            ended_us = self._now_us()
+        ok = outcome is Outcome.OK
+        attempt = Attempt(
+            delivery=delivery.number,
+            attempt=ATTEMPTS.index(state) + 1,
+            job=delivery.arrival.job,
+            created_us=delivery.arrival.created_us,
+            started_us=started_us,
+            ended_us=ended_us,
+            waited_us=max(0, started_us - due_us),
+            outcome=outcome,
+            state=after(state, Answer.SUCCESS if ok else Answer.FAILURE),
+            arrived=ok,
+            arrived_before=arrived_before or (reply is not None and reply.known),
+        )
+        self._tell(Sent(request, reply, attempt))
+        return attempt
+
+    async def _meet(self, request: Request, started_us: int) -> tuple[Outcome, Reply | None]:
+        outage = self._scenario.outage_at(started_us * MICROSECOND)
+        if outage is not None:
+            return await self._play(outage), None
+        reply = await self._post(request)
+        return reply.outcome, reply
+
+    async def _play(self, outage: Outage) -> Outcome:
+        """Fail as an attempt does that meets this outage, sending nothing."""
+        match outage.kind:
+            case OutageKind.REFUSE:
+                return Outcome.REFUSED
+            case OutageKind.HANG:
+                await self._clock.sleep(self._scenario.schedule.timeout)
+                return Outcome.TIMEOUT
+            case OutageKind.STATUS:
+                latency, timeout = self._scenario.endpoint.latency.p50, self._scenario.schedule.timeout
+                await self._clock.sleep(min(latency, timeout))
+                return Outcome.STATUS if latency <= timeout else Outcome.TIMEOUT
+
+    async def _send_beside(self, request: Request) -> None:
+        async with self._places:
+            if not self._stop.is_set():
+                self._tell(Sent(request, await self._post(request), None))
+
+    async def _until(self, moment_us: int) -> bool:
+        """Return True at this moment of the run, or False if it was stopped before."""
+        left = self._start + moment_us * MICROSECOND - self._clock.now()
+        if left <= timedelta(0):
+            return not self._stop.is_set()
+        try:
+            async with time_limit(self._clock, left):
+                await self._stop.wait()
+        except TimeoutError:
+            return True
+        return False
+
+    def _now_us(self) -> int:
+        return (self._clock.now() - self._start) // MICROSECOND

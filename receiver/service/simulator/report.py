@@ -1,0 +1,155 @@
+"""What came of a simulation: counts, times and series, gathered attempt by attempt."""
+
+from typing import Any
+
+from receiver.service.schedule import ATTEMPTS, State
+from receiver.service.simulator.durations import MICROSECOND
+from receiver.service.simulator.endpoint import Outcome
+from receiver.service.simulator.quantiles import Quantiles
+from receiver.service.simulator.run import Attempt, simulate
+from receiver.service.simulator.scenario import Scenario
+from receiver.service.simulator.series import Series
+
+SECOND_US = 1_000_000
+FATES = ("attempt 1", "attempt 2", "attempt 3", "attempt 4", "failed")
+"""What becomes of a delivery: the attempt that delivers it, or none."""
+
+
+class Report:
+    """Statistics of the attempts of one simulation, in flat memory.
+
+    `by_attempt` counts deliveries by the attempt that delivered them. `lost` are failed ones that never arrived,
+    not even late. `outcomes` counts attempts; `duplicates` are arrivals of what had arrived before.
+    `out_of_order` counts deliveries that were delivered after one of the same job that was created later.
+    `peak_rate` is how many attempts started in the busiest second, seconds counted from the start. `times` are
+    from creation to delivery. `fates` counts deliveries over the time of their creation, by FATES; `waves`
+    attempts over that of their start, by their number.
+    """
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.delivered = self.failed = self.lost = 0
+        self.by_attempt = [0] * len(ATTEMPTS)
+        self.outcomes = dict.fromkeys(Outcome, 0)
+        self.duplicates = self.out_of_order = 0
+        self.longest_wait_us = self.ended_us = 0
+        self.times = Quantiles()
+        self.fates = Series(len(FATES))
+        self.waves = Series(len(ATTEMPTS))
+        self._starts = _BusiestSecond(scenario.schedule.timeout // MICROSECOND)
+        self._newest: dict[int, int] = {}
+
+    def add(self, attempt: Attempt) -> None:
+        """Count one attempt. They come in the order of their ends."""
+        _, number, _, created_us, started_us, ended_us, waited_us, outcome, state, arrived, before = attempt
+        self.outcomes[outcome] += 1
+        self.ended_us = ended_us
+        if arrived and before:
+            self.duplicates += 1
+        if waited_us > self.longest_wait_us:
+            self.longest_wait_us = waited_us
+        self._starts.add(started_us, ended_us)
+        self.waves.add(started_us, number - 1)
+        if state is State.DELIVERED:
+            self._deliver(attempt)
+        elif state is State.FAILED:
+            self.failed += 1
+            self.lost += not (arrived or before)
+            self.fates.add(created_us, len(ATTEMPTS))
+
+    def _deliver(self, attempt: Attempt) -> None:
+        delivery, number, job, created_us, _, ended_us, *_ = attempt
+        self.delivered += 1
+        self.by_attempt[number - 1] += 1
+        self.times.add(ended_us - created_us)
+        self.fates.add(created_us, number - 1)
+        if delivery < self._newest.get(job, 0):
+            self.out_of_order += 1
+        else:
+            self._newest[job] = delivery
+
+    @property
+    def deliveries(self) -> int:
+        """How many deliveries have come to their end."""
+        return self.delivered + self.failed
+
+    @property
+    def attempts(self) -> int:
+        """How many attempts were made."""
+        return sum(self.outcomes.values())
+
+    @property
+    def late(self) -> int:
+        """How many attempts arrived after the time-out."""
+        return self.outcomes[Outcome.LATE]
+
+    @property
+    def peak_rate(self) -> int:
+        """How many attempts started in the busiest second."""
+        return self._starts.most
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the figures that have a name of their own, moments and durations in seconds."""
+        return {
+            "deliveries": self.deliveries,
+            "delivered": self.delivered,
+            "failed": self.failed,
+            "lost": self.lost,
+            "by_attempt": self.by_attempt,
+            "attempts": self.attempts,
+            "outcomes": {outcome.value: number for outcome, number in self.outcomes.items()},
+            "late": self.late,
+            "duplicates": self.duplicates,
+            "time_to_delivery_s": {
+                "p50": seconds(self.times.at(0.5)),
+                "p99": seconds(self.times.at(0.99)),
+                "max": seconds(self.times.at(1)),
+            },
+            "peak_rate_per_s": self.peak_rate,
+            "out_of_order": self.out_of_order,
+            "longest_wait_s": seconds(self.longest_wait_us),
+            "ended_s": seconds(self.ended_us),
+        }
+
+
+class _BusiestSecond:
+    """Counts starts by the second; they come in the order of the ends, and an end at most a time-out later."""
+
+    def __init__(self, timeout_us: int) -> None:
+        self.most = 0
+        self._timeout_us = timeout_us
+        self._enough = 2 * timeout_us // SECOND_US + 60
+        self._counts: dict[int, int] = {}
+
+    def add(self, started_us: int, ended_us: int) -> None:
+        second = started_us // SECOND_US
+        number = self._counts[second] = self._counts.get(second, 0) + 1
+        if number > self.most:
+            self.most = number
+        if len(self._counts) > self._enough:
+            oldest = (ended_us - self._timeout_us) // SECOND_US
+            self._counts = {second: number for second, number in self._counts.items() if second >= oldest}
+
+
+def report_on(scenario: Scenario) -> Report:
+    """Run a scenario to its end and return its statistics."""
+    report = Report(scenario)
+    for attempt in simulate(scenario):
+        report.add(attempt)
+    return report
+
+
+def seconds(micros: int | None) -> float | None:
+    """Return microseconds as seconds."""
+    return None if micros is None else micros / SECOND_US
+
+
+def attempt_as_json(attempt: Attempt) -> dict[str, Any]:
+    """Return an attempt as a line of the trace has it."""
+    return {
+        "delivery": attempt.delivery,
+        "attempt": attempt.attempt,
+        "started_s": seconds(attempt.started_us),
+        "ended_s": seconds(attempt.ended_us),
+        "outcome": attempt.outcome.value,
+        "state": attempt.state.value,
+    }

@@ -1,0 +1,98 @@
+"""A scenario as it is written, in TOML or by flags; errors name the key, the value, and what is allowed."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from receiver.errors import ConfigurationError
+from receiver.service.schedule import RETRIES
+from receiver.service.simulator.scenario import Scenario
+
+_LONGEST_SHOWN = 60
+_KEYS = {
+    "": "seed, arrivals, endpoint, outage, sender, faults",
+    "arrivals": "at, rate, duration, poisson, jobs",
+    "jobs": "at, family, pages, pace",
+    "endpoint": "latency, error_rate, capacity",
+    "latency": "p50, p99",
+    "outage": "from, to, kind, status",
+    "sender": "timeout, pauses",
+    "faults": "duplicates, reordered, forged, truncated, slow",
+}
+_ALLOWED = {
+    "model_type": "it has to be a table",
+    "tuple_type": "it has to be a list; of tables each one stands under [[ ]]",
+    "int_type": "it has to be a whole number",
+    "float_type": "it has to be a number",
+    "bool_type": "it has to be true or false",
+    "too_long": f"there are {len(RETRIES)} retries, so {len(RETRIES)} pauses",
+}
+
+Raw = dict[str, Any]
+
+
+def read_toml(file: BinaryIO) -> Raw:
+    """Return what a file says, as it is written. Raises ConfigurationError if it is no TOML."""
+    try:
+        return tomllib.load(file)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise ConfigurationError(f"{file.name}: this is no TOML: {exc}") from None
+
+
+def with_values(raw: Raw, values: Mapping[str, object]) -> Raw:
+    """Return the same with values in place of what it says, or beside it. Keys are paths, as `arrivals.rate`."""
+    merged = dict(raw)
+    for path, value in values.items():
+        table, _, key = path.rpartition(".")
+        if not table:
+            merged[key] = value
+        elif isinstance(inner := merged.get(table, {}), Mapping):
+            merged[table] = {**inner, key: value}
+    return merged
+
+
+def scenario_of(raw: Raw, *, file: str = "the scenario", flags: Mapping[str, str] | None = None) -> Scenario:
+    """Return the scenario that was written. If it does not say what arrives, it is one delivery a second for 1 h.
+
+    Raises ConfigurationError with everything that is wrong. `flags` has the paths of values that came from a flag,
+    which is named in place of the file.
+    """
+    arrivals = raw.get("arrivals", {})
+    if isinstance(arrivals, dict) and not arrivals.keys() & {"at", "rate", "jobs"}:
+        raw = raw | {"arrivals": arrivals | {"rate": 1.0}}
+    try:
+        return Scenario.model_validate(raw, by_alias=True, by_name=False)
+    except ValidationError as exc:
+        wrong = [_in_words(error, file, flags or {}) for error in exc.errors(include_url=False)]
+        raise ConfigurationError("\n".join(wrong)) from None
+
+
+def _in_words(error: ErrorDetails, file: str, flags: Mapping[str, str]) -> str:
+    location, value, allowed = list(error["loc"]), error["input"], error["msg"].removeprefix("Value error, ")
+    if error["type"] == "together":
+        location.append(error["ctx"]["key"])
+        value = value.get(location[-1]) if isinstance(value, Mapping) else value
+    path = _path(location)
+    where = next((flag for key, flag in flags.items() if path.startswith(key)), file)
+    if error["type"] == "extra_forbidden":
+        tables = [str(part) for part in location[:-1] if isinstance(part, str)]
+        return f"{where}: there is no key {_shown(path)}; there are {_KEYS[tables[-1] if tables else '']}"
+    if error["type"] == "missing":
+        return f"{where}: {path} is missing"
+    allowed = _ALLOWED.get(error["type"], allowed).replace("Input should", "it has to")
+    return f"{where}: {path} is {_shown(value)}: {allowed}"
+
+
+def _path(location: list[int | str]) -> str:
+    """Return where a value stands, as `outage[0].to`; entries are counted from 0."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
+
+
+def _shown(value: object) -> str:
+    """Return a value on one line, harmless and not endless."""
+    written = json.dumps(value, default=str)
+    return written if len(written) <= _LONGEST_SHOWN else f"{written[:_LONGEST_SHOWN]}…"

@@ -1,0 +1,121 @@
+"""The longest outage that loses nothing: simulated, and by the theory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice, pairwise
+
+from receiver.errors import ConfigurationError
+from receiver.service.schedule import ATTEMPTS, Schedule, State
+from receiver.service.simulator.arrivals import arrivals
+from receiver.service.simulator.durations import MICROSECOND
+from receiver.service.simulator.run import simulate
+from receiver.service.simulator.scenario import Arrivals, Endpoint, Latency, Outage, OutageKind, Scenario, Waits
+
+KINDS = (OutageKind.REFUSE, OutageKind.HANG)
+_STEPS = 4
+_LOOKED_AT = 100_000
+_SIMULATED = 1_000
+_AT_ONCE = Endpoint(latency=Latency(p50=timedelta(0)))
+_NOTHING = timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Survived:
+    """The longest outage that loses nothing, if it begins at a certain moment.
+
+    Either `next_in` after its beginning the next delivery is created; or, `next_in` being None, attempt number
+    `failed` of a delivery has just failed in a short outage before it.
+    """
+
+    kind: OutageKind
+    next_in: timedelta | None
+    failed: int
+    simulated: timedelta
+    theory: timedelta
+
+
+def always_survived(kind: OutageKind, schedule: Schedule) -> timedelta:
+    """Return the theory: an outage of one of KINDS that is no longer than this loses nothing, whenever it begins.
+
+    A delivery that is created as the outage begins is lost if its last attempt starts in it, too, and an outage
+    that ends as that attempt starts is over.
+    """
+    return schedule.span(_failure(kind, schedule))
+
+
+def survive(scenario: Scenario) -> Iterator[Survived]:
+    """Yield the answer for both kinds of outage: at moments over a gap of the traffic, and after failed attempts.
+
+    Only when the scenario's deliveries are created and how long its service waits counts: outside of the outage the
+    endpoint answers at once. The gap is the longest one. Without any delivery it is a ConfigurationError.
+    """
+    coming = islice(arrivals(scenario.arrivals, scenario.seed), _LOOKED_AT)
+    moments = [arrival.created_us * MICROSECOND for arrival in coming]
+    if not moments:
+        raise ConfigurationError(
+            "nothing arrives in this scenario: arrivals.rate and arrivals.duration are too small"
+        )
+    schedule = scenario.schedule
+    for kind in KINDS:
+        for start in _starts(moments):
+            after = [moment for moment in moments if moment >= start][:_SIMULATED]
+            next_in = after[0] - start
+            longest = _longest(_Question(kind, scenario.sender, after, start))
+            yield Survived(kind, next_in, 0, longest, next_in + always_survived(kind, schedule))
+        for failed in range(1, len(ATTEMPTS)):
+            start, last = _failed_at(failed, kind, schedule), always_survived(kind, schedule)
+            longest = _longest(_Question(kind, scenario.sender, [_NOTHING], start))
+            yield Survived(kind, None, failed, longest, last - start)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Whether an outage from `start` loses any of these deliveries; attempts before it have failed already."""
+
+    kind: OutageKind
+    sender: Waits
+    created: Sequence[timedelta]
+    start: timedelta
+
+    def loses(self, length: timedelta) -> bool:
+        outages = [Outage(start=self.start, end=self.start + length, kind=self.kind)]
+        if self.created[0] < self.start:
+            outages.append(Outage(start=self.created[0], end=self.start, kind=self.kind))
+        scenario = Scenario(
+            arrivals=Arrivals(at=tuple(self.created)), endpoint=_AT_ONCE, outages=tuple(outages), sender=self.sender
+        )
+        return any(attempt.state is State.FAILED for attempt in simulate(scenario))
+
+
+def _longest(question: _Question) -> timedelta:
+    """Return the longest outage that loses nothing, to the microsecond."""
+    too_long = timedelta(seconds=1)
+    while not question.loses(too_long):
+        too_long *= 2
+    survived = _NOTHING
+    while too_long - survived > MICROSECOND:
+        middle = (survived + too_long) // 2
+        if question.loses(middle):
+            too_long = middle
+        else:
+            survived = middle
+    return survived
+
+
+def _starts(moments: Sequence[timedelta]) -> list[timedelta]:
+    """Return moments over the longest gap; the last is that of the delivery at its end."""
+    before, after = max(pairwise([_NOTHING, *moments]), key=lambda gap: gap[1] - gap[0])
+    steps = [after - (after - before) * step // _STEPS for step in reversed(range(_STEPS))]
+    return sorted(set(steps))
+
+
+def _failed_at(attempt: int, kind: OutageKind, schedule: Schedule) -> timedelta:
+    """Return when this attempt of a delivery created at 0 has failed, if all before it did."""
+    failure = _failure(kind, schedule)
+    return sum(schedule.pauses[: attempt - 1], attempt * failure)
+
+
+def _failure(kind: OutageKind, schedule: Schedule) -> timedelta:
+    """Return how long an attempt takes that fails in such an outage."""
+    return schedule.timeout if kind is OutageKind.HANG else _NOTHING

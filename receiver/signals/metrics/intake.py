@@ -1,0 +1,159 @@
+"""What the web process counts: deliveries, refusals, and how long the answers took."""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Protocol, Self
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from receiver.core.types import Outcome
+from receiver.signals.contracts import (
+    DeliveryAccepted,
+    DeliveryDuplicated,
+    DeliveryRefused,
+    delivery_accepted,
+    delivery_duplicated,
+    delivery_refused,
+)
+from receiver.signals.metrics.registry import Capped, Registry, Series
+
+_MOST_TYPES = 50
+"""The service has about twenty; those that come beyond this are counted together."""
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+"""Up to the service's own window of 10 seconds."""
+_CLASSES = tuple((f"{number}xx",) for number in range(6))
+_REASONS = (
+    "unauthenticated",
+    "malformed",
+    "timeout",
+    "too_large",
+    "connections",
+    "overloaded",
+    "store_error",
+    "deadline",
+    "fault",
+)
+
+
+class IntakeFigures(Protocol):
+    """What intake counts whether anybody asks or not."""
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of bodies that arrived."""
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """Bytes that requests hold now."""
+
+    @property
+    def quarantined(self) -> int:
+        """Authentic bodies that were no envelope."""
+
+
+class IntakeMetrics:
+    """The metrics of one web process, from entering to leaving."""
+
+    # They observe the signals inside `emit` and have no queue: a counter that drops records under load is wrong
+    # just when it matters, and adding to it costs less than a queue. What the signals do not tell comes by other
+    # ways: latency belongs to answers, some of which are given before or without a delivery; bytes and
+    # quarantined bodies are numbers that intake has anyway, read when somebody looks.
+
+    def __init__(self, figures: IntakeFigures, *, monotonic: Callable[[], float] = time.perf_counter) -> None:
+        self._monotonic = monotonic
+        self._registry = Registry()
+        self._types = Capped(_MOST_TYPES)
+        self._deliveries = Series(
+            Counter(
+                "receiver_deliveries_total",
+                "Deliveries that are durable, by outcome and type; a few of them too late for an ack.",
+                ["outcome", "type"],
+                registry=self._registry,
+            )
+        )
+        self._refusals = Series(
+            Counter(
+                "receiver_refusals_total",
+                "Requests that were not acknowledged, by reason.",
+                ["reason"],
+                registry=self._registry,
+            )
+        )
+        self._answers = Series(
+            Histogram(
+                "receiver_answer_seconds",
+                "From a request's headers to its answer, by class of status; 2xx are the acks.",
+                ["status"],
+                buckets=_BUCKETS,
+                registry=self._registry,
+            )
+        )
+        for reason in _REASONS:
+            self._refusals[(reason,)].inc(0)  # so that a rate sees the first one too
+        self._conflicts = 0
+        self._registry.register(_Figures(figures, lambda: self._conflicts))
+
+    def __enter__(self) -> Self:
+        delivery_accepted.observe(self._accepted)
+        delivery_duplicated.observe(self._duplicated)
+        delivery_refused.observe(self._refused)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        delivery_accepted.disconnect(self._accepted)
+        delivery_duplicated.disconnect(self._duplicated)
+        delivery_refused.disconnect(self._refused)
+
+    def stopwatch(self) -> Callable[[int], None]:
+        """Begin to measure an answer; call what this returns with the status when it is given."""
+        begun = self._monotonic()
+
+        def answered(status: int) -> None:
+            self._answers[_CLASSES[status // 100]].observe(self._monotonic() - begun)
+
+        return answered
+
+    async def exposition(self) -> bytes:
+        """Return everything in Prometheus' text format."""
+        return self._registry.exposition()
+
+    def _accepted(self, delivery: DeliveryAccepted) -> None:
+        self._count(Outcome.ACCEPTED, delivery.type)
+
+    def _duplicated(self, delivery: DeliveryDuplicated) -> None:
+        self._conflicts += delivery.conflict
+        self._count(Outcome.CONFLICT if delivery.conflict else Outcome.DUPLICATE, delivery.type)
+
+    def _refused(self, request: DeliveryRefused) -> None:
+        self._refusals[(request.reason,)].inc()
+
+    def _count(self, outcome: Outcome, kind: str) -> None:
+        self._deliveries[outcome, self._types(kind)].inc()
+
+
+class _Figures(Collector):
+    def __init__(self, figures: IntakeFigures, conflicts: Callable[[], int]) -> None:
+        self._figures = figures
+        self._conflicts = conflicts
+
+    def collect(self) -> Iterable[Metric]:
+        yield CounterMetricFamily(
+            "receiver_received_bytes",
+            "Bytes of bodies that arrived, in whole or in part, whatever was answered.",
+            self._figures.received_bytes,
+        )
+        yield GaugeMetricFamily(
+            "receiver_in_flight_bytes",
+            "Bytes that requests being received or written hold now.",
+            self._figures.bytes_in_flight,
+        )
+        quarantined = CounterMetricFamily(
+            "receiver_quarantined",
+            "Authentic bodies that were put in quarantine, by reason.",
+            labels=["reason"],
+        )
+        quarantined.add_metric(["malformed"], self._figures.quarantined)
+        quarantined.add_metric(["conflict"], self._conflicts())
+        yield quarantined

@@ -1,0 +1,73 @@
+"""What the metrics of both processes share: a registry of their own, and labels that cannot grow without end."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from receiver.signals.subscribers import dropped
+
+M = TypeVar("M", bound=MetricWrapperBase)
+
+OTHER = "other"
+_LONGEST_LABEL = 100
+
+
+class Registry(CollectorRegistry):
+    """Apart from prometheus_client's global one: a program that mounts the receiver may have metrics too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        ProcessCollector(registry=self)
+        self.register(_Dropped())
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield every metric, without the moments of creation: they double the series and nobody asked for them."""
+        for metric in super().collect():
+            metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
+            yield metric
+
+    def exposition(self) -> bytes:
+        """Return everything in the text format, version 0.0.4."""
+        return generate_latest(self)
+
+
+class Series(dict[tuple[str, ...], M]):
+    """The children of a metric by their labels, made at first use. Ten times as fast as asking the metric."""
+
+    def __init__(self, metric: M) -> None:
+        super().__init__()
+        self._metric = metric
+
+    def __missing__(self, labels: tuple[str, ...]) -> M:
+        child = self[labels] = self._metric.labels(*labels)
+        return child
+
+
+class Capped:
+    """Labels from outside: the first `most` values stay what they are, and all others become "other"."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: set[str] = set()
+
+    def __call__(self, value: str) -> str:
+        """Return the label for a value."""
+        if value in self._known:
+            return value
+        if len(self._known) >= self._most or len(value) > _LONGEST_LABEL:
+            return OTHER
+        self._known.add(value)
+        return value
+
+
+class _Dropped(Collector):
+    def collect(self) -> Iterable[Metric]:
+        told = "Records that a subscriber of a signal was too slow for."
+        family = CounterMetricFamily("receiver_signal_records_dropped", told, labels=["subscriber"])
+        for subscriber, count in dropped().items():
+            family.add_metric([subscriber], count)
+        yield family

@@ -1,0 +1,191 @@
+"""What a worker counts, and what it reads from the store when somebody looks."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+from typing import Self
+
+from prometheus_client import Counter, Histogram
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from receiver.core.clock import Clock
+from receiver.core.ports import Reports
+from receiver.core.records import Backlog
+from receiver.core.types import AttemptOutcome, HandlerName
+from receiver.errors import ReceiverError
+from receiver.signals.contracts import (
+    AttemptFailed,
+    AttemptSucceeded,
+    WorkDead,
+    attempt_failed,
+    attempt_succeeded,
+    work_dead,
+)
+from receiver.signals.metrics.backfill import BackfillMetrics
+from receiver.signals.metrics.registry import Registry, Series
+
+log = logging.getLogger(__name__)
+
+_BUCKETS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
+_FRESH = timedelta(seconds=5)
+_PATIENCE = timedelta(seconds=2)
+
+
+class BacklogReader:
+    """Reads the store's backlog, at most every few seconds and once for all who ask meanwhile."""
+
+    def __init__(
+        self,
+        reports: Callable[[], AbstractAsyncContextManager[Reports]],
+        clock: Clock,
+        *,
+        patience: timedelta = _PATIENCE,
+    ) -> None:
+        """`reports` opens the store, anew for each reading, so that one that went away may come back."""
+        self._reports = reports
+        self._clock = clock
+        self._patience_seconds = patience.total_seconds()
+        self._read_at: datetime | None = None
+        self._reading: asyncio.Task[Backlog | None] | None = None
+
+    async def read(self) -> Backlog | None:
+        """Return the backlog, at most five seconds old; None if the store does not tell it in time."""
+        now = self._clock.now()
+        fresh = self._read_at is not None and timedelta(0) <= now - self._read_at < _FRESH
+        if self._reading is None or (self._reading.done() and not fresh):
+            self._read_at = now
+            self._reading = asyncio.create_task(self._read(now))
+        done, _ = await asyncio.wait([self._reading], timeout=self._patience_seconds)
+        return self._reading.result() if done else None
+
+    async def _read(self, now: datetime) -> Backlog | None:
+        try:
+            async with self._reports() as reports:
+                return await reports.backlog(now)
+        except ReceiverError as exc:
+            log.warning("backlog_not_read", extra={"reason": str(exc)})
+        except Exception:
+            log.exception("backlog_not_read")
+        return None
+
+
+class WorkMetrics:
+    """The metrics of one worker, from entering to leaving."""
+
+    # They observe the signals inside `emit`, for the reason that is said in intake.py.
+
+    def __init__(self, handlers: Sequence[HandlerName], backlog: BacklogReader) -> None:
+        self._reader = backlog
+        self._registry = Registry()
+        self._attempts = Series(
+            Counter(
+                "receiver_attempts_total",
+                "Attempts that ended, by handler and outcome.",
+                ["handler", "outcome"],
+                registry=self._registry,
+            )
+        )
+        self._seconds = Series(
+            Histogram(
+                "receiver_handler_seconds",
+                "How long attempts took, by handler.",
+                ["handler"],
+                buckets=_BUCKETS,
+                registry=self._registry,
+            )
+        )
+        self._dead = Series(
+            Counter(
+                "receiver_work_dead_total",
+                "Work items that are not tried again by themselves, by handler.",
+                ["handler"],
+                registry=self._registry,
+            )
+        )
+        self._leases_lost = Counter(
+            "receiver_leases_lost_total",
+            "Attempts whose lease ended before their result could be recorded; they run again.",
+            registry=self._registry,
+        )
+        self._backfill = BackfillMetrics(self._registry)
+        self._store = _StoreFigures(handlers)
+        self._registry.register(self._store)
+        self._begin_at_zero(handlers)
+
+    def __enter__(self) -> Self:
+        attempt_succeeded.observe(self._succeeded)
+        attempt_failed.observe(self._failed)
+        work_dead.observe(self._died)
+        self._backfill.begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        attempt_succeeded.disconnect(self._succeeded)
+        attempt_failed.disconnect(self._failed)
+        work_dead.disconnect(self._died)
+        self._backfill.end()
+
+    def _begin_at_zero(self, handlers: Sequence[HandlerName]) -> None:
+        """Make the counters of every handler, so that a rate sees the first one too."""
+        for name in handlers:
+            self._dead[(name,)].inc(0)
+            for outcome in AttemptOutcome:
+                self._attempts[name, outcome].inc(0)
+
+    async def exposition(self) -> bytes:
+        """Return everything in Prometheus' text format, with what the store tells now."""
+        self._store.backlog = await self._reader.read()
+        return self._registry.exposition()
+
+    def _succeeded(self, attempt: AttemptSucceeded) -> None:
+        self._count(attempt, AttemptOutcome.SUCCEEDED)
+
+    def _failed(self, attempt: AttemptFailed) -> None:
+        self._count(attempt, attempt.outcome)
+        if attempt.outcome is AttemptOutcome.LOST:
+            self._leases_lost.inc()
+
+    def _died(self, work: WorkDead) -> None:
+        self._dead[(work.handler,)].inc()
+
+    def _count(self, attempt: AttemptSucceeded | AttemptFailed, outcome: AttemptOutcome) -> None:
+        self._attempts[attempt.handler, outcome].inc()
+        # The clock may have been set back meanwhile, and a sum must not become less.
+        self._seconds[(attempt.handler,)].observe(max(0.0, attempt.took.total_seconds()))
+
+
+class _StoreFigures(Collector):
+    """The backlog of the whole store, the same from every worker. Without one it says only that."""
+
+    def __init__(self, handlers: Sequence[HandlerName]) -> None:
+        self._handlers = handlers
+        self.backlog: Backlog | None = None
+
+    def collect(self) -> Iterable[Metric]:
+        backlog = self.backlog
+        yield GaugeMetricFamily(
+            "receiver_store_readable", "Whether the store told the next ones: 1 or 0.", int(backlog is not None)
+        )
+        if backlog is None:
+            return
+        yield GaugeMetricFamily("receiver_deliveries_new", "Deliveries that no worker has looked at.", backlog.new)
+        items = GaugeMetricFamily("receiver_work_items", "Work items to do, by state.", labels=["state"])
+        items.add_metric(["waiting"], backlog.waiting)
+        items.add_metric(["running"], backlog.running)
+        yield items
+        age = backlog.oldest_waiting or timedelta(0)
+        yield GaugeMetricFamily(
+            "receiver_oldest_waiting_seconds", "Age of what is due the longest, 0 if nothing.", age.total_seconds()
+        )
+        yield GaugeMetricFamily(
+            "receiver_attempts_lost",
+            "Attempts that ended with their worker or its lease, of all workers, as far as they are kept.",
+            backlog.lost,
+        )
+        paused = GaugeMetricFamily("receiver_handler_paused", "Whether a handler is paused.", labels=["handler"])
+        for name in sorted({*self._handlers, *backlog.paused}):
+            paused.add_metric([name], int(name in backlog.paused))
+        yield paused

@@ -1,0 +1,70 @@
+"""Health for load balancers and people: is the process alive, and can it store a delivery now?"""
+
+import asyncio
+import logging
+from datetime import timedelta
+
+from starlette.types import Receive, Scope, Send
+
+from receiver.errors import StoreError
+from receiver.web.intake import Intake
+from receiver.web.replies import method_not_allowed, reply, unavailable
+
+log = logging.getLogger(__name__)
+
+
+class Liveness:
+    """Answers 200: the process lives and its event loop turns."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        answer = reply(200, {"status": "alive"}) if _reads(scope) else method_not_allowed("GET")
+        for message in answer:
+            await send(message)
+
+
+class Readiness:
+    """Answers 200 when a write to the store succeeded within the deadline, else 503.
+
+    However many ask at one time, one write answers them all: asking costs no more than that.
+    """
+
+    def __init__(self, intake: Intake, *, deadline: timedelta) -> None:
+        self._intake = intake
+        self._deadline = deadline
+        self._probe: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if not _reads(scope):
+            answer = method_not_allowed("GET")
+        elif await self._ready():
+            answer = reply(200, {"status": "ready"})
+        else:
+            answer = unavailable("the store cannot be written")
+        for message in answer:
+            await send(message)
+
+    async def _ready(self) -> bool:
+        if self._probe is None or self._probe.done():
+            self._probe = asyncio.create_task(self._intake.probe())
+            self._probe.add_done_callback(_seen)
+        done, _ = await asyncio.wait([self._probe], timeout=self._deadline.total_seconds())
+        if not done:
+            return False
+        error = self._probe.exception() if not self._probe.cancelled() else None
+        if isinstance(error, StoreError):
+            log.warning("not_ready", extra={"reason": str(error)})
+        elif error is not None:
+            log.error("not_ready", exc_info=error)
+        return error is None and not self._probe.cancelled()
+
+
+def _seen(probe: "asyncio.Task[None]") -> None:
+    """Look at the exception: whoever asked may have been answered before."""
+    if not probe.cancelled():
+        probe.exception()
+
+
+def _reads(scope: Scope) -> bool:
+    return scope["method"] in ("GET", "HEAD")

@@ -1,0 +1,193 @@
+"""uvicorn's HTTP protocol with the two limits it does not have: on header bytes, and on a request's slowness.
+
+Without them one client could grow a header without end, or hold a connection with half a request for ever. Besides,
+the limit on connections is answered in our words, an offer to change the protocol does not cost the body, and where
+uvicorn writes the head and the body of an answer apart, this sends them together, in one packet.
+"""
+
+import asyncio
+import logging
+from typing import Any, cast
+
+import httptools
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from receiver.core.clock import SystemClock
+from receiver.signals.contracts import DeliveryRefused, delivery_refused
+from receiver.web.replies import unavailable
+
+log = logging.getLogger(__name__)
+
+_MOST_UNFRAMED = 64 * 1024
+"""Bytes of headers, trailers or chunk extensions in a row. Node's own limit for a sender's headers is 16 KiB."""
+_MOST_PIPELINED = 16
+_MARGIN_SECONDS = 1.0
+"""The endpoint counts its read time-out from the end of the headers, and says 408. When the headers took no longer
+than this, that comes first; after slower headers the connection is closed without an answer."""
+
+
+class _Together:
+    """A transport whose writes go out in one piece at the end of the event loop's turn, as uvloop's do."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Write at the end of this turn."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def close(self) -> None:
+        """Close once everything is written."""
+        self._flush()
+        self._transport.close()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def _flush(self) -> None:
+        if self._parts:
+            self._transport.write(b"".join(self._parts))
+            self._parts.clear()
+
+
+class _Parser(httptools.HttpRequestParser):
+    """A parser that reads the body after an offer to change the protocol (an Upgrade header, from a proxy say).
+
+    httptools takes what follows the headers for the other protocol (parser.pyx, cb_on_headers_complete). A server
+    may ignore the offer (RFC 9110, section 7.8): a new parser gets the headers without it, and then the rest.
+    """
+
+    def __init__(self, protocol: "BoundedProtocol") -> None:
+        super().__init__(protocol)
+        self._protocol = protocol
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # asyncio gives nothing but bytes
+        """Parse what has come, and call the protocol's methods for it."""
+        try:
+            super().feed_data(data)
+            return
+        except httptools.HttpParserUpgrade as stop:
+            if self._protocol.offered is None:
+                raise  # CONNECT, which is not for us
+            (offset,) = stop.args
+        if not self._protocol.transport.is_closing():
+            head = self._protocol.head_without_offer()
+            self._protocol.parser = _Parser(self._protocol)
+            self._protocol.parser.feed_data(head + data[offset:])
+
+
+async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
+    log.warning("too_many_connections")
+    detail = "too many connections at one time; send it again"
+    if scope["method"] == "POST" and delivery_refused.receivers:
+        at = SystemClock().now()
+        delivery_refused.emit(DeliveryRefused(at=at, status=503, reason="connections", detail=detail))
+    for message in unavailable(detail, (b"connection", b"close")):
+        await send(message)
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """Closes a connection whose request is too slow to arrive or whose headers are too long."""
+
+    read_seconds = 4.0
+    """Set by the server to the read time-out."""
+    most_connections = 2_000
+    """Set by the server. More are answered 503; uvicorn's own limit would do that without Retry-After."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.parser = _Parser(self)
+        self._served = self.app
+        self.offered: list[tuple[bytes, bytes]] | None = None
+        """The headers that offered to change the protocol, until they have come again without that."""
+        self._unframed = 0
+        self._complete = True
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Send answers in one piece, and wait no longer for a first request than for the rest of one."""
+        super().connection_made(cast("asyncio.Transport", _Together(transport, self.loop)))
+        self._start_timer()
+
+    def data_received(self, data: bytes) -> None:
+        """Feed the parser, then look at what is still missing."""
+        if self._complete:
+            self._stop_timer()  # a request begins, with all of its own time
+        self._unframed += len(data)
+        self._complete = False
+        super().data_received(data)
+        if self._complete:
+            self._stop_timer()
+        elif self._unframed > _MOST_UNFRAMED:
+            self._stop_timer()
+            self.transport.abort()
+        elif self._timer is None:
+            self._start_timer()
+
+    def on_headers_complete(self) -> None:
+        """Begin to answer, or hang up on a client far ahead of the answers: what waits there is counted nowhere."""
+        if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
+            self.offered = self.headers
+            return
+        if self.offered is not None:
+            self.headers[:] = self.offered  # what is kept is what was sent
+            self.offered = None
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            self.transport.abort()
+        if not self.transport.is_closing():
+            self.app = _too_many if self._crowded() else self._served
+            super().on_headers_complete()
+
+    def head_without_offer(self) -> bytes:
+        """Return the head of the request that has just offered to change the protocol, as if it had not."""
+        version = self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
+        lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
+
+    def pause_writing(self) -> None:
+        """Give a client that does not read its answers as long as one that does not write its request."""
+        super().pause_writing()
+        self._stop_timer()
+        self._start_timer()
+
+    def resume_writing(self) -> None:
+        """Go on."""
+        super().resume_writing()
+        self._stop_timer()
+
+    def on_body(self, body: bytes) -> None:
+        """Note that what came was framed as a body."""
+        self._unframed = 0
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that a request has arrived in whole."""
+        if self.offered is not None:
+            return  # the parser says so before it has read the body
+        self._unframed = 0
+        self._complete = True
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the timer."""
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _crowded(self) -> bool:
+        # Pipelined requests can be more than connections; this request is not yet among the tasks.
+        return len(self.connections) > self.most_connections or len(self.tasks) >= self.most_connections
+
+    def _start_timer(self) -> None:
+        self._timer = self.loop.call_later(self.read_seconds + _MARGIN_SECONDS, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

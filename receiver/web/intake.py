@@ -1,0 +1,266 @@
+"""From a request's headers and body to the store: limits, authentication, envelope. It knows no handler."""
+
+import asyncio
+import functools
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NoReturn
+
+from receiver.core.clock import Clock
+from receiver.core.envelope import mask_headers, read_envelope
+from receiver.core.ports import DeliveryLog
+from receiver.core.records import Delivery, Quarantined, Receipt
+from receiver.core.signing import token_matches, verify
+from receiver.core.types import Headers, Outcome
+from receiver.errors import Malformed, Overloaded, TooLarge, Unauthenticated
+from receiver.signals.contracts import (
+    DeliveryAccepted,
+    DeliveryDuplicated,
+    DeliveryRefused,
+    delivery_accepted,
+    delivery_duplicated,
+    delivery_refused,
+)
+
+log = logging.getLogger(__name__)
+
+_PER_REQUEST = 4096
+"""Bytes that a request costs beside its body: its headers, its task, its place in the queue."""
+
+
+class Gate:
+    """Says whether a request proves that it comes from the service. With nothing configured, all do.
+
+    A request with the signature header is judged by that alone if there are secrets; else by the static header.
+    """
+
+    def __init__(
+        self,
+        *,
+        signature_header: str,
+        secrets: Sequence[str],
+        token_header: str | None,
+        tokens: Sequence[str],
+    ) -> None:
+        self._signature_header = signature_header.lower().encode()
+        self._secrets = tuple(secrets)
+        self._token_header = token_header.lower().encode() if token_header else None
+        self._tokens = tuple(tokens)
+        named = {self._signature_header, self._token_header}
+        self._secret_headers = frozenset(name for name in named if name is not None)
+        self._secret_values = tuple(value.encode() for value in (*secrets, *tokens))
+
+    def check_headers(self, headers: Mapping[bytes, bytes]) -> None:
+        """Raise Unauthenticated if no body could make this request authentic, so that none need be read."""
+        if not self._secrets and not self._tokens:
+            return
+        if self._secrets and self._signature_header in headers:
+            return
+        if self._token_header is None:
+            raise Unauthenticated(f"the request has no {self._signature_header.decode()} header")
+        if not token_matches(headers.get(self._token_header, b"").decode("latin-1"), self._tokens):
+            raise Unauthenticated("the request carries no valid credentials")
+
+    def check_body(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
+        """Raise Unauthenticated if the signature that counts does not belong to this body."""
+        signature = headers.get(self._signature_header)
+        if self._secrets and signature is not None and not verify(body, signature.decode("latin-1"), self._secrets):
+            raise Unauthenticated("the signature does not match the body and the configured secret")
+
+    def masked(self, headers: Iterable[tuple[bytes, bytes]]) -> Headers:
+        """Return the headers as they may be kept."""
+        return mask_headers(headers, self._secret_headers, self._secret_values)
+
+
+class Budget:
+    """Bytes that all requests together may hold at one time."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._left = total
+        self.received = 0
+
+    @property
+    def taken(self) -> int:
+        """Bytes that are held now."""
+        return self._total - self._left
+
+    def take(self, size: int) -> None:
+        """Take bytes, or raise Overloaded and take none."""
+        if size > self._left:
+            raise Overloaded("too much is being received at once")
+        self._left -= size
+
+    def give(self, size: int) -> None:
+        """Give bytes back."""
+        self._left += size
+
+
+class Admission:
+    """One request's share of the budget, and the running check of its size.
+
+    Only what has arrived is counted: a length that is only announced would let a few idle clients use it all up.
+    """
+
+    def __init__(self, budget: Budget, *, max_body: int, announced: int | None) -> None:
+        if announced is not None and announced > max_body:
+            _too_large(max_body)
+        self._budget = budget
+        self._max_body = max_body
+        self._received = 0
+        self._held = _PER_REQUEST
+        budget.take(self._held)
+
+    def grow(self, size: int) -> None:
+        """Count bytes of the body that arrived; raise TooLarge or Overloaded when they are too many."""
+        self._received += size
+        self._budget.received += size
+        if self._received > self._max_body:
+            _too_large(self._max_body)
+        self._budget.take(size)
+        self._held += size
+
+    def release(self, _: object = None) -> None:
+        """Give everything back, once."""
+        self._budget.give(self._held)
+        self._held = 0
+
+
+class Intake:
+    """Takes requests in, for one store."""
+
+    quarantined = 0
+    """Bodies that were authentic and no envelope, and are kept all the same; since the start."""
+
+    def __init__(self, log: DeliveryLog, gate: Gate, clock: Clock, *, max_body: int, max_in_flight: int) -> None:
+        self._log = log
+        self._gate = gate
+        self._clock = clock
+        self._max_body = max_body
+        self._budget = Budget(max_in_flight + _PER_REQUEST)  # so that one body of that size fits
+
+    def admit(self, headers: Mapping[bytes, bytes], announced: int | None) -> Admission:
+        """Open the door to a request, before its body is read. Raises Unauthenticated, TooLarge or Overloaded."""
+        self._gate.check_headers(headers)
+        return Admission(self._budget, max_body=self._max_body, announced=announced)
+
+    def accept(
+        self,
+        raw_headers: Sequence[tuple[bytes, bytes]],
+        headers: Mapping[bytes, bytes],
+        body: bytes,
+        admission: Admission,
+    ) -> asyncio.Future[Receipt]:
+        """Hand an authentic body to the store.
+
+        The future resolves when the delivery is durable and fails with StoreError. A body that is no envelope is
+        put in quarantine; the future then fails with Malformed, once that is durable. The admission is released
+        when the store is done with the body, however long the sender waits.
+        """
+        try:
+            self._gate.check_body(headers, body)
+            masked, now = self._gate.masked(raw_headers), self._clock.now()
+            try:
+                delivery = read_envelope(masked, body, received_at=now)
+            except Malformed as refusal:
+                request = Quarantined(now, refusal.code, str(refusal), None, masked, body)
+                written = self._log.quarantine(request)
+                written.add_done_callback(admission.release)
+                written.add_done_callback(self._count_quarantined)
+                refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, refusal))
+                refused.add_done_callback(_seen)
+                return refused
+            appended = self._log.append(delivery)
+        except BaseException:
+            admission.release()
+            raise
+        appended.add_done_callback(admission.release)
+        appended.add_done_callback(functools.partial(_tell, delivery))
+        return appended
+
+    def tell_refused(self, status: int, reason: str, detail: str) -> None:
+        """Tell subscribers of a request that is answered with this status and not acknowledged."""
+        if delivery_refused.receivers:
+            delivery_refused.emit(
+                DeliveryRefused(at=self._clock.now(), status=status, reason=reason, detail=detail)
+            )
+
+    @property
+    def received_bytes(self) -> int:
+        """Bytes of all bodies that arrived, in whole or in part; since the start."""
+        return self._budget.received
+
+    @property
+    def bytes_in_flight(self) -> int:
+        """Bytes that requests hold now."""
+        return self._budget.taken
+
+    async def probe(self) -> None:
+        """Return when a write to the store has succeeded; raises StoreError."""
+        await self._log.probe(self._clock.now())
+
+    def _count_quarantined(self, written: asyncio.Future[None]) -> None:
+        if not written.cancelled() and written.exception() is None:
+            self.quarantined += 1
+
+
+def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
+    """Log what became of a delivery, and tell subscribers; failures are told by whoever answers them."""
+    if appended.cancelled() or appended.exception() is not None:
+        return
+    outcome = appended.result().outcome
+    if delivery_accepted.receivers or delivery_duplicated.receivers:
+        _emit(delivery, outcome)
+    level = logging.ERROR if outcome is Outcome.CONFLICT else logging.INFO
+    if not log.isEnabledFor(level):
+        return
+    log.log(
+        level,
+        f"delivery_{outcome}",
+        extra={
+            "key": delivery.key,
+            "type": delivery.type,
+            "job_id": delivery.job_id,
+            "size": len(delivery.body),
+        },
+    )
+
+
+def _emit(delivery: Delivery, outcome: Outcome) -> None:
+    if outcome is Outcome.ACCEPTED:
+        if delivery_accepted.receivers:
+            delivery_accepted.emit(
+                DeliveryAccepted(
+                    key=delivery.key,
+                    type=delivery.type,
+                    job_id=delivery.job_id,
+                    size=len(delivery.body),
+                    received_at=delivery.received_at,
+                )
+            )
+    elif delivery_duplicated.receivers:
+        delivery_duplicated.emit(
+            DeliveryDuplicated(
+                key=delivery.key,
+                type=delivery.type,
+                job_id=delivery.job_id,
+                size=len(delivery.body),
+                received_at=delivery.received_at,
+                conflict=outcome is Outcome.CONFLICT,
+            )
+        )
+
+
+def _seen(refused: asyncio.Future[Receipt]) -> None:
+    """Look at the exception: whoever waited may have answered and gone."""
+    if not refused.cancelled():
+        refused.exception()
+
+
+async def _refuse(written: asyncio.Future[None], refusal: Malformed) -> NoReturn:
+    await written
+    raise refusal
+
+
+def _too_large(limit: int) -> NoReturn:
+    raise TooLarge(f"the body is longer than {limit} bytes")

@@ -1,0 +1,77 @@
+"""A worker's metrics, served from a thread and an event loop that no handler can block."""
+
+import asyncio
+import logging
+import socket
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from receiver.errors import ConfigurationError
+from receiver.web.metrics import PATH, MetricsEndpoint
+from receiver.web.replies import not_found
+from receiver.web.server import Server, bind, make_server
+
+log = logging.getLogger(__name__)
+
+_MOST_CONNECTIONS = 20
+_JOIN_SECONDS = 0.5
+_READ_TIMEOUT = timedelta(seconds=4)
+
+
+@asynccontextmanager
+async def serve_apart(endpoint: MetricsEndpoint, host: str, port: int) -> AsyncIterator[None]:
+    """Serve the metrics at this address for the length of the block.
+
+    A port that cannot be had is told in the log, and the block runs all the same.
+    """
+    try:
+        listener = bind(host, port)
+    except ConfigurationError as exc:
+        reason = str(exc).partition(";")[0]
+        advice = "nobody can read this worker's metrics; choose another RECEIVER_METRICS_PORT, or 0 for a free one"
+        log.warning("metrics_not_served", extra={"reason": reason, "advice": advice})
+        yield
+        return
+    server = make_server(
+        _only(endpoint),
+        read_timeout=_READ_TIMEOUT,
+        shutdown=timedelta(seconds=1),
+        most_connections=_MOST_CONNECTIONS,
+    )
+    # A daemon, and not waited for without end: what reads the store in it may hang, and the worker has to stop.
+    thread = threading.Thread(target=_run, args=(server, listener), name="metrics", daemon=True)
+    thread.start()
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    log.info("serving_metrics", extra={"url": f"http://{shown}:{port}{PATH}"})
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        await asyncio.to_thread(thread.join, _JOIN_SECONDS)
+        if not thread.is_alive():
+            listener.close()  # a server that is told to exit before it has begun leaves that to us
+
+
+def _run(server: Server, listener: socket.socket) -> None:
+    try:
+        asyncio.run(server.serve([listener]))
+    except Exception:
+        log.exception("metrics_not_served")
+
+
+def _only(endpoint: MetricsEndpoint) -> ASGIApp:
+    """Return an app that serves nothing else."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["path"] == PATH:
+            await endpoint(scope, receive, send)
+            return
+        for message in not_found(f"only {PATH} is served here"):
+            await send(message)
+
+    return app

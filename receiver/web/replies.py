@@ -1,0 +1,74 @@
+"""Every answer this server gives, made in one place."""
+
+import json
+from typing import Any
+
+from receiver.core.records import Receipt
+from receiver.core.types import Outcome
+from receiver.errors import RejectedRequest
+
+Reply = tuple[dict[str, Any], dict[str, Any]]
+"""The two ASGI messages of an answer, in order."""
+
+RETRY_AFTER_SECONDS = 10
+
+
+def reply(status: int, content: dict[str, str], *headers: tuple[bytes, bytes]) -> Reply:
+    """Return an answer with a JSON object as its body."""
+    return _messages(status, json.dumps(content, separators=(",", ":")).encode(), *headers)
+
+
+def _messages(
+    status: int, body: bytes, *headers: tuple[bytes, bytes], content_type: bytes = b"application/json"
+) -> Reply:
+    return (
+        {
+            "type": "http.response.start",
+            "status": status,
+            "headers": [
+                (b"content-type", content_type),
+                (b"content-length", b"%d" % len(body)),
+                *headers,
+            ],
+        },
+        {"type": "http.response.body", "body": body},
+    )
+
+
+def acknowledged(receipt: Receipt) -> Reply:
+    """200: the delivery is durable. A conflict is an alarm for the operator; the sender can do nothing about it."""
+    status = b"accepted" if receipt.outcome is Outcome.ACCEPTED else b"duplicate"
+    # A key needs no escapes: see envelope.py.
+    return _messages(200, b'{"status":"%b","id":"%b"}' % (status, receipt.key.encode()))
+
+
+def refused(error: RejectedRequest) -> Reply:
+    """4xx: sending the same request again cannot help."""
+    return reply(error.status, {"error": error.code, "detail": str(error)})
+
+
+def unavailable(detail: str, *headers: tuple[bytes, bytes]) -> Reply:
+    """503: our fault; the sender is asked to come again."""
+    retry_after = (b"retry-after", b"%d" % RETRY_AFTER_SECONDS)
+    return reply(503, {"error": "unavailable", "detail": detail}, retry_after, *headers)
+
+
+def unauthenticated(detail: str) -> Reply:
+    """401: a token has to be sent along (RFC 6750)."""
+    return reply(401, {"error": "unauthenticated", "detail": detail}, (b"www-authenticate", b"Bearer"))
+
+
+def exposition(body: bytes) -> Reply:
+    """200: metrics in Prometheus' text format."""
+    return _messages(200, body, content_type=b"text/plain; version=0.0.4; charset=utf-8")
+
+
+def not_found(detail: str = "deliveries are taken at the configured path only") -> Reply:
+    """404: nothing is served under this path."""
+    return reply(404, {"error": "not_found", "detail": detail})
+
+
+def method_not_allowed(allowed: str) -> Reply:
+    """405: the path is right and the method is not."""
+    detail = f"use {allowed} here"
+    return reply(405, {"error": "method_not_allowed", "detail": detail}, (b"allow", allowed.encode()))

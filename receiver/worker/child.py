@@ -1,0 +1,68 @@
+"""A process that runs functions for a worker: `python -m receiver.worker.child LEVEL FORMAT DESCRIPTOR`.
+
+LEVEL is that of the log, FORMAT is `json` or `text`, and DESCRIPTOR is a socket to the worker.
+"""
+
+import importlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from operator import attrgetter
+from queue import SimpleQueue
+from typing import Any, BinaryIO
+
+from receiver.core.logs import configure_logs
+from receiver.worker.failures import Raised, require_done
+from receiver.worker.fanout import read_event
+from receiver.worker.process_messages import SIZE, Begun, Done, FunctionCall, read_message, write_message
+
+
+def main(level: str, log_format: str, descriptor: str) -> None:
+    """Answer calls until the worker closes its end, or dies."""
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        # Whoever stops the worker may signal all of its processes; it is the worker that ends this one. A
+        # function, since what is ignored would be ignored by every program that a handler starts, too.
+        signal.signal(signal_number, lambda *_: None)
+    worker = socket.socket(fileno=int(descriptor))
+    worker.set_inheritable(False)
+    configure_logs(level=level, as_json=log_format == "json")
+    messages: SimpleQueue[Any] = SimpleQueue()
+    threading.Thread(target=_listen, args=(worker.makefile("rb"), messages), daemon=True).start()
+    sys.path[:] = messages.get().folders
+    with suppress(OSError):  # the worker is gone
+        while True:
+            answer(messages.get(), lambda message: worker.sendall(write_message(message)))
+
+
+def answer(call: FunctionCall, send: Callable[[Begun | Done], None]) -> None:
+    """Make a call; whatever the function does ends up in the answer."""
+    try:
+        function = attrgetter(call.qualname)(importlib.import_module(call.module))
+        events = [read_event(source) for source in call.sources]
+        send(Begun())
+        require_done(function(events if call.batched else events[0]))
+    except BaseException as exc:
+        send(Done(Raised.of(exc)))
+    else:
+        send(Done(None))
+
+
+def _listen(incoming: BinaryIO, messages: "SimpleQueue[Any]") -> None:
+    """Hand messages on; at the end of the connection leave at once, whatever runs, with what it has started."""
+    try:
+        while len(size := incoming.read(SIZE.size)) == SIZE.size:
+            messages.put(read_message(incoming.read(*SIZE.unpack(size))))
+    finally:
+        logging.shutdown()
+        if os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

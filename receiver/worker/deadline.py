@@ -1,0 +1,64 @@
+"""The time-out of one attempt, which a heartbeat begins anew."""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from receiver.core.clock import Clock, Timer
+
+_NONE = timedelta(0)
+
+
+class Deadline:
+    """Makes one call when `timeout` has passed since the handler began, or since its last heartbeat.
+
+    `begin` and `beat` may be called from any thread, everything else in the event loop. Until it has begun no
+    time counts: a function that waits for a thread is not late.
+    """
+
+    __slots__ = ("_beat_at", "_begun", "_clock", "_passed", "_timer", "late", "timeout")
+
+    def __init__(self, clock: Clock, timeout: timedelta) -> None:
+        self.timeout = timeout
+        self.late = False
+        self._clock = clock
+        self._begun = False
+        self._beat_at: datetime | None = None
+        self._passed: Callable[[], None] | None = None
+        self._timer: Timer | None = None
+
+    def watch(self, passed: Callable[[], None], *, begun: bool) -> None:
+        """Start watching, and call back once if time runs out."""
+        self._begun = begun
+        self._passed = passed
+        self._timer = self._clock.call_later(self.timeout, self._look)
+
+    def begin(self) -> None:
+        """Say that the function is called now."""
+        self._beat_at = self._clock.now()
+        self._begun = True
+
+    def beat(self) -> None:
+        """Begin the time-out anew."""
+        self._beat_at = self._clock.now()
+
+    def cancel(self) -> None:
+        """Stop watching."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        left = self._left()
+        if left > _NONE:
+            self._timer = self._clock.call_later(left, self._look)
+        elif self._passed is not None:
+            self.late = True
+            self._passed()
+
+    def _left(self) -> timedelta:
+        if not self._begun:
+            return self.timeout
+        beat_at, self._beat_at = self._beat_at, None
+        if beat_at is None:
+            return _NONE
+        # Not more than the whole: the machine's clock may have been set back since.
+        return min(beat_at + self.timeout - self._clock.now(), self.timeout)

@@ -1,0 +1,100 @@
+"""The signals of the worker: what has begun, and what the store has recorded of how it ended."""
+
+from datetime import datetime, timedelta
+from typing import TypedDict
+
+from receiver.core.records import Settlement, WorkItem
+from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger, WorkState
+from receiver.signals.contracts import (
+    AttemptFailed,
+    AttemptStarted,
+    AttemptSucceeded,
+    WorkDead,
+    WorkDone,
+    attempt_failed,
+    attempt_started,
+    attempt_succeeded,
+    work_dead,
+    work_done,
+)
+
+
+class _Common(TypedDict):
+    work_id: int
+    handler: HandlerName
+    key: DeliveryKey
+    type: str
+    job_id: str | None
+    attempt: int
+    trigger: Trigger
+    at: datetime
+
+
+def emit_started(item: WorkItem, at: datetime) -> None:
+    """Say that an attempt is about to call its handler."""
+    if attempt_started.receivers:
+        attempt_started.emit(AttemptStarted(**_common(item, at)))
+
+
+def emit_ended(item: WorkItem, settlement: Settlement, *, recorded: bool) -> None:
+    """Say how an attempt ended and what became of its work item, once the store has taken it or refused to.
+
+    `recorded` is False when this worker had lost its lease on the item.
+    """
+    if not (attempt_succeeded.receivers or attempt_failed.receivers or work_done.receivers or work_dead.receivers):
+        return  # nobody watches, and asking for an enum's member costs more than this
+    succeeded = settlement.attempt.outcome is AttemptOutcome.SUCCEEDED
+    if not (recorded and succeeded):
+        _emit_failed(item, settlement, recorded=recorded)
+    elif attempt_succeeded.receivers:
+        took, overdue = _took(settlement), settlement.attempt.overdue
+        common = _common(item, settlement.attempt.ended_at)
+        attempt_succeeded.emit(AttemptSucceeded(**common, took=took, overdue=overdue))
+    if recorded:
+        _emit_final(item, settlement)
+
+
+def _emit_failed(item: WorkItem, settlement: Settlement, *, recorded: bool) -> None:
+    if not attempt_failed.receivers:
+        return
+    attempt = settlement.attempt
+    waits = recorded and settlement.state is WorkState.WAITING
+    lost = "its lease ended before its result could be recorded"
+    attempt_failed.emit(
+        AttemptFailed(
+            **_common(item, attempt.ended_at),
+            outcome=attempt.outcome if recorded else AttemptOutcome.LOST,
+            error=(attempt.error or "") if recorded else lost,
+            retry_at=settlement.due_at if waits else None,
+            took=_took(settlement),
+            overdue=attempt.overdue,
+        )
+    )
+
+
+def _emit_final(item: WorkItem, settlement: Settlement) -> None:
+    if settlement.state is WorkState.DONE and work_done.receivers:
+        common = _common(item, settlement.attempt.ended_at)
+        work_done.emit(WorkDone(**common, received_at=item.source.delivery.received_at))
+    elif settlement.state is WorkState.DEAD and work_dead.receivers:
+        common, error = _common(item, settlement.attempt.ended_at), settlement.attempt.error or ""
+        work_dead.emit(WorkDead(**common, received_at=item.source.delivery.received_at, error=error))
+
+
+def _took(settlement: Settlement) -> timedelta:
+    attempt = settlement.attempt
+    return attempt.ended_at - attempt.started_at if attempt.started_at else timedelta(0)
+
+
+def _common(item: WorkItem, at: datetime) -> _Common:
+    delivery = item.source.delivery
+    return {
+        "work_id": item.id,
+        "handler": item.handler,
+        "key": delivery.key,
+        "type": delivery.type,
+        "job_id": delivery.job_id,
+        "attempt": item.attempt,
+        "trigger": item.trigger,
+        "at": at,
+    }

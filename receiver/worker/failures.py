@@ -1,0 +1,131 @@
+"""Why an attempt failed, as texts that every store takes, and what that means for its work item."""
+
+import inspect
+import traceback
+from dataclasses import dataclass
+from datetime import timedelta
+
+from receiver.core.rules import Died, Failed, Refused, Result
+from receiver.errors import GiveUp, RateLimited, Retry, StoreError
+from receiver.routing import Handler
+
+_LONGEST_ERROR = 500
+_LONGEST_TRACEBACK = 8_000
+
+
+class TimedOut(TimeoutError):
+    """A handler was ended at its time-out."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class ProcessDied(Exception):
+    """The process that ran a function ended before the function did."""
+
+
+class NoProcess(Exception):
+    """No process came to the point of running a function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """What is known of an exception, in a form that can be sent from one process to another.
+
+    `error` is its class and message in one line, `classes` are the names of its class and that one's bases, the
+    nearest first. `after` is how long a `Retry` or a `RateLimited` asks to wait.
+    """
+
+    error: str
+    traceback: str
+    classes: tuple[str, ...]
+    after: timedelta | None = None
+
+    @classmethod
+    def of(cls, error: BaseException) -> "Raised":
+        """Return what is known of an exception, however it behaves when it is shown."""
+        if isinstance(error, RaisedElsewhere):
+            return error.raised
+        name = "retry_after" if isinstance(error, RateLimited) else "after"
+        after = getattr(error, name, None)  # a subclass may not have set it, or to something else
+        return cls(
+            describe(error),
+            _cut_traceback(error),
+            _names(type(error).__mro__),
+            after if isinstance(after, timedelta) else None,
+        )
+
+
+class RaisedElsewhere(Exception):
+    """A function raised in another process; only what is known of it came back."""
+
+    def __init__(self, raised: Raised) -> None:
+        super().__init__(raised.error)
+        self.raised = raised
+
+
+def require_done(result: object) -> None:
+    """Raise TypeError if a plain function has handed back work instead of doing it: nobody would do it."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
+        if inspect.iscoroutine(result) or inspect.isgenerator(result):
+            result.close()
+        raise TypeError(
+            f"the handler returned a {type(result).__name__} that nobody awaits: "
+            "a decorator around an async function has to be async itself"
+        )
+
+
+def result_of(raised: Raised, handler: Handler) -> Result:
+    """Return what an exception means under the handler's policy.
+
+    `Retry` and `GiveUp` do what they say. Otherwise the nearest of its classes that the policy names decides; a
+    policy that names what to retry gives up on everything else. A process that dies or does not start, and a
+    store that cannot be reached, are never the policy's affair. What is retried after a `RateLimited` waits for as
+    long as that says, at the least.
+    """
+    if _RETRY in raised.classes:
+        return Failed(raised.after)
+    if _GIVE_UP in raised.classes:
+        return Refused()
+    if _DIED in raised.classes:
+        return Died()
+    if _NO_PROCESS in raised.classes or _STORE_ERROR in raised.classes:
+        return Failed()
+    retried, given_up = _names(handler.retry_on), _names(handler.give_up_on)
+    again = Failed(at_least=raised.after if _RATE_LIMITED in raised.classes else None)
+    for name in raised.classes:
+        if name in retried:
+            return again
+        if name in given_up:
+            return Refused()
+    return Refused() if retried else again
+
+
+def describe(error: BaseException) -> str:
+    """Return class and message of an error in one line that every store takes."""
+    if isinstance(error, TimedOut):
+        return _storable(str(error), _LONGEST_ERROR)
+    shown = traceback.TracebackException.from_exception(error)
+    shown.__notes__ = None  # they come behind the text, and belong to the traceback
+    text = list(shown.format_exception_only())[-1].strip()
+    text = text.removeprefix(f"{type(error).__module__}.")
+    return _storable(" ".join(text.split()), _LONGEST_ERROR)
+
+
+def _cut_traceback(error: BaseException) -> str:
+    text = "".join(traceback.format_exception(error))
+    # The end tells what happened; the beginning is ours.
+    return _storable(text[-_LONGEST_TRACEBACK:], _LONGEST_TRACEBACK)
+
+
+def _storable(text: str, longest: int) -> str:
+    return text[:longest].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:
+    return tuple([f"{one.__module__}.{one.__qualname__}" for one in classes])
+
+
+_RETRY, _GIVE_UP, _DIED, _NO_PROCESS, _STORE_ERROR, _RATE_LIMITED = _names(
+    (Retry, GiveUp, ProcessDied, NoProcess, StoreError, RateLimited)
+)

@@ -1,0 +1,29 @@
+"""Webhooks that come after all, of what a backfill has brought in meanwhile: nothing is to be done for them."""
+
+import logging
+from collections.abc import Sequence
+
+from receiver.core.ports import WorkQueue
+from receiver.core.records import StoredDelivery
+from receiver.core.types import Origin
+from receiver.events import Event
+from receiver.events.identity import subject_key
+
+log = logging.getLogger(__name__)
+
+
+async def find_repeats(queue: WorkQueue, read: Sequence[tuple[StoredDelivery, Event]]) -> frozenset[int]:
+    """Return the seqs of those deliveries by the sender whose page or end of a job was brought in before."""
+    keys = {
+        stored.seq: key
+        for stored, event in read
+        if stored.delivery.origin is Origin.SENDER
+        and (key := subject_key(event)) is not None
+        and key != stored.delivery.key
+    }
+    if not keys or not (known := await queue.backfilled(set(keys.values()))):
+        return frozenset()
+    repeats = {stored.seq: stored.delivery for stored, _ in read if keys.get(stored.seq) in known}
+    for seq, delivery in repeats.items():
+        log.info("backfilled_before", extra={"key": delivery.key, "type": delivery.type, "as": keys[seq]})
+    return frozenset(repeats)

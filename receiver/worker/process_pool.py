@@ -1,0 +1,164 @@
+"""Processes of their own for functions that compute: one call at a time in each, and every one can be ended."""
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+from receiver.core.clock import Clock, time_limit
+from receiver.worker.failures import NoProcess, ProcessDied, Raised, RaisedElsewhere
+from receiver.worker.process_messages import SIZE, Begun, Done, FunctionCall, Paths, read_message, write_message
+
+START_LIMIT = timedelta(minutes=5)
+"""For a process to start and import the function; a large library takes its time, once."""
+_REAP_SECONDS = 1
+
+
+class Processes:
+    """At most `size` processes, each started when there is no idle one for a call, and kept for the next call.
+
+    A process belongs to one call at a time, so when it dies or is killed no other call suffers. All of them end
+    when this is closed and, since each holds the other end of a socket of ours, when this process dies. One that
+    holds the interpreter lock then, deep in a C extension, ends when it lets go.
+    """
+
+    # Not a ProcessPoolExecutor: one process of it that dies takes every call of the pool with it, none of them
+    # can be ended at its time-out, and all outlive a worker that is killed.
+
+    def __init__(self, clock: Clock, command: Sequence[str], *, size: int) -> None:
+        """`command` starts a process that answers calls on the socket whose descriptor is its last argument."""
+        self._clock = clock
+        self._command = command
+        self._slots = asyncio.Semaphore(size)
+        self._idle: list[_Child] = []
+        self._all: set[_Child] = set()
+
+    async def run(self, call: FunctionCall, begun: Callable[[], None]) -> None:
+        """Make a call, saying so when the function begins, and return when it has returned.
+
+        Raises RaisedElsewhere if it raised, ProcessDied if its process did not survive it, and NoProcess if no
+        process came to run it. A call that is cancelled ends with its process, whatever the function is doing.
+        """
+        async with self._slots:
+            child = await self._take()
+            try:
+                raised = await child.run(call, begun, self._clock)
+            except BaseException:
+                child.kill()
+                raise
+            self._idle.append(child)
+        if raised is not None:
+            raise RaisedElsewhere(raised)
+
+    async def aclose(self) -> None:
+        """End every process."""
+        self._idle.clear()
+        for child in self._all:
+            child.kill()
+        if self._all:
+            await asyncio.wait([child.ended for child in self._all])
+
+    async def _take(self) -> "_Child":
+        while self._idle:
+            child = self._idle.pop()
+            if child.lives:
+                return child
+            child.kill()
+        try:
+            child = await _Child.start(self._command)
+        except OSError as exc:
+            raise NoProcess(f"none could be started: {exc.strerror}") from exc
+        self._all.add(child)
+        child.ended.add_done_callback(lambda _: self._all.discard(child))
+        return child
+
+
+class _Child:
+    """One process and our end of the socket to it."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._process = process
+        self._reader = reader
+        self._writer = writer
+        # What the function has started may hold the socket open after its own process has died.
+        self.ended = asyncio.create_task(process.wait())
+        self.ended.add_done_callback(lambda _: writer.transport.abort())
+
+    @classmethod
+    async def start(cls, command: Sequence[str]) -> "_Child":
+        """Start a process, which finds modules where this one does."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *command,
+                    str(theirs.fileno()),
+                    stdin=asyncio.subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,  # Ctrl-C is for the worker, and a group can be killed as a whole
+                )
+            except BaseException:
+                ours.close()
+                raise
+        reader, writer = await asyncio.open_unix_connection(sock=ours)
+        writer.write(write_message(Paths(tuple(sys.path))))
+        return cls(process, reader, writer)
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can take a call, as far as is known."""
+        return not self.ended.done() and not self._reader.at_eof()
+
+    async def run(self, call: FunctionCall, begun: Callable[[], None], clock: Clock) -> Raised | None:
+        """Make a call and return what the function raised."""
+        ran = False
+        try:
+            async with time_limit(clock, START_LIMIT) as limit:
+                self._writer.write(write_message(call))
+                await self._writer.drain()
+                answer = await self._receive()
+                if isinstance(answer, Begun):
+                    begun()
+            if isinstance(answer, Begun):
+                ran = True
+                answer = await self._receive()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            how = await self._how_it_ended()
+            if not ran:
+                raise NoProcess(f"the one that was to run it {how}") from None
+            raise ProcessDied(f"the process that ran it {how}") from None
+        except TimeoutError:
+            if limit.expired():
+                raise NoProcess(f"none had imported it after {START_LIMIT}") from None
+            raise
+        return answer.raised if isinstance(answer, Done) else None
+
+    def kill(self) -> None:
+        """End it at once, with what it has started."""
+        if not self.ended.done():
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._writer.close()
+
+    async def _receive(self) -> Begun | Done:
+        (size,) = SIZE.unpack(await self._reader.readexactly(SIZE.size))
+        message: Begun | Done = read_message(await self._reader.readexactly(size))
+        return message
+
+    async def _how_it_ended(self) -> str:
+        await asyncio.wait([self.ended], timeout=_REAP_SECONDS)
+        if not self.ended.done():
+            return "closed its connection"
+        code = self.ended.result()
+        if code >= 0:
+            return f"ended with exit code {code}"
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:  # a real-time signal
+            return f"was killed by signal {-code}"

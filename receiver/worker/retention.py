@@ -1,0 +1,95 @@
+"""Keeping the store small while the worker runs: what was kept long enough goes, a small step at a time."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime, timedelta
+
+from receiver.core.bulk import PruneRule, Step
+from receiver.core.clock import Clock
+from receiver.core.ports import Upkeep
+from receiver.errors import ReceiverError
+
+log = logging.getLogger(__name__)
+
+EVERY = timedelta(minutes=5)
+"""How often the worker looks. Nothing is late by more than that, and a look at a million takes a second."""
+_PAUSE = timedelta(milliseconds=50)
+"""Between steps that hold the write lock, so that acks and work have it most of the time."""
+_AT_ONCE = 200
+_PAGES_AT_ONCE = 100
+
+
+class Retention:
+    """Prunes, compresses and shrinks a store now and then. None keeps for ever.
+
+    Bodies go after `bodies`, and whole deliveries, with what handlers asked for once, after `keys`.
+    """
+
+    def __init__(
+        self,
+        upkeep: Callable[[], AbstractAsyncContextManager[Upkeep]],
+        clock: Clock,
+        *,
+        bodies: timedelta | None,
+        keys: timedelta | None,
+    ) -> None:
+        self._open = upkeep
+        self._clock = clock
+        self._bodies = bodies
+        self._keys = keys
+
+    async def run(self) -> None:
+        """Look at once, then now and then, until cancelled. Whatever goes wrong is logged, and looked at again."""
+        while True:
+            try:
+                async with self._open() as upkeep:
+                    await self._tidy(upkeep)
+            except ReceiverError as exc:
+                log.warning("upkeep_failed", extra={"reason": str(exc)})
+            except Exception:  # a fault of ours: the next look may do without what it stumbled over
+                log.exception("upkeep_broken")
+            await self._clock.sleep(EVERY)
+
+    async def _tidy(self, upkeep: Upkeep) -> None:
+        now = self._clock.now()
+        bodies = deliveries = 0
+        if self._bodies is not None:
+            bodies = await self._prune(upkeep, PruneRule(now - self._bodies, bodies=True), now)
+        if self._keys is not None:
+            before = now - self._keys
+            deliveries = await self._prune(upkeep, PruneRule(before), now)
+            await self._repeat(lambda: upkeep.forget(before, limit=_AT_ONCE), most=_AT_ONCE)
+        smaller = await self._compress(upkeep)
+        pages = await self._repeat(lambda: upkeep.shrink(_PAGES_AT_ONCE), most=1)
+        if bodies or deliveries:
+            log.info("pruned", extra={"bodies": bodies, "deliveries": deliveries})
+        if smaller or pages:
+            log.debug("store_shrunk", extra={"compressed": smaller, "pages": pages})
+
+    async def _prune(self, upkeep: Upkeep, rule: PruneRule, now: datetime) -> int:
+        return await self._walk(lambda after: upkeep.prune(rule, after=after, limit=_AT_ONCE, now=now))
+
+    async def _compress(self, upkeep: Upkeep) -> int:
+        return await self._walk(lambda _: upkeep.compress(limit=_AT_ONCE))
+
+    async def _walk(self, step: Callable[[int], Awaitable[Step]]) -> int:
+        """Take steps to the end, and return how many deliveries they changed."""
+        total = 0
+        after: int | None = 0
+        while after is not None:
+            done = await step(after)
+            total, after = total + done.count, done.after
+            if done.count:
+                await self._clock.sleep(_PAUSE)
+        return total
+
+    async def _repeat(self, step: Callable[[], Awaitable[int]], *, most: int) -> int:
+        """Take steps until one does less than `most`, and return how much was done."""
+        total = 0
+        while True:
+            done = await step()
+            total += done
+            if done < most:
+                return total
+            await self._clock.sleep(_PAUSE)

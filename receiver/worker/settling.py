@@ -1,0 +1,107 @@
+"""From the end of an attempt to its record in the store."""
+
+import logging
+import random
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import assert_never
+
+from receiver.core.clock import Clock, time_limit
+from receiver.core.group_commit import GroupCommit
+from receiver.core.ports import WorkQueue
+from receiver.core.records import Settlement, WorkItem
+from receiver.core.rules import Bury, Complete, Died, RetryAt, decide
+from receiver.core.types import HandlerName, WorkState
+from receiver.errors import StoreError
+from receiver.worker.emit import emit_ended
+from receiver.worker.leases import Leases
+from receiver.worker.runner import Claimed, Ended, tell_attempt
+
+log = logging.getLogger(__name__)
+
+_MOST = 1_000
+_STORE_PAUSE = timedelta(seconds=1)
+
+_Result = tuple[Settlement, WorkItem]
+
+
+class Settling:
+    """Decides what becomes of each work item and records it, many in one transaction.
+
+    `settled` is called with the handlers of items that this worker is done with, whether it could record them
+    or had lost them.
+    """
+
+    def __init__(
+        self,
+        queue: WorkQueue,
+        clock: Clock,
+        leases: Leases,
+        rng: random.Random,
+        settled: Callable[[Sequence[HandlerName]], None],
+    ) -> None:
+        self._queue = queue
+        self._clock = clock
+        self._leases = leases
+        self._rng = rng
+        self._settled = settled
+        self._results: GroupCommit[_Result, bool] = GroupCommit(self._record, most=_MOST)
+
+    def submit(self, claimed: Claimed, ended: Ended) -> None:
+        """Have the end of an attempt recorded soon."""
+        item, attempt = claimed.item, ended.attempt
+        decision = decide(
+            ended.result,
+            attempt=attempt.number - item.uncounted,
+            schedule=claimed.handler.schedule,
+            now=attempt.ended_at,
+            rng=self._rng,
+            deaths=item.deaths,
+        )
+        due_at = attempt.ended_at
+        match decision:
+            case Complete():
+                state = WorkState.DONE
+            case RetryAt(due_at):
+                state = WorkState.WAITING
+            case Bury():
+                state = WorkState.DEAD
+            case _:
+                assert_never(decision)
+        tell_attempt(claimed, ended, state, due_at)
+        lane = claimed.handler.lane
+        holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
+        died = isinstance(ended.result, Died)
+        settlement = Settlement(item.id, self._leases.worker, attempt, state, due_at, holds_lane, died)
+        self._results.submit((settlement, item))
+
+    async def aclose(self) -> None:
+        """Return when everything submitted is recorded, or after a short time."""
+        try:
+            async with time_limit(self._clock, _STORE_PAUSE):
+                await self._results.aclose()
+        except TimeoutError:
+            log.error("results_lost", extra={"count": len(self._leases)})
+
+    async def _record(self, results: list[_Result]) -> Sequence[bool]:
+        """Record results; while the store is away they are kept here, since running again is the alternative."""
+        settlements = [settlement for settlement, _ in results]
+        while True:
+            try:
+                settled = await self._queue.settle(settlements)
+                break
+            except StoreError as exc:
+                log.error("results_waiting", extra={"count": len(settlements), "reason": str(exc)})
+                await self._clock.sleep(_STORE_PAUSE)
+            except Exception:
+                # A fault of ours. The items are let go: their leases end, and they run again where it can be seen.
+                log.exception("results_not_recorded", extra={"count": len(settlements)})
+                settled = [False] * len(settlements)
+                break
+        for (settlement, item), done in zip(results, settled, strict=True):
+            self._leases.over(item.id, settlement.attempt.number)
+            emit_ended(item, settlement, recorded=done)
+            if not done:
+                log.warning("lease_lost", extra={"work_id": item.id})
+        self._settled([item.handler for _, item in results])
+        return settled

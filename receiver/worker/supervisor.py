@@ -1,0 +1,107 @@
+"""Keeping a worker process running beside the web process."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+
+from receiver.core.clock import Clock
+from receiver.core.types import WorkerId
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE = timedelta(seconds=1)
+_LONGEST_PAUSE = timedelta(seconds=60)
+_REMEMBERED = 20
+_HEALTHY = timedelta(seconds=60)
+"""A worker that lived this long has started well; the next pause is the first again."""
+
+
+class Supervisor:
+    """Starts a worker, and starts it again with growing pauses when it ends by itself.
+
+    The worker's standard input is a pipe that nobody writes to: when this process dies, however suddenly, the
+    worker reads its end and stops too.
+    """
+
+    def __init__(
+        self,
+        command: Callable[[WorkerId, Sequence[WorkerId]], Sequence[str]],
+        environment: Mapping[str, str],
+        clock: Clock,
+        new_id: Callable[[], WorkerId],
+        *,
+        grace: timedelta,
+    ) -> None:
+        """`command` makes the command line of a worker from its name and those of dead ones to take over."""
+        self._command = command
+        self._environment = dict(environment)
+        self._clock = clock
+        self._new_id = new_id
+        self._grace = grace
+
+    async def run(self) -> None:
+        """Keep a worker running until cancelled; then stop it, and return when it has ended."""
+        pause = _FIRST_PAUSE
+        dead: list[WorkerId] = []
+        while True:
+            worker, started = self._new_id(), self._clock.now()
+            how, code = await self._run_once(self._command(worker, dead))
+            if self._clock.now() - started >= _HEALTHY:
+                pause = _FIRST_PAUSE
+                dead.clear()  # it has surely taken their work over; one that ended early may not have
+            dead = [*dead, worker][-_REMEMBERED:]
+            level = logging.ERROR if code else logging.INFO  # 0: somebody has told it to stop
+            log.log(level, "worker_ended", extra={"how": how, "restart_in_s": pause.total_seconds()})
+            await self._clock.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _run_once(self, command: Sequence[str]) -> tuple[str, int]:
+        """Return how the worker ended, in words and as its exit code."""
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                stdin=asyncio.subprocess.PIPE,
+                env=self._environment,
+                start_new_session=True,  # Ctrl-C is for us; the worker is told by us
+            )
+        except OSError as exc:  # out of memory or of processes, say
+            return f"not started: {exc.strerror}", 1
+        try:
+            code = await process.wait()
+            return _describe(code), code
+        except asyncio.CancelledError:
+            await self._stop(process)
+            raise
+
+    async def _stop(self, process: asyncio.subprocess.Process) -> None:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(self._grace.total_seconds()):
+                await process.wait()
+        except TimeoutError:
+            log.error("worker_killed", extra={"reason": "it did not stop within its grace time"})
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+def _describe(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"killed by {signal.Signals(-code).name}"
+    except ValueError:  # a real-time signal
+        return f"killed by signal {-code}"
+
+
+def worker_command(*arguments: str) -> Sequence[str]:
+    """Return the command line of `receiver work` in this interpreter.
+
+    `-P` keeps a `logging.py` or `receiver.py` among the handlers from standing in for the real one.
+    """
+    return (sys.executable, "-P", "-m", "receiver", "work", *arguments)

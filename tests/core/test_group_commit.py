@@ -1,0 +1,200 @@
+"""Batching: what gathers while one batch is written, who fails, and how it ends."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from receiver.core.group_commit import GroupCommit
+from tests.doubles import soon, turns
+
+
+class Disk:
+    """Writes when it is told to; a result is the item in upper case."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self._going: list[asyncio.Future[None]] = []
+
+    async def write(self, batch: list[str]) -> Sequence[str]:
+        """Wait for `finish`."""
+        self.batches.append(batch)
+        self._going.append(asyncio.get_running_loop().create_future())
+        await self._going[-1]
+        return [item.upper() for item in batch]
+
+    async def finish(self, error: BaseException | None = None) -> None:
+        """End the batch that is being written, and let the next begin."""
+        await turns(5)
+        going = self._going.pop()
+        if error is None:
+            going.set_result(None)
+        else:
+            going.set_exception(error)
+        await turns(5)
+
+
+@pytest.fixture
+def disk() -> Disk:
+    """A slow disk."""
+    return Disk()
+
+
+async def test_what_comes_during_a_write_is_the_next_batch(disk: Disk) -> None:
+    """No timer: the first goes at once, and everything behind it together."""
+    commits = GroupCommit(disk.write, most=10)
+    first = commits.submit("a")
+    await turns(5)
+    others = [commits.submit(item) for item in "bcd"]
+    await turns(5)
+    assert disk.batches == [["a"]]
+    assert not first.done()
+
+    await disk.finish()
+    assert (first.result(), [other.done() for other in others]) == ("A", [False] * 3)
+    assert disk.batches == [["a"], ["b", "c", "d"]]
+
+    await disk.finish()
+    assert [other.result() for other in others] == ["B", "C", "D"]
+
+
+async def test_what_is_submitted_in_one_turn_is_one_batch(disk: Disk) -> None:
+    """Requests that arrive together share a sync."""
+    commits = GroupCommit(disk.write, most=10)
+    futures = [commits.submit(item) for item in "abc"]
+    await disk.finish()
+
+    assert disk.batches == [["a", "b", "c"]]
+    assert [future.result() for future in futures] == ["A", "B", "C"]
+
+
+async def test_a_batch_has_at_most_so_many_items(disk: Disk) -> None:
+    """The rest is the next one's, in order."""
+    commits = GroupCommit(disk.write, most=2)
+    futures = [commits.submit(item) for item in "abcde"]
+    for _ in range(3):
+        await disk.finish()
+
+    assert disk.batches == [["a", "b"], ["c", "d"], ["e"]]
+    assert [future.result() for future in futures] == list("ABCDE")
+
+
+@pytest.mark.parametrize(
+    ("items", "batches"),
+    [
+        (["aa", "aa"], [["aa", "aa"]]),
+        (["aaa", "aa"], [["aaa"], ["aa"]]),
+        (["aaaaaaa", "b", "c"], [["aaaaaaa"], ["b", "c"]]),
+        (["a", "aaaaaaa", "b"], [["a"], ["aaaaaaa"], ["b"]]),
+        (["", "", "aaaa", "", "b"], [["", "", "aaaa", ""], ["b"]]),
+    ],
+)
+async def test_a_batch_is_at_most_so_heavy(disk: Disk, items: list[str], batches: list[list[str]]) -> None:
+    """But always holds one item; what weighs nothing always fits."""
+    commits = GroupCommit(disk.write, most=100, weigh=len, heaviest=4)
+    futures = [commits.submit(item) for item in items]
+    for _ in batches:
+        await disk.finish()
+
+    assert disk.batches == batches
+    assert all(future.done() for future in futures)
+
+
+async def test_a_failed_batch_fails_only_its_own_items(disk: Disk) -> None:
+    """Those behind it are written as if nothing had been."""
+    commits = GroupCommit(disk.write, most=2)
+    futures = [commits.submit(item) for item in "abcd"]
+    await disk.finish(OSError("full"))
+    await disk.finish()
+
+    for future in futures[:2]:
+        with pytest.raises(OSError, match="full"):
+            await future
+    assert [future.result() for future in futures[2:]] == ["C", "D"]
+
+
+async def test_a_failure_that_nobody_waits_for_is_no_warning(disk: Disk) -> None:
+    """Its sender was answered long ago; the test would fail on an error that is never looked at."""
+    commits = GroupCommit(disk.write, most=2)
+    commits.submit("a")
+    await disk.finish(OSError("full"))
+
+
+async def test_a_cancelled_future_does_not_stop_its_item(disk: Disk) -> None:
+    """Nor its batch: before the write, and during it."""
+    commits = GroupCommit(disk.write, most=10)
+    early, during, waiting = (commits.submit(item) for item in "abc")
+    early.cancel()
+    await turns(5)
+    during.cancel()
+    await disk.finish()
+
+    assert disk.batches == [["a", "b", "c"]]
+    assert waiting.result() == "C"
+
+
+async def test_a_cancelled_future_does_not_stop_a_failure(disk: Disk) -> None:
+    """The others of the batch hear of it."""
+    commits = GroupCommit(disk.write, most=10)
+    early, waiting = (commits.submit(item) for item in "ab")
+    early.cancel()
+    await disk.finish(OSError("full"))
+
+    assert isinstance(waiting.exception(), OSError)
+
+
+async def test_it_sleeps_and_wakes(disk: Disk) -> None:
+    """After everything was written it takes new items, also after a failure."""
+    commits = GroupCommit(disk.write, most=10)
+    for error in (None, OSError("full"), None):
+        future = commits.submit("a")
+        await disk.finish(error)
+        assert future.done()
+
+
+async def test_closing_waits_for_everything_submitted(disk: Disk) -> None:
+    """Also for what gathered behind the batch that is being written."""
+    commits = GroupCommit(disk.write, most=1)
+    futures = [commits.submit(item) for item in "abc"]
+    closing = asyncio.create_task(commits.aclose())
+    for number in range(3):
+        await turns(5)
+        assert not closing.done(), number
+        await disk.finish(OSError("full") if number == 1 else None)
+    await soon(closing)
+
+    assert [future.exception() is None for future in futures] == [True, False, True]
+
+
+async def test_closing_with_nothing_submitted_returns(disk: Disk) -> None:
+    """Before the first and after the last."""
+    commits = GroupCommit(disk.write, most=1)
+    await commits.aclose()
+    commits.submit("a")
+    await disk.finish()
+    await commits.aclose()
+
+
+async def test_a_writer_that_is_cancelled_leaves_nobody_waiting(disk: Disk) -> None:
+    """As when the event loop ends: every future is done, and none as if it were written."""
+    commits = GroupCommit(disk.write, most=1)
+    futures = [commits.submit(item) for item in "abc"]
+    await disk.finish(asyncio.CancelledError())
+    await commits.aclose()
+
+    assert [future.done() for future in futures] == [True] * 3
+    assert all(future.cancelled() or future.exception() for future in futures)
+
+
+async def test_a_write_with_too_few_results_fails_its_batch() -> None:
+    """A store with such a mistake acknowledges nothing it did not answer for, and leaves nobody waiting."""
+
+    async def write(batch: list[str]) -> Sequence[str]:
+        return batch[:-1]
+
+    commits: GroupCommit[str, str] = GroupCommit(write, most=10)
+    futures = [commits.submit(item) for item in "ab"]
+    await turns()
+
+    assert futures[1].done()
+    assert futures[1].exception() is not None

@@ -1,0 +1,416 @@
+"""Log lines for people and for machines."""
+
+import ast
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import receiver.core.logs
+from receiver.core.logs import BackgroundHandler, ConsoleFormatter, JsonFormatter, configure_logs
+
+DELIVERY: dict[str, Any] = {"key": "6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", "type": "crawl.page", "job_id": "job-1"}
+ATTEMPT: dict[str, Any] = DELIVERY | {"handler": "handlers.pages.write", "attempt": 2}
+
+# Every event word of the code, with fields as it gives them and what a person must be able to see.
+WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "delivery_accepted": (
+        DELIVERY | {"size": 2_048},
+        ("→", "crawl.page", "6f1d3c52", "2.0 KiB", "accepted", "job-1"),
+    ),
+    "delivery_duplicate": (DELIVERY | {"size": 3, "job_id": None}, ("→", "3 B", "duplicate")),
+    "delivery_conflict": (DELIVERY | {"size": 3}, ("→", "CONFLICT", "quarantine")),
+    "delivery_refused": ({"reason": "malformed", "detail": "the body has no `type`"}, ("malformed", "no `type`")),
+    "delivery_not_stored": ({"reason": "the disk is full"}, ("NOT STORED", "503", "the disk is full")),
+    "intake_failed": ({}, ("intake_failed",)),
+    "not_ready": ({"reason": "the disk is full"}, ("WARNING", "not_ready", "the disk is full")),
+    "attempt_succeeded": (ATTEMPT | {"seconds": 0.0123}, ("✓", "crawl.page", "12 ms", "handlers.pages.write")),
+    "attempt_failed": (
+        ATTEMPT | {"seconds": 0.5, "error": "ValueError: no", "due_at": "2026-08-04T12:00:00+00:00"},
+        ("✗", "handlers.pages.write", "attempt 2", "ValueError: no", "again at"),
+    ),
+    "work_dead": (
+        ATTEMPT | {"seconds": 0.5, "error": "ValueError: no", "traceback": "Traceback:\n  line\nValueError: no"},
+        ("✗", "DEAD after attempt 2", "ValueError: no", "\nTraceback:\n  line\n"),
+    ),
+    "attempt_overdue": (ATTEMPT | {"timeout_s": 60.0}, ("!", "crawl.page", "handlers.pages.write", "60 s")),
+    "attempt_broken": ({"handler": "handlers.pages.write"}, ("attempt_broken", "handlers.pages.write")),
+    "event_unhandled": (
+        {"type": "new.thing", "stub": "@router.on('new.thing')\nasync def on_new(event): ...\n"},
+        ("new.thing", "no handler wants it. One to paste:\n@router.on('new.thing')\nasync def on_new(event)"),
+    ),
+    "event_unreadable": ({"key": "k", "type": "crawl.page"}, ("event_unreadable", "key=k", "type=crawl.page")),
+    "store_unavailable": ({"reason": "locked"}, ("WARNING", "store_unavailable", "locked")),
+    "results_waiting": ({"count": 3, "reason": "locked"}, ("results_waiting", "count=3", "locked")),
+    "worker_blocked": ({"advice": "look"}, ("worker_blocked", "look")),
+    "worker_failed": ({}, ("worker_failed",)),
+    "results_not_recorded": ({"count": 3}, ("results_not_recorded", "count=3")),
+    "results_lost": ({"count": 3}, ("results_lost", "count=3")),
+    "leases_not_renewed": ({"reason": "locked"}, ("leases_not_renewed", "locked")),
+    "lease_lost": ({"work_id": 7}, ("lease_lost", "7")),
+    "worker_finishing": ({"running": 2}, ("worker_finishing", "2")),
+    "work_not_given_back": ({"count": 2, "reason": "locked"}, ("work_not_given_back", "count=2", "locked")),
+    "work_not_absolved": ({"reason": "locked"}, ("work_not_absolved", "locked")),
+    "begin_not_noted": ({"count": 2, "reason": "locked"}, ("begin_not_noted", "count=2", "locked")),
+    "search_index_waits": ({"reason": "locked"}, ("search_index_waits", "locked")),
+    "search_index_broken": ({}, ("search_index_broken",)),
+    "event_drift": (
+        {"type": "crawl.page", "kind": "field", "path": "data[].newThing", "key": "k1"},
+        ("event_drift", "data[].newThing"),
+    ),
+    "backfilled": (
+        {"job_id": "job-1", "reason": "ended", "count": 2, "types": {"crawl.page": 2}},
+        ("WARNING", "backfilled", "job_id=job-1", "count=2", "'crawl.page': 2"),
+    ),
+    "backfill_not_needed": ({"job_id": "job-1", "count": 0}, ("backfill_not_needed", "job_id=job-1")),
+    "backfill_impossible": ({"job_id": "job-1", "reason": "404"}, ("backfill_impossible", "job-1", "reason=404")),
+    "backfill_waits": ({"reason": "500"}, ("backfill_waits", "reason=500")),
+    "backfill_broken": ({}, ("backfill_broken",)),
+    "backfilled_before": (
+        {"key": "k1", "type": "crawl.page", "as": "backfill:0a1b"},
+        ("backfilled_before", "key=k1", "as=backfill:0a1b"),
+    ),
+    "upkeep_failed": ({"reason": "locked"}, ("upkeep_failed", "locked")),
+    "upkeep_broken": ({}, ("upkeep_broken",)),
+    "pruned": ({"bodies": 2, "deliveries": 3}, ("pruned", "bodies=2", "deliveries=3")),
+    "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),
+    "checkpoint_failed": ({"reason": "locked"}, ("checkpoint_failed", "locked")),
+    "worker_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("worker_ended", "exit code 1", "2.0")),
+    "worker_killed": ({"reason": "it did not stop"}, ("worker_killed", "it did not stop")),
+    "handlers_do_not_import": ({}, ("handlers_do_not_import",)),
+    "handlers_left_behind": (
+        {"count": 2, "advice": "they will run again"},
+        ("handlers_left_behind", "count=2", "they will run again"),
+    ),
+    "working": ({"handlers": 3, "worker": "host-1-ab"}, ("working", "handlers=3", "host-1-ab")),
+    "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
+    "too_many_connections": ({}, ("WARNING", "too_many_connections")),
+    "unauthenticated": ({"advice": "set RECEIVER_SECRETS"}, ("unauthenticated", "set RECEIVER_SECRETS")),
+    "stopped": ({}, ("stopped",)),
+    "lane_unknown": (
+        {"handler": "handlers.pages.write", "type": "crawl.page", "job_id": "job-1"},
+        ("lane_unknown", "handler=handlers.pages.write", "job_id=job-1"),
+    ),
+    "work_released": ({"work_id": 7, "job_id": "job-1", "note": "every page"}, ("work_released", "every page")),
+    "work_without_handler": (
+        {"waiting": {"handlers.old": 3}, "advice": "bury it"},
+        ("WARNING", "work_without_handler", "'handlers.old': 3", "bury it"),
+    ),
+    "resource_not_closed": ({"resource": "handlers.pool"}, ("resource_not_closed", "handlers.pool")),
+    "resource_not_made": ({}, ("resource_not_made",)),
+    "backlog_not_read": ({"reason": "locked"}, ("backlog_not_read", "locked")),
+    "metrics_failed": ({}, ("metrics_failed",)),
+    "metrics_not_served": ({"reason": "port 9464 is taken"}, ("metrics_not_served", "port 9464 is taken")),
+    "serving_metrics": ({"url": "http://127.0.0.1:9464/metrics"}, ("serving_metrics", "9464")),
+    "subscriber_failed": (
+        {"subscriber": "handlers.alarm", "record": "WorkDead", "count": 2},
+        ("subscriber_failed", "handlers.alarm", "WorkDead", "count=2"),
+    ),
+    "subscriber_too_slow": (
+        {"subscriber": "handlers.alarm", "dropped": 2},
+        ("subscriber_too_slow", "handlers.alarm", "dropped=2"),
+    ),
+    "subscribers_unfinished": ({"subscribers": ["handlers.alarm"]}, ("subscribers_unfinished", "handlers.alarm")),
+    "log_lines_dropped": ({"count": 3}, ("WARNING", "log_lines_dropped", "count=3")),
+    "log_line_broken": ({"where": "handlers/pages.py:7"}, ("log_line_broken", "handlers/pages.py:7")),
+}
+
+
+def words_in_code() -> set[str]:
+    """Return the first argument of every call of a logger's method in the package."""
+    found = set()
+    for path in Path(receiver.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and isinstance(node.func.value, ast.Name)
+                and node.func.value.id == "log"
+                and node.func.attr in {"debug", "info", "warning", "error", "exception", "log"}
+            ):
+                found |= {
+                    argument.value
+                    for argument in node.args
+                    if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+                }
+    return found
+
+
+def record(word: str, level: int = logging.WARNING, **fields: Any) -> logging.LogRecord:
+    return logging.getLogger("receiver.test").makeRecord(
+        "receiver.test", level, "", 0, word, (), None, extra=fields
+    )
+
+
+def test_every_event_word_of_the_code_is_known_here() -> None:
+    """A new one needs its line in the table, and a look at how it is shown."""
+    chosen = {"delivery_accepted", "delivery_duplicate", "delivery_conflict", "backfill_impossible"}  # no constants
+    own = {"log_lines_dropped", "log_line_broken"}  # about the log itself, written without a logger
+
+    assert words_in_code() | chosen | own == set(WORDS)
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_event_word_has_a_line_for_people(word: str) -> None:
+    """With a time before it and everything one needs to know in it."""
+    fields, shown = WORDS[word]
+    line = ConsoleFormatter().format(record(word, **fields))
+
+    assert line[2] == line[5] == ":"
+    assert [part for part in shown if part not in line] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", " 6f1d3c52 "),
+        (f"sha256:{'0a' * 32}", " sha256:0a0a0a0a "),
+        (f"backfill:{'0a' * 16}", " backfill:0a0a0a "),
+    ],
+)
+def test_a_delivery_is_named_by_a_beginning_of_its_id(key: str, shown: str) -> None:
+    """One that tells it from others, and that `events show` takes."""
+    line = ConsoleFormatter().format(record("attempt_succeeded", **ATTEMPT | {"key": key, "seconds": 1}))
+
+    assert shown in line
+    assert key.startswith(shown.strip())
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_every_event_word_has_an_object_for_machines(word: str) -> None:
+    """One line, with every field under its own name."""
+    fields, _ = WORDS[word]
+    line = JsonFormatter().format(record(word, **fields))
+    content = json.loads(line)
+
+    assert "\n" not in line
+    assert content.items() >= fields.items()
+    assert (content["event"], content["level"], content["logger"]) == (word, "warning", "receiver.test")
+    assert content["time"].endswith("Z")
+
+
+@pytest.mark.parametrize("formatter", [ConsoleFormatter(), JsonFormatter()], ids=["console", "json"])
+def test_an_exception_is_shown_with_its_traceback(formatter: logging.Formatter) -> None:
+    """Below the line, or as a field."""
+    try:
+        raise ValueError("no \x1b[2J")
+    except ValueError:
+        failed = record("intake_failed")
+        failed.exc_info = sys.exc_info()
+    text = formatter.format(failed)
+
+    assert "Traceback" in text
+    assert "ValueError: no" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("word", ["attempt_failed", "work_dead", "delivery_accepted", "event_unhandled"])
+@pytest.mark.parametrize("formatter", [ConsoleFormatter(), JsonFormatter()], ids=["console", "json"])
+def test_a_users_own_record_may_have_the_same_words(formatter: logging.Formatter, word: str) -> None:
+    """Without our fields: a line that raises in its formatter is lost, and a traceback comes instead."""
+    assert word in formatter.format(record(word))
+    assert word in formatter.format(record(word, **ATTEMPT))
+
+
+def test_a_handlers_own_line_names_handler_and_delivery() -> None:
+    """And keeps its line ends, each line made harmless."""
+    line = ConsoleFormatter().format(record("wrote page\nsecond \x1b[31mline", **ATTEMPT))
+
+    assert "handlers.pages.write: wrote page\nsecond \\x1b[31mline" in line
+    assert "6f1d3c52" in line
+
+
+text_fields = st.fixed_dictionaries({"key": st.text(), "type": st.text(), "job_id": st.none() | st.text()})
+
+
+@given(st.sampled_from(sorted(WORDS)), text_fields, st.text())
+def test_nothing_from_outside_steers_a_terminal(word: str, outside: dict[str, Any], text: str) -> None:
+    """Control characters, bidirectional marks and lone surrogates come as escapes, in every field."""
+    fields = WORDS[word][0]
+    fields = fields | {name: value for name, value in outside.items() if name in fields}
+    fields |= {name: text for name in ("error", "reason", "detail", "traceback") if name in fields}
+
+    line = ConsoleFormatter().format(record(word, **fields))
+
+    assert all(part.isprintable() for part in line.split("\n"))
+    line.encode()
+    json.loads(JsonFormatter().format(record(word, **fields)))
+
+
+def test_values_that_json_does_not_know_are_written_as_text() -> None:
+    """A line is never lost for its fields."""
+    content = json.loads(
+        JsonFormatter().format(record("x", path=Path("/a"), error=ValueError("no"), lone="\ud800"))
+    )
+
+    assert (content["path"], content["error"], content["lone"]) == ("/a", "no", "\ud800")
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    """The root logger; what a test does to its handlers and level is undone."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    root.handlers[:] = []
+    yield root
+    for handler in root.handlers:
+        handler.close()
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_logs_are_configured_once_for_the_whole_process(
+    root: logging.Logger, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """On standard error; libraries only from warnings on."""
+    configure_logs(level="INFO", as_json=True)
+    logging.getLogger("receiver.x").info("stopped")
+    logging.getLogger("receiver.x").debug("hidden")
+    logging.getLogger("httpx").info("hidden")
+    logging.getLogger("httpx").warning("shown")
+    root.handlers[0].close()
+    shown = [json.loads(line)["event"] for line in capfd.readouterr().err.splitlines()]
+
+    assert shown == ["stopped", "shown"]
+
+
+def test_logs_can_be_configured_without_standard_error(
+    root: logging.Logger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number may belong to another file then, the database say."""
+    monkeypatch.setattr(sys, "stderr", None)
+    configure_logs(level="INFO", as_json=True)
+
+    root.warning("lost")
+
+
+# --- the thread that writes
+
+
+class Pipe:
+    """A handler that writes into a pipe, and the other end of that."""
+
+    def __init__(self) -> None:
+        read_end, write_end = os.pipe()
+        self.reader: IO[str] = os.fdopen(read_end)
+        self.writer: IO[str] = os.fdopen(write_end, "w")
+        self.handler = BackgroundHandler(self.writer)
+        self.handler.setFormatter(JsonFormatter())
+
+    def log(self, count: int) -> None:
+        """Log so many lines of about 1 KB."""
+        for number in range(count):
+            self.handler.handle(record("stopped", number=number, filling="x" * 900))
+
+    def event(self) -> dict[str, Any]:
+        """Return the next line."""
+        content: dict[str, Any] = json.loads(self.reader.readline())
+        return content
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    """A handler whose lines nobody reads before the test does."""
+    pipe = Pipe()
+    yield pipe
+    pipe.reader.close()  # a thread that still writes there ends
+    pipe.handler.close()
+    pipe.writer.close()
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_what_is_queued_is_written_in_order(pipe: Pipe, blocking: bool) -> None:
+    """All of it, although a pipe takes a part of it only; and whoever shares it may have made it non-blocking."""
+    os.set_blocking(pipe.writer.fileno(), blocking)
+    pipe.log(500)
+
+    assert [pipe.event()["number"] for _ in range(500)] == list(range(500))
+
+
+def test_lines_without_room_are_dropped_and_counted(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next line that finds room again comes after one that says how many are missing."""
+    monkeypatch.setattr(receiver.core.logs, "_MOST_WAITING", 100_000)
+    pipe.log(500)
+    dropped = pipe.handler._dropped
+    kept = [pipe.event()["number"] for _ in range(500 - dropped)]
+    pipe.log(1)
+    told, after = pipe.event(), pipe.event()
+
+    assert kept == list(range(500 - dropped))
+    assert 0 < dropped < 500
+    assert (told["event"], told["level"], told["count"]) == ("log_lines_dropped", "warning", dropped)
+    assert after["number"] == 0
+
+
+def test_dropped_lines_are_counted_at_the_end(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when nothing was logged after them."""
+    monkeypatch.setattr(receiver.core.logs, "_MOST_WAITING", 3_000)
+    pipe.log(500)
+    with ThreadPoolExecutor(1) as beside:
+        lines = beside.submit(pipe.reader.readlines)
+        pipe.handler.close()
+        pipe.writer.close()
+    events = [json.loads(line) for line in lines.result()]
+    told = [event["count"] for event in events if event["event"] == "log_lines_dropped"]
+
+    assert events[-1]["event"] == "log_lines_dropped"
+    assert len(events) - len(told) + sum(told) == 500
+
+
+def test_fields_and_tracebacks_are_taken_when_they_are_logged(pipe: Pipe) -> None:
+    """What a program changes afterwards does not change the line."""
+    parts = ["one"]
+    try:
+        raise ValueError("no")
+    except ValueError:
+        failed = record("intake_failed", parts=parts)
+        failed.exc_info = sys.exc_info()
+        pipe.handler.handle(failed)
+    parts.append("two")
+    event = pipe.event()
+
+    assert event["parts"] == ["one"]
+    assert event["exception"].startswith("Traceback")
+    assert event["exception"].endswith("ValueError: no")
+
+
+def test_a_record_that_cannot_be_formatted_is_told_in_the_log(
+    pipe: Pipe, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And not past it on standard error, where somebody would have to read it."""
+    broken = record("%d pages")
+    broken.args = ("no number",)
+    pipe.handler.handle(broken)
+    event = pipe.event()
+
+    assert (event["event"], event["where"]) == ("log_line_broken", ":0")
+    assert "TypeError" in event["exception"]
+    assert capfd.readouterr().err == ""
+
+
+def test_a_forked_process_writes_its_lines_too() -> None:
+    """A handler may use processes (multiprocessing); only the one that forks has the thread."""
+    program = """
+import logging, os
+from receiver.core.logs import configure_logs
+configure_logs(level="INFO", as_json=True)
+child = os.fork()
+if child == 0:
+    logging.warning("from the child")
+    os._exit(0)
+os.waitpid(child, 0)
+logging.warning("from the parent")
+"""
+    command = [sys.executable, "-W", "ignore", "-c", program]  # 3.12 warns of forks beside threads
+    done = subprocess.run(command, capture_output=True, check=True)
+
+    assert [json.loads(line)["event"] for line in done.stderr.splitlines()] == ["from the child", "from the parent"]

@@ -1,0 +1,335 @@
+"""Every rule by which a work item moves."""
+
+import random
+from datetime import timedelta
+
+import pytest
+
+from receiver.core.records import HeldItem, Hold, JobPages, NewWork
+from receiver.core.retries import LONGEST_PAUSE, RetrySchedule
+from receiver.core.rules import (
+    POISON_AFTER,
+    Bury,
+    Complete,
+    Decision,
+    Died,
+    Failed,
+    LookAgain,
+    Pace,
+    Refused,
+    Release,
+    Result,
+    RetryAt,
+    Succeeded,
+    decide,
+    look,
+    placed,
+    suspicious,
+)
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from tests.doubles import NOON
+
+SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
+MICROSECOND = timedelta(microseconds=1)
+SCHEDULE = RetrySchedule((SECOND, SECOND * 10), jitter=0)
+ONE = HandlerName("one")
+
+# --- decide
+
+
+@pytest.mark.parametrize(
+    ("result", "attempt", "decision"),
+    [
+        (Succeeded(), 1, Complete()),
+        (Succeeded(), 3, Complete()),
+        (Succeeded(), 99, Complete()),
+        (Failed(), 1, RetryAt(NOON + SECOND)),
+        (Failed(), 2, RetryAt(NOON + SECOND * 10)),
+        (Failed(), 3, Bury()),
+        (Failed(), 99, Bury()),
+        (Failed(SECOND * 30), 1, RetryAt(NOON + SECOND * 30)),
+        (Failed(timedelta(0)), 2, RetryAt(NOON)),
+        (Failed(SECOND * 30), 3, Bury()),
+        (Refused(), 1, Bury()),
+        (Refused(), 3, Bury()),
+        (Died(), 1, RetryAt(NOON + SECOND)),
+        (Died(), 3, Bury()),
+    ],
+    ids=str,
+)
+def test_a_result_leads_to_a_decision(result: Result, attempt: int, decision: Decision) -> None:
+    """A pause that the handler asked for replaces the schedule's; the number of attempts stays."""
+    assert decide(result, attempt=attempt, schedule=SCHEDULE, now=NOON, rng=random.Random(1)) == decision
+
+
+@pytest.mark.parametrize("asked", [timedelta(0), SECOND * 30, DAY, timedelta.max])
+def test_a_pause_that_another_service_asks_for_makes_the_schedule_s_longer(asked: timedelta) -> None:
+    """A little longer than asked for, so that not all come back together; never shorter than the schedule's."""
+    rng, least = random.Random(1), max(SECOND * 10, min(asked, LONGEST_PAUSE))
+
+    decisions = [decide(Failed(at_least=asked), attempt=2, schedule=SCHEDULE, now=NOON, rng=rng) for _ in range(50)]
+
+    dues = [one.due_at - NOON for one in decisions if isinstance(one, RetryAt)]
+    assert len(dues) == 50
+    assert all(least <= due <= max(SECOND * 10, least * 1.1) for due in dues)
+    assert len(set(dues)) == (50 if asked else 1)
+    assert decide(Failed(at_least=asked), attempt=3, schedule=SCHEDULE, now=NOON, rng=rng) == Bury()
+
+
+def test_the_second_process_that_dies_is_the_last() -> None:
+    """However many attempts the schedule would allow."""
+    decisions = [
+        decide(Died(), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1), deaths=deaths)
+        for deaths in range(POISON_AFTER + 1)
+    ]
+
+    assert decisions == [RetryAt(NOON + SECOND), Bury(), Bury()]
+
+
+def test_a_pause_of_the_schedule_is_jittered() -> None:
+    """By its share at the most, and not the same for all that failed together."""
+    schedule, rng = RetrySchedule((MINUTE,), jitter=0.2), random.Random(1)
+
+    dues = [decide(Failed(), attempt=1, schedule=schedule, now=NOON, rng=rng) for _ in range(50)]
+
+    pauses = [one.due_at - NOON for one in dues if isinstance(one, RetryAt)]
+    assert len(set(pauses)) == 50
+    assert MINUTE * 0.8 <= min(pauses) < MINUTE < max(pauses) <= MINUTE * 1.2
+
+
+def test_a_pause_asked_for_is_not_jittered() -> None:
+    """The handler knows when the other side is back."""
+    schedule = RetrySchedule((SECOND,), jitter=1)
+
+    decision = decide(Failed(SECOND * 7), attempt=1, schedule=schedule, now=NOON, rng=random.Random(1))
+
+    assert decision == RetryAt(NOON + SECOND * 7)
+
+
+def test_a_pause_past_the_end_of_the_calendar_is_a_decision_too() -> None:
+    """A handler may ask for anything; an error here would leave its work item without an end."""
+    decision = decide(Failed(timedelta.max), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1))
+
+    assert decision == RetryAt(NOON + LONGEST_PAUSE)
+
+
+# --- suspicious
+
+
+@pytest.mark.parametrize(
+    ("lost", "deaths", "suspected"),
+    [(0, 0, False), (1, 0, False), (2, 0, True), (9, 0, True), (1, 1, True), (2, 1, True), (2, 2, True)],
+)
+def test_an_item_is_suspected_by_what_its_workers_died_of(lost: int, deaths: int, suspected: bool) -> None:
+    """One death while it ran is enough; of those that may not have been its own it takes two."""
+    assert suspicious(lost=lost, deaths=deaths) is suspected
+
+
+def test_what_is_poison_was_suspected_before() -> None:
+    """So it ran alone at least once, and nothing else can have been the cause."""
+    assert all(suspicious(lost=deaths, deaths=deaths) for deaths in range(1, POISON_AFTER + 1))
+    assert POISON_AFTER >= 2
+
+
+# --- placed
+
+PLAIN, UNCLAIMED = NewWork(1, ONE), NewWork(1, ONE, claim=False)
+HELD = NewWork(1, ONE, hold=Hold(NOON, NOON + MINUTE))
+ON, PAUSED, DISABLED = HandlerSwitch.ON, HandlerSwitch.PAUSED, HandlerSwitch.DISABLED
+
+
+@pytest.mark.parametrize(
+    ("work", "switch", "lane_busy", "state"),
+    [
+        (PLAIN, ON, False, WorkState.RUNNING),
+        (PLAIN, ON, True, WorkState.QUEUED),
+        (PLAIN, PAUSED, False, WorkState.WAITING),
+        (PLAIN, PAUSED, True, WorkState.QUEUED),
+        (PLAIN, DISABLED, False, WorkState.SKIPPED),
+        (PLAIN, DISABLED, True, WorkState.SKIPPED),
+        (UNCLAIMED, ON, False, WorkState.WAITING),
+        (UNCLAIMED, ON, True, WorkState.QUEUED),
+        (UNCLAIMED, PAUSED, False, WorkState.WAITING),
+        (UNCLAIMED, PAUSED, True, WorkState.QUEUED),
+        (UNCLAIMED, DISABLED, False, WorkState.SKIPPED),
+        (HELD, ON, False, WorkState.HELD),
+        (HELD, ON, True, WorkState.HELD),
+        (HELD, PAUSED, False, WorkState.HELD),
+        (HELD, PAUSED, True, WorkState.HELD),
+        (HELD, DISABLED, False, WorkState.SKIPPED),
+        (HELD, DISABLED, True, WorkState.SKIPPED),
+    ],
+)
+def test_a_work_item_begins_in_its_place(
+    work: NewWork, switch: HandlerSwitch, lane_busy: bool, state: WorkState
+) -> None:
+    """The switch is asked first, then what it waits for, then its lane, and only then whether to run it."""
+    assert placed(work, switch, lane_busy=lane_busy) is state
+
+
+# --- Pace
+
+SLACK = timedelta(milliseconds=100)
+
+
+@pytest.mark.parametrize(
+    ("interval", "ahead", "allowed"),
+    [
+        (SECOND, -DAY, 1),
+        (SECOND, timedelta(0), 1),
+        (SECOND, SLACK, 1),
+        (SECOND, SLACK + MICROSECOND, 0),
+        (SECOND, SECOND, 0),
+        (SECOND, SECOND + SLACK, 0),
+        (SLACK, -DAY, 2),
+        (SLACK, timedelta(0), 2),
+        (SLACK, MICROSECOND, 1),
+        (SLACK, SLACK, 1),
+        (SLACK, SLACK + MICROSECOND, 0),
+        (SLACK / 10, -DAY, 11),
+        (SLACK / 10, SLACK / 2, 6),
+        (SLACK / 10, SLACK, 1),
+        (MICROSECOND, -DAY, 100_001),
+        (DAY, timedelta(0), 1),
+        (DAY, DAY, 0),
+    ],
+)
+def test_a_pace_allows_what_falls_due_within_its_slack(interval: timedelta, ahead: timedelta, allowed: int) -> None:
+    """`ahead` is how far from now the last attempt put the next one. A quiet time is not saved up."""
+    assert Pace(interval, NOON + ahead).allows(NOON) == allowed
+
+
+@pytest.mark.parametrize("ahead", [-DAY, -MICROSECOND, timedelta(0), MICROSECOND, SLACK])
+@pytest.mark.parametrize("begun", [0, 1, 2, 5])
+def test_each_attempt_puts_the_next_one_an_interval_further(ahead: timedelta, begun: int) -> None:
+    """From where the last one put it, or from now if that has passed."""
+    pace = Pace(SECOND, NOON + ahead)
+
+    assert pace.after(begun, NOON) == NOON + max(ahead, timedelta(0)) + begun * SECOND
+
+
+@pytest.mark.parametrize("interval", [MICROSECOND * 7, timedelta(milliseconds=33), SECOND / 3, MINUTE, DAY])
+def test_over_any_time_a_pace_keeps_its_rate(interval: timedelta) -> None:
+    """Asked at any moments, it lets begin what the rate says, one more, and what falls into its slack."""
+    rng, now, pace, begun = random.Random(1), NOON, Pace(interval, NOON), 0
+    for _ in range(2_000):
+        allowed = rng.randint(0, pace.allows(now))
+        pace = Pace(interval, pace.after(allowed, now))
+        begun += allowed
+        assert begun <= (now - NOON + SLACK) // interval + 1
+        now += rng.random() * 3 * interval
+
+    assert begun > 500
+
+
+@pytest.mark.parametrize("interval", [SLACK / 10, SLACK, SECOND, DAY])
+@pytest.mark.parametrize("ahead", [-DAY, timedelta(0), SLACK / 3, SLACK])
+def test_what_a_pace_has_put_off_is_allowed_when_it_says(interval: timedelta, ahead: timedelta) -> None:
+    """Not a microsecond before, so that a worker that sleeps until then finds something and never spins."""
+    pace = Pace(interval, NOON + ahead)
+    put_off = Pace(interval, pace.after(pace.allows(NOON), NOON))
+    begin = put_off.begin_from(NOON)
+
+    assert begin > NOON
+    assert put_off.allows(begin - MICROSECOND) == 0
+    assert put_off.allows(begin) == 1
+
+
+@pytest.mark.parametrize("back", [MINUTE, DAY, DAY * 365])
+def test_a_pace_does_not_wait_for_a_clock_that_was_set_back(back: timedelta) -> None:
+    """What is further ahead than it can have been put is as if it were now."""
+    pace = Pace(SECOND, NOON)
+    now = NOON - back
+
+    assert pace.allows(now) == 1
+    assert pace.begin_from(now) <= now
+    assert pace.after(1, now) == now + SECOND
+
+
+def test_a_pace_waits_for_what_it_can_have_put_off() -> None:
+    """The furthest is an interval and the slack; one microsecond more is a clock that was set back."""
+    furthest = Pace(SECOND, NOON + SECOND + SLACK)
+
+    assert furthest.allows(NOON) == 0
+    assert furthest.begin_from(NOON) == NOON + SECOND
+    assert Pace(SECOND, NOON + SECOND + SLACK + MICROSECOND).allows(NOON) == 1
+
+
+# --- look
+
+QUIET = timedelta(minutes=2)
+ITEM = HeldItem(1, ONE, "crawl.completed", "job", NOON, NOON + MINUTE * 25)
+OPEN = DeliveryKey("page-7")
+
+
+def looked(pages: JobPages, passed: timedelta) -> Release | LookAgain:
+    """Look this long after the event has arrived."""
+    return look(ITEM, pages, quiet=QUIET, now=NOON + passed)
+
+
+@pytest.mark.parametrize(
+    ("last", "quiet_from"),
+    [
+        (None, timedelta(0)),
+        (-MINUTE, timedelta(0)),
+        (timedelta(0), timedelta(0)),
+        (MINUTE, MINUTE),
+        (MINUTE * 10, MINUTE * 10),
+    ],
+)
+def test_an_event_is_released_after_a_quiet_time(last: timedelta | None, quiet_from: timedelta) -> None:
+    """Counted from the last page, or from the event itself if that came later. Until then it waits just so long."""
+    pages = JobPages(None if last is None else NOON + last, None)
+
+    early = looked(pages, quiet_from + QUIET - MICROSECOND)
+    assert isinstance(early, LookAgain)
+    assert early.at == NOON + quiet_from + QUIET
+    assert isinstance(looked(pages, quiet_from + QUIET), Release)
+
+
+def test_an_open_page_keeps_an_event_waiting() -> None:
+    """It is looked at again soon, however quiet it has been. The note names the page and the end of the waiting."""
+    waits = looked(JobPages(NOON, OPEN), MINUTE * 20)
+
+    assert isinstance(waits, LookAgain)
+    assert waits.at == NOON + MINUTE * 20 + SECOND
+    assert "page-7" in waits.note
+    assert "12:25:00" in waits.note
+
+
+@pytest.mark.parametrize("pages", [JobPages(NOON + MINUTE * 25, None), JobPages(NOON, OPEN), JobPages(None, OPEN)])
+def test_an_event_waits_at_most_as_long_as_said(pages: JobPages) -> None:
+    """Then it is handled whatever is missing, which the note tells; no look is later than that."""
+    almost = looked(pages, MINUTE * 25 - SECOND / 2)
+    assert isinstance(almost, LookAgain)
+    assert almost.at == ITEM.until
+
+    released = looked(pages, MINUTE * 25)
+    assert isinstance(released, Release)
+    assert "waited long enough" in released.note
+    assert ("page-7" in released.note) is (pages.open_key is not None)
+
+
+def test_notes_tell_when_the_last_page_came() -> None:
+    """Or that none did."""
+    late, none = looked(JobPages(NOON + MINUTE, None), DAY), looked(JobPages(None, None), DAY)
+
+    assert isinstance(late, Release)
+    assert "12:01:00 UTC" in late.note
+    assert isinstance(none, Release)
+    assert "no page came" in none.note
+
+
+def test_an_event_that_waits_for_quiet_says_until_when() -> None:
+    """So that somebody who looks at it knows that nothing is wrong."""
+    waits = looked(JobPages(NOON + MINUTE, None), MINUTE)
+
+    assert isinstance(waits, LookAgain)
+    assert "12:01:00" in waits.note
+    assert "12:03:00" in waits.note
+
+
+def test_without_a_quiet_time_an_event_waits_for_open_pages_only() -> None:
+    """It is released in the same moment."""
+    assert isinstance(look(ITEM, JobPages(NOON, None), quiet=timedelta(0), now=NOON), Release)
+    assert isinstance(look(ITEM, JobPages(NOON, OPEN), quiet=timedelta(0), now=NOON), LookAgain)

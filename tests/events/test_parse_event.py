@@ -1,0 +1,502 @@
+"""Reading events: every sample, every odd body, and whatever else is an object with a type."""
+
+import json
+import math
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+import receiver
+from receiver.errors import Malformed
+from receiver.events import (
+    EVENT_CLASSES,
+    AgentAction,
+    AgentCompleted,
+    BatchScrapePage,
+    CrawlCompleted,
+    CrawlPage,
+    Event,
+    ExtractCompleted,
+    MonitorCheckCompleted,
+    MonitorPage,
+    UnknownEvent,
+    parse_event,
+)
+from receiver.events.documents import DocumentMetadata, ValueChange
+
+SAMPLES = Path(receiver.__file__).parent / "service" / "samples"
+VECTORS = Path(__file__).parents[1] / "vectors" / "events"
+
+TOO_LONG_A_NUMBER = "crawl.page.number_5000_digits"
+META_TAGS = {"viewport", "ogTitle", "ogUrl", "ogSiteName", "ogLocale", "favicon"}
+
+every_sample = pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.stem)
+every_vector = pytest.mark.parametrize(
+    "path",
+    [path for path in sorted(VECTORS.glob("*.json")) if path.stem != TOO_LONG_A_NUMBER],
+    ids=lambda path: path.stem,
+)
+
+E = TypeVar("E", bound=Event)
+
+
+def read(path: Path, event_class: type[E]) -> E:
+    event = parse_event(path.read_bytes())
+    assert type(event) is event_class
+    return event
+
+
+def sample(name: str, event_class: type[E]) -> E:
+    return read(SAMPLES / f"{name}.json", event_class)
+
+
+def vector(name: str, event_class: type[E]) -> E:
+    return read(VECTORS / f"{name}.json", event_class)
+
+
+def unknown_keys(value: object) -> Iterator[tuple[type[BaseModel], str]]:
+    """Yield what no model knows, at every level."""
+    if isinstance(value, BaseModel):
+        yield from ((type(value), key) for key in value.model_extra or {})
+        for name in type(value).model_fields:
+            yield from unknown_keys(getattr(value, name))
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from unknown_keys(item)
+
+
+def test_there_are_samples_and_vectors() -> None:
+    """An empty folder would let every test of this file pass."""
+    assert len(list(SAMPLES.glob("*.json"))) >= 38
+    assert len(list(VECTORS.glob("*.json"))) >= 25
+
+
+@every_sample
+def test_a_sample_is_read_as_the_class_of_its_type(path: Path) -> None:
+    """With its envelope as it came."""
+    payload = json.loads(path.read_bytes())
+    event = parse_event(path.read_bytes())
+
+    assert type(event) is EVENT_CLASSES.get(payload["type"], UnknownEvent)
+    assert event.type == payload["type"]
+    assert event.success is payload.get("success")
+    assert event.job_id == payload.get("id", payload.get("jobId"))
+    assert event.webhook_id == payload.get("webhookId")
+    assert event.error == payload.get("error")
+    assert event.metadata == payload.get("metadata", {})
+    data = payload.get("data", [])
+    assert len(event.data) == (len(data) if isinstance(data, list) else 1)
+
+
+@every_sample
+def test_a_sample_holds_nothing_that_no_model_knows(path: Path) -> None:
+    """But for the meta tags of pages, and payloads of another family."""
+    event = parse_event(path.read_bytes())
+    unknown = set(unknown_keys(event))
+
+    if isinstance(event, UnknownEvent):
+        assert unknown == {(UnknownEvent, key) for key in ("batchId", "sentAt", "events")}
+    else:
+        assert unknown <= {(DocumentMetadata, tag) for tag in META_TAGS}
+
+
+@every_sample
+def test_a_sample_goes_back_to_the_wire_as_it_came(path: Path) -> None:
+    """Same keys and values, but for: one object as data is a list of it, moments are written in one way, and a
+    v0 job's pages are flat.
+    """
+    payload = json.loads(path.read_bytes())
+    if isinstance(payload.get("data"), dict):
+        payload["data"] = [payload["data"]]
+    for item in payload.get("data", []):
+        if "content" in item:
+            item.update(item.pop("content"))
+        for holder, key in (
+            (item.get("metadata", {}), "cachedAt"),
+            (item.get("changeTracking", {}), "previousScrapeAt"),
+        ):
+            if key in holder:
+                holder[key] = datetime.fromisoformat(holder[key]).astimezone(UTC)
+
+    assert parse_event(path.read_bytes()).model_dump(by_alias=True, exclude_unset=True) == payload
+
+
+@every_sample
+def test_a_sample_is_written_as_json(path: Path) -> None:
+    """Also with what no key of the wire said, without a warning; what is read from that is equal."""
+    event = parse_event(path.read_bytes())
+
+    written = event.model_dump_json(by_alias=True, exclude_unset=True)
+
+    assert json.loads(written) == event.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    assert parse_event(written.encode()) == event
+    assert json.loads(event.model_dump_json()) == event.model_dump(mode="json")
+
+
+def test_a_page_event_has_its_document() -> None:
+    """Down to the metadata."""
+    event = sample("crawl.page", CrawlPage)
+
+    assert event.page is not None
+    assert event.page.markdown is not None
+    assert event.page.markdown.startswith("# Service prices")
+    assert event.page.links[0] == "https://example.com/book"
+    assert event.page.metadata.keywords == "bike repair,service prices"
+    assert event.page.metadata.model_extra is not None
+    assert event.page.metadata.model_extra["ogSiteName"] == "Harbour Cycles"
+    assert (event.url, event.status_code, event.failed) == ("https://example.com/prices", 200, False)
+
+
+def test_change_tracking_is_read_to_the_last_line() -> None:
+    """The unified diff and its tree."""
+    page = sample("crawl.page.changetracking", CrawlPage).page
+
+    assert page is not None
+    assert page.change_tracking is not None
+    assert page.change_tracking.previous_scrape_at == datetime(2026, 8, 1, 10, tzinfo=UTC)
+    assert (page.change_tracking.change_status, page.change_tracking.visibility) == ("changed", "visible")
+    diff = page.change_tracking.diff
+    assert diff is not None
+    assert diff.text == page.change_tracking.diff_text
+    assert diff.json_ is not None
+    chunk = diff.json_.files[0].chunks[0]
+    assert [(line.type, line.normal, line.del_, line.add) for line in chunk.changes] == [
+        ("normal", True, None, None),
+        ("del", None, True, None),
+        ("add", None, None, True),
+    ]
+    assert (chunk.old_start, chunk.old_lines, chunk.new_start, chunk.new_lines) == (1, 4, 1, 4)
+
+
+@pytest.mark.parametrize(
+    ("name", "event_class", "url", "cancelled"),
+    [
+        ("crawl.page.error", CrawlPage, "https://example.com/old/brochure.zip", False),
+        ("crawl.page.cancelled", CrawlPage, "https://example.com/guides/chain", True),
+        ("batch_scrape.page.error", BatchScrapePage, "https://shop.example.com/checkout", False),
+        ("batch_scrape.page.v0", BatchScrapePage, "https://example.com/guides/tyres", False),
+    ],
+)
+def test_a_failed_page_tells_its_url(
+    name: str, event_class: type[CrawlPage] | type[BatchScrapePage], url: str, cancelled: bool
+) -> None:
+    """It is all that is known of it, beside the error."""
+    event = sample(name, event_class)
+
+    assert event.failed
+    assert event.cancelled_by_parent is cancelled
+    assert event.url == url
+
+
+def test_a_pdf_that_was_cut_short_shows() -> None:
+    """More pages than were parsed."""
+    page = sample("batch_scrape.page.pdf", BatchScrapePage).page
+
+    assert page is not None
+    assert (page.metadata.num_pages, page.metadata.total_pages) == (12, 48)
+
+
+def test_a_monitored_page_has_judgment_and_diff() -> None:
+    """As text, and in json mode as values by their path."""
+    page = sample("monitor.page", MonitorPage).page
+    values = sample("monitor.page.json", MonitorPage).page
+
+    assert page.is_meaningful is True
+    assert page.judgment is not None
+    assert (page.judgment.confidence, page.judgment.meaningful) == ("high", True)
+    assert page.judgment.meaningful_changes[0].after == "Gear tune | £21"
+    assert page.diff is not None
+    assert page.diff.text is not None
+    assert page.diff.json_ == {}
+    assert values.diff is not None
+    assert values.diff.json_["jobs[1].price"] == ValueChange(previous=18, current=21)
+
+
+@pytest.mark.parametrize("name", ["", ".object", ".object_pages"])
+def test_a_check_has_its_summary_in_every_form(name: str) -> None:
+    """A list of one, or an object from the oldest senders."""
+    event = sample(f"monitor.check.completed{name}", MonitorCheckCompleted)
+
+    assert event.check.summary.changed > 0
+    assert event.check.check_id == event.job_id
+    assert len(event.check.pages) == (2 if name == ".object_pages" else 0)
+
+
+def test_a_partial_check_is_no_success_and_has_no_error() -> None:
+    """Normal for the service: some pages failed."""
+    event = sample("monitor.check.completed.partial", MonitorCheckCompleted)
+
+    assert (event.success, event.error, event.check.status) == (False, None, "partial")
+
+
+def test_results_of_extract_and_agent_jobs_are_read() -> None:
+    """The data in it is the user's own, any JSON."""
+    result = sample("extract.completed", ExtractCompleted).result
+    step = sample("agent.action", AgentAction).action
+    found = sample("agent.completed", AgentCompleted).result
+
+    assert result.data["shop"] == "Harbour Cycles"
+    assert result.sources["jobs[0].price"] == ["https://example.com/prices"]
+    assert (result.llm_usage, result.total_urls_scraped) == (0.0020118, 2)
+    assert (step.action, step.credits_used) == ("mcp__tools__scrape", 5)
+    assert step.input["formats"] == ["markdown"]
+    assert (found.credits_used, found.data["founded"]) == (15, 2011)
+
+
+@every_vector
+def test_an_odd_body_is_read(path: Path) -> None:
+    """As the class of its type, with the type kept."""
+    event = parse_event(path.read_bytes())
+
+    assert type(event) is EVENT_CLASSES.get(event.type, UnknownEvent)
+    assert isinstance(event.data, list)
+    assert isinstance(event.metadata, dict)
+    assert len(repr(event)) < 300
+
+
+def test_a_number_of_5000_digits_is_read() -> None:
+    """It is legal JSON, and nobody but the page's own data cares for its value."""
+    parse_event((VECTORS / f"{TOO_LONG_A_NUMBER}.json").read_bytes())
+
+
+@pytest.mark.parametrize("form", ["null", "absent", "empty"])
+def test_without_data_there_is_no_page(form: str) -> None:
+    """The list is empty, whether data is null, absent or empty."""
+    event = vector(f"crawl.page.data_{form}", CrawlPage)
+
+    assert event.data == []
+    assert event.page is None
+    assert event.model_extra == {}
+
+
+def test_one_object_as_data_is_a_list_of_it() -> None:
+    """Older monitor events come so; no family is refused for it."""
+    assert vector("crawl.page.data_object", CrawlPage).url == "https://example.com/hours"
+    assert vector("monitor.page.first_version", MonitorPage).page.status == "changed"
+
+
+@pytest.mark.parametrize("form", ["scalar", "mixed"])
+def test_data_that_holds_no_objects_is_kept_as_it_came(form: str) -> None:
+    """The list is empty then, and the value in `model_extra`."""
+    path = VECTORS / f"crawl.page.data_{form}.json"
+    event = read(path, CrawlPage)
+
+    assert event.data == []
+    assert event.model_extra == {"data": json.loads(path.read_bytes())["data"]}
+
+
+@pytest.mark.parametrize("form", ["metadata_absent", "metadata_null", "error_null", "document_metadata_null"])
+def test_missing_and_null_are_alike(form: str) -> None:
+    """Older senders and the service's documentation write null."""
+    event = vector(f"crawl.page.{form}", CrawlPage)
+
+    assert event.metadata == {}
+    assert event.error is None
+    assert event.model_extra == {}
+    assert event.page is not None
+    assert event.page.links == []
+    assert event.page.metadata == DocumentMetadata() or form != "document_metadata_null"
+
+
+def test_null_ids_are_none() -> None:
+    """Nothing else is taken for an id."""
+    event = vector("crawl.page.ids_null", CrawlPage)
+
+    assert (event.job_id, event.webhook_id) == (None, None)
+
+
+def test_the_id_of_a_v0_job_is_the_job_id() -> None:
+    """Also beside an `id` that is null; and it goes back to the wire under its own name."""
+    event = vector("crawl.page.both_ids", CrawlPage)
+    v0 = sample("batch_scrape.page.v0", BatchScrapePage)
+
+    assert event.job_id == "019f2c10-0001-7a00-8b00-000000001eef"
+    assert v0.job_id == v0.v0_job_id is not None
+    assert v0.model_dump(by_alias=True, exclude_unset=True)["jobId"] == v0.job_id
+    assert "id" not in v0.model_dump(by_alias=True, exclude_unset=True)
+
+
+def test_both_forms_of_a_v0_jobs_pages_are_read() -> None:
+    """August 2025 sent them flat."""
+    nested = sample("crawl.completed.v0", CrawlCompleted).data[0]
+    flat = vector("crawl.completed.v0_flat", CrawlCompleted).data[0]
+
+    assert nested.source == nested.url == "https://example.com/guides/winter"
+    assert nested.markdown == nested.content is not None
+    assert (flat.content, flat.markdown, flat.url) == ("Hours", "# Hours", "https://example.com/hours")
+
+
+def test_unknown_keys_are_kept_at_every_level() -> None:
+    """Under their wire names; a page's meta tag does not pass for a field."""
+    event = vector("crawl.page.extra_keys", CrawlPage)
+
+    assert event.model_extra == {"sentAt": "2026-08-04T08:12:44.120Z"}
+    assert event.page is not None
+    assert event.page.model_extra == {"newFormat": {"a": 1}}
+    assert event.page.metadata.model_extra == {"ogTitle": "Hours", "status_code": "from a meta tag"}
+    assert event.status_code == 200
+
+
+def test_an_envelope_of_wrong_types_is_an_event_all_the_same() -> None:
+    """Its type is known, everything else is kept as it came."""
+    path = VECTORS / "envelope.wrong_types.json"
+    event = read(path, CrawlPage)
+    payload = json.loads(path.read_bytes())
+
+    assert (event.success, event.job_id, event.webhook_id, event.error) == (None, None, None, None)
+    assert (event.data, event.metadata) == ([], {})
+    assert event.model_extra == {key: value for key, value in payload.items() if key != "type"}
+
+
+def test_halves_of_characters_are_kept() -> None:
+    """JSON.stringify writes them when a text was cut inside a pair. The text is usable."""
+    event = vector("crawl.page.lone_surrogate", CrawlPage)
+
+    assert event.error == "\ud83d"
+    assert event.page is not None
+    assert event.page.markdown == "Cut in half: \ud83d"
+    assert event.page.metadata.title == "\udc00 first"
+    assert event.page.metadata.model_extra == {"\ud83d": "half a key"}
+    assert event.url == "https://example.com/hours"
+
+
+def test_nul_nan_and_a_byte_order_mark_are_read() -> None:
+    """NUL is a character; NaN is no status code; a mark before the text is not part of it."""
+    nul = vector("crawl.page.nul", CrawlPage)
+    nan = vector("crawl.page.nan", CrawlPage)
+
+    assert nul.page is not None
+    assert nul.page.markdown == "a\0b"
+    assert nan.page is not None
+    assert math.isnan(nan.page.json_["price"])
+    assert nan.page.metadata.credits_used is not None
+    assert math.isnan(nan.page.metadata.credits_used)
+    assert nan.status_code is None
+    assert vector("crawl.page.bom", CrawlPage).url == "https://example.com/hours"
+
+
+def test_large_numbers_and_deep_nesting_are_read() -> None:
+    """Whatever the parser can read, an event can hold."""
+    number = vector("crawl.page.number_4300_digits", CrawlPage)
+    deep = vector("crawl.page.deep", CrawlPage)
+
+    assert number.status_code == int("7" * 4300)
+    assert deep.page is not None
+    assert deep.page.json_ is not None
+
+
+def test_both_forms_of_a_diff_are_read() -> None:
+    """A plain string is the text of the diff."""
+    page = vector("crawl.page.diff_string", CrawlPage).page
+
+    assert page is not None
+    assert page.change_tracking is not None
+    assert page.change_tracking.diff_text == "@@ -1 +1 @@\n-a\n+b\n"
+    assert page.change_tracking.json_ == {"price": {"previous": 1, "current": 2}}
+    assert page.change_tracking.previous_scrape_at == datetime(2026, 8, 1, 10, tzinfo=UTC)
+
+
+def test_results_of_actions_are_read() -> None:
+    """Each kind in its list."""
+    page = vector("crawl.page.actions", CrawlPage).page
+
+    assert page is not None
+    assert page.actions is not None
+    assert page.actions.screenshots == ["https://example.com/s.png"]
+    assert page.actions.scrapes[0].html == "<p>"
+    assert page.actions.javascript_returns[0].value == 4
+    assert page.actions.pdfs == ["https://example.com/p.pdf"]
+
+
+@pytest.mark.parametrize(
+    "event_type", ["schedule.completed", "batch_scrape.cancelled", "crawl.pages", "CRAWL.PAGE", "x", " ", "\ud83d"]
+)
+def test_an_unknown_type_is_an_unknown_event(event_type: str) -> None:
+    """Its items are as they came, also when they are no objects."""
+    event = parse_event(json.dumps({"type": event_type, "id": "1", "data": [{"a": 1}, 2, None]}).encode())
+
+    assert type(event) is UnknownEvent
+    assert (event.type, event.job_id, event.data) == (event_type, "1", [{"a": 1}, 2, None])
+
+
+@pytest.mark.parametrize(("data", "items"), [(None, []), (5, [5]), ("x", ["x"]), ({"a": 1}, [{"a": 1}])])
+def test_the_items_of_an_unknown_event_are_always_a_list(data: Any, items: list[Any]) -> None:
+    """Whatever came."""
+    assert parse_event(json.dumps({"type": "new.kind", "data": data}).encode()).data == items
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"secret",
+        b"\xff\xfe secret",
+        b'{"type": "crawl.page", "secret": ',
+        b'["secret"]',
+        b'"secret"',
+        b"null",
+        b"{}",
+        b'{"event": "secret"}',
+        b'{"type": null, "a": "secret"}',
+        b'{"type": "", "a": "secret"}',
+        b'{"type": ["secret"]}',
+        b'{"type": 5, "a": "secret"}',
+    ],
+)
+def test_what_is_no_event_is_malformed(body: bytes) -> None:
+    """The text says what is wrong and quotes nothing."""
+    with pytest.raises(Malformed) as caught:
+        parse_event(body)
+
+    assert caught.value.status == 400
+    assert "secret" not in str(caught.value)
+    assert len(str(caught.value)) > 20
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters()), inner, max_size=4),
+    max_leaves=12,
+)
+envelope_keys = st.sampled_from(["success", "id", "jobId", "webhookId", "data", "error", "metadata"])
+item_keys = st.sampled_from(
+    [
+        "markdown",
+        "links",
+        "metadata",
+        "changeTracking",
+        "json",
+        "content",
+        "summary",
+        "pages",
+        "judgment",
+        "diff",
+        "url",
+    ]
+)
+any_key = st.text(st.characters()).filter(lambda key: key != "type")
+items = st.dictionaries(item_keys | any_key, json_values, max_size=4)
+payloads = st.dictionaries(envelope_keys | any_key, json_values | items | st.lists(items, max_size=3), max_size=6)
+
+
+@given(event_type=st.sampled_from(sorted(EVENT_CLASSES)) | st.text(st.characters(), min_size=1), payload=payloads)
+def test_no_object_with_a_type_is_refused_and_no_key_is_lost(event_type: str, payload: dict[str, Any]) -> None:
+    """Each key of the envelope is a field that was set, or is in `model_extra` as it came."""
+    event = parse_event(json.dumps(payload | {"type": event_type}).encode())
+
+    assert event.type == event_type
+    assert isinstance(event.data, list)
+    assert len(repr(event)) < 1000
+    assert event.model_extra is not None
+    fields = {field.alias: name for name, field in type(event).model_fields.items()}
+    for key, value in payload.items():
+        if key in event.model_extra:
+            assert repr(event.model_extra[key]) == repr(value)
+        else:
+            assert fields[key] in event.model_fields_set

@@ -1,0 +1,22 @@
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import pytest
+
+from tests.replay.backfill.world import Service, World
+
+Open = Callable[[Service], World]
+
+
+@pytest.fixture
+async def open_world() -> AsyncIterator[Open]:
+    """Return what makes a world around a service; it ends with the test."""
+    async with AsyncExitStack() as stack:
+
+        def made(service: Service) -> World:
+            world = World(service)
+            stack.enter_context(world.spool)
+            stack.push_async_callback(world.client.aclose)
+            return world
+
+        yield made

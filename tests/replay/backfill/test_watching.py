@@ -1,0 +1,289 @@
+"""When a worker asks by itself, over a MemoryStore, scripted answers and a clock that is moved by hand."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from receiver.core.bulk import Imported
+from receiver.core.types import Outcome
+from receiver.errors import StoreError
+from receiver.replay.backfill.watching import EVERY, RETRIES_OVER, SILENCE, Backfilling
+from receiver.service.client import AsyncClient
+from receiver.signals import JobAsked, job_asked
+from receiver.stores.memory import MemoryStore
+from tests.doubles import NOON, body_of, pass_time, turns, watching
+from tests.replay.backfill.conftest import Open
+from tests.replay.backfill.world import JOB, Service, World, crawl, document, sent
+from tests.service.client.calling import BASE, KEY
+
+MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
+DAY = timedelta(days=1)
+STATUS = f"/v2/crawl/{JOB}"
+
+
+@asynccontextmanager
+async def running(world: World, workers: int = 1) -> AsyncIterator[None]:
+    """Let workers look for jobs in a block."""
+    tasks = [
+        asyncio.create_task(Backfilling(world.store, world.store, world.client, world.clock).run())
+        for _ in range(workers)
+    ]
+    await turns()
+    yield
+    for task in tasks:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(world: World, duration: timedelta) -> None:
+    """Let time pass until so long after noon, look by look."""
+    while world.clock.now() < NOON + duration:
+        await pass_time(world.clock, EVERY)
+        await turns(300)
+
+
+def status_asked(service: Service) -> int:
+    return sum(path.startswith(f"{STATUS}?") for path in service.asked)
+
+
+async def test_a_job_that_ended_is_asked_about_once_its_retries_are_over(
+    open_world: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is missing is brought in, and loudly told; nobody asks again, whoever else works and however long."""
+    caplog.set_level(logging.INFO, "receiver.replay.backfill.watching")
+    world = open_world(crawl(document(1), document(2)))
+    await world.add(sent("crawl.page", "w1", [document(1)]), sent("crawl.completed", "w2"))
+
+    with watching(job_asked) as asked:
+        async with running(world, workers=2):
+            await until(world, RETRIES_OVER - EVERY)
+            assert world.service.asked == []
+            await until(world, 10 * HOUR)
+    assert status_asked(world.service) == 1
+    assert asked == [
+        JobAsked(
+            job_id=JOB,
+            reason="ended",
+            outcome="brought_in",
+            brought_in={"crawl.page": 1},
+            at=NOON + RETRIES_OVER,
+        )
+    ]
+
+    (made,) = await world.made()
+    assert made["data"] == [document(2)]
+    (told,) = caplog.records
+    assert (told.levelname, told.message, told.__dict__["job_id"]) == ("WARNING", "backfilled", JOB)
+    assert told.__dict__["types"] == {"crawl.page": 1}
+
+
+async def test_a_job_that_fell_silent_is_asked_about_after_an_hour(open_world: Open) -> None:
+    """And for its end a second time, which finds nothing more."""
+    world = open_world(crawl(document(1)))
+    await world.add(sent("crawl.started", "w0"))
+
+    async with running(world):
+        await until(world, SILENCE - EVERY)
+        assert world.service.asked == []
+        await until(world, SILENCE)
+        assert [one["type"] for one in await world.made()] == ["crawl.page", "crawl.completed"]
+        await until(world, 10 * HOUR)
+
+    assert status_asked(world.service) == 2
+    assert len(await world.made()) == 2
+
+
+async def test_a_silent_job_that_still_runs_is_asked_about_every_hour(open_world: Open) -> None:
+    """Until it is over."""
+    world = open_world(crawl(document(1), status="scraping"))
+    await world.add(sent("crawl.started", "w0"))
+
+    async with running(world):
+        await until(world, 3 * HOUR - EVERY)
+        assert status_asked(world.service) == 2
+        assert await world.made() == []
+        world.service.answers |= crawl(document(1)).answers
+        await until(world, 4 * HOUR)
+
+    assert len(await world.made()) == 2
+
+
+async def test_a_silent_job_is_asked_about_by_whoever_works(open_world: Open) -> None:
+    """A worker that has to wait may be restarted meanwhile: the next one asks when it is time, and not before."""
+    world = open_world(crawl(document(1), status="scraping"))
+    await world.add(sent("crawl.started", "w0"))
+
+    async with running(world):
+        await until(world, SILENCE)
+        assert status_asked(world.service) == 1
+    async with running(world, workers=2):
+        await until(world, 2 * HOUR - EVERY)
+        assert status_asked(world.service) == 1
+        world.service.answers |= crawl(document(1)).answers
+        await until(world, 2 * HOUR)
+
+    assert status_asked(world.service) == 2
+    assert len(await world.made()) == 2
+
+
+async def test_another_worker_takes_over_from_one_that_ends_in_the_middle(open_world: Open) -> None:
+    """An hour after that one began, and one alone; then it is settled for all."""
+    begun: list[str] = []
+
+    async def hang(request: httpx.Request) -> httpx.Response:
+        begun.append(request.url.path)
+        await asyncio.Event().wait()
+        raise AssertionError("nobody wakes it")
+
+    world = open_world(crawl(document(1)))
+    await world.add(sent("crawl.completed", "w2"))
+    async with AsyncClient(KEY, BASE, clock=world.clock, transport=httpx.MockTransport(hang)) as hanging:
+        ended = asyncio.create_task(Backfilling(world.store, world.store, hanging, world.clock).run())
+        await turns()
+        async with running(world, workers=2):
+            while not begun:
+                await until(world, world.clock.now() - NOON + EVERY)
+            began = world.clock.now() - NOON
+            ended.cancel()
+            await asyncio.wait([ended])
+            await until(world, began + HOUR - EVERY)
+            assert world.service.asked == []
+            await until(world, began + HOUR)
+            assert len(await world.made()) == 1
+            await until(world, 10 * HOUR)
+
+    assert (begun, began) == ([STATUS], RETRIES_OVER)
+    assert status_asked(world.service) == 1
+
+
+async def test_a_limit_is_waited_for_as_long_as_it_says(open_world: Open) -> None:
+    """Also by the workers that did not hear of it."""
+    world = open_world(Service({}))
+    world.service.answers[STATUS] = 429
+    world.service.headers = {"Retry-After": "1200"}
+    await world.add(sent("crawl.completed", "w2"))
+
+    async with running(world):
+        await until(world, RETRIES_OVER)
+        asked = status_asked(world.service)
+        assert asked == 1
+    world.service.answers = crawl(document(1)).answers
+    async with running(world):
+        await until(world, RETRIES_OVER + 15 * MINUTE)
+        assert status_asked(world.service) == asked
+        await until(world, RETRIES_OVER + HOUR)
+
+    assert status_asked(world.service) == asked + 1
+    assert len(await world.made()) == 1
+
+
+async def test_a_service_that_is_down_is_asked_again_at_the_next_look(
+    open_world: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The failure is told each time, without the key."""
+    world = open_world(Service({STATUS: 500}))
+    await world.add(sent("crawl.completed", "w2"))
+
+    async with running(world):
+        await until(world, RETRIES_OVER + EVERY)
+        assert await world.made() == []
+        world.service.answers = crawl(document(1)).answers
+        await until(world, RETRIES_OVER + 2 * EVERY)
+
+    assert len(await world.made()) == 1
+    told = [record.message for record in caplog.records if record.name == "receiver.replay.backfill.watching"]
+    assert told == ["backfill_waits", "backfill_waits", "backfilled"]
+
+
+@pytest.mark.parametrize(("status", "asked"), [(500, True), (401, False)])
+async def test_a_fault_about_one_job_keeps_no_other_waiting(open_world: Open, status: int, asked: bool) -> None:
+    """One that would come for every job ends the look instead."""
+    service = crawl(document(1))
+    service.answers["/v2/crawl/other"] = status
+    world = open_world(service)
+    other = replace(sent("crawl.completed", "w9"), body=body_of("crawl.completed", id="other"), job_id="other")
+    await world.add(sent("crawl.completed", "w2"), other)
+
+    async with running(world):
+        await until(world, RETRIES_OVER)
+
+    assert (status_asked(service) == 1) is asked
+
+
+class Filling(MemoryStore):
+    """A store that is full after it was brought so many parts; None for never."""
+
+    full_after: int | None = None
+
+    async def bring_in(self, deliveries: Sequence[Imported]) -> Sequence[Outcome]:
+        """Take a part in, while there is room."""
+        if self.full_after == 0:
+            raise StoreError("the disk is full")
+        if self.full_after is not None:
+            self.full_after -= 1
+        return await super().bring_in(deliveries)
+
+
+async def test_what_came_of_asking_is_told_each_time(open_world: Open) -> None:
+    """In a word, and with what was brought in, also of a job whose last part could not be stored."""
+    world = open_world(Service({STATUS: 500}))
+    world.store = store = Filling()
+    await world.add(sent("crawl.started", "w0"))
+
+    with watching(job_asked) as asked:
+        async with running(world):
+            await until(world, SILENCE)
+            world.service.answers = crawl(status="scraping").answers
+            await until(world, SILENCE + EVERY)
+            long = {"markdown": "x" * 2**22}  # so that each is a part of its own
+            world.service.answers = crawl(document(1) | long, document(2) | long).answers
+            store.full_after = 1
+            await until(world, 2 * HOUR + EVERY)
+            store.full_after = None
+            await until(world, 3 * HOUR + EVERY)  # what was brought in has broken the silence
+            world.service.answers = {}
+            await until(world, 4 * HOUR)
+
+    assert [(one.outcome, one.brought_in) for one in asked] == [
+        ("failed", {}),
+        ("not_over", {}),
+        ("failed", {"crawl.page": 1}),
+        ("brought_in", {"crawl.page": 1, "crawl.completed": 1}),
+        ("impossible", {}),
+    ]
+    assert [one.reason for one in asked] == ["silent"] * 4 + ["ended"]
+
+
+async def test_a_job_that_the_service_forgot_is_told_once(
+    open_world: Open, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing can be done about it any more, and the jobs behind it have their turn."""
+    world = open_world(Service({}))
+    await world.add(sent("crawl.completed", "w2"), sent("schedule.completed", "w3"))
+
+    async with running(world):
+        await until(world, 2 * DAY)
+
+    assert status_asked(world.service) == 1
+    told = [record.message for record in caplog.records if record.name == "receiver.replay.backfill.watching"]
+    assert told == ["backfill_impossible"]
+
+
+async def test_what_is_older_than_the_service_s_memory_is_left_alone(open_world: Open) -> None:
+    """As after a worker was off for days."""
+    world = open_world(crawl(document(1)))
+    await world.add(sent("crawl.completed", "w2"))
+    world.clock.advance(DAY)
+
+    async with running(world):
+        await until(world, DAY + HOUR)
+
+    assert world.service.asked == []

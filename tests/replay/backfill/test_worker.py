@@ -1,0 +1,54 @@
+"""A whole worker with BACKFILL on, beside a service on a socket and a clock that is moved by hand."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from receiver import Context, Router
+from receiver.app import run_worker
+from receiver.core.clock import VirtualClock
+from receiver.core.types import WorkerId
+from receiver.events import Event
+from receiver.replay.backfill.watching import EVERY, RETRIES_OVER
+from receiver.settings import load_settings
+from receiver.stores.memory import MemoryStore
+from tests.doubles import NOON, eventually, pass_time, soon
+from tests.replay.backfill.world import crawl, document, sent
+from tests.service.client.calling import KEY
+from tests.service.client.stub import Connection, serving
+
+
+@pytest.mark.usefixtures("bare_environment")
+@pytest.mark.parametrize("switched_on", [True, False])
+async def test_a_worker_backfills_only_when_it_is_told_to(switched_on: bool) -> None:
+    """And its handlers see what it found."""
+    seen: list[str] = []
+    router = Router()
+
+    @router.on("*")
+    async def note(event: Event, ctx: Context) -> None:
+        seen.append(f"{event.type} {ctx.delivery.key[:9]}")
+
+    answers: dict[str, Any] = crawl(document(1)).answers
+
+    def answer(connection: Connection) -> None:
+        connection.answer(200, answers[connection.path.partition("?")[0]])
+
+    store, clock, stop = MemoryStore(), VirtualClock(NOON), asyncio.Event()
+    await store.append(sent("crawl.completed", "w1"))
+    with serving(answer) as stub:
+        settings = load_settings(base_url=stub.address, api_key=KEY, backfill=switched_on)
+        worker = asyncio.create_task(
+            run_worker(settings, router, stop, worker=WorkerId("w"), store=store, clock=clock)
+        )
+        await eventually(lambda: seen == ["crawl.completed w1"])
+        while clock.now() < NOON + RETRIES_OVER:
+            await pass_time(clock, EVERY)
+        if switched_on:
+            await eventually(lambda: len(seen) == 2)
+        stop.set()
+        await soon(worker)
+
+        assert seen[1:] == (["crawl.page backfill:"] if switched_on else [])
+        assert len(stub.connections) == (2 if switched_on else 0)

@@ -1,0 +1,110 @@
+"""A store in memory, webhooks that reached it, and a service with literal answers that tells what jobs produced."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from receiver.core.clock import VirtualClock
+from receiver.core.envelope import read_envelope
+from receiver.core.records import Delivery, DeliveryFilter
+from receiver.core.types import Origin, Outcome
+from receiver.replay.backfill.comparing import Missing, Spool, compare, delivered, to_bring_in
+from receiver.replay.backfill.production import Asked, produced
+from receiver.service.client import AsyncClient
+from receiver.stores.memory import MemoryStore
+from tests.doubles import NOON
+from tests.service.client.calling import BASE, KEY, Steady, Ticking
+
+JOB = "019f2c10-0001-7a00-8b00-000000001eef"
+
+
+def document(number: int, **metadata: Any) -> dict[str, Any]:
+    """Return a page as both the webhook and the status answer have it."""
+    known = {"sourceURL": f"https://example.com/{number}", "scrapeId": f"scrape-{number}", "statusCode": 200}
+    return {"markdown": f"# Page {number}", "metadata": known | metadata}
+
+
+def sent(kind: str, webhook_id: str, data: Any = (), *, success: bool = True, **more: Any) -> Delivery:
+    """Return a delivery as the webhook sends it."""
+    payload = {"success": success, "type": kind, "id": JOB, "webhookId": webhook_id, "data": list(data), **more}
+    return read_envelope((), json.dumps(payload).encode(), received_at=NOON)
+
+
+class Service:
+    """Answers by path and query; what has no answer is not found. It keeps what was asked."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self.answers = dict(answers)
+        self.asked: list[str] = []
+        self.headers: dict[str, str] = {}
+        """Of refusals."""
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        path = request.url.raw_path.decode()
+        self.asked.append(path)
+        answer = self.answers.get(path, self.answers.get(request.url.path))
+        if answer is None:
+            return httpx.Response(404, json={"success": False, "error": "Job not found"})
+        if isinstance(answer, int):
+            return httpx.Response(answer, json={"success": False, "error": "no"}, headers=self.headers)
+        return httpx.Response(200, content=json.dumps(answer))
+
+
+def crawl(
+    *documents: dict[str, Any],
+    status: str = "completed",
+    errors: Any = (),
+    path: str = "crawl",
+    job_id: str = JOB,
+) -> Service:
+    """Return a service that knows one crawl or batch."""
+    found = {"success": True, "status": status, "total": 9, "completed": len(documents), "data": list(documents)}
+    return Service({f"/v2/{path}/{job_id}": found, f"/v2/{path}/{job_id}/errors": {"errors": list(errors)}})
+
+
+class World:
+    """What a backfill works with."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.job_id = JOB
+        self.store = MemoryStore()
+        self.clock = VirtualClock(NOON)
+        self.client = AsyncClient(
+            KEY, BASE, clock=Ticking(NOON), rng=Steady(), transport=httpx.MockTransport(service)
+        )
+        self.spool = Spool()
+
+    async def add(self, *deliveries: Delivery) -> None:
+        """Store what reached us."""
+        for one in deliveries:
+            await self.store.append(one)
+
+    async def compare(self, family: str | None = None, monitor_id: str | None = None, **options: Any) -> Missing:
+        """Return what is missing of the job."""
+        found = await delivered(self.store, self.job_id)
+        asked = Asked(self.job_id, found.family or family or "", found.monitor_id or monitor_id)
+        return await compare(found, produced(self.client, asked), self.spool, **options)
+
+    async def bring_in(self, missing: Missing) -> Counter[Outcome]:
+        """Bring in what is missing, and return what became of it."""
+        outcomes: Counter[Outcome] = Counter()
+        async for part in to_bring_in(missing, self.spool, self.store, self.clock, origin=Origin.BACKFILL):
+            outcomes.update(await self.store.bring_in(part))
+        return outcomes
+
+    async def backfill(self, **options: Any) -> Counter[Outcome]:
+        """Compare and bring in."""
+        return await self.bring_in(await self.compare(**options))
+
+    async def stored(self) -> list[Delivery]:
+        """Return what is stored, the oldest first."""
+        return [one.delivery async for one in self.store.stored(DeliveryFilter())]
+
+    async def made(self) -> list[dict[str, Any]]:
+        """Return the bodies of what was made here, the oldest first."""
+        return [json.loads(one.body) for one in await self.stored() if one.key.startswith("backfill:")]

@@ -1,0 +1,441 @@
+"""Bundles: every delivery comes back as it was, and damage costs only what is damaged."""
+
+import base64
+import gzip
+import hashlib
+import io
+import json
+import random
+import re
+import tracemalloc
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from importlib import resources
+from typing import Any
+
+import jsonschema
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from receiver.core.records import Delivery
+from receiver.core.types import DeliveryKey
+from receiver.errors import NoBundle
+from receiver.replay.bundles.format import VERSION, Header, longest_line
+from receiver.replay.bundles.lines import Damage
+from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
+from receiver.replay.bundles.writing import BundleWriter
+from tests.doubles import NOON, delivery
+
+MAX_BODY = 2**20
+ODD_BODIES = {
+    "empty": b"",
+    "NUL": b"\0",
+    "many NULs": b"\0" * 1000,
+    "invalid UTF-8": b'{"type":"\xff\xfe"}',
+    "surrogate as bytes": b"\xed\xa0\x80",
+    "surrogate as escape": rb'{"type":"crawl.page","a":"\ud83d"}',
+    "line separators": "{\u2028\u2029\x85\x0b\x0c}".encode(),
+    "CR and LF": b'{\r\n"a":1}\n\n\r',
+    "BOM": b"\xef\xbb\xbf{}",
+    "quotes": b'"\\"' * 100,
+    "astral": "😀𝄞".encode(),
+}
+
+
+def bundled(entries: Iterable[tuple[Delivery, int]], *, pack: bool = False, made_at: datetime = NOON) -> bytes:
+    """Return a bundle of these deliveries, each with its duplicates."""
+    listed = list(entries)
+    stream = io.BytesIO()
+    writer = BundleWriter(stream, Header(made_at=made_at, count=len(listed)), pack=pack)
+    for one, duplicates in listed:
+        writer.add(one, duplicates)
+    writer.finish()
+    assert writer.count == len(listed)
+    return stream.getvalue()
+
+
+def opened(data: bytes, *, max_body: int = MAX_BODY) -> Bundle:
+    """Return the bundle in these bytes."""
+    return read_bundle(io.BytesIO(data), max_body=max_body)
+
+
+def read(data: bytes, *, max_body: int = MAX_BODY) -> tuple[list[Entry], list[Damage]]:
+    """Return what is whole in a bundle, and what is not."""
+    found = list(opened(data, max_body=max_body).entries)
+    return [one for one in found if isinstance(one, Entry)], [one for one in found if isinstance(one, Damage)]
+
+
+def keys(entries: Sequence[Entry]) -> list[str]:
+    """Return the keys of what was read."""
+    return [one.delivery.key for one in entries]
+
+
+def some(count: int, size: int = 0) -> list[tuple[Delivery, int]]:
+    """Return deliveries `k0`, `k1` and so on, with bodies that do not pack well."""
+    noise = [random.Random(number).randbytes(size // 2).hex() for number in range(count)]
+    return [(delivery(f"k{number}", body=json.dumps([text]).encode()), 0) for number, text in enumerate(noise)]
+
+
+readable = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=20)
+ids = st.none() | readable
+plain_ids = st.from_regex(r"[0-9A-Za-z._-]{1,36}", fullmatch=True)
+headers = st.lists(st.tuples(*[st.text(st.characters(max_codepoint=255), max_size=12)] * 2), max_size=4)
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> Delivery:
+    """Any delivery that a store can have."""
+    body = draw(
+        st.binary(max_size=200) | st.text(max_size=200).map(str.encode) | st.sampled_from([*ODD_BODIES.values()])
+    )
+    webhook_id = draw(plain_ids | st.none())
+    digest = "sha256:" + hashlib.sha256(body).hexdigest()
+    return Delivery(
+        key=DeliveryKey(digest if webhook_id is None else webhook_id),
+        type=draw(readable),
+        job_id=draw(ids),
+        webhook_id=draw(ids) if webhook_id is None else webhook_id,
+        success=draw(st.none() | st.booleans()),
+        received_at=draw(st.datetimes(datetime(1970, 1, 1), timezones=st.just(UTC))),
+        headers=tuple(draw(headers)),
+        body=body,
+    )
+
+
+# --- round trips
+
+
+@given(st.lists(st.tuples(deliveries(), st.integers(0, 2**63 - 1)), max_size=5), st.booleans())
+def test_every_delivery_comes_back_as_it_was(entries: list[tuple[Delivery, int]], pack: bool) -> None:
+    """With the same bytes, headers, moment and duplicates, in their order; written again, the file is the same."""
+    data = bundled(entries, pack=pack)
+
+    found, damages = read(data)
+
+    assert damages == []
+    assert [(one.delivery, one.duplicates) for one in found] == entries
+    assert [one.line for one in found] == list(range(2, len(entries) + 2))
+    assert bundled([(one.delivery, one.duplicates) for one in found], pack=pack) == data
+
+
+@pytest.mark.parametrize("body", ODD_BODIES.values(), ids=ODD_BODIES)
+def test_any_body_comes_back_in_one_line(body: bytes) -> None:
+    """A line feed in it is no end of the line."""
+    one = delivery("sha256:" + hashlib.sha256(body).hexdigest(), body=body)
+    data = bundled([(one, 3)])
+
+    assert data.count(b"\n") == 2
+    assert len(data) < longest_line(len(body))
+    assert [entry.delivery for entry in read(data)[0]] == [one]
+
+
+def test_the_header_says_what_is_in_the_bundle() -> None:
+    """When it was made, in UTC, and how many deliveries it holds."""
+    made_at = NOON.astimezone().replace(microsecond=7)
+
+    header = opened(bundled(some(3), made_at=made_at)).header
+
+    assert (header.version, header.made_at, header.count, header.redacted) == (VERSION, made_at, 3, False)
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_a_large_bundle_is_read_in_pieces(pack: bool) -> None:
+    """Several megabytes, lines longer than the pieces that are read."""
+    entries = [*some(40, 100_000), *some(3, 900_000)]
+    data = bundled(entries, pack=pack)
+
+    found, damages = read(data)
+
+    assert damages == []
+    assert [one.delivery for one in found] == [one for one, _ in entries]
+
+
+def test_a_file_that_gzip_has_packed_itself_is_read() -> None:
+    """With a name and a time in it, or put together from several."""
+    first, rest = bundled(some(3)).split(b"\n", 1)
+    data = gzip.compress(first + b"\n", mtime=1) + gzip.compress(rest, mtime=2)
+
+    assert keys(read(data)[0]) == ["k0", "k1", "k2"]
+    assert read(data)[1] == []
+
+
+# --- the schema
+
+
+def lines(data: bytes) -> list[Any]:
+    """Return the lines of a bundle as JSON values."""
+    return [json.loads(line) for line in data.splitlines()]
+
+
+SCHEMA = json.loads(resources.files("receiver.replay.bundles").joinpath("schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def test_the_schema_is_a_schema() -> None:
+    """Of the draft that it names, for the version that is written."""
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert SCHEMA["$defs"]["header"]["properties"]["version"] == {"const": VERSION}
+
+
+@given(st.lists(st.tuples(deliveries(), st.integers(0, 9)), max_size=3))
+def test_what_is_written_fits_the_schema(entries: list[tuple[Delivery, int]]) -> None:
+    """Header and deliveries, and nothing that the schema does not name."""
+    header, *rest = [json.loads(line) for line in bundled(entries).split(b"\n")[:-1]]
+
+    for line, kind in [(header, "header"), *((one, "delivery") for one in rest)]:
+        VALIDATOR.validate(line)
+        assert line.keys() <= SCHEMA["$defs"][kind]["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    "field", ["key", "type", "job_id", "received_at", "duplicates", "headers", "sha256", "body"]
+)
+def test_what_lacks_a_field_fits_neither_schema_nor_reader(field: str) -> None:
+    """Both refuse the same."""
+    header, line = lines(bundled(some(1)))
+    del line[field]
+
+    assert not VALIDATOR.is_valid(line)
+    assert read(b"\n".join([json.dumps(one).encode() for one in (header, line)]) + b"\n")[0] == []
+
+
+# --- damage
+
+
+def changed(number: int, **fields: Any) -> bytes:
+    """Return a bundle of three deliveries with changed fields in one of its lines."""
+    content = lines(bundled(some(3)))
+    content[number] |= fields
+    return b"".join([json.dumps(line).encode() + b"\n" for line in content])
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"body": "[]"}, "its body does not have the SHA-256 that is noted"),
+        ({"sha256": "0" * 64}, "its body does not have the SHA-256 that is noted"),
+        ({"key": "another"}, "its key fits neither its body nor its webhook_id"),
+        ({"key": "sha256:" + "0" * 64}, "its key fits neither its body nor its webhook_id"),
+        ({"key": "a b", "webhook_id": "a b"}, "its key fits neither its body nor its webhook_id"),
+        ({"key": 5}, "key: Input should be a valid string"),
+        ({"type": ""}, "type, job_id or webhook_id has control characters, is empty, or is too long"),
+        ({"type": "\x1b[31m"}, "type, job_id or webhook_id has control characters, is empty, or is too long"),
+        ({"job_id": "x" * 201}, "type, job_id or webhook_id has control characters, is empty, or is too long"),
+        ({"received_at": "2026-08-04T12:00:00"}, "received_at: Input should have timezone info"),
+        ({"received_at": 5}, "received_at: Input should be a valid datetime"),
+        ({"duplicates": -1}, "duplicates: Input should be greater than or equal to 0"),
+        ({"duplicates": 2**63}, "duplicates: Input should be less than 9223372036854775808"),
+        ({"duplicates": True}, "duplicates: Input should be a valid integer"),
+        ({"headers": [["a"]]}, "headers.0.1: Field required"),
+        ({"headers": [["a", "€"]]}, "headers: not Latin-1"),
+        ({"headers": None}, "headers: Input should be a valid array"),
+        ({"body_base64": ""}, "it has to have either body or body_base64"),
+        ({"body": None}, "it has to have either body or body_base64"),
+        ({"body": None, "body_base64": "#"}, "body_base64: not base64"),
+        ({"body": None, "body_base64": "é"}, "body_base64: not base64"),
+        ({"job_id": "\ud83d"}, "not JSON"),
+    ],
+)
+def test_a_line_that_was_changed_is_damage_and_the_others_are_read(fields: dict[str, Any], reason: str) -> None:
+    """It is named by its number, with the reason, and without what stands in it."""
+    found, damages = read(changed(2, **fields))
+
+    assert keys(found) == ["k0", "k2"]
+    assert [one.line for one in damages] == [3]
+    assert damages[0].reason.startswith(reason)
+
+
+def test_what_no_version_knows_is_passed_over() -> None:
+    """A later program may write more fields in this version."""
+    assert keys(read(changed(1, more=[1]))[0]) == ["k0", "k1", "k2"]
+    assert read(changed(1, more=[1]))[1] == []
+
+
+@pytest.mark.parametrize("line", [b"", b"{", b"nonsense", b"[]", b"null", b"\xff", b'{"key":"k1"}', b"\0" * 100])
+def test_a_line_that_is_no_delivery_costs_that_line(line: bytes) -> None:
+    """Also an empty one, which is missed in the end."""
+    header, *rest = bundled(some(3)).splitlines(keepends=True)
+    found, damages = read(b"".join([header, rest[0], line + b"\n", rest[2]]))
+
+    assert keys(found) == ["k0", "k2"]
+    assert len(damages) == 1
+    assert damages[0].line == (3 if line else 4)
+
+
+def test_every_beginning_of_a_file_is_read_as_far_as_it_goes() -> None:
+    """What was cut off is told by its line, or by the count in the header."""
+    data = bundled(some(3))
+    ends = [match.end() for match in re.finditer(b"\n", data)]
+    for length in range(ends[0], len(data)):
+        found, damages = read(data[:length])
+
+        whole = sum(end <= length + 1 for end in ends[1:])
+        assert keys(found) == ["k0", "k1", "k2"][:whole]
+        cut_within = length not in ends and length + 1 not in ends
+        said = ["the file ends within this line"] * cut_within
+        said += ["the header counts 3 deliveries"] * (whole + cut_within < 3)
+        assert len(damages) == len(said)
+        for damage, words in zip(damages, said, strict=True):
+            assert damage.reason.startswith(words)
+
+
+def test_a_line_that_is_too_long_is_not_kept_in_memory() -> None:
+    """Its body would be longer than what the receiver accepts; the lines behind it are read."""
+    header, first, last = bundled([*some(1), (delivery("k2"), 0)]).splitlines(keepends=True)
+    longest = longest_line(1_000)
+    exact = first[:-1] + b" " * (longest + 1 - len(first)) + b"\n"
+
+    assert read(b"".join([header, exact, last]), max_body=1_000)[1] == []
+    found, damages = read(b"".join([header, b" " + exact, last]), max_body=1_000)
+    assert keys(found) == ["k2"]
+    assert damages == [
+        Damage(2, f"longer than {longest:,} bytes, so its body is longer than RECEIVER_MAX_BODY allows")
+    ]
+
+
+def test_a_count_that_does_not_fit_is_told_at_the_end() -> None:
+    """Too few in the header as well."""
+    found, damages = read(changed(0, count=2))
+
+    assert keys(found) == ["k0", "k1", "k2"]
+    assert damages == [Damage(4, "the header counts 2 deliveries, and 3 lines came")]
+
+
+@given(st.data())
+def test_any_change_to_a_bundle_leaves_what_is_read_true(data: st.DataObject) -> None:
+    """Whatever becomes of some bytes: each delivery that is read is one of those that were written, or is told."""
+    entries = some(5, 200)
+    bundle = bytearray(bundled(entries, pack=data.draw(st.booleans())))
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(bundle) - 1))
+        bundle[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+    try:
+        found, _ = read(bytes(bundle))
+    except NoBundle:
+        return
+
+    bodies = {one.body for one, _ in entries}
+    assert all(one.delivery.body in bodies for one in found)
+
+
+# --- damage to what is packed
+
+
+def packed_in_members() -> tuple[bytes, list[int], list[tuple[Delivery, int]]]:
+    """Return a packed bundle of several members, where they begin, and its deliveries."""
+    entries = some(60, 100_000)
+    data = bundled(entries, pack=True)
+    return data, [found.start() for found in re.finditer(re.escape(data[:8]), data)], entries
+
+
+def test_a_packed_bundle_that_is_cut_gives_what_came_before() -> None:
+    """At whatever place."""
+    data, starts, _ = packed_in_members()
+    for length in (starts[1] - 4, starts[1] - 1, starts[2] + 1, starts[2] + 9, starts[3] + 100_000, len(data) - 1):
+        found, damages = read(data[:length])
+
+        assert keys(found) == [f"k{number}" for number in range(len(found))]
+        assert "the compressed data ends too early" in [one.reason for one in damages]
+    assert len(found) == 60
+
+
+def test_a_packed_bundle_that_is_cut_between_members_is_told_by_its_count() -> None:
+    """Nothing else shows that something is missing."""
+    data, starts, _ = packed_in_members()
+
+    found, damages = read(data[: starts[2]])
+
+    assert 0 < len(found) < 60
+    assert [one.reason for one in damages] == [f"the header counts 60 deliveries, and {len(found)} lines came"]
+
+
+@pytest.mark.parametrize("where", ["beginning", "middle", "end"])
+def test_a_packed_bundle_loses_the_member_that_is_damaged(where: str) -> None:
+    """What comes before the place and behind the member is read, and the loss is told."""
+    data, starts, _ = packed_in_members()
+    at = {"beginning": starts[2] + 12, "middle": (starts[2] + starts[3]) // 2, "end": starts[3] - 3}[where]
+    broken = data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
+
+    found, damages = read(broken)
+
+    lost = [f"k{number}" for number in range(60) if f"k{number}" not in keys(found)]
+    assert len(lost) <= 11
+    assert keys(found)[-1] == "k59"
+    assert "the compressed data is damaged here, so lines may be missing" in [one.reason for one in damages]
+
+
+def test_a_packed_bundle_takes_little_memory_whatever_it_unpacks_to() -> None:
+    """A few kilobytes that stand for hundreds of megabytes are one line that is too long."""
+    packing = zlib.compressobj(9, wbits=31)
+    zeros = b"0" * 2**20
+    bomb = packing.compress(bundled([]).replace(b'"count":0', b'"count":1'))
+    bomb += b"".join([packing.compress(zeros) for _ in range(200)]) + packing.flush()
+    tracemalloc.start()
+    try:
+        found, damages = read(bomb)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert found == []
+    assert damages[0].reason.startswith("longer than 3,145,728 bytes")
+    assert peak < 20 * 2**20
+
+
+# --- what is no bundle
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "no bundle: it is empty"),
+        (b"\n \n", "no bundle: it is empty"),
+        (b"hello\n", r"no bundle: its first line is no header \(not JSON\)"),
+        (b"{}\n", r"no bundle: its first line is no header \(format: Field required\)"),
+        (b'{"format":"tar","version":1}', r"its first line is no header \(format: Input should be 'crawl-receiver"),
+        (b"\x1f\x8b\x08\x00broken", r"no bundle: its first line is no header \(the compressed data"),
+        (b"x" * 5_000_000, r"no bundle: its first line is no header \(longer than"),
+        (b"SQLite format 3\0" + b"\0" * 5000, r"no bundle: its first line is no header \(not JSON\)"),
+    ],
+)
+def test_another_file_is_refused(data: bytes, words: str) -> None:
+    """Whatever it is."""
+    with pytest.raises(NoBundle, match=words):
+        opened(data)
+
+
+def test_a_newer_version_is_refused() -> None:
+    """In words, and whatever else its header says."""
+    for header in (
+        {"format": "crawl-receiver bundle", "version": VERSION + 1},
+        {"format": "crawl-receiver bundle", "version": 99, "made_at": 5, "count": "many"},
+    ):
+        with pytest.raises(NoBundle, match=r"a bundle of version \d+, and this program reads version 1: install"):
+            opened(json.dumps(header).encode() + b"\n")
+
+
+def test_base64_is_for_what_is_no_text() -> None:
+    """A body in UTF-8 can be read in the file, unless control characters make it very long."""
+    entries = [
+        (delivery("a", body="Zoë".encode()), 0),
+        (delivery("b", body=b"\xff"), 0),
+        (delivery("c", body=b"\1" * 9), 0),
+    ]
+
+    _, text, code, control = lines(bundled(entries))
+
+    assert text["body"] == "Zoë"
+    assert base64.b64decode(code["body_base64"]) == b"\xff"
+    assert base64.b64decode(control["body_base64"]) == b"\1" * 9
+
+
+def test_moments_are_kept_to_the_microsecond() -> None:
+    """In UTC, at either end of the calendar."""
+    moments = [NOON + timedelta(microseconds=1), datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
+    entries = [(replace(delivery(), received_at=moment), 0) for moment in moments]
+
+    assert [one.delivery.received_at for one in read(bundled(entries))[0]] == moments

@@ -1,0 +1,240 @@
+"""Outcomes of replays: texts that are equal for equal outcomes, files of them, comparisons."""
+
+import io
+import json
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from receiver.core.records import Attempt, StoredDelivery
+from receiver.core.rules import Failed, Succeeded
+from receiver.core.types import AttemptOutcome, Trigger
+from receiver.errors import ConfigurationError
+from receiver.replay.local import Ran
+from receiver.replay.outcomes import Change, Earlier, Outcome, go_on, header
+from receiver.routing import Router
+from tests.doubles import NOON, delivery
+
+_ROUTER = Router()
+
+
+@_ROUTER.on("*", name="one")
+def _one(event: object) -> None: ...
+
+
+def ran(value: object = None, error: str | None = None, *, key: str = "k", seconds: float = 0.25) -> Ran:
+    """Return a call that returned this, or failed with this."""
+    outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
+    attempt = Attempt(1, Trigger.REPLAY, NOON, NOON + timedelta(seconds=seconds), outcome, error)
+    [handler] = _ROUTER
+    result = Succeeded() if error is None else Failed()
+    return Ran(StoredDelivery(1, 0, delivery(key)), handler, attempt, result, value, None)
+
+
+def value_of(value: object) -> Any:
+    """Return what is kept of a returned value."""
+    return json.loads(Outcome.of(ran(value)).value or "")
+
+
+def saved(*outcomes: Outcome) -> io.BytesIO:
+    """Return a file of outcomes."""
+    return io.BytesIO(header() + b"".join(f"{one.line()}\n".encode() for one in outcomes))
+
+
+class Hostile:
+    """Cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise SystemExit("no")
+
+
+@dataclass
+class Point:
+    x: int
+
+
+def _itself() -> list[Any]:
+    value: list[Any] = []
+    value.append(value)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (None, None),
+        ({"a": [1, 2.5, True, "\u00e9\u2028"]}, {"a": [1, 2.5, True, "\u00e9\u2028"]}),
+        ((1, 2), [1, 2]),
+        (float("nan"), "NaN"),
+        (float("-inf"), "-Infinity"),
+        (datetime(2026, 8, 4, tzinfo=UTC), "2026-08-04T00:00:00Z"),
+        (Point(3), {"x": 3}),
+        ({"b", "a", "c"}, ["a", "b", "c"]),
+        ([{frozenset({2, 1}): {3}}], "[{frozenset({1, 2}): {3}}]"),
+        (object(), "<object object>"),
+        ([print, lambda: None], ["<built-in function print>", "<function <lambda>>"]),
+        ("\ud800", "'\\ud800'"),
+        (b"\xff", "b'\\xff'"),
+        (_itself(), "[[...]]"),
+    ],
+)
+def test_what_is_returned_is_kept_as_json(value: object, kept: object) -> None:
+    """As itself where JSON has it, else as the text it shows itself as, without addresses."""
+    assert value_of(value) == kept
+
+
+def test_what_cannot_be_shown_is_named_by_its_class() -> None:
+    """Whatever its code does, alone and in a list."""
+    expected = f"<{__name__}.Hostile object>"
+
+    assert value_of(Hostile()) == expected
+    assert value_of([Hostile()]) == [expected]
+
+
+def test_sets_are_equal_in_every_order() -> None:
+    """The order of a set of texts differs from one process to the next."""
+    words = [f"word {n}" for n in range(100)]
+
+    assert value_of({"all": set(words)}) == {"all": sorted(words, key=ascii)}
+
+
+def test_long_values_are_cut_with_their_length() -> None:
+    """Memory and files are bounded."""
+    kept = value_of("x" * 200_000)
+
+    assert len(kept) < 101_000
+    assert kept.endswith("... 200,002 characters")
+
+
+def test_errors_are_equal_in_every_run() -> None:
+    """They may show an object with its address."""
+    outcome = Outcome.of(ran(error="KeyError: <object object at 0x7f00c0ffee>"))
+
+    assert outcome.error == "KeyError: <object object>"
+    assert outcome.failed
+    assert outcome.shown == "raised KeyError: <object object>"
+
+
+def test_a_line_is_json_in_ascii_with_more_fields_if_given() -> None:
+    """The fields are those of an outcome."""
+    line = Outcome.of(ran({"a": "\u00e9"}, seconds=0.5)).line(change="same", before=None)
+
+    assert line.isascii()
+    assert json.loads(line) == {
+        "key": "k",
+        "type": "crawl.page",
+        "handler": "one",
+        "outcome": "succeeded",
+        "error": None,
+        "seconds": 0.5,
+        "change": "same",
+        "before": None,
+        "value": {"a": "\u00e9"},
+    }
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda children: st.lists(children) | st.dictionaries(st.text(), children) | st.frozensets(st.text()),
+)
+
+
+@given(_JSON)
+def test_whatever_was_returned_is_the_same_in_the_next_run(value: object) -> None:
+    """Written to a file and read from it."""
+    outcome = Outcome.of(ran(value))
+
+    with Earlier(saved(outcome), "file") as earlier:
+        assert earlier.compare(Outcome.of(ran(value))) == (Change.SAME, outcome.shown)
+        assert earlier.missing() == 0
+
+
+@given(st.text())
+def test_whatever_was_raised_is_the_same_in_the_next_run(text: str) -> None:
+    """Its text is what a store takes."""
+    error = text.encode("utf-8", "backslashreplace").decode()
+    outcome = Outcome.of(ran(error=f"ValueError: {error}"))
+
+    with Earlier(saved(outcome), "file") as earlier:
+        assert earlier.compare(outcome)[0] is Change.SAME
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "change"),
+    [
+        (ran(1), ran(1, seconds=9), Change.SAME),
+        (ran(1), ran(2), Change.CHANGED),
+        (ran(1), ran("1"), Change.CHANGED),
+        (ran(error="A"), ran(error="A"), Change.SAME),
+        (ran(error="A"), ran(error="B"), Change.CHANGED),
+        (ran(1), ran(error="A"), Change.NEWLY_FAILING),
+        (ran(error="A"), ran(1), Change.NEWLY_PASSING),
+        (ran(1, key="another"), ran(1), Change.ADDED),
+    ],
+)
+def test_outcomes_are_compared(before: Ran, now: Ran, change: Change) -> None:
+    """How long it took is no difference."""
+    with Earlier(saved(Outcome.of(before)), "file") as earlier:
+        found = earlier.compare(Outcome.of(now))
+
+        assert found == (change, None if change is Change.ADDED else Outcome.of(before).shown)
+        assert earlier.missing() == (change is Change.ADDED)
+
+
+def test_the_last_outcome_of_a_call_counts() -> None:
+    """A replay that went on may have repeated some."""
+    first, last = Outcome.of(ran(1)), Outcome.of(ran(2))
+
+    with Earlier(saved(first, last), "file") as earlier:
+        assert earlier.compare(last)[0] is Change.SAME
+
+
+_LINE = Outcome.of(ran(1)).line()
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"", "file is no file that `receiver replay --save` has written"),
+        (b"print('hello')\n", "file is no file that"),
+        (b"[1]\n", "file is no file that"),
+        (b'{"format":"receiver-outcomes","version":2}\n', "format 2, this one reads 1"),
+        (header() + b"{}\n", "file, line 2: this is no outcome"),
+        (header() + f"{_LINE}\n{_LINE[:-5]}".encode(), "file, line 3: this is no outcome"),
+        (header() + _LINE.replace('"key": "k"', '"key": 7').encode(), "file, line 2"),
+        (header() + _LINE.replace('"key": "k"', '"key": "\\ud800"').encode(), "file, line 2"),
+        (header() + b"\xff\n", "file, line 2"),
+    ],
+)
+def test_what_is_no_outcome_is_told_with_its_line(content: bytes, told: str) -> None:
+    """Which file, which line."""
+    with pytest.raises(ConfigurationError, match=re.escape(told)):
+        Earlier(io.BytesIO(content), "file")
+
+
+@pytest.mark.parametrize("cut", [0, 1, 20])
+def test_a_file_is_gone_on_with_behind_its_last_whole_line(cut: int) -> None:
+    """What a full disk has left of a line is cut off."""
+    whole = saved(Outcome.of(ran(1))).getvalue()
+    half = Outcome.of(ran(2, key="b")).line()[:cut].encode()
+    file = io.BytesIO(whole + half)
+
+    go_on(file, "file")
+    file.write(f"{Outcome.of(ran(3, key='c')).line()}\n".encode())
+
+    assert file.getvalue() == whole + f"{Outcome.of(ran(3, key='c')).line()}\n".encode()
+
+
+def test_another_file_is_not_gone_on_with() -> None:
+    """It stays as it is."""
+    file = io.BytesIO(b"import os\n")
+
+    with pytest.raises(ConfigurationError, match="left as it is"):
+        go_on(file, "file")
+
+    assert file.getvalue() == b"import os\n"

@@ -1,0 +1,198 @@
+"""What a handler's function takes beside its event: read from its signature, once."""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Annotated, Any, NewType, Optional
+
+import pytest
+
+from receiver.errors import HandlerError
+from receiver.events import CrawlPage, CrawlStarted, Event
+from receiver.routing import Router
+from receiver.routing.context import BatchContext, Context
+from tests.routing.test_router import added, index, mistake
+
+
+class Pool:
+    """A resource."""
+
+
+Other = NewType("Other", Pool)
+Named = Annotated[str, "a name"]
+
+
+def plain(event: Any) -> None: ...
+def second(event: Any, ctx) -> None: ...  # type: ignore[no-untyped-def]
+def annotated(event: Any, told: Context) -> None: ...
+def by_name(event: Any, *, told: Context) -> None: ...
+def optional(event: Any, ctx: Context | None = None) -> None: ...
+def old_optional(event: Any, ctx: Optional[Context] = None) -> None: ...  # noqa: UP045
+def as_text(event: Any, ctx: "Context") -> None: ...
+def unresolved(event: Any, ctx: "elsewhere.Context") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def resource(event: Any, pool: Pool) -> None: ...
+def resource_first(event: Any, pool: Pool, ctx: Context) -> None: ...
+def context_first(event: Any, ctx, pool: Pool) -> None: ...  # type: ignore[no-untyped-def]
+def two_of_a_kind(event: Any, *, pool: Pool, other: Other, name: Named) -> None: ...
+def defaults(event: Any, size: int = 3, pool: Pool | None = None, **more: Any) -> None: ...
+def variadic(event: Any, *rest: Any) -> None: ...
+def only_keywords(event: Any, **rest: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "takes_context", "context_name", "needs"),
+    [
+        (plain, False, None, {}),
+        (second, True, None, {}),
+        (annotated, True, None, {}),
+        (by_name, True, "told", {}),
+        (optional, True, None, {}),
+        (old_optional, True, None, {}),
+        (as_text, True, None, {}),
+        (unresolved, True, None, {}),
+        (resource, False, None, {"pool": Pool}),
+        (resource_first, True, "ctx", {"pool": Pool}),
+        (context_first, True, None, {"pool": Pool}),
+        (two_of_a_kind, False, None, {"pool": Pool, "other": Other, "name": Named}),
+        (defaults, False, None, {}),
+        (variadic, True, None, {}),
+        (only_keywords, False, None, {}),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_signature_says_what_is_given(
+    function: Callable[..., Any], takes_context: bool, context_name: str | None, needs: dict[str, Any]
+) -> None:
+    """The context by place or annotation, resources by annotation, defaults left alone."""
+    handler = added(CrawlPage, function=function)
+
+    assert (handler.takes_context, handler.context_name) == (takes_context, context_name)
+    assert dict(handler.needs) == needs
+
+
+def two_contexts(event: Any, ctx: Context, more: Context) -> None: ...
+def vague(event: Any, ctx: Any, more: Any) -> None: ...
+def no_annotation(event: Any, ctx: Any, *, more) -> None: ...  # type: ignore[no-untyped-def]
+def two_events(event: CrawlPage, other: CrawlPage) -> None: ...
+def positional(event: Any, pool: Pool, /) -> None: ...
+def positional_context(event: Any, pool: Pool, ctx: Context, /) -> None: ...
+def number(event: Any, *, size: int) -> None: ...
+def several(event: Any, *, sizes: list[int]) -> None: ...
+def missing(event: Any, pool: "NotImported") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def batch_context(event: Any, ctx: BatchContext) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (two_contexts, "takes the context twice"),
+        (vague, "what else it takes must be annotated with the type of a resource"),
+        (no_annotation, "what else it takes must be annotated with the type of a resource"),
+        (two_events, "cannot be called as (event) or (event, ctx)"),
+        (positional, "'pool' must not be positional-only; it is given by name"),
+        (positional_context, "'pool' must not be positional-only"),
+        (number, "parameter 'size': int tells no resource from another"),
+        (several, "parameter 'sizes': list tells no resource from another"),
+        (missing, "'NotImported' cannot be resolved; import it, and not for the type checker only"),
+        (batch_context, "takes a BatchContext, and without batch= it is given a Context"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_signature_that_cannot_be_filled_is_a_mistake(function: Any, words: str) -> None:
+    """In words."""
+    assert words in mistake(CrawlPage, function=function)
+
+
+# --- lists
+
+
+def of_list(events: list[CrawlPage]) -> None: ...
+def of_sequence(events: Sequence[CrawlPage], ctx: BatchContext) -> None: ...
+def of_union(events: Iterable[CrawlPage | CrawlStarted]) -> None: ...
+def of_anything(events: Any) -> None: ...
+def of_bare_list(events: list) -> None: ...  # type: ignore[type-arg]
+def of_event(event: CrawlPage) -> None: ...
+def of_other_list(events: list[CrawlStarted]) -> None: ...
+def with_single_context(events: list[CrawlPage], ctx: Context) -> None: ...
+
+
+@pytest.mark.parametrize("function", [of_list, of_sequence, of_union, of_anything, of_bare_list, index])
+def test_a_batch_is_taken_as_a_list(function: Any) -> None:
+    """Or as anything a list is."""
+    assert added(CrawlPage, function=function, batch=10).batch is not None
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "words"),
+    [
+        (of_event, {"batch": 10}, "it is given a list, write list[...]"),
+        (of_other_list, {"batch": 10}, "is registered for CrawlPage and takes list["),
+        (with_single_context, {"batch": 10}, "takes a Context, and with batch= it is given a BatchContext"),
+        (of_list, {}, "add batch=, or take one event"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_a_list_in_the_wrong_place_is_a_mistake(function: Any, options: Any, words: str) -> None:
+    """And so is a single event."""
+    assert words in mistake(CrawlPage, function=function, **options)
+
+
+# --- resources of routers
+
+
+async def make_pool() -> AsyncIterator[Pool]:
+    yield Pool()
+
+
+async def make_other(pool: Pool) -> AsyncIterator[Other]:
+    yield Other(pool)
+
+
+async def make_another_pool() -> AsyncIterator[Pool]:
+    yield Pool()
+
+
+def test_the_resource_decorator_hands_the_function_back() -> None:
+    """And the router knows what it gives."""
+    router = Router()
+
+    assert router.resource(make_pool) is make_pool
+    assert list(router.resources) == [Pool]
+    assert router.resources[Pool].name.endswith("test_calls.make_pool")
+
+
+def test_handlers_share_the_resources_of_a_merged_router() -> None:
+    """Wherever they are registered."""
+    handlers, makers = Router(), Router()
+    handlers.add(two_of_a_kind, Event, name="h")
+    makers.resource(make_pool)
+
+    with pytest.raises(HandlerError, match=r"^h wants Pool as 'pool', and no resource gives one: decorate"):
+        Router(handlers).check()
+    with pytest.raises(HandlerError, match=r"^h wants Other as 'other'"):
+        Router(handlers, makers).check()
+
+
+def test_a_router_that_gives_all_that_is_wanted_is_fine() -> None:
+    """Handlers and other resources."""
+    router = Router()
+    router.resource(make_other)
+    router.add(resource_first, Event)
+    with pytest.raises(HandlerError, match=r"make_other wants Pool"):
+        router.check()
+
+    router.resource(make_pool)
+
+    router.check()
+
+
+def test_a_type_given_twice_is_a_mistake() -> None:
+    """At registration and when routers are merged; nothing is half merged."""
+    one, two = Router(), Router()
+    one.resource(make_pool)
+    two.add(index, Event)
+    two.resource(make_another_pool)
+
+    with pytest.raises(HandlerError, match=r"make_another_pool and .*make_pool give the same type"):
+        one.resource(make_another_pool)
+    with pytest.raises(HandlerError, match="give the same type"):
+        one.include(two)
+    assert (len(one), len(one.resources)) == (0, 1)

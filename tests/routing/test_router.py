@@ -1,0 +1,474 @@
+"""Routers: which handler wants which event, and every mistake that is found at registration."""
+
+import functools
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from receiver.core.retries import DEFAULT_SCHEDULE, RetrySchedule
+from receiver.core.types import HandlerName
+from receiver.errors import HandlerError
+from receiver.events import (
+    BatchScrapePage,
+    CrawlCompleted,
+    CrawlEvent,
+    CrawlPage,
+    CrawlStarted,
+    Event,
+    MonitorCheckCompleted,
+    PageEvent,
+    TerminalEvent,
+    UnknownEvent,
+)
+from receiver.routing import DEFAULT_TIMEOUT, Handler, Router
+from receiver.routing.context import Context
+from receiver.routing.policies import RunsIn
+from tests.doubles import told
+
+SECOND = timedelta(seconds=1)
+
+
+def index(event: Any) -> None: ...
+
+
+async def index_async(event: Any, ctx: Any) -> None: ...
+
+
+def added(*wanted: Any, function: Callable[..., Any] = index, **options: Any) -> Handler:
+    """Return the one handler of a router."""
+    router = Router()
+    router.add(function, *wanted, **options)
+    (handler,) = router
+    return handler
+
+
+def mistake(*wanted: Any, function: Any = index, **options: Any) -> str:
+    """Return the text of the error that registering ends with. Nothing is half registered."""
+    router = Router()
+    with pytest.raises(HandlerError) as caught:
+        router.add(function, *wanted, **options)
+    assert len(router) == 0
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+# --- what fits
+
+
+PAGE, STARTED, BATCH_PAGE = CrawlPage(), CrawlStarted(), BatchScrapePage()
+CHECK, UNKNOWN = MonitorCheckCompleted(), UnknownEvent(type="new.thing")
+ALL = {"page": PAGE, "started": STARTED, "batch": BATCH_PAGE, "check": CHECK, "unknown": UNKNOWN}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "fits"),
+    [
+        ((CrawlPage,), {"page"}),
+        ((CrawlEvent,), {"page", "started"}),
+        ((PageEvent,), {"page", "batch"}),
+        ((TerminalEvent,), {"check"}),
+        ((Event,), set(ALL)),
+        ((UnknownEvent,), {"unknown"}),
+        (("crawl.page",), {"page"}),
+        (("crawl.*",), {"page", "started"}),
+        (("*.page",), {"page", "batch"}),
+        (("*",), set(ALL)),
+        (("monitor.*",), {"check"}),
+        (("crawl.[ps]*",), {"page", "started"}),
+        (("crawl.pag?",), {"page"}),
+        (("new.thing",), {"unknown"}),
+        (("new.*",), {"unknown"}),
+        (("quite.other",), set()),
+        ((CrawlStarted, "batch_scrape.*"), {"started", "batch"}),
+        ((CrawlPage, "crawl.*", "*"), set(ALL)),
+    ],
+    ids=told,
+)
+def test_events_fit_by_class_base_class_name_and_glob(wanted: tuple[Any, ...], fits: set[str]) -> None:
+    """One of several is enough."""
+    handler = added(*wanted)
+
+    assert {name for name, event in ALL.items() if handler.wants(event)} == fits
+
+
+def test_where_narrows_what_fits() -> None:
+    """It is asked for events that fit, and for no others; any true value is a yes."""
+    asked: list[Event] = []
+
+    def where(event: Event) -> object:
+        asked.append(event)
+        return event.job_id
+
+    handler = added(CrawlPage, where=where)
+
+    assert handler.wants(CrawlPage(job_id="1"))
+    assert not handler.wants(PAGE)
+    assert not handler.wants(STARTED)
+    assert len(asked) == 2
+
+
+def test_what_where_raises_comes_through() -> None:
+    """The caller decides; it is not a no."""
+    handler = added(CrawlPage, where=lambda event: event.nothing)
+
+    with pytest.raises(AttributeError):
+        handler.wants(PAGE)
+
+
+# --- how it is registered
+
+
+def test_the_decorator_hands_the_function_back() -> None:
+    """Unchanged, so it can be called and registered again."""
+    router = Router()
+
+    def tell(event: CrawlEvent) -> None: ...
+
+    assert router.on(CrawlPage)(tell) is tell
+    assert router.on(CrawlStarted, name="again")(tell) is tell
+    assert [handler.function for handler in router] == [tell, tell]
+
+
+def test_a_handler_has_the_documented_defaults() -> None:
+    """Design, section 7."""
+    assert added(CrawlPage) == Handler(
+        name=HandlerName("tests.routing.test_router.index"),
+        function=index,
+        wanted=(CrawlPage,),
+        where=None,
+        schedule=DEFAULT_SCHEDULE,
+        timeout=timedelta(seconds=60),
+        runs_in=RunsIn.THREAD,
+    )
+    assert timedelta(seconds=60) == DEFAULT_TIMEOUT
+
+
+def one_default(event: Any, ctx: Any = None) -> None: ...
+def variadic(*args: Any) -> None: ...
+def keyworded(event: Any, *, option: int = 1) -> None: ...
+
+
+class Callables:
+    """Handlers of other shapes than functions."""
+
+    def method(self, event: Any) -> None: ...
+    async def async_method(self, event: Any, ctx: Any) -> None: ...
+    @staticmethod
+    def static(event: Any) -> None: ...
+    def __call__(self, event: Any, ctx: Any) -> None: ...
+
+
+class AsyncCallable:
+    """An object with an async call."""
+
+    async def __call__(self, event: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "is_async", "takes_context"),
+    [
+        (index, False, False),
+        (index_async, True, True),
+        (one_default, False, True),
+        (variadic, False, True),
+        (keyworded, False, False),
+        (Callables().method, False, False),
+        (Callables().async_method, True, True),
+        (Callables.static, False, False),
+        (Callables(), False, True),
+        (AsyncCallable(), True, False),
+        (functools.partial(index_async, ctx=None), True, False),
+        (functools.partial(index), False, False),
+        (lambda event: None, False, False),
+        (print, False, True),
+    ],
+    ids=told,
+)
+def test_every_callable_of_one_or_two_arguments_is_a_handler(
+    function: Callable[..., Any], is_async: bool, takes_context: bool
+) -> None:
+    """Sync or async is settled once, and so is whether it wants the context."""
+    handler = added(CrawlPage, function=function, name="h")
+
+    assert (handler.is_async, handler.takes_context) == (is_async, takes_context)
+    assert handler.context_name is None
+
+
+@pytest.mark.parametrize(
+    ("options", "schedule"),
+    [
+        ({}, DEFAULT_SCHEDULE),
+        ({"attempts": 1}, RetrySchedule(())),
+        ({"attempts": 3}, RetrySchedule((SECOND, SECOND * 10))),
+        ({"pauses": [SECOND]}, RetrySchedule((SECOND,))),
+        ({"pauses": []}, RetrySchedule(())),
+        ({"pauses": [SECOND], "attempts": 3}, RetrySchedule((SECOND, SECOND))),
+        ({"pauses": [SECOND], "jitter": 0}, RetrySchedule((SECOND,), 0)),
+        ({"jitter": 1.0}, RetrySchedule(DEFAULT_SCHEDULE.pauses, 1)),
+    ],
+    ids=told,
+)
+def test_the_schedule_is_made_from_options(options: dict[str, Any], schedule: RetrySchedule) -> None:
+    """Number, pauses and jitter, alone or together."""
+    assert added(CrawlPage, **options).schedule == schedule
+
+
+@pytest.mark.parametrize(
+    ("timeout", "expected"), [(30, SECOND * 30), (0.5, SECOND / 2), (SECOND * 3, SECOND * 3)], ids=told
+)
+def test_the_timeout_is_in_seconds_or_a_duration(timeout: float | timedelta, expected: timedelta) -> None:
+    """More than nothing."""
+    assert added(CrawlPage, timeout=timeout).timeout == expected
+
+
+# --- merging
+
+
+def test_routers_merge_in_order() -> None:
+    """Taken over are the handlers of then; later additions are not."""
+    one, two = Router(), Router()
+    one.add(index, CrawlPage, name="one")
+    two.add(index, CrawlPage, name="two")
+    both = Router(two, one)
+    one.add(index, CrawlPage, name="late")
+
+    assert [handler.name for handler in both] == ["two", "one"]
+    assert len(both) == 2
+    assert both[HandlerName("one")].function is index
+
+
+def test_a_name_in_two_routers_is_a_mistake() -> None:
+    """It says which, and what to do."""
+    one, two = Router(), Router()
+    one.add(index, CrawlPage, name="same")
+    two.add(index_async, CrawlPage, name="same")
+
+    with pytest.raises(HandlerError, match=r"two handlers are named 'same'.*name="):
+        Router(one, two)
+
+
+def test_a_clash_leaves_nothing_half_merged() -> None:
+    """The router is what it was before."""
+    one, two = Router(), Router()
+    one.add(index, CrawlPage, name="same")
+    two.add(index, CrawlPage, name="first")
+    two.add(index, CrawlPage, name="same")
+
+    with pytest.raises(HandlerError):
+        one.include(two)
+
+    assert [handler.name for handler in one] == ["same"]
+
+
+@pytest.mark.parametrize("other", [None, index, [], "handlers"], ids=told)
+def test_only_routers_are_included(other: Any) -> None:
+    """A module or a function in its place is a usual slip."""
+    with pytest.raises(HandlerError, match="can include routers only"):
+        Router(other)
+
+
+# --- mistakes
+
+
+def generator(event: Any) -> Iterator[int]:
+    yield 1
+
+
+async def async_generator(event: Any) -> AsyncIterator[int]:
+    yield 1
+
+
+def none_at_all() -> None: ...
+def three(event: Any, ctx: Any, more: Any) -> None: ...
+def keyword_only(*, event: Any) -> None: ...
+def needs_option(event: Any, *, option: int) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [
+        ((), "say which events it wants, as in on(CrawlPage)"),
+        (("crawl.pages",), "no event type matches 'crawl.pages'; did you mean 'crawl.page'?"),
+        (("crawl.complete",), "did you mean 'crawl.completed'?"),
+        (("crawls.page",), "did you mean 'crawl.page'?"),
+        (("Crawl.page",), "no event type matches 'Crawl.page'; did you mean 'crawl.page'?"),
+        (("batch-scrape.page",), "did you mean 'batch_scrape.page'?"),
+        (("check.completed",), "did you mean 'monitor.check.completed'?"),
+        (("page",), "did you mean 'crawl.page'?"),
+        (("crawl.paeg*",), "no event type matches 'crawl.paeg*'"),
+        (("",), "no event type matches ''"),
+        ((None,), "None is neither an event class nor a type name"),
+        ((Context,), "is neither an event class nor a type name"),
+        ((CrawlPage(),), "is neither an event class nor a type name"),
+        ((b"crawl.page",), "is neither an event class nor a type name"),
+        (([CrawlPage],), "is neither an event class nor a type name"),
+        ((index,), "is neither an event class nor a type name"),
+    ],
+    ids=told,
+)
+def test_an_event_that_does_not_exist_is_a_mistake(wanted: tuple[Any, ...], words: str) -> None:
+    """With the handler's name, and the near one where there is one."""
+    text = mistake(*wanted)
+
+    assert words in text
+    assert "tests.routing.test_router.index" in text
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (none_at_all, "cannot be called as (event) or (event, ctx)"),
+        (three, "cannot be called as (event) or (event, ctx)"),
+        (keyword_only, "cannot be called as (event) or (event, ctx)"),
+        (needs_option, "parameter 'option': int tells no resource from another"),
+        (generator, "is a generator"),
+        (async_generator, "is a generator"),
+        (None, "a handler must be a function, not None"),
+        ("index", "a handler must be a function, not 'index'"),
+        (lambda event: None, "has no name of its own: give it name="),
+        (functools.partial(index), "has no name of its own: give it name="),
+    ],
+    ids=told,
+)
+def test_a_function_that_cannot_be_called_so_is_a_mistake(function: Any, words: str) -> None:
+    """Found now and not at the first event."""
+    assert words in mistake(CrawlPage, function=function)
+
+
+@pytest.mark.parametrize("name", ["", " ", "a b", "a/b", "x" * 201, "a\nb", "ä;"])
+def test_a_name_that_cannot_be_written_everywhere_is_a_mistake(name: str) -> None:
+    """It is kept in the store and typed into commands."""
+    assert "is no name for a handler" in mistake(CrawlPage, name=name)
+
+
+def test_a_name_used_twice_is_a_mistake() -> None:
+    """Two functions of one name in one module, say."""
+    router = Router()
+    router.add(index, CrawlPage)
+
+    with pytest.raises(HandlerError, match=r"two handlers are named 'tests.routing.test_router.index'"):
+        router.add(index, CrawlStarted)
+    assert len(router) == 1
+
+
+async def async_where(event: Any) -> bool:
+    return True
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        (5, "where= takes a function of the event"),
+        (True, "where= takes a function of the event"),
+        ("event.success", "where= takes a function of the event"),
+        (async_where, "where= takes a plain function, not an async one"),
+        (AsyncCallable(), "where= takes a plain function, not an async one"),
+        (lambda: True, "where= is called with one argument, the event"),
+        (lambda a, b: True, "where= is called with one argument, the event"),
+    ],
+    ids=told,
+)
+def test_a_where_that_cannot_be_asked_is_a_mistake(where: Any, words: str) -> None:
+    """An async one would always be true."""
+    assert words in mistake(CrawlPage, where=where)
+
+
+@pytest.mark.parametrize("function", [bool, str, dict], ids=told)
+def test_a_class_of_pythons_own_will_do_as_where_and_as_handler(function: Any) -> None:
+    """Some of them do not tell their signature; that is no error of the user's."""
+    handler = added(CrawlPage, function=function, name="h", where=function)
+
+    assert (handler.function, handler.where) == (function, function)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"attempts": 0}, "attempts must be 1 or more"),
+        ({"attempts": -3}, "attempts must be 1 or more"),
+        ({"attempts": "3"}, "tests.routing.test_router.index: "),
+        ({"pauses": [-SECOND]}, "a pause is from 0 to 3650 days long"),
+        ({"pauses": [5]}, "tests.routing.test_router.index: "),
+        ({"pauses": 5}, "tests.routing.test_router.index: "),
+        ({"jitter": -0.1}, "jitter is a share of the pause"),
+        ({"jitter": 1.5}, "jitter is a share of the pause"),
+        ({"jitter": float("nan")}, "jitter is a share of the pause"),
+        ({"jitter": "some"}, "tests.routing.test_router.index: "),
+        ({"timeout": 0}, "timeout must be more than 0 seconds"),
+        ({"timeout": -1}, "timeout must be more than 0 seconds"),
+        ({"timeout": timedelta(0)}, "timeout must be more than 0 seconds"),
+        ({"timeout": "30"}, "tests.routing.test_router.index: "),
+        ({"timeout": None}, "tests.routing.test_router.index: "),
+        ({"timeout": float("inf")}, "tests.routing.test_router.index: "),
+        ({"timeout": float("nan")}, "tests.routing.test_router.index: "),
+    ],
+    ids=told,
+)
+def test_a_policy_that_makes_no_sense_is_a_mistake(options: dict[str, Any], words: str) -> None:
+    """Each with the handler's name."""
+    text = mistake(CrawlPage, **options)
+
+    assert words in text
+    assert text.startswith("tests.routing.test_router.index: ")
+
+
+def test_an_option_nobody_knows_is_a_mistake() -> None:
+    """A slip such as retries= must not be ignored."""
+    with pytest.raises(TypeError, match=r"no option attempt=; did you mean attempts=\?"):
+        Router().on(CrawlPage, attempt=3)(index)  # type: ignore[call-overload]
+    with pytest.raises(TypeError, match="no option colour="):
+        Router().add(index, CrawlPage, colour=3)  # type: ignore[call-arg]
+
+
+# --- annotations
+
+
+def of_page(event: CrawlPage) -> None: ...
+def of_base(event: CrawlEvent) -> None: ...
+def of_union(event: CrawlPage | CrawlStarted, ctx: Context) -> None: ...
+def of_text(event: "CrawlPage") -> None: ...
+def of_any(event: Any) -> None: ...
+def of_object(event: object) -> None: ...
+def of_unknown_name(event: "NotImported") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def of_broken_text(event: Any) -> None: ...
+
+
+of_broken_text.__annotations__["event"] = "CrawlPage["
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (of_page, (CrawlPage,)),
+        (of_base, (CrawlPage, CrawlCompleted, CrawlEvent)),
+        (of_union, (CrawlPage, CrawlStarted)),
+        (of_text, (CrawlPage,)),
+        (of_any, (CrawlPage, BatchScrapePage)),
+        (of_object, (CrawlPage,)),
+        (of_page, ("crawl.*",)),
+        (of_unknown_name, (CrawlPage,)),
+        (of_broken_text, (CrawlPage,)),
+    ],
+    ids=told,
+)
+def test_an_annotation_that_covers_the_events_is_fine(function: Any, wanted: tuple[Any, ...]) -> None:
+    """Names that only a type checker can resolve are left to it."""
+    added(*wanted, function=function)
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted", "words"),
+    [
+        (of_page, (CrawlStarted,), "is registered for CrawlStarted and takes"),
+        (of_page, (CrawlPage, CrawlEvent), "is registered for CrawlEvent and takes"),
+        (of_base, (BatchScrapePage,), "is registered for BatchScrapePage and takes"),
+        (of_union, (CrawlPage, CrawlCompleted), "is registered for CrawlCompleted and takes"),
+        (of_text, (PageEvent,), "is registered for PageEvent and takes"),
+    ],
+    ids=told,
+)
+def test_an_annotation_of_another_event_is_a_mistake(function: Any, wanted: tuple[Any, ...], words: str) -> None:
+    """Copy and paste leaves the old class behind."""
+    assert words in mistake(*wanted, function=function)

@@ -1,0 +1,96 @@
+"""A service of scripted answers, and both clients in front of it."""
+
+import json
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from receiver.core.clock import VirtualClock
+from receiver.service.client import AsyncClient, Client, Patience
+from receiver.service.client.retrying import DEFAULT_PATIENCE
+from tests.doubles import NOON
+
+KEY = "fc-0123456789abcdef-sentinel"
+BASE = "https://api.example.com"
+
+Reply = httpx.Response | Exception | Callable[[httpx.Request], httpx.Response]
+
+
+def said(status: int = 200, /, **body: Any) -> httpx.Response:
+    """Return an answer with a JSON object."""
+    return httpx.Response(status, json=body)
+
+
+class Ticking(VirtualClock):
+    """A clock on which every wait is over at once; it moves by as much."""
+
+    async def sleep(self, duration: Any) -> None:
+        """Move on."""
+        self.advance(duration)
+
+
+class Steady(random.Random):
+    """No jitter."""
+
+    def uniform(self, a: float, b: float) -> float:
+        """Return the middle for retries' own pauses, the shortest for what the service asks for."""
+        return 1.0
+
+
+@dataclass
+class Service:
+    """Answers in order; the last one again and again. It keeps the requests."""
+
+    replies: list[Reply] = field(default_factory=list)
+    requests: list[httpx.Request] = field(default_factory=list)
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        """Answer one request."""
+        self.requests.append(request)
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if isinstance(reply, Exception):
+            raise reply
+        if isinstance(reply, httpx.Response):
+            # A response is read once; the same answer can be given again.
+            return httpx.Response(reply.status_code, headers=reply.headers, content=reply.content)
+        return reply(request)
+
+    @property
+    def sent(self) -> list[tuple[str, str, Any]]:
+        """Method, path with query, and JSON body of each request."""
+        return [
+            (one.method, one.url.raw_path.decode(), json.loads(one.content) if one.content else None)
+            for one in self.requests
+        ]
+
+
+class Caller:
+    """One of the two clients, called by the names of its operations."""
+
+    def __init__(
+        self, kind: str, service: Service, *, base: str = BASE, patience: Patience = DEFAULT_PATIENCE
+    ) -> None:
+        self.kind = kind
+        self.clock = Ticking(NOON)
+        self.service = service
+        transport = httpx.MockTransport(service)
+        made: dict[str, Any] = {"clock": self.clock, "rng": Steady(), "patience": patience, "transport": transport}
+        self.client: AsyncClient | Client = (AsyncClient if kind == "async" else Client)(KEY, base, **made)
+
+    async def call(self, name: str, *args: Any, **options: Any) -> Any:
+        """Call an operation and return its result."""
+        result = getattr(self.client, name)(*args, **options)
+        return await result if self.kind == "async" else result
+
+    async def pages(self, name: str, *args: Any, **options: Any) -> list[Any]:
+        """Go through all pages of an operation."""
+        found = getattr(self.client, name)(*args, **options)
+        return [page async for page in found] if self.kind == "async" else list(found)
+
+    @property
+    def waited(self) -> float:
+        """Seconds that have passed."""
+        return (self.clock.now() - NOON).total_seconds()

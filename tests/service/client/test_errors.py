@@ -1,0 +1,277 @@
+"""What is no success: each status is its own exception, with the service's words and never the key."""
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from receiver import errors
+from receiver.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    KeyRefused,
+    NotFound,
+    NotSuccessful,
+    PaymentRequired,
+    RateLimited,
+    ReceiverError,
+    ScrapeTimedOut,
+    ServerError,
+    ServiceError,
+    ServiceUnreachable,
+    UnexpectedAnswer,
+    Unprocessable,
+)
+from receiver.service.client import Patience
+from tests.service.client.calling import KEY, Caller, Service, said
+
+PAGE = "https://example.com/"
+IMPATIENT = Patience(budget=timedelta(0))
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, BadRequest),
+        (401, KeyRefused),
+        (402, PaymentRequired),
+        (403, Forbidden),
+        (404, NotFound),
+        (405, BadRequest),
+        (408, ScrapeTimedOut),
+        (409, Conflict),
+        (413, BadRequest),
+        (418, BadRequest),
+        (422, Unprocessable),
+        (429, RateLimited),
+        (500, ServerError),
+        (502, ServerError),
+        (503, ServerError),
+        (504, ServerError),
+        (599, ServerError),
+    ],
+)
+async def test_each_status_is_its_own_exception(
+    caller: Caller, service: Service, status: int, kind: type[ServiceError]
+) -> None:
+    """With status, text, code and request id, also in its message."""
+    body = {
+        "success": False,
+        "error": "no\nluck",
+        "code": "SCRAPE_X",
+        "details": [{"path": ["url"]}],
+        "checkId": "c",
+    }
+    service.replies = [httpx.Response(status, json=body, headers={"X-Request-Id": "r-1"})]
+
+    with pytest.raises(kind) as caught:
+        await caller.call("scrape", PAGE)
+
+    error = caught.value
+    assert type(error) is kind
+    assert isinstance(error, ReceiverError)
+    assert (error.status, error.said, error.code, error.request_id) == (status, "no\nluck", "SCRAPE_X", "r-1")
+    assert error.answer["checkId"] == "c"
+    assert str(error) == f"POST /v1/scrape: {status} no luck (SCRAPE_X, request r-1)"
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (httpx.Response(402, json={"error": "Payment required"}), "402 Payment required"),
+        (httpx.Response(409, json={"error": "over"}), "409 over"),
+        (httpx.Response(502, text="<html>Bad gateway"), "502 Bad Gateway"),
+        (httpx.Response(500, json=["no", "object"]), "500 Internal Server Error"),
+        (httpx.Response(404, json={"error": {"an": "object"}, "code": 5}), "404 Not Found"),
+        (httpx.Response(599, content=b""), "599 no reason given"),
+        (httpx.Response(400, json={"error": "x" * 5000}), "400 " + "x" * 1000),
+    ],
+)
+async def test_an_error_may_say_less_or_more(
+    caller: Caller, service: Service, answer: httpx.Response, message: str
+) -> None:
+    """A body that is only `{error}`, a gateway's page, nothing at all."""
+    service.replies = [answer]
+    with pytest.raises(ServiceError) as caught:
+        await caller.call("cancel_crawl", "1")
+
+    assert str(caught.value) == f"DELETE /v2/crawl/1: {message}"
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "found"),
+    [
+        ({}, {}, None),
+        ({"x-request-id": "h"}, {"requestId": "b", "error": "Your exception ID is t"}, "h"),
+        ({"X-Request-ID": ""}, {"requestId": "b", "error": "Your exception ID is t"}, "b"),
+        ({}, {"requestId": 5, "error": "Please contact us. Your exception ID is 0f-1e"}, "0f-1e"),
+        ({}, {"error": "An error occurred. Please check your logs for more details. Error ID: 0f-1e"}, "0f-1e"),
+        ({}, {"error": "An unexpected error occurred. Please contact us for help."}, None),
+    ],
+)
+async def test_the_id_of_a_call_is_found_where_the_answer_has_it(
+    caller: Caller, service: Service, headers: dict[str, str], body: dict[str, Any], found: str | None
+) -> None:
+    """In a header, in a field, in the text of an unexpected error; none is no error."""
+    service.replies = [httpx.Response(403, json=body, headers=headers)]
+
+    with pytest.raises(ServiceError) as caught:
+        await caller.call("queue_status")
+
+    assert caught.value.request_id == found
+    assert (f"request {found}" in str(caught.value)) is (found is not None)
+
+
+async def test_a_200_may_be_no_success(caller: Caller, service: Service) -> None:
+    """A host without DNS: the status says nothing of it."""
+    service.replies = [said(success=False, error="DNS resolution failed", code="SCRAPE_DNS_RESOLUTION_ERROR")]
+    with pytest.raises(NotSuccessful, match="DNS resolution failed") as caught:
+        await caller.call("scrape", PAGE)
+
+    assert (caught.value.status, caught.value.code) == (200, "SCRAPE_DNS_RESOLUTION_ERROR")
+
+
+@pytest.mark.parametrize("name", ["crawl_status", "batch_status", "extract_status", "agent_status"])
+async def test_a_failed_job_is_no_failed_call(caller: Caller, service: Service, name: str) -> None:
+    """Asking how it went has succeeded. Without a status nothing was said of the job."""
+    service.replies = [said(success=False, status="failed", error="no page")]
+    assert (await caller.call(name, "1")).status == "failed"
+
+    service.replies = [said(success=False, error="nothing")]
+    with pytest.raises(NotSuccessful):
+        await caller.call(name, "1")
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (httpx.Response(200, content=b'{"success": tr'), "no JSON, or cut short"),
+        (httpx.Response(200, content=b""), "no JSON, or cut short"),
+        (httpx.Response(200, json=[]), "JSON, and no object"),
+        (httpx.Response(200, json={"success": True}), "not as documented"),
+        (httpx.Response(200, json={"success": True, "id": 5}), "not as documented"),
+        (httpx.Response(302, headers={"Location": "https://evil.example/"}), "a redirect, which is not followed"),
+        (httpx.Response(304), "a redirect, which is not followed"),
+    ],
+)
+async def test_what_is_not_documented_is_said_to_be_so(
+    caller: Caller, service: Service, answer: httpx.Response, words: str
+) -> None:
+    """Never a result with nothing in it."""
+    service.replies = [answer]
+    with pytest.raises(UnexpectedAnswer, match=words):
+        await caller.call("crawl", PAGE)
+    assert len(service.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "body"),
+    [
+        ("scrape", (PAGE,), {"success": True}),
+        ("scrape", (PAGE,), {"success": True, "data": []}),
+        ("monitor", ("1",), {"success": True, "data": None}),
+        ("run_monitor", ("1",), {"success": True, "id": "2"}),
+        ("monitors", (), {"success": True, "data": {}}),
+        ("monitors", (), {"success": True, "data": ["text"]}),
+        ("active_crawls", (), {"success": True}),
+    ],
+)
+async def test_an_answer_without_its_result_is_an_error(
+    caller: Caller, service: Service, name: str, args: Any, body: Any
+) -> None:
+    """For operations whose whole point it is."""
+    service.replies = [said(**body)]
+    caller = Caller(caller.kind, service, patience=IMPATIENT)
+
+    with pytest.raises(UnexpectedAnswer, match="not as documented"):
+        await caller.call(name, *args)
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "words", "sent"),
+    [
+        (httpx.ConnectError(KEY), ServiceUnreachable, "api.example.com cannot be reached", False),
+        (httpx.ConnectTimeout(KEY), ServiceUnreachable, "api.example.com cannot be reached", False),
+        (httpx.ProxyError(KEY), ServiceUnreachable, "api.example.com cannot be reached", False),
+        (httpx.ReadTimeout(KEY), ServiceUnreachable, "no answer in time", True),
+        (httpx.WriteTimeout(KEY), ServiceUnreachable, "no answer in time", True),
+        (httpx.ReadError(KEY), ServiceUnreachable, "ended before the answer", True),
+        (httpx.RemoteProtocolError(KEY), ServiceUnreachable, "ended before the answer", True),
+        (httpx.DecodingError(KEY), UnexpectedAnswer, "compression is broken", None),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+async def test_faults_on_the_way_are_told_in_our_words(
+    caller: Caller, service: Service, raised: Exception, kind: type[ServiceError], words: str, sent: bool | None
+) -> None:
+    """And whether the request may have arrived."""
+    service.replies = [raised]
+    caller = Caller(caller.kind, service, patience=IMPATIENT)
+
+    with pytest.raises(kind, match=words) as caught:
+        await caller.call("crawl", PAGE)
+
+    assert getattr(caught.value, "sent", None) is sent
+
+
+def echo(status: int) -> Callable[[httpx.Request], httpx.Response]:
+    """Return a service that says back what it was sent, as a careless one may."""
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        sent = request.headers["authorization"]
+        body = {
+            "success": False,
+            "error": f"bad {sent}",
+            "code": sent,
+            "details": {sent: [sent]},
+            "requestId": sent,
+        }
+        return httpx.Response(status, json=body, headers={"X-Request-Id": sent, "Location": f"https://x/{KEY}"})
+
+    return answer
+
+
+def broken(request: httpx.Request) -> httpx.Response:
+    """Echo the key in something that is no JSON."""
+    return httpx.Response(200, text=request.headers["authorization"])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [echo(status) for status in (200, 302, 400, 401, 402, 403, 404, 408, 409, 422, 429, 500, 503)]
+    + [broken, httpx.ConnectError(KEY), httpx.ReadError(KEY), httpx.DecodingError(KEY), httpx.ReadTimeout(KEY)],
+)
+async def test_the_key_is_in_no_error_and_no_log(
+    caller: Caller, service: Service, reply: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Not even when the service says it back."""
+    caplog.set_level(logging.DEBUG)
+    service.replies = [reply]
+    caller = Caller(caller.kind, service, patience=IMPATIENT)
+
+    for name in ("crawl_status", "cancel_crawl", "monitor"):
+        with pytest.raises(ServiceError) as caught:
+            await caller.call(name, "1")
+        error = caught.value
+        shown = "".join(traceback.format_exception(error)) + repr(error) + repr(vars(error))
+        shown += repr(caller.client) + repr(vars(caller.client)) + repr(vars(caller.client.http.auth))
+        assert KEY not in shown + caplog.text
+
+
+@pytest.mark.parametrize("kind", [one for one in vars(errors).values() if isinstance(one, type)])
+def test_errors_of_calls_can_cross_a_process(kind: type) -> None:
+    """Handlers in processes send theirs back."""
+    if not issubclass(kind, ServiceError):
+        return
+    error = kind("no luck")
+    error.retry_after = timedelta(seconds=5)
+
+    again = pickle.loads(pickle.dumps(error))
+
+    assert (type(again), str(again), again.retry_after) == (kind, "no luck", timedelta(seconds=5))

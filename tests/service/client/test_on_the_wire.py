@@ -1,0 +1,206 @@
+"""Over real connections: what goes wrong there ends as a ServiceError, or is made good, and never hangs."""
+
+import asyncio
+import gzip
+import json
+import logging
+import threading
+import traceback
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from receiver.core.retries import RetrySchedule
+from receiver.errors import KeyRefused, RateLimited, ServiceUnreachable, UnexpectedAnswer
+from receiver.service.client import AsyncClient, Client, Patience
+from receiver.service.client.calls import Call
+from receiver.service.client.jobs import crawl, crawl_status
+from receiver.service.client.retrying import DEFAULT_PATIENCE
+from tests.doubles import LONG, NOON, soon
+from tests.service.client.calling import KEY, Steady, Ticking
+from tests.service.client.stub import Connection, serving
+
+DONE = {"success": True, "status": "completed", "data": [{"markdown": "x" * 1000}]}
+ONCE = Patience(RetrySchedule(()))
+
+
+def done(connection: Connection) -> None:
+    connection.answer(200, DONE)
+
+
+class Both:
+    """One of the two clients, on a clock that is moved by its own waits."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.clock = Ticking(NOON)
+
+    async def send(self, address: str, call: Call[Any], *, patience: Patience = DEFAULT_PATIENCE) -> Any:
+        """Make one call with a new client."""
+        options: dict[str, Any] = {"clock": self.clock, "rng": Steady(), "patience": patience}
+        if self.kind == "async":
+            async with AsyncClient(KEY, address, **options) as client:
+                return await soon(client.send(call))
+        with Client(KEY, address, **options) as plain:
+            return await soon(asyncio.to_thread(plain.send, call))
+
+
+@pytest.fixture(params=["async", "plain"])
+def both(request: pytest.FixtureRequest) -> Both:
+    """Each of the two clients."""
+    return Both(request.param)
+
+
+async def test_a_redirect_is_not_followed(both: Both) -> None:
+    """It would carry the key to wherever it leads."""
+
+    def away(connection: Connection) -> None:
+        connection.send(307, b"", Location=f"{elsewhere.address}/v2/crawl/1")
+
+    refused = pytest.raises(UnexpectedAnswer, match="a redirect, which is not followed")
+    with serving(done) as elsewhere, serving(away) as stub, refused:
+        await both.send(stub.address, crawl_status("1"))
+
+    assert elsewhere.connections == []
+    assert len(stub.connections) == 1
+
+
+async def test_broken_json_is_asked_for_again(both: Both) -> None:
+    """A reading call, that is."""
+    with serving(lambda it: it.send(200, b'{"success": true, "da'), done) as stub:
+        assert (await both.send(stub.address, crawl_status("1"))).finished
+
+    assert len(stub.connections) == 2
+
+
+def cut_gzip(connection: Connection) -> None:
+    packed = gzip.compress(json.dumps(DONE).encode())
+    connection.send(200, packed[: len(packed) // 2], Content_Encoding="gzip")
+
+
+def false_gzip(connection: Connection) -> None:
+    connection.send(200, b"this was never packed", Content_Encoding="gzip")
+
+
+def cut_body(connection: Connection) -> None:
+    connection.send(200, b'{"success": true', promised=5000)
+
+
+@pytest.mark.parametrize("fault", [cut_gzip, false_gzip, cut_body, Connection.reset])
+async def test_an_answer_that_is_cut_short_is_asked_for_again(both: Both, fault: Any) -> None:
+    """And is an error when it does not get better."""
+    with serving(fault, fault, done) as stub:
+        assert (await both.send(stub.address, crawl_status("1"))).finished
+    assert len(stub.connections) == 3
+
+    with serving(fault) as stub, pytest.raises((UnexpectedAnswer, ServiceUnreachable)):
+        await both.send(stub.address, crawl_status("1"))
+
+
+async def test_a_packed_answer_is_unpacked(both: Both) -> None:
+    """gzip is asked for."""
+    packed = gzip.compress(json.dumps(DONE).encode())
+    with serving(lambda it: it.send(200, packed, Content_Encoding="gzip")) as stub:
+        assert len((await both.send(stub.address, crawl_status("1"))).data) == 1
+
+    assert "gzip" in stub.connections[0].headers["accept-encoding"]
+
+
+async def test_a_body_that_trickles_is_given_up(both: Both) -> None:
+    """Each byte comes in time, and the whole never would."""
+
+    def trickle(connection: Connection) -> None:
+        connection.send(200, b"{", promised=1_000_000)
+        for _ in range(100):
+            both.clock.advance(timedelta(seconds=2))
+            try:
+                connection.write(b" ")
+            except OSError:
+                return
+
+    with serving(trickle) as stub, pytest.raises(ServiceUnreachable, match="the answer comes too slowly"):
+        await both.send(stub.address, crawl_status("1"), patience=ONCE)
+
+
+async def test_an_answer_that_never_ends_is_given_up(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory is not."""
+    monkeypatch.setattr("receiver.service.client.transport.LONGEST_ANSWER", 10_000)
+    with serving(lambda it: it.send(200, b" " * 100_000)) as stub, pytest.raises(UnexpectedAnswer, match="longer"):
+        await both.send(stub.address, crawl_status("1"), patience=ONCE)
+
+
+async def test_silence_is_no_answer(both: Both) -> None:
+    """The call says how long is long."""
+    heard = threading.Event()
+
+    def silent(connection: Connection) -> None:
+        heard.wait(LONG)
+
+    call = Call("GET", "/v2/crawl/1", lambda body: body, answered_within=timedelta(milliseconds=50))
+    with serving(silent) as stub:
+        try:
+            with pytest.raises(ServiceUnreachable, match="no answer in time"):
+                await both.send(stub.address, call)
+        finally:
+            heard.set()
+
+
+async def test_nobody_listens(both: Both) -> None:
+    """It was surely not sent, so it is tried again first."""
+    with serving(done) as stub:
+        pass
+    with pytest.raises(ServiceUnreachable, match=r"127\.0\.0\.1 cannot be reached") as caught:
+        await both.send(stub.address, crawl_status("1"))
+
+    assert not caught.value.sent
+    assert both.clock.now() - NOON == timedelta(seconds=10.5)
+
+
+async def test_a_storm_of_429_is_ridden_out(both: Both) -> None:
+    """A start is carried out once, and not lost. Forty at a time are in test_trying.py, where no time passes."""
+    refusal = {"success": False, "error": "Rate limit exceeded, retry after 3s"}
+    storm = [lambda it: it.answer(429, refusal)] * 3
+    with serving(*storm, lambda it: it.answer(200, {"success": True, "id": "1"})) as stub:
+        assert (await both.send(stub.address, crawl("https://example.com/"))).id == "1"
+
+    assert len(stub.connections) == 4
+    assert both.clock.now() - NOON == timedelta(seconds=9)
+
+
+async def test_a_storm_that_does_not_end_is_told(both: Both) -> None:
+    """After the attempts there are."""
+    with serving(lambda it: it.answer(429, {"error": "retry after 1s"})) as stub, pytest.raises(RateLimited):
+        await both.send(stub.address, crawl_status("1"))
+
+    assert len(stub.connections) == 4
+
+
+async def test_no_library_logs_the_key(both: Both, caplog: pytest.LogCaptureFixture) -> None:
+    """Whatever they tell at their most talkative."""
+    caplog.set_level(logging.DEBUG)
+    refused = pytest.raises(KeyRefused)
+    with serving(lambda it: it.answer(401, {"error": it.headers["authorization"]})) as stub, refused as caught:
+        await both.send(stub.address, crawl("https://example.com/"))
+
+    assert "httpcore" in {record.name.partition(".")[0] for record in caplog.records}
+    assert KEY not in caplog.text + "".join(traceback.format_exception(caught.value))
+
+
+async def test_connections_are_shared_and_their_number_is_limited() -> None:
+    """Many calls at a time over four connections, from tasks as from threads."""
+    with serving(done) as stub:
+        async with AsyncClient(KEY, stub.address, concurrency=4) as client:
+            found = await soon(asyncio.gather(*(client.crawl_status("1") for _ in range(24))))
+    assert len(found) == len(stub.connections) == 24
+    assert len({id(one._handler) for one in stub.connections}) <= 4
+
+    with (
+        serving(done) as stub,
+        Client(KEY, stub.address, concurrency=4) as plain,
+        ThreadPoolExecutor(12) as threads,
+    ):
+        found = list(threads.map(lambda _: plain.crawl_status("1"), range(24)))
+    assert len(found) == len(stub.connections) == 24
+    assert len({id(one._handler) for one in stub.connections}) <= 4

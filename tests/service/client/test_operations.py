@@ -1,0 +1,462 @@
+"""Each operation: what it sends, and how it reads the answer. Bodies are as the service writes them."""
+
+import inspect
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from receiver.errors import ConfigurationError
+from receiver.requests import (
+    AgentRequest,
+    BatchScrapeRequest,
+    CrawlRequest,
+    ExtractRequest,
+    MonitorChanges,
+    MonitorRequest,
+    Schedule,
+    ScrapeRequest,
+    ScrapeTarget,
+    WaitAction,
+    WebhookConfig,
+)
+from receiver.service.client import AsyncClient, Client
+from receiver.service.client import jobs as job_calls
+from receiver.service.client import scrapes as scrape_calls
+from tests.service.client.calling import BASE, KEY, Caller, Service, said
+
+PAGE = "https://example.com/"
+JOB = "019f2c10-0000-7000-8000-000000000001"
+MONITOR_ID = "019f2c10-0000-7000-8000-0000000000aa"
+CHECK_ID = "019f2c10-0000-7000-8000-0000000000bb"
+HOOK = WebhookConfig(
+    url="https://hooks.example.com/webhooks", events=["crawl.page", "completed"], metadata={"a": "b"}
+)
+HOOK_WIRE = {"url": "https://hooks.example.com/webhooks", "events": ["page", "completed"], "metadata": {"a": "b"}}
+
+DOCUMENT = {"markdown": "# Hi", "metadata": {"sourceURL": PAGE, "statusCode": 200, "title": ["Hi", "Ho"]}}
+STARTED = {"success": True, "id": JOB, "url": f"{BASE}/v2/crawl/{JOB}"}
+STATUS = {
+    "success": True,
+    "status": "completed",
+    "total": 1,
+    "completed": 1,
+    "creditsUsed": 1,
+    "expiresAt": "2026-08-05T12:00:00.000Z",
+    "data": [DOCUMENT],
+}
+ERRORS = {
+    "errors": [{"id": "e1", "timestamp": "2026-08-04T12:00:00.000Z", "url": PAGE, "code": "X", "error": "no"}],
+    "robotsBlocked": ["https://example.com/private"],
+}
+SUMMARY = {"totalPages": 0, "same": 0, "changed": 0, "new": 0, "removed": 0, "error": 0}
+MONITOR = {
+    "id": MONITOR_ID,
+    "name": "prices",
+    "status": "active",
+    "goal": None,
+    "nextRunAt": "2026-08-04T13:00:00.000Z",
+    "lastRunAt": None,
+    "schedule": {"cron": "0 * * * *", "timezone": "UTC"},
+    "targets": [{"id": "t1", "type": "scrape", "urls": [PAGE], "scrapeOptions": {"formats": ["markdown"]}}],
+    "webhook": None,
+    "retentionDays": 30,
+    "emailRecipientSubscriptions": [{"email": "a@b.example", "status": "pending", "source": "opt_in"}],
+}
+CHECK = {
+    "id": CHECK_ID,
+    "monitorId": MONITOR_ID,
+    "status": "queued",
+    "trigger": "manual",
+    "summary": SUMMARY,
+    "startedAt": None,
+    "actualCredits": None,
+    "billingStatus": "not_applicable",
+    "targetResults": None,
+    "createdAt": "2026-08-04T12:00:00.000Z",
+}
+
+Operation = tuple[str, tuple[Any, ...], dict[str, Any], tuple[str, str, Any], dict[str, Any], dict[str, Any]]
+# Name, arguments, what is sent, what is answered, and what is read from it.
+OPERATIONS: list[Operation] = [
+    (
+        "scrape",
+        (PAGE,),
+        {},
+        ("POST", "/v1/scrape", {"url": PAGE}),
+        {"success": True, "data": DOCUMENT},
+        {"markdown": "# Hi", "url": PAGE},
+    ),
+    (
+        "scrape",
+        (ScrapeRequest(url=PAGE, formats=["markdown", "links"]),),
+        {},
+        ("POST", "/v1/scrape", {"url": PAGE, "formats": ["markdown", "links"]}),
+        {"success": True, "data": {**DOCUMENT, "links": [PAGE]}},
+        {"links": [PAGE]},
+    ),
+    ("crawl", (PAGE,), {}, ("POST", "/v2/crawl", {"url": PAGE}), STARTED, {"id": JOB}),
+    (
+        "crawl",
+        (CrawlRequest(url=PAGE, limit=5),),
+        {"webhook": HOOK},
+        ("POST", "/v2/crawl", {"url": PAGE, "limit": 5, "webhook": HOOK_WIRE}),
+        {**STARTED, "promptGeneratedOptions": {"limit": 9}, "finalCrawlerOptions": {"limit": 5}},
+        {"id": JOB, "final_crawler_options": {"limit": 5}},
+    ),
+    (
+        "crawl_status",
+        (JOB,),
+        {"skip": 0, "limit": 1000},
+        ("GET", f"/v2/crawl/{JOB}?skip=0&limit=1000", None),
+        STATUS,
+        {"status": "completed", "finished": True, "total": 1, "expires_at": datetime(2026, 8, 5, 12, tzinfo=UTC)},
+    ),
+    (
+        "crawl_errors",
+        (JOB,),
+        {},
+        ("GET", f"/v2/crawl/{JOB}/errors", None),
+        ERRORS,
+        {"robots_blocked": ["https://example.com/private"]},
+    ),
+    ("cancel_crawl", (JOB,), {}, ("DELETE", f"/v2/crawl/{JOB}", None), {"status": "cancelled"}, {}),
+    (
+        "batch_scrape",
+        ([PAGE],),
+        {},
+        ("POST", "/v2/batch/scrape", {"urls": [PAGE]}),
+        {"success": True, "id": JOB, "url": "u", "invalidURLs": ["nowhere"]},
+        {"id": JOB, "invalid_urls": ["nowhere"]},
+    ),
+    (
+        "batch_scrape",
+        (BatchScrapeRequest(urls=[PAGE], only_main_content=True),),
+        {"webhook": HOOK.model_copy(update={"events": ("batch_scrape.page", "completed")})},
+        ("POST", "/v2/batch/scrape", {"urls": [PAGE], "onlyMainContent": True, "webhook": HOOK_WIRE}),
+        STARTED,
+        {"id": JOB},
+    ),
+    (
+        "batch_status",
+        (JOB,),
+        {},
+        ("GET", f"/v2/batch/scrape/{JOB}", None),
+        {**STATUS, "status": "scraping"},
+        {"finished": False},
+    ),
+    ("batch_errors", (JOB,), {}, ("GET", f"/v2/batch/scrape/{JOB}/errors", None), {"errors": []}, {"errors": []}),
+    ("cancel_batch", (JOB,), {}, ("DELETE", f"/v2/batch/scrape/{JOB}", None), {"status": "cancelled"}, {}),
+    (
+        "extract",
+        (ExtractRequest(urls=[PAGE], prompt="p", schema_={"type": "object"}),),
+        {},
+        ("POST", "/v2/extract", {"urls": [PAGE], "prompt": "p", "schema": {"type": "object"}}),
+        {"success": True, "id": JOB, "urlTrace": []},
+        {"id": JOB, "url_trace": []},
+    ),
+    (
+        "extract_status",
+        (JOB,),
+        {},
+        ("GET", f"/v2/extract/{JOB}", None),
+        {"success": False, "status": "failed", "data": [], "error": "no page", "expiresAt": "2026-08-05T12:00:00Z"},
+        {"status": "failed", "error": "no page", "finished": True},
+    ),
+    ("agent", ("find",), {}, ("POST", "/v2/agent", {"prompt": "find"}), {"success": True, "id": JOB}, {"id": JOB}),
+    (
+        "agent",
+        (AgentRequest(prompt="find", max_credits=5),),
+        {"webhook": "https://hooks.example.com/"},
+        (
+            "POST",
+            "/v2/agent",
+            {"prompt": "find", "maxCredits": 5, "webhook": {"url": "https://hooks.example.com/"}},
+        ),
+        {"success": True, "id": JOB, "threadId": "t", "threadTurn": 1},
+        {"thread_id": "t", "thread_turn": 1},
+    ),
+    (
+        "agent_status",
+        (JOB,),
+        {},
+        ("GET", f"/v2/agent/{JOB}", None),
+        {"success": True, "status": "processing", "model": "m", "creditsUsed": 2, "expiresAt": None},
+        {"status": "processing", "credits_used": 2, "finished": False},
+    ),
+    ("cancel_agent", (JOB,), {}, ("DELETE", f"/v2/agent/{JOB}", None), {"success": True}, {}),
+    (
+        "monitor",
+        (MONITOR_ID,),
+        {},
+        ("GET", f"/v2/monitor/{MONITOR_ID}", None),
+        {"success": True, "data": MONITOR},
+        {"name": "prices", "status": "active", "retention_days": 30, "last_run_at": None, "webhook": None},
+    ),
+    (
+        "create_monitor",
+        (
+            MonitorRequest(
+                name="prices",
+                schedule=Schedule(cron="0 * * * *"),
+                targets=[ScrapeTarget(urls=[PAGE])],
+                judge_enabled=True,
+            ),
+        ),
+        {},
+        (
+            "POST",
+            "/v2/monitor",
+            {
+                "name": "prices",
+                "schedule": {"cron": "0 * * * *"},
+                "targets": [{"type": "scrape", "urls": [PAGE]}],
+                "judgeEnabled": True,
+            },
+        ),
+        {"success": True, "data": MONITOR},
+        {"id": MONITOR_ID},
+    ),
+    (
+        "update_monitor",
+        (MONITOR_ID, MonitorChanges(status="paused")),
+        {},
+        ("PATCH", f"/v2/monitor/{MONITOR_ID}", {"status": "paused"}),
+        {"success": True, "data": {**MONITOR, "status": "paused"}},
+        {"status": "paused"},
+    ),
+    ("delete_monitor", (MONITOR_ID,), {}, ("DELETE", f"/v2/monitor/{MONITOR_ID}", None), {"success": True}, {}),
+    (
+        "run_monitor",
+        (MONITOR_ID,),
+        {},
+        ("POST", f"/v2/monitor/{MONITOR_ID}/run", None),
+        {"success": True, "id": CHECK_ID, "data": CHECK},
+        {"id": CHECK_ID, "status": "queued", "finished": False, "target_results": [], "trigger": "manual"},
+    ),
+    (
+        "check",
+        (MONITOR_ID, CHECK_ID),
+        {"limit": 5, "skip": 10, "status": "removed"},
+        ("GET", f"/v2/monitor/{MONITOR_ID}/checks/{CHECK_ID}?limit=5&skip=10&status=removed", None),
+        {"success": True, "next": "https://x/n", "data": {**CHECK, "status": "partial", "pages": [{"id": "p1"}]}},
+        {"status": "partial", "finished": True, "next": "https://x/n"},
+    ),
+    (
+        "queue_status",
+        (),
+        {},
+        ("GET", "/v2/team/queue-status", None),
+        {"success": True, "jobsInQueue": 3, "activeJobsInQueue": 1, "waitingJobsInQueue": 2, "maxConcurrency": 2},
+        {"jobs_in_queue": 3, "max_concurrency": 2},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "options", "request_", "body", "expected"), OPERATIONS, ids=[one[0] for one in OPERATIONS]
+)
+async def test_an_operation_sends_and_reads_what_is_documented(
+    caller: Caller,
+    service: Service,
+    name: str,
+    args: tuple[Any, ...],
+    options: dict[str, Any],
+    request_: tuple[str, str, Any],
+    body: dict[str, Any],
+    expected: dict[str, Any],
+) -> None:
+    """The key goes along, and no body where there is none."""
+    service.replies = [said(**body)]
+
+    result = await caller.call(name, *args, **options)
+
+    assert service.sent == [request_]
+    (request,) = service.requests
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.headers.get("content-type") == ("application/json" if request_[2] is not None else None)
+    assert {attribute: getattr(result, attribute) for attribute in expected} == expected
+    assert (result is None) == (name.startswith(("cancel", "delete")))
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "options", "path", "body"),
+    [
+        ("active_crawls", (), {}, "/v2/crawl/active", {"crawls": [{"id": JOB, "teamId": "t", "url": PAGE}]}),
+        ("monitors", (), {"limit": 100, "offset": 0}, "/v2/monitor?limit=100&offset=0", {"data": [MONITOR]}),
+        (
+            "checks",
+            (MONITOR_ID,),
+            {"status": "failed"},
+            f"/v2/monitor/{MONITOR_ID}/checks?status=failed",
+            {"data": [CHECK]},
+        ),
+    ],
+)
+async def test_lists_are_read_item_by_item(
+    caller: Caller, service: Service, name: str, args: Any, options: Any, path: str, body: Any
+) -> None:
+    """Each as its own shape."""
+    service.replies = [said(success=True, **body)]
+
+    (item,) = await caller.call(name, *args, **options)
+
+    assert service.sent == [("GET", path, None)]
+    assert item.id == next(iter(body.values()))[0]["id"]
+
+
+def test_both_clients_have_the_same_operations() -> None:
+    """And each operation is tested above, or in the tests of pages."""
+    theirs = {
+        client: {name for name, value in vars(client).items() if hasattr(value, "__wrapped__")}
+        for client in (AsyncClient, Client)
+    }
+
+    assert theirs[AsyncClient] == theirs[Client]
+    tested = {one[0] for one in OPERATIONS} | {"active_crawls", "monitors", "checks"}
+    assert theirs[Client] - tested == {"crawl_pages", "batch_pages", "check_pages"}
+    for name in theirs[Client]:
+        assert inspect.getdoc(getattr(Client, name)) == inspect.getdoc(getattr(AsyncClient, name))
+
+
+async def test_a_check_keeps_what_the_service_found(caller: Caller, service: Service) -> None:
+    """Pages with their snapshot, judgment and tree of differences."""
+    page = {
+        "id": "p1",
+        "targetId": "t1",
+        "url": PAGE,
+        "status": "changed",
+        "statusCode": 200,
+        "metadata": {"title": "Hi"},
+        "diff": {"text": "@@", "json": {"files": [{"chunks": []}]}},
+        "snapshot": {"json": {"price": 9}},
+        "createdAt": "2026-08-04T12:00:00Z",
+    }
+    service.replies = [said(success=True, data={**CHECK, "pages": [page]})]
+
+    check = await caller.call("check", MONITOR_ID, CHECK_ID)
+
+    (read,) = check.pages
+    assert (read.target_id, read.status_code, read.snapshot.json_) == ("t1", 200, {"price": 9})
+    assert read.diff.model_extra == {"json": {"files": [{"chunks": []}]}}
+
+
+async def test_a_crawl_is_started_under_a_key_that_the_service_honours(caller: Caller, service: Service) -> None:
+    """It takes UUIDs only; other texts become one, always the same."""
+    service.replies = [said(**STARTED)]
+    for key in (JOB, "sha256:abc", "sha256:abc", "another"):
+        await caller.call("crawl", PAGE, idempotency_key=key)
+    await caller.call("crawl", PAGE)
+
+    keys = [request.headers.get("x-idempotency-key") for request in service.requests]
+    assert keys[0] == JOB
+    assert keys[1] == keys[2]
+    assert keys[1] != keys[3]
+    assert keys[4] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "words"),
+    [
+        ("crawl_status", ("",), "job_id: an id is a text"),
+        ("cancel_crawl", ("..",), "job_id: an id is a text"),
+        ("monitor", (".",), "monitor_id: an id is a text"),
+        ("check", (MONITOR_ID, ""), "check_id: an id is a text"),
+    ],
+)
+async def test_what_is_no_id_is_not_sent(
+    caller: Caller, service: Service, name: str, args: Any, words: str
+) -> None:
+    """It would be another path, and DELETE would mean something else."""
+    with pytest.raises(ValueError, match=words):
+        await caller.call(name, *args)
+    assert service.requests == []
+
+
+async def test_an_id_stays_one_part_of_its_path(caller: Caller, service: Service) -> None:
+    """Whatever characters are in it."""
+    service.replies = [said(success=True, status="scraping")]
+    await caller.call("crawl_status", "a/../b?c#d")
+
+    assert service.sent == [("GET", "/v2/crawl/a%2F..%2Fb%3Fc%23d", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "options", "words"),
+    [
+        ("crawl_status", (JOB,), {"limit": 1001}, "limit: 1 to 1000, not 1001"),
+        ("batch_status", (JOB,), {"limit": 0}, "limit: 1 to 1000, not 0"),
+        ("crawl_status", (JOB,), {"skip": -1}, "skip: 0 or more, not -1"),
+        ("monitors", (), {"limit": 101}, "limit: 1 to 100, not 101"),
+        ("checks", (MONITOR_ID,), {"offset": -1}, "offset: 0 or more, not -1"),
+        ("check", (MONITOR_ID, CHECK_ID), {"limit": 101}, "limit: 1 to 100, not 101"),
+        ("check_pages", (MONITOR_ID, CHECK_ID), {"status": "lost"}, "status: one of same, new, changed, removed, "),
+        ("checks", (MONITOR_ID,), {"status": "lost"}, "status: one of queued, running, completed, partial, "),
+    ],
+)
+async def test_values_out_of_bounds_are_not_sent(
+    caller: Caller, service: Service, name: str, args: Any, options: Any, words: str
+) -> None:
+    """The error names the bounds."""
+    with pytest.raises(ValueError, match=words):
+        await (caller.pages if name.endswith("_pages") else caller.call)(name, *args, **options)
+    assert service.requests == []
+
+
+def test_a_scrape_is_waited_for_longer_than_it_may_take() -> None:
+    """Its own time-out, the waits before it, and a margin."""
+    plain = scrape_calls.scrape(PAGE)
+    slow = scrape_calls.scrape(
+        ScrapeRequest(url=PAGE, timeout=120_000, wait_for=5_000, actions=[WaitAction(milliseconds=10_000)])
+    )
+
+    assert plain.answered_within == timedelta(seconds=60)
+    assert slow.answered_within == timedelta(seconds=165)
+
+
+async def test_the_patience_of_a_call_is_that_of_its_connection(caller: Caller, service: Service) -> None:
+    """httpx is told, for this request alone."""
+    service.replies = [said(success=True, data=DOCUMENT)]
+    await caller.call("scrape", ScrapeRequest(url=PAGE, timeout=120_000))
+
+    timeout = service.requests[0].extensions["timeout"]
+    assert (timeout["read"], timeout["connect"]) == (150.0, 10.0)
+
+
+async def test_any_path_can_be_asked_for(caller: Caller, service: Service) -> None:
+    """What has no method here: as it came, whatever its status."""
+    service.replies = [said(404, success=False)]
+    answer = await caller.call("get", "/v2/team/credit-usage", params={"a": "b"})
+
+    assert isinstance(answer, httpx.Response)
+    assert answer.status_code == 404
+    assert service.sent == [("GET", "/v2/team/credit-usage?a=b", None)]
+    assert service.requests[0].headers["authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_a_service_of_ones_own_may_lie_below_a_path(kind: str, service: Service) -> None:
+    """Self-hosted, behind a gateway."""
+    service.replies = [said(**STARTED)]
+    await Caller(kind, service, base="http://127.0.0.1:3002/crawler/").call("crawl", PAGE)
+
+    assert str(service.requests[0].url) == "http://127.0.0.1:3002/crawler/v2/crawl"
+
+
+@pytest.mark.parametrize("made", [AsyncClient, Client])
+def test_a_client_for_no_address_or_no_key_is_a_mistake(made: Any) -> None:
+    """At once."""
+    with pytest.raises(ConfigurationError, match="RECEIVER_BASE_URL"):
+        made(KEY, "nowhere")
+    with pytest.raises(ConfigurationError, match="RECEIVER_API_KEY"):
+        made("two words")
+
+
+def test_a_call_shows_no_body() -> None:
+    """It may hold headers with a login."""
+    request = CrawlRequest(url=PAGE, scrape_options={"headers": {"Cookie": "s3cret"}})
+
+    assert "s3cret" not in repr(job_calls.crawl(request))
+    assert json.dumps(dict(job_calls.crawl(request).body or {})).count("s3cret") == 1

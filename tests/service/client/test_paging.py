@@ -1,0 +1,148 @@
+"""All pages of an operation: followed by path and query, to the end, and only once each."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from receiver.errors import NotFound, UnexpectedAnswer
+from tests.service.client.calling import KEY, Caller, Service, said
+
+ELSEWHERE = "https://elsewhere.example.net"
+
+
+def page(next_: str | None, *, status: str = "completed", documents: int = 1) -> httpx.Response:
+    """Return a page of a job's results."""
+    body: dict[str, Any] = {"success": True, "status": status, "data": [{"markdown": "m"}] * documents}
+    return said(**body if next_ is None else {**body, "next": next_})
+
+
+@pytest.mark.parametrize(("name", "path"), [("crawl_pages", "/v2/crawl/1"), ("batch_pages", "/v2/batch/scrape/1")])
+async def test_every_page_is_fetched(caller: Caller, service: Service, name: str, path: str) -> None:
+    """In order, until there is no next one."""
+    service.replies = [
+        page(f"{ELSEWHERE}{path}?skip=100&limit=100", documents=100),
+        page(f"{ELSEWHERE}{path}?skip=200&limit=100", documents=100),
+        page(None, documents=7),
+    ]
+
+    pages = await caller.pages(name, "1", limit=100)
+
+    assert [len(one.data) for one in pages] == [100, 100, 7]
+    assert [sent[1] for sent in service.sent] == [
+        f"{path}?limit=100",
+        f"{path}?skip=100&limit=100",
+        f"{path}?skip=200&limit=100",
+    ]
+
+
+async def test_the_next_page_is_asked_of_the_same_host(caller: Caller, service: Service) -> None:
+    """An answer names an absolute address, and another host must not get the key."""
+    service.replies = [
+        page(f"{ELSEWHERE}/v2/crawl/1?skip=1"),
+        page("//evil.example/v2/crawl/1?skip=2"),
+        page("https://api.example.com@evil.example/v2/crawl/1?skip=3"),
+        page("https://evil.example//evil.example/v2/crawl/1?skip=4"),
+        page("/v2/crawl/1?skip=5"),
+        page(None),
+    ]
+
+    await caller.pages("crawl_pages", "1")
+
+    assert {str(request.url.host) for request in service.requests} == {"api.example.com"}
+    assert all(request.headers["authorization"] == f"Bearer {KEY}" for request in service.requests)
+    assert service.sent[4][1] == "/evil.example/v2/crawl/1?skip=4"
+
+
+@pytest.mark.parametrize("kind", ["async", "plain"])
+async def test_a_service_below_a_path_may_name_it_or_not(kind: str, service: Service) -> None:
+    """A gateway knows its prefix, the service behind it does not."""
+    service.replies = [
+        page("https://gate.example/crawler/v2/crawl/1?skip=1"),
+        page("http://inside:3002/v2/crawl/1?skip=2"),
+        page(None),
+    ]
+
+    await Caller(kind, service, base="https://gate.example/crawler").pages("crawl_pages", "1")
+
+    assert [sent[1] for sent in service.sent] == [
+        "/crawler/v2/crawl/1",
+        "/crawler/v2/crawl/1?skip=1",
+        "/crawler/v2/crawl/1?skip=2",
+    ]
+
+
+async def test_a_job_under_way_is_read_once(caller: Caller, service: Service) -> None:
+    """It always names a next page, which repeats itself once everything so far was read."""
+    service.replies = [
+        page(f"{ELSEWHERE}/v2/crawl/1?skip=1", status="scraping"),
+        page(f"{ELSEWHERE}/v2/crawl/1?skip=1", status="scraping", documents=0),
+    ]
+
+    pages = await caller.pages("crawl_pages", "1")
+
+    assert [len(one.data) for one in pages] == [1, 0]
+    assert len(service.requests) == 2
+
+
+async def test_pages_that_go_in_a_circle_end(caller: Caller, service: Service) -> None:
+    """Whatever the service says."""
+    service.replies = [page("/v2/crawl/1?skip=1"), page("/v2/crawl/1?skip=2"), page("/v2/crawl/1?skip=1")]
+
+    assert len(await caller.pages("crawl_pages", "1")) == 3
+
+
+async def test_a_page_that_is_lost_is_fetched_again_and_one_that_is_gone_is_an_error(
+    caller: Caller, service: Service
+) -> None:
+    """Never an end before the end."""
+    service.replies = [page("/v2/crawl/1?skip=1"), httpx.ReadError("reset"), said(404, error="Job expired")]
+
+    with pytest.raises(NotFound, match="Job expired"):
+        await caller.pages("crawl_pages", "1")
+    assert len(service.requests) == 3
+
+
+@pytest.mark.parametrize(
+    "address", ["https://[::1", "https://x/v2/\u00e4", "https://x/v2\x7f", "https://x/" + "a" * 9000]
+)
+async def test_a_next_page_without_address_is_an_error(caller: Caller, service: Service, address: str) -> None:
+    """Pages would be missing in silence."""
+    service.replies = [page(address)]
+
+    with pytest.raises(UnexpectedAnswer, match="GET /v2/crawl/1: its next page has no address"):
+        await caller.pages("crawl_pages", "1")
+
+
+async def test_a_check_names_its_next_pages_in_it_or_beside_it(caller: Caller, service: Service) -> None:
+    """Both are followed."""
+
+    def found(number: int, **more: Any) -> dict[str, Any]:
+        return {"id": "c", "status": "completed", "pages": [{"id": f"p{number}", "status": "removed"}], **more}
+
+    service.replies = [
+        said(success=True, data=found(1), next="https://x/v2/monitor/m/checks/c?skip=1&status=removed"),
+        said(success=True, data=found(2, next="https://x/v2/monitor/m/checks/c?skip=2&status=removed")),
+        said(success=True, data=found(3)),
+    ]
+
+    pages = await caller.pages("check_pages", "m", "c", status="removed")
+
+    assert [one.pages[0].id for one in pages] == ["p1", "p2", "p3"]
+    assert [sent[1] for sent in service.sent] == [
+        "/v2/monitor/m/checks/c?status=removed",
+        "/v2/monitor/m/checks/c?skip=1&status=removed",
+        "/v2/monitor/m/checks/c?skip=2&status=removed",
+    ]
+
+
+async def test_pages_are_fetched_when_they_are_wanted(service: Service) -> None:
+    """Whoever stops reading stops asking."""
+    service.replies = [page("/v2/crawl/1?skip=1"), page(None)]
+    caller = Caller("async", service)
+
+    async for one in caller.client.crawl_pages("1"):  # type: ignore[union-attr]
+        assert one.status == "completed"
+        break
+
+    assert len(service.requests) == 1

@@ -1,0 +1,310 @@
+"""When a call is made again, after how long, and when not: the script alone, and both clients on a moved clock."""
+
+import asyncio
+import json
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from receiver.core.clock import VirtualClock
+from receiver.core.retries import RetrySchedule
+from receiver.errors import (
+    Conflict,
+    NotFound,
+    RateLimited,
+    ScrapeTimedOut,
+    ServerError,
+    ServiceError,
+    ServiceUnreachable,
+    UnexpectedAnswer,
+)
+from receiver.service.client import AsyncClient, Patience
+from receiver.service.client.calls import Answer, Call
+from receiver.service.client.jobs import crawl, crawl_status
+from receiver.service.client.reading import wait_asked_for
+from receiver.service.client.retrying import Attempt, Pause, script
+from tests.doubles import NOON
+from tests.service.client.calling import BASE, KEY, Caller, Service, said
+
+PAGE = "https://example.com/"
+STARTED = said(success=True, id="1")
+STATUS = said(success=True, status="completed", data=[])
+SECOND = timedelta(seconds=1)
+
+
+# --- what is made again
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        httpx.ConnectError("refused"),
+        httpx.ConnectTimeout("silence"),
+        said(429, error="Rate limit exceeded, please retry after 2s"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "args", "answer"),
+    [("crawl", (PAGE,), STARTED), ("crawl_status", ("1",), STATUS), ("cancel_crawl", ("1",), said())],
+)
+async def test_what_was_surely_not_carried_out_is_made_again(
+    caller: Caller, service: Service, fault: Any, name: str, args: Any, answer: httpx.Response
+) -> None:
+    """Whatever it is."""
+    service.replies = [fault, fault, answer]
+    await caller.call(name, *args)
+
+    assert len(service.requests) == 3
+
+
+LOST = [
+    httpx.ReadError("reset"),
+    httpx.ReadTimeout("late"),
+    httpx.RemoteProtocolError("cut"),
+    httpx.DecodingError("gzip"),
+    httpx.Response(200, content=b'{"success": tr'),
+    said(408, error="timed out"),
+    said(500, error="oops"),
+    said(502, error="oops"),
+    said(503, error="oops"),
+]
+
+
+@pytest.mark.parametrize("fault", LOST)
+@pytest.mark.parametrize(
+    ("name", "args", "options", "answer"),
+    [
+        ("crawl_status", ("1",), {}, STATUS),
+        ("monitor", ("1",), {}, said(success=True, data={})),
+        ("queue_status", (), {}, said(success=True)),
+        ("crawl", (PAGE,), {"idempotency_key": "k"}, STARTED),
+    ],
+)
+async def test_reads_and_starts_under_a_key_are_made_again(
+    caller: Caller, service: Service, fault: Any, name: str, args: Any, options: Any, answer: httpx.Response
+) -> None:
+    """Twice does no more than once."""
+    service.replies = [fault, answer]
+    await caller.call(name, *args, **options)
+
+    assert len(service.requests) == 2
+    assert caller.waited == 0.5
+
+
+@pytest.mark.parametrize("fault", LOST)
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("scrape", (PAGE,)),
+        ("crawl", (PAGE,)),
+        ("batch_scrape", ([PAGE],)),
+        ("agent", ("find",)),
+        ("run_monitor", ("1",)),
+        ("cancel_crawl", ("1",)),
+        ("delete_monitor", ("1",)),
+    ],
+)
+async def test_what_may_have_been_carried_out_is_not(
+    caller: Caller, service: Service, fault: Any, name: str, args: Any
+) -> None:
+    """A second start would be a second job, and be paid for."""
+    service.replies = [fault]
+    with pytest.raises(ServiceError):
+        await caller.call(name, *args)
+
+    assert len(service.requests) == 1
+    assert caller.waited == 0
+
+
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 409, 422])
+async def test_what_cannot_help_is_not_tried_again(caller: Caller, service: Service, status: int) -> None:
+    """The answer would be the same."""
+    service.replies = [said(status, error="no")]
+    with pytest.raises(ServiceError):
+        await caller.call("crawl_status", "1")
+
+    assert len(service.requests) == 1
+
+
+async def test_a_crawl_that_an_earlier_attempt_started_is_a_conflict(caller: Caller, service: Service) -> None:
+    """The service tells no id for a key that was used: it is said, instead of a second crawl."""
+    service.replies = [httpx.ReadError("reset"), said(409, error="Idempotency key already used")]
+    with pytest.raises(Conflict, match="an earlier attempt whose answer was lost has used this idempotency key"):
+        await caller.call("crawl", PAGE, idempotency_key="k")
+
+    service.replies = [said(409, error="Idempotency key already used")]
+    with pytest.raises(Conflict) as caught:
+        await caller.call("crawl", PAGE, idempotency_key="k")
+    assert "earlier attempt" not in str(caught.value)
+
+
+# --- how long
+
+
+async def test_pauses_grow_and_attempts_end(caller: Caller, service: Service) -> None:
+    """Half a second, two, eight: four attempts, and then the last error."""
+    service.replies = [said(503, error="first"), said(503, error="later")]
+    with pytest.raises(ServerError, match="later"):
+        await caller.call("crawl_status", "1")
+
+    assert len(service.requests) == 4
+    assert caller.waited == 10.5
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"retry-after": "7"}, {"retry_after_seconds": 9, "error": "retry after 11s"}, 7),
+        ({"retry-after": " 7 "}, {}, 7),
+        ({"retry-after": "Tue, 04 Aug 2026 12:00:30 GMT"}, {}, 30),
+        ({"retry-after": "Tue, 04 Aug 2026 11:00:00 GMT"}, {}, 0),
+        ({"retry-after": "soon"}, {"retry_after_seconds": 9, "error": "retry after 11s"}, 9),
+        ({}, {"retry_after_seconds": 2.5}, 2.5),
+        ({}, {"details": {"state": "processing_continues", "retryAfterSeconds": 12}}, 12),
+        ({}, {"retry_after_seconds": True, "error": "please Retry after 54s, resets at noon"}, 54),
+        ({}, {"error": "retry after 11s"}, 11),
+        ({}, {"error": "upgrade your plan"}, None),
+        ({}, {"error": 5, "details": []}, None),
+        ({"retry-after": "9999999999"}, {}, 86_400),
+        ({"retry-after": "-5"}, {}, None),
+        ({}, {"retry_after_seconds": -5}, 0),
+        ({}, {"retry_after_seconds": float("nan")}, None),
+    ],
+)
+def test_the_service_says_how_long_to_wait(headers: Any, body: Any, seconds: float | None) -> None:
+    """By its header, else by a field, else by its text; never longer than a day."""
+    asked = wait_asked_for(headers, body, now=NOON)
+
+    assert asked == (None if seconds is None else timedelta(seconds=seconds))
+
+
+async def test_a_limit_is_waited_out(caller: Caller, service: Service) -> None:
+    """As long as the service asks for, as often as there are attempts."""
+    limited = said(429, error="Rate limit exceeded. Consumed: 11, retry after 17s, resets soon")
+    service.replies = [limited, limited, STARTED]
+    await caller.call("crawl", PAGE)
+
+    assert caller.waited == 34
+
+
+class Impatient(VirtualClock):
+    """A clock that stands still, and on which nobody waits."""
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Go on."""
+
+
+async def test_a_storm_of_429_is_ridden_out() -> None:
+    """Forty starts at a limit of ten at a time: each is carried out once, and none is lost."""
+    refused: Counter[str] = Counter()
+    under_way = most = 0
+
+    async def limited(request: httpx.Request) -> httpx.Response:
+        nonlocal under_way, most
+        url = json.loads(request.content)["url"]
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0)  # the others come in between
+        under_way -= 1
+        refused[url] += 1
+        if refused[url] < 4:
+            return said(429, success=False, error="Rate limit exceeded, retry after 3s")
+        return said(success=True, id=url)
+
+    transport = httpx.MockTransport(limited)
+    async with AsyncClient(KEY, BASE, clock=Impatient(NOON), concurrency=10, transport=transport) as client:
+        urls = [f"https://example.com/{number}" for number in range(40)]
+        started = await asyncio.gather(*(client.crawl(url) for url in urls))
+
+    assert [job.id for job in started] == urls
+    assert set(refused.values()) == {4}
+    assert most == 10
+
+
+async def test_what_does_not_end_within_the_budget_is_raised_at_once(caller: Caller, service: Service) -> None:
+    """With the time that it asks for, so that a handler can say Retry(after=...)."""
+    service.replies = [said(429, error="retry after 54s")]
+    with pytest.raises(RateLimited) as caught:
+        await caller.call("crawl", PAGE)
+
+    assert len(service.requests) == 2
+    assert caller.waited == 54
+    assert caught.value.retry_after == timedelta(seconds=54)
+
+
+async def test_a_big_pdf_says_when_it_is_ready(caller: Caller, service: Service) -> None:
+    """A scrape is not repeated by itself; whoever waits knows how long."""
+    service.replies = [said(408, code="SCRAPE_TIMEOUT", details={"retryAfterSeconds": 40})]
+    with pytest.raises(ScrapeTimedOut) as caught:
+        await caller.call("scrape", PAGE)
+
+    assert caught.value.retry_after == timedelta(seconds=40)
+
+
+# --- the script alone
+
+
+def steps_of(call: Call[Any], patience: Patience, outcomes: list[Answer | ServiceError]) -> tuple[list[Any], Any]:
+    """Act out a script on a clock that its pauses move; return its steps, and its result or error."""
+    now = NOON
+    acted: list[Any] = []
+    steps = script(call, patience, key=SecretStr("k"), now=lambda: now, rng=random.Random(1))
+    step: Any = next(steps)
+    try:
+        while True:
+            acted.append(step)
+            if isinstance(step, Pause):
+                now += step.duration
+                step = next(steps)
+            else:
+                step = steps.send(outcomes.pop(0))
+    except StopIteration as end:
+        return acted, end.value
+    except ServiceError as error:
+        return acted, error
+
+
+def test_a_script_is_attempts_with_pauses_between() -> None:
+    """And knows no connection."""
+    good = Answer(200, {}, b'{"success": true, "status": "scraping"}')
+    lost = ServiceUnreachable("lost")
+    acted, result = steps_of(crawl_status("1"), Patience(), [lost, lost, good])
+
+    assert [type(step) for step in acted] == [Attempt, Pause, Attempt, Pause, Attempt]
+    assert result.status == "scraping"
+
+
+def test_pauses_are_spread() -> None:
+    """Calls that failed together do not come back together, nor before the time they were given."""
+    patience = Patience(RetrySchedule((SECOND, SECOND), jitter=0.5), budget=timedelta(minutes=5))
+    limited = RateLimited("limited", status=429, retry_after=10 * SECOND)
+    acted, result = steps_of(crawl(PAGE), patience, [limited, limited, ServiceUnreachable("x", sent=False)])
+
+    first, second = (step.duration for step in acted if isinstance(step, Pause))
+    assert first != second
+    assert all(10 * SECOND <= pause <= 11 * SECOND for pause in (first, second))
+    assert isinstance(result, ServiceUnreachable)
+
+
+@pytest.mark.parametrize(("status", "again"), [(None, True), (200, True), (302, False)])
+def test_a_broken_answer_is_asked_for_again_and_a_redirect_is_not(status: int | None, again: bool) -> None:
+    """It would redirect again."""
+    acted, _ = steps_of(
+        crawl_status("1"), Patience(), [UnexpectedAnswer("x", status=status), NotFound("gone", status=404)]
+    )
+
+    assert (len(acted) > 1) is again
+
+
+def test_a_date_is_read_in_any_zone() -> None:
+    """Retry-After is GMT; the clock is UTC."""
+    now = datetime(2026, 8, 4, 12, tzinfo=UTC)
+
+    asked = wait_asked_for({"retry-after": "Tue, 04 Aug 2026 14:00:10 +0200"}, {}, now=now)
+
+    assert asked == timedelta(seconds=10)

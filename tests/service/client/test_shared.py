@@ -1,0 +1,98 @@
+"""Clients of the service for handlers: where they send the key, and where not."""
+
+import logging
+
+import httpx
+import pytest
+
+from receiver.errors import ConfigurationError
+from receiver.service.client import AsyncClient, Client
+from receiver.service.client.shared import ServiceClients, open_clients
+
+KEY = "fc-0123456789abcdef"
+BASE = "https://api.example.com"
+
+
+def sent(client: Client | AsyncClient, url: str) -> httpx.Request:
+    """Return the request as it would leave."""
+    assert client.http.auth is not None
+    return next(client.http.auth.sync_auth_flow(client.http.build_request("GET", url)))
+
+
+def both(clients: ServiceClients) -> list[Client | AsyncClient]:
+    return [clients.for_async, clients.for_plain]
+
+
+@pytest.mark.parametrize(
+    ("base", "path", "url"),
+    [
+        (BASE, "/v2/crawl/1", f"{BASE}/v2/crawl/1"),
+        (BASE + "/", "v2/crawl/1", f"{BASE}/v2/crawl/1"),
+        ("http://127.0.0.1:8001/prefix", "/v1/scrape", "http://127.0.0.1:8001/prefix/v1/scrape"),
+        (BASE, f"{BASE}:443/v2/crawl/1?skip=1", f"{BASE}/v2/crawl/1?skip=1"),
+    ],
+)
+async def test_a_path_goes_to_the_service_with_the_key(base: str, path: str, url: str) -> None:
+    """And so does an absolute address there."""
+    async with open_clients(base, KEY) as clients:
+        for client in both(clients):
+            request = sent(client, path)
+            assert str(request.url) == url
+            assert request.headers["Authorization"] == f"Bearer {KEY}"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://elsewhere.example.com/v2",
+        "http://api.example.com/v2",
+        f"{BASE}:8443/v2",
+        "https://api.example.com.evil/",
+    ],
+)
+async def test_the_key_goes_nowhere_else(url: str) -> None:
+    """The service's answers name absolute addresses, also of other hosts."""
+    async with open_clients(BASE, KEY) as clients:
+        for client in both(clients):
+            assert "Authorization" not in sent(client, url).headers
+
+
+async def test_clients_are_closed_with_the_block() -> None:
+    """Both."""
+    async with open_clients(BASE, KEY) as clients:
+        pass
+
+    assert all(client.http.is_closed for client in both(clients))
+
+
+async def test_the_key_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
+    """Neither by what holds it, nor in a log."""
+    caplog.set_level(logging.DEBUG)
+    async with open_clients(BASE, KEY) as clients:
+        shown = (
+            repr(clients)
+            + str(clients.for_async)
+            + "".join(repr(vars(client.http)) + repr(client.http.auth) for client in both(clients))
+        )
+        shown += repr(sent(clients.for_plain, "/v2").headers)
+        with pytest.raises(httpx.ConnectError):
+            await clients.for_async.get("http://127.0.0.1:1/v2")
+
+    assert KEY not in shown + caplog.text
+
+
+@pytest.mark.parametrize("base", ["api.example.com", "ftp://api.example.com", "", "https://", "http://[::1"])
+async def test_an_address_that_is_none_is_a_mistake(base: str) -> None:
+    """Said before the first handler runs."""
+    with pytest.raises(ConfigurationError, match="RECEIVER_BASE_URL"):
+        async with open_clients(base, KEY):
+            pass
+
+
+@pytest.mark.parametrize("key", ["", "two words", "line\nline", "clé"])
+async def test_a_key_that_no_header_can_have_is_a_mistake(key: str) -> None:
+    """It would be in the error of every request."""
+    with pytest.raises(ConfigurationError, match="RECEIVER_API_KEY has characters") as caught:
+        async with open_clients(BASE, key):
+            pass
+    assert not key or key not in str(caught.value)

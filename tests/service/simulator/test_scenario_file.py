@@ -1,0 +1,240 @@
+"""Scenarios as they are written: what is understood, and errors that name key, value and what is allowed."""
+
+import io
+import tomllib
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from receiver.errors import ConfigurationError
+from receiver.service.schedule import SERVICE
+from receiver.service.simulator.durations import in_words, parse_duration
+from receiver.service.simulator.scenario import (
+    Arrivals,
+    Endpoint,
+    Job,
+    Latency,
+    Outage,
+    OutageKind,
+    Scenario,
+    Waits,
+)
+from receiver.service.simulator.scenario_file import read_toml, scenario_of, with_values
+
+SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+
+EVERYTHING = """
+seed = 7
+[arrivals]
+at = ["0s", "90s"]
+rate = 5
+duration = "1h"
+poisson = true
+jobs = [{ at = "1m", family = "crawl", pages = 200, pace = 2.0 }]
+[endpoint]
+latency = { p50 = "200ms", p99 = "12s" }
+error_rate = 0.02
+capacity = 50
+[[outage]]
+from = "10m"
+to = "32m"
+kind = "status"
+status = 429
+[sender]
+timeout = "5s"
+pauses = ["1s", "2s", "3s"]
+"""
+
+
+def read(text: str) -> Scenario:
+    return scenario_of(tomllib.loads(text), file="scenario.toml")
+
+
+def test_every_key_is_understood() -> None:
+    """Each as its table of the scenario."""
+    assert read(EVERYTHING) == Scenario(
+        seed=7,
+        arrivals=Arrivals(
+            at=(timedelta(0), 90 * SECOND),
+            rate=5.0,
+            duration=60 * MINUTE,
+            poisson=True,
+            jobs=(Job(at=MINUTE, family="crawl", pages=200, pace=2.0),),
+        ),
+        endpoint=Endpoint(latency=Latency(p50=200 * SECOND / 1000, p99=12 * SECOND), error_rate=0.02, capacity=50),
+        outages=(Outage(start=10 * MINUTE, end=32 * MINUTE, kind=OutageKind.STATUS, status=429),),
+        sender=Waits(timeout=5 * SECOND, pauses=(SECOND, 2 * SECOND, 3 * SECOND)),
+    )
+
+
+def test_nothing_at_all_is_one_delivery_a_second_with_the_service_as_it_is() -> None:
+    """For an hour, to an endpoint without faults."""
+    scenario = read("")
+
+    assert scenario.arrivals == Arrivals(rate=1.0)
+    assert scenario.arrivals.duration == 60 * MINUTE
+    assert scenario.schedule == SERVICE
+    assert (scenario.outages, scenario.endpoint.capacity, scenario.endpoint.error_rate) == ((), None, 0.0)
+
+
+def test_exact_moments_or_jobs_alone_have_no_rate_beside_them() -> None:
+    """The default is for a scenario that says nothing of arrivals."""
+    assert read('arrivals.at = ["0s"]').arrivals.rate is None
+    assert read('arrivals.jobs = [{ family = "agent", pages = 1 }]').arrivals.rate is None
+    assert read('arrivals.duration = "2h"').arrivals == Arrivals(rate=1.0, duration=120 * MINUTE)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sead = 3", 'there is no key "sead"; there are seed, arrivals, endpoint, outage, sender'),
+        ("seed = 1.5", "seed is 1.5: it has to be a whole number"),
+        ("arrivals = 3", "arrivals is 3: it has to be a table"),
+        ("arrivals.at = [90]", "arrivals.at[0] is 90: a duration is text with its unit, as 200ms, 90s, 10m"),
+        ('arrivals.at = "0s"', 'arrivals.at is "0s": it has to be a list'),
+        ("arrivals.rate = 0", "arrivals.rate is 0: it has to be greater than or equal to 0.001"),
+        ("arrivals.rate = nan", "arrivals.rate is NaN: it has to be"),
+        ("arrivals.rate = true", "arrivals.rate is true: it has to be a number"),
+        ('arrivals.poisson = "no"', 'arrivals.poisson is "no": it has to be true or false'),
+        ('arrivals = { at = ["0s"], duration = "1h" }', 'arrivals.duration is "1h": it goes with a rate'),
+        (
+            'arrivals.jobs = [{ family = "crowl", pages = 1 }]',
+            'jobs[0].family is "crowl": it has to be one of crawl,',
+        ),
+        ('arrivals.jobs = [{ family = "crawl" }]', "arrivals.jobs[0].pages is missing"),
+        ('arrivals.jobs = [{ family = "crawl", pages = 1, page = 1 }]', "there are at, family, pages, pace"),
+        ("endpoint.error_rate = 2", "endpoint.error_rate is 2: it has to be less than or equal to 1"),
+        ("endpoint.capacity = 0", "endpoint.capacity is 0: it has to be greater than or equal to 1"),
+        (
+            'endpoint.latency = { p50 = "3s", p99 = "1s" }',
+            'endpoint.latency.p99 is "1s": it has to be p50 or longer',
+        ),
+        ('endpoint.latency = { p50 = "3s", p90 = "4s" }', "there are p50, p99"),
+        ('[[outage]]\nfrom = "10m"\nto = "5m"', 'outage[0].to is "5m": it has to come after `from`'),
+        ('[[outage]]\nfrom = "1s"\nto = "2s"\n[[outage]]\nto = "5m"', "outage[1].from is missing"),
+        (
+            '[[outage]]\nfrom = "1s"\nto = "5m"\nstart = "1s"',
+            'no key "outage[0].start"; there are from, to, kind, status',
+        ),
+        (
+            '[[outage]]\nfrom = "1s"\nto = "2s"\nkind = "off"',
+            "outage[0].kind is \"off\": it has to be 'refuse', 'hang'",
+        ),
+        (
+            '[[outage]]\nfrom = "1s"\nto = "2s"\nstatus = 404',
+            'outage[0].status is 404: it goes with kind = "status"',
+        ),
+        (
+            '[[outage]]\nfrom = "1s"\nto = "2s"\nkind = "status"\nstatus = 204',
+            "status is 204: it has to be greater",
+        ),
+        ('[outage]\nfrom = "1s"\nto = "2s"', "outage is {"),
+        ('sender.timeout = "0s"', 'sender.timeout is "0s": it has to be longer than nothing'),
+        ('sender.pauses = ["1m", "2m", "3m", "4m"]', "there are 3 retries, so 3 pauses"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_key_and_what_is_allowed(text: str, words: str) -> None:
+    """After the name of the file."""
+    with pytest.raises(ConfigurationError) as raised:
+        read(text)
+
+    assert str(raised.value).startswith("scenario.toml: ")
+    assert words in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_everything_that_is_wrong_is_told_at_once_each_on_a_line() -> None:
+    """So that a file is mended in one go."""
+    with pytest.raises(ConfigurationError) as raised:
+        read('seed = "x"\narrivals.rate = 0\nendpoint.capacity = 0')
+
+    assert [line.split()[1] for line in str(raised.value).splitlines()] == [
+        "seed",
+        "arrivals.rate",
+        "endpoint.capacity",
+    ]
+
+
+def test_what_came_by_a_flag_is_named_by_the_flag() -> None:
+    """The file is not at fault."""
+    raw = with_values({"seed": 3}, {"outage": [{"from": "2m", "to": "1m"}]})
+
+    with pytest.raises(ConfigurationError) as raised:
+        scenario_of(raw, file="scenario.toml", flags={"outage": "--outage"})
+
+    assert str(raised.value).startswith("--outage: outage[0].to is ")
+
+
+def test_values_take_the_place_of_what_the_file_says_and_leave_the_rest() -> None:
+    """A list as a whole; a table key by key."""
+    raw = tomllib.loads(EVERYTHING)
+    changed = with_values(raw, {"arrivals.rate": 1.0, "outage": [], "endpoint.capacity": 9})
+
+    assert changed["arrivals"] == raw["arrivals"] | {"rate": 1.0}
+    assert (changed["outage"], changed["endpoint"]["capacity"]) == ([], 9)
+    assert raw["arrivals"]["rate"] == 5
+    assert with_values({"arrivals": 3}, {"arrivals.rate": 1.0}) == {"arrivals": 3}
+
+
+@pytest.mark.parametrize("content", [b"seed = ", b"\xff\xfe", b"[[outage]"])
+def test_what_is_no_toml_is_told_with_the_name_of_the_file(content: bytes) -> None:
+    """And what the parser says of it."""
+    file = io.BytesIO(content)
+    file.name = "s.toml"
+
+    with pytest.raises(ConfigurationError, match=r"^s\.toml: this is no TOML: "):
+        read_toml(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "duration"),
+    [
+        ("0s", timedelta(0)),
+        ("200ms", timedelta(milliseconds=200)),
+        ("1us", timedelta(microseconds=1)),
+        ("1.5s", timedelta(seconds=1.5)),
+        ("1h30m", timedelta(minutes=90)),
+        ("2d", timedelta(days=2)),
+        ("0.000001s", timedelta(microseconds=1)),
+    ],
+)
+def test_a_duration_is_written_with_its_units(text: str, duration: timedelta) -> None:
+    """Several of them may follow each other."""
+    assert parse_duration(text) == duration
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "10",
+        10,
+        1.5,
+        True,
+        None,
+        "1 m",
+        "-1s",
+        "1m ",
+        "m",
+        "1y",
+        "1e3s",
+        "\u0661s",
+        "4000d",
+        "0.5us",
+        [],
+        "1s\n",
+    ],
+)
+def test_anything_else_is_no_duration(value: Any) -> None:
+    """A plain number least of all: nobody can see its unit."""
+    with pytest.raises(ValueError, match="a duration is"):
+        parse_duration(value)
+
+
+@given(st.timedeltas(timedelta(0), timedelta(days=3650)))
+def test_a_duration_in_words_is_read_back_as_it_was(duration: timedelta) -> None:
+    """Exactly."""
+    assert parse_duration(in_words(duration)) == duration

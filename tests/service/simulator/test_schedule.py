@@ -1,0 +1,86 @@
+"""The table of states: every state with every answer, and the service's own time-out and pauses."""
+
+import re
+from datetime import timedelta
+from itertools import product
+
+import pytest
+
+from receiver.routing.options import DEFAULT_QUIET
+from receiver.service.schedule import (
+    ATTEMPTS,
+    MOVES,
+    SERVICE,
+    Answer,
+    IllegalMove,
+    Schedule,
+    State,
+    after,
+    pause_before,
+)
+
+MINUTE = timedelta(minutes=1)
+
+EXPECTED = {
+    ("attempt", "success"): "delivered",
+    ("attempt", "failure"): "retry 1",
+    ("retry 1", "success"): "delivered",
+    ("retry 1", "failure"): "retry 2",
+    ("retry 2", "success"): "delivered",
+    ("retry 2", "failure"): "retry 3",
+    ("retry 3", "success"): "delivered",
+    ("retry 3", "failure"): "failed",
+}
+"""Interface specification, section States and transitions."""
+
+
+@pytest.mark.parametrize(("state", "answer"), list(product(State, Answer)))
+def test_every_state_moves_as_the_interface_says_or_not_at_all(state: State, answer: Answer) -> None:
+    """A move that is not in the table raises, naming both, and the table is what it was."""
+    before = {one: dict(moves) for one, moves in MOVES.items()}
+
+    if (state.value, answer.value) in EXPECTED:
+        assert after(state, answer).value == EXPECTED[state.value, answer.value]
+    else:
+        with pytest.raises(IllegalMove, match=re.escape(f"{state} takes no attempt, so none can be a {answer}")):
+            after(state, answer)
+
+    assert before == MOVES
+
+
+def test_the_service_pauses_one_five_and_fifteen_minutes_and_waits_ten_seconds() -> None:
+    """The figures of the interface; an attempt that is the first, and an end state, has no pause before it."""
+    assert SERVICE.timeout == timedelta(seconds=10)
+    assert {state.value: pause_before(state) for state in State} == {
+        "attempt": None,
+        "retry 1": MINUTE,
+        "retry 2": 5 * MINUTE,
+        "retry 3": 15 * MINUTE,
+        "delivered": None,
+        "failed": None,
+    }
+    assert len(ATTEMPTS) == 4
+
+
+def test_pauses_are_parameters() -> None:
+    """A schedule of one's own changes every pause."""
+    pauses = (MINUTE * 2, MINUTE * 3, MINUTE * 4)
+
+    assert [pause_before(state, Schedule(pauses=pauses)) for state in ATTEMPTS[1:]] == list(pauses)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "pauses"),
+    [(timedelta(0), SERVICE.pauses), (MINUTE, (MINUTE, timedelta(0), MINUTE)), (-MINUTE, SERVICE.pauses)],
+)
+def test_a_schedule_that_does_not_wait_cannot_be_made(
+    timeout: timedelta, pauses: tuple[timedelta, timedelta, timedelta]
+) -> None:
+    """The mistake is found when it is made."""
+    with pytest.raises(ValueError, match="longer than nothing"):
+        Schedule(timeout, pauses)
+
+
+def test_a_router_is_quiet_for_longer_than_a_first_retry_takes() -> None:
+    """So that a page that failed once is not missed by what waits for all pages."""
+    assert SERVICE.timeout + SERVICE.pauses[0] < DEFAULT_QUIET

@@ -1,0 +1,60 @@
+"""The nine signals and their records: what is promised to those who watch."""
+
+import dataclasses
+from typing import Any
+
+import blinker
+import pytest
+
+from receiver.signals import Signal
+from receiver.signals import contracts as signals
+
+PROMISED = {
+    "delivery_accepted": signals.DeliveryAccepted,
+    "delivery_duplicated": signals.DeliveryDuplicated,
+    "delivery_refused": signals.DeliveryRefused,
+    "attempt_started": signals.AttemptStarted,
+    "attempt_succeeded": signals.AttemptSucceeded,
+    "attempt_failed": signals.AttemptFailed,
+    "work_done": signals.WorkDone,
+    "work_dead": signals.WorkDead,
+    "job_asked": signals.JobAsked,
+}
+
+
+def test_the_promised_signals_are_there_and_no_others() -> None:
+    """Design, section 6. Each is a blinker signal of its own."""
+    found = {name: value for name, value in vars(signals).items() if isinstance(value, blinker.Signal)}
+
+    assert found.keys() == PROMISED.keys()
+    assert len({id(signal) for signal in found.values()}) == len(PROMISED)
+
+
+@pytest.mark.parametrize(("name", "record"), PROMISED.items())
+def test_each_signal_says_what_it_passes_and_which_process_emits_it(name: str, record: type[Any]) -> None:
+    """In its docstring, as blinker's signals do."""
+    signal = getattr(signals, name)
+
+    assert isinstance(signal, Signal)
+    assert signal.__doc__ is not None
+    assert record.__name__ in signal.__doc__
+    assert ("Web process" if name.startswith("delivery") else "Worker") in signal.__doc__
+
+
+@pytest.mark.parametrize("record", PROMISED.values(), ids=lambda record: str(record.__name__))
+def test_a_record_is_frozen_slotted_and_holds_no_body(record: type[Any]) -> None:
+    """Style, rule 24. What it holds is small and no secret."""
+    names = {field.name for field in dataclasses.fields(record)}
+
+    assert record.__dataclass_params__.frozen
+    assert all("__slots__" in vars(one) for one in record.__mro__[:-1])
+    assert record.__doc__
+    assert not names & {"body", "headers", "event", "traceback", "delivery"}
+
+
+def test_the_public_names_are_sorted_and_there() -> None:
+    """Each can be imported, none twice."""
+    assert signals.__all__ == sorted(set(signals.__all__))
+    for name in signals.__all__:
+        assert hasattr(signals, name)
+    assert set(signals.__all__) >= {*PROMISED, *(record.__name__ for record in PROMISED.values())}

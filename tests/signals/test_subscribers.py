@@ -1,0 +1,607 @@
+"""Signals whose subscribers cannot hurt: each gets everything in order, and none delays or disturbs another."""
+
+import asyncio
+import functools
+import gc
+import logging
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import blinker
+import pytest
+
+from receiver.signals import subscribers
+from receiver.signals.subscribers import MOST_WAITING, Quiet, Signal, dropped, flush
+from tests.doubles import LONG
+
+PATIENCE = timedelta(seconds=LONG)
+AT_ONCE = timedelta(0)
+
+
+@pytest.fixture
+def signal() -> Iterator[Signal[int]]:
+    """A signal that only this test knows; nobody is left connected to it."""
+    made = Signal[int]("numbers")
+    yield made
+    for outlet in made._outlets:
+        made.disconnect(outlet._subscriber)
+    assert not made.receivers
+    delivered()
+
+
+def kept() -> tuple[list[int], Callable[[int], None]]:
+    """Return a list and a subscriber that fills it."""
+    seen: list[int] = []
+    return seen, seen.append
+
+
+def delivered() -> None:
+    """Wait until everything has reached its subscribers."""
+    assert flush(PATIENCE)
+
+
+@contextmanager
+def blocked(signal: Signal[int], *, in_loop: bool = False) -> Iterator[Callable[..., Any]]:
+    """Connect a subscriber that blocks its thread, in a plain or an async function, as long as the block lasts."""
+    begun, end = threading.Event(), threading.Event()
+
+    def block(number: int) -> None:
+        begun.set()
+        assert end.wait(LONG)
+
+    async def block_loop(number: int) -> None:
+        block(number)
+
+    chosen = block_loop if in_loop else block
+    signal.connect(chosen)
+    signal.emit(0)
+    assert begun.wait(LONG)
+    try:
+        yield chosen
+    finally:
+        end.set()
+        delivered()
+
+
+def test_a_subscriber_gets_every_record_in_order_in_a_thread_of_its_own(signal: Signal[int]) -> None:
+    """Not in the one that emits."""
+    seen: list[int] = []
+    threads: set[threading.Thread] = set()
+
+    @signal.connect
+    def keep(number: int) -> None:
+        seen.append(number)
+        threads.add(threading.current_thread())
+
+    for number in range(1_000):
+        signal.emit(number)
+    delivered()
+
+    assert seen == list(range(1_000))
+    assert len(threads) == 1
+    assert threads != {threading.current_thread()}
+    assert all(thread.daemon for thread in threads)
+
+
+def test_an_async_subscriber_gets_every_record_in_order(signal: Signal[int]) -> None:
+    """One after the other, in one event loop."""
+    seen: list[int] = []
+    loops: set[asyncio.AbstractEventLoop] = set()
+
+    @signal.connect
+    async def keep(number: int) -> None:
+        await asyncio.sleep(0)
+        seen.append(number)
+        loops.add(asyncio.get_running_loop())
+
+    for number in range(1_000):
+        signal.emit(number)
+    delivered()
+
+    assert seen == list(range(1_000))
+    assert len(loops) == 1
+
+
+def test_an_async_subscriber_that_sleeps_is_woken(signal: Signal[int]) -> None:
+    """By each record that comes while its loop has nothing to do."""
+    arrived: queue.Queue[int] = queue.Queue()
+
+    @signal.connect
+    async def keep(number: int) -> None:
+        arrived.put(number)
+
+    for number in range(50):
+        signal.emit(number)
+        assert arrived.get(timeout=LONG) == number
+
+
+def test_what_an_async_subscriber_starts_goes_on_between_records(signal: Signal[int]) -> None:
+    """Its event loop turns while it waits for the next one."""
+    ended = threading.Event()
+    tasks = []
+
+    async def later() -> None:
+        for _ in range(20):
+            await asyncio.sleep(0)
+        ended.set()
+
+    @signal.connect
+    async def start(number: int) -> None:
+        tasks.append(asyncio.create_task(later()))
+
+    signal.emit(1)
+
+    assert ended.wait(LONG)
+
+
+def test_connect_is_a_decorator_that_returns_the_function(signal: Signal[int]) -> None:
+    """Unchanged, as blinker's users know it."""
+    _, keep = kept()
+
+    assert signal.connect(keep) is keep
+
+
+def test_closures_and_bound_methods_stay_connected(signal: Signal[int]) -> None:
+    """Blinker would hold them weakly, and they would be gone with the block that made them."""
+    seen: list[tuple[str, int]] = []
+
+    class Watcher:
+        def watch(self, number: int) -> None:
+            seen.append(("method", number))
+
+    def connect() -> None:
+        @signal.connect
+        def closure(number: int) -> None:
+            seen.append(("closure", number))
+
+        signal.connect(Watcher().watch)
+        signal.connect(functools.partial(lambda name, number: seen.append((name, number)), "partial"))
+
+    connect()
+    gc.collect()
+    signal.emit(7)
+    delivered()
+
+    assert sorted(seen) == [("closure", 7), ("method", 7), ("partial", 7)]
+
+
+def test_a_bound_method_can_be_disconnected_again(signal: Signal[int]) -> None:
+    """Though each mention of it is another object."""
+
+    class Watcher:
+        def watch(self, number: int) -> None: ...
+
+    watcher = Watcher()
+    signal.connect(watcher.watch)
+    signal.disconnect(watcher.watch)
+
+    assert not signal.receivers
+
+
+def test_an_object_with_an_async_call_is_an_async_subscriber(signal: Signal[int]) -> None:
+    """As a handler would be."""
+    seen: list[int] = []
+
+    class Watcher:
+        async def __call__(self, number: int) -> None:
+            seen.append(number)
+
+    signal.connect(Watcher())
+    signal.emit(1)
+    delivered()
+
+    assert seen == [1]
+
+
+def test_a_subscriber_connected_twice_gets_each_record_once(signal: Signal[int]) -> None:
+    """As with blinker."""
+    seen, keep = kept()
+    signal.connect(keep)
+    signal.connect(keep)
+
+    signal.emit(1)
+    delivered()
+
+    assert seen == [1]
+
+
+def test_a_subscriber_of_two_signals_gets_their_records_in_order(signal: Signal[int]) -> None:
+    """It has one thread and one queue, and keeps them when it leaves one of the signals."""
+    other = Signal[int]("others")
+    seen, keep = kept()
+    signal.connect(keep)
+    with other.connected_to(keep):
+        for number in range(100):
+            (signal if number % 2 else other).emit(number)
+    signal.emit(100)
+    delivered()
+
+    assert seen == list(range(101))
+    assert not other.receivers
+
+
+def test_nothing_comes_after_disconnect_and_what_was_queued_still_does(signal: Signal[int]) -> None:
+    """Then its thread ends."""
+    seen: list[int] = []
+    threads: list[threading.Thread] = []
+    go = threading.Event()
+
+    @signal.connect
+    def keep(number: int) -> None:
+        threads.append(threading.current_thread())
+        assert go.wait(LONG)
+        seen.append(number)
+
+    signal.emit(1)
+    signal.emit(2)
+    signal.disconnect(keep)
+    signal.emit(3)
+    go.set()
+    delivered()
+    threads[0].join(LONG)
+
+    assert seen == [1, 2]
+    assert not threads[0].is_alive()
+
+
+def test_the_loop_of_an_async_subscriber_is_closed_after_disconnect(signal: Signal[int]) -> None:
+    """And what it has started there is cancelled."""
+    told: queue.Queue[threading.Thread] = queue.Queue()
+    cancelled = threading.Event()
+    tasks = []
+
+    async def for_ever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    @signal.connect
+    async def start(number: int) -> None:
+        tasks.append(asyncio.create_task(for_ever()))
+        await asyncio.sleep(0)
+        told.put(threading.current_thread())
+
+    signal.emit(1)
+    thread = told.get(timeout=LONG)
+    signal.disconnect(start)
+    thread.join(LONG)
+
+    assert not thread.is_alive()
+    assert cancelled.is_set()
+
+
+def test_disconnecting_a_stranger_does_nothing(signal: Signal[int]) -> None:
+    """As with blinker."""
+    signal.disconnect(print)
+
+
+def test_connected_to_connects_for_a_block(signal: Signal[int]) -> None:
+    """Blinker's way for tests; what was emitted within the block arrives."""
+    seen, keep = kept()
+    with signal.connected_to(keep):
+        signal.emit(1)
+    signal.emit(2)
+    delivered()
+
+    assert seen == [1]
+
+
+def test_a_muted_signal_says_nothing(signal: Signal[int]) -> None:
+    """Blinker's way again."""
+    seen, keep = kept()
+    signal.connect(keep)
+    with signal.muted():
+        signal.emit(1)
+    signal.emit(2)
+    delivered()
+
+    assert seen == [2]
+
+
+def test_blinkers_own_send_reaches_subscribers_too(signal: Signal[int]) -> None:
+    """It is one of its signals."""
+    seen, keep = kept()
+    signal.connect(keep)
+    assert isinstance(signal, blinker.Signal)
+
+    signal.send(5)
+    delivered()
+
+    assert seen == [5]
+
+
+def test_a_subscriber_that_cannot_take_a_record_is_refused_when_it_is_connected(signal: Signal[int]) -> None:
+    """And not at the first record, at night."""
+
+    def wants_two(one: int, two: int) -> None: ...
+
+    def wants_none() -> None: ...
+
+    for wrong in (wants_two, wants_none):
+        with pytest.raises(TypeError, match=f"{wrong.__name__} must take one argument"):
+            signal.connect(wrong)
+    assert not signal.receivers
+
+
+def test_what_blinker_can_do_and_this_cannot_is_refused(signal: Signal[int]) -> None:
+    """Rather than ignored."""
+    with pytest.raises(ValueError, match="held until it is disconnected"):
+        signal.connect(print, weak=True)
+    with pytest.raises(ValueError, match="every sender"):
+        signal.connect(print, sender="somebody")
+    with pytest.raises(ValueError, match="every sender"):
+        signal.connect_via("somebody")(print)
+
+
+# --- the ones that behave badly
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_one_that_raises_gets_the_next_record_all_the_same(
+    signal: Signal[int], caplog: pytest.LogCaptureFixture, error: BaseException, in_loop: bool
+) -> None:
+    """The others notice nothing, and neither does who emits; the log says it once."""
+    seen, keep = kept()
+    tried: list[int] = []
+
+    def fail(number: int) -> None:
+        tried.append(number)
+        raise error
+
+    async def fail_in_loop(number: int) -> None:
+        fail(number)
+
+    signal.connect(fail_in_loop if in_loop else fail)
+    signal.connect(keep)
+    for number in range(100):
+        signal.emit(number)
+    delivered()
+
+    assert tried == seen == list(range(100))
+    [record] = [record for record in caplog.records if record.getMessage() == "subscriber_failed"]
+    assert record.levelno == logging.ERROR
+    assert record.__dict__["subscriber"].endswith("fail_in_loop" if in_loop else "fail")
+    assert record.__dict__["record"] == "int"
+    assert record.exc_info
+    assert record.exc_info[1] is error
+
+
+def test_one_that_cancels_its_own_task_gets_the_next_record(signal: Signal[int]) -> None:
+    """Its cancellation ends with the record it was made for."""
+    seen: list[int] = []
+
+    @signal.connect
+    async def cancel(number: int) -> None:
+        seen.append(number)
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    for number in range(3):
+        signal.emit(number)
+    delivered()
+
+    assert seen == [0, 1, 2]
+
+
+def test_a_coroutine_that_nobody_awaits_is_told(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
+    """A lambda over an async function looks like a plain one until it is called."""
+
+    async def keep(number: int) -> None: ...
+
+    signal.connect(lambda number: keep(number))
+    signal.emit(1)
+    delivered()
+    gc.collect()
+
+    [record] = caplog.records
+    assert record.exc_info
+    assert "write it as `async def`" in str(record.exc_info[1])
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_one_that_blocks_holds_up_neither_the_sender_nor_the_others(signal: Signal[int], in_loop: bool) -> None:
+    """However long it takes; an async one that blocks its event loop has only that one."""
+    arrived: queue.Queue[int] = queue.Queue()
+    arrived_in_loop: queue.Queue[int] = queue.Queue()
+
+    async def keep(number: int) -> None:
+        arrived_in_loop.put(number)
+
+    with blocked(signal, in_loop=in_loop):
+        signal.connect(arrived.put)
+        signal.connect(keep)
+        for number in range(1, 100):
+            signal.emit(number)
+
+        assert [arrived.get(timeout=LONG) for _ in range(99)] == list(range(1, 100))
+        assert [arrived_in_loop.get(timeout=LONG) for _ in range(99)] == list(range(1, 100))
+
+
+def test_what_does_not_fit_in_the_queue_is_dropped_and_counted(
+    signal: Signal[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The newest, and the log says it at once, and how many when it has caught up; not once for each."""
+    seen: list[int] = []
+    begun, end = threading.Event(), threading.Event()
+
+    def slow_one(number: int) -> None:
+        begun.set()
+        assert end.wait(LONG)
+        seen.append(number)
+
+    signal.connect(slow_one)
+    signal.emit(0)
+    assert begun.wait(LONG)
+    for number in range(1, MOST_WAITING + 101):
+        signal.emit(number)
+    told = [record.__dict__["dropped"] for record in caplog.records]
+    end.set()
+    delivered()
+
+    assert seen == list(range(MOST_WAITING + 1))
+    name = next(name for name in dropped() if name.endswith("slow_one"))
+    assert dropped()[name] == 100
+    assert told == [1]
+    assert [record.getMessage() for record in caplog.records] == ["subscriber_too_slow"] * 2
+    assert sum(record.__dict__["dropped"] for record in caplog.records) == 100
+    assert {record.__dict__["subscriber"] for record in caplog.records} == {name}
+
+
+def test_a_flush_does_not_wait_for_ever(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
+    """It says who was too slow."""
+    with blocked(signal) as slow:
+        assert not flush(AT_ONCE)
+
+    [record] = caplog.records
+    assert record.getMessage() == "subscribers_unfinished"
+    assert [name.rpartition(".")[2] for name in record.__dict__["subscribers"]] == [slow.__name__]
+
+
+def test_a_flush_with_nobody_there_has_nothing_to_do() -> None:
+    """And takes no time."""
+    assert flush(AT_ONCE)
+
+
+def test_a_thread_that_cannot_start_now_starts_with_a_later_record(
+    signal: Signal[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A process at its limit of threads loses no record by it."""
+    seen, keep = kept()
+    signal.connect(keep)
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        signal.emit(1)
+        signal.emit(2)
+    signal.emit(3)
+    delivered()
+
+    assert seen == [1, 2, 3]
+    assert [record.getMessage() for record in caplog.records] == ["subscriber_failed"]
+
+
+def test_an_observer_is_called_at_once_and_may_fail(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
+    """Nothing of it reaches who emits or who subscribed."""
+    seen: list[int] = []
+    others, keep = kept()
+
+    def fail(number: int) -> None:
+        raise ValueError("no")
+
+    signal.observe(fail)
+    signal.observe(seen.append)
+    signal.connect(keep)
+    signal.emit(1)
+    assert seen == [1]
+    delivered()
+
+    assert others == [1]
+    assert [record.getMessage() for record in caplog.records] == ["subscriber_failed"]
+
+
+# --- processes
+
+
+def run(program: str) -> str:
+    """Run a program to its end and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=LONG, check=True
+    )
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_a_process_ends_while_a_subscriber_blocks(in_loop: bool) -> None:
+    """Its thread is a daemon, and the flush at the end has its limit."""
+    printed = run(f"""
+import logging, threading
+from datetime import timedelta
+from receiver.signals.subscribers import Signal, flush
+logging.disable()
+signal, begun = Signal("numbers"), threading.Event()
+{"async " if in_loop else ""}def block(number):
+    begun.set()
+    threading.Event().wait()
+signal.connect(block)
+signal.emit(1)
+begun.wait()
+print(flush(timedelta(milliseconds=1)))
+""")
+
+    assert printed == "False\n"
+
+
+@pytest.mark.parametrize("in_loop", [False, True])
+def test_a_forked_process_delivers_what_it_emits_itself(in_loop: bool) -> None:
+    """A server may load the program first and fork then; threads do not come along."""
+    printed = run(f"""
+import os
+from datetime import timedelta
+from receiver.signals.subscribers import Signal, flush
+signal = Signal("numbers")
+{"async " if in_loop else ""}def tell(number):
+    os.write(1, b"%d by %d\\n" % (number, os.getpid() != parent))
+parent = os.getpid()
+signal.connect(tell)
+signal.emit(1)
+assert flush(timedelta(seconds={LONG}))
+if os.fork() == 0:
+    signal.emit(2)
+    assert flush(timedelta(seconds={LONG}))
+    os._exit(0)
+os.wait()
+signal.emit(3)
+assert flush(timedelta(seconds={LONG}))
+""")
+
+    assert printed == "1 by 0\n2 by 1\n3 by 0\n"
+
+
+# --- Quiet
+
+
+def test_a_message_of_a_kind_is_told_once_a_minute_with_those_kept_back() -> None:
+    """The first at once; other kinds on their own."""
+    quiet = Quiet()
+
+    assert [quiet.count("a", now) for now in (0.0, 1.0, 59.9, 60.0, 61.0, 125.0)] == [1, 0, 0, 3, 0, 2]
+    assert [quiet.count("b", now) for now in (126.0, 127.0)] == [1, 0]
+
+
+def test_kinds_without_end_take_no_memory_without_end() -> None:
+    """A class made anew for every error, say."""
+    quiet = Quiet()
+    for number in range(10_000):
+        assert quiet.count(f"kind {number}", 0.0) == 1
+
+    assert len(quiet._kinds) <= subscribers._MOST_KINDS
+
+
+@dataclass(frozen=True)
+class Equal:
+    """A subscriber that is equal to others of its kind."""
+
+    name: str
+
+    def __call__(self, number: int) -> None: ...
+
+
+def test_names_in_the_log_hold_nothing_of_an_object(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
+    """Its `repr` may tell a secret; its class does not."""
+    signal.connect(Equal("secret"))
+
+    assert [outlet.name for outlet in signal._outlets] == [f"{__name__}.Equal"]

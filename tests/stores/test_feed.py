@@ -1,0 +1,121 @@
+"""What every store's Reports promise to those who follow what arrives."""
+
+import asyncio
+
+import pytest
+
+from receiver.core.records import DeliveryFilter
+from receiver.core.types import DeliveryState
+from receiver.errors import StoreError
+from receiver.stores.sqlite.store import SqliteStore
+from tests.doubles import delivery, soon
+from tests.stores.opened import DEAD, DONE, HELD, ONE, QUEUED, RUNNING, SKIPPED, TWO, WAITING, Opened, ended
+
+ALL = DeliveryFilter()
+
+
+async def arrived(opened: Opened, wanted: DeliveryFilter, after: int, limit: int = 100) -> tuple[str, int]:
+    """Return keys, which are one letter each, and how far was looked."""
+    found = await opened.reports.arrived(wanted, after=after, limit=limit)
+    return "".join(one.key for one in found.deliveries), found.through
+
+
+async def test_what_arrived_comes_oldest_first(opened: Opened) -> None:
+    """Behind a place, as many as asked for."""
+    await opened.add(*[delivery(key) for key in "abcd"])
+
+    assert await arrived(opened, ALL, 0) == ("abcd", 4)
+    assert await arrived(opened, ALL, 1, limit=2) == ("bc", 3)
+    assert await arrived(opened, ALL, 3, limit=2) == ("d", 4)
+    assert await arrived(opened, ALL, 4) == ("", 4)
+    assert await arrived(opened, ALL, 9) == ("", 9)
+
+
+async def test_what_does_not_fit_is_looked_at_too(opened: Opened) -> None:
+    """So that whoever follows a rare kind need not begin at the same place again."""
+    await opened.add(*[delivery(key, kind="crawl.page" if key == "c" else "odd") for key in "abcd"])
+
+    assert await arrived(opened, DeliveryFilter(type="crawl.*"), 0, limit=2) == ("", 2)
+    assert await arrived(opened, DeliveryFilter(type="crawl.*"), 2, limit=2) == ("c", 4)
+    assert await arrived(opened, DeliveryFilter(job_id="no"), 0) == ("", 4)
+
+
+async def test_each_is_told_as_a_listing_tells_it(opened: Opened) -> None:
+    """With its duplicates, and the state that it has by now."""
+    await opened.add(delivery("a"), delivery("a"))
+    await opened.route(ONE)
+
+    found = await opened.reports.arrived(ALL, after=0, limit=9)
+
+    assert list(found.deliveries) == await opened.listed()
+    assert (found.deliveries[0].state, found.deliveries[0].duplicates) == (DeliveryState.WORKING, 1)
+
+
+async def test_those_with_known_places_are_found_again(opened: Opened) -> None:
+    """As they are by now, the oldest first; what does not fit or is gone is left out."""
+    await opened.add(*[delivery(key, kind="odd" if key == "b" else "crawl.page") for key in "abc"])
+    await opened.route(ONE)
+
+    found = await opened.reports.among(DeliveryFilter(type="crawl.*"), [3, 2, 1, 9])
+
+    assert list(found) == [one for one in reversed(await opened.listed()) if one.key != "b"]
+    assert [one.key for one in await opened.reports.among(DeliveryFilter(state=DeliveryState.DONE), [1, 2])] == []
+    assert list(await opened.reports.among(ALL, [])) == []
+
+
+async def test_the_newest_that_are_not_finished_are_known(opened: Opened) -> None:
+    """Whatever state their work is in, each once."""
+    for state in (DONE, DEAD, SKIPPED, WAITING, HELD, RUNNING):
+        await opened.in_state(state)
+    await opened.in_state(QUEUED)
+    await opened.add(delivery("new"))
+
+    assert list(await opened.reports.open_seqs(limit=9)) == [9, 8, 7, 6, 5, 4]
+    assert list(await opened.reports.open_seqs(limit=2)) == [9, 8]
+
+
+async def test_a_delivery_with_two_open_items_is_known_once(opened: Opened) -> None:
+    """It is the delivery that is not finished."""
+    await opened.add(delivery("a"))
+    await opened.route(ONE, TWO)
+
+    assert list(await opened.reports.open_seqs(limit=9)) == [1]
+
+
+async def test_a_reader_is_woken_by_what_is_appended(opened: Opened) -> None:
+    """Also when it has waited, and by what came before the call."""
+    await opened.add(delivery("before"))
+    await soon(opened.reports.changed())
+
+    for key in ("a", "b"):
+        waiting = asyncio.create_task(opened.reports.changed())
+        await opened.add(delivery(key))
+        await soon(waiting)
+    await opened.add(delivery("c"))
+    await soon(opened.reports.changed())
+
+
+async def test_a_reader_is_woken_by_what_a_worker_does(opened: Opened) -> None:
+    """When deliveries are routed, and when work is settled: their states change."""
+    await opened.add(delivery("a"))
+    await soon(opened.reports.changed())
+
+    waiting = asyncio.create_task(opened.reports.changed())
+    (item,) = await opened.route(ONE)
+    await soon(waiting)
+    waiting = asyncio.create_task(opened.reports.changed())
+    await opened.settle(ended(item, DONE))
+    await soon(waiting)
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+async def test_a_file_that_was_moved_away_is_noticed(sqlite_store: SqliteStore, swapped: bool) -> None:
+    """Nobody would ever write to it again; what stands in its place is another store."""
+    async with sqlite_store.log(), sqlite_store.reports() as reports:
+        await soon(reports.changed())
+        sqlite_store._path.rename(sqlite_store._path.with_name("moved.db"))
+        if swapped:
+            sqlite_store._path.touch()
+
+        with pytest.raises(StoreError, match=r"receiver\.db was moved or deleted"):
+            await soon(reports.changed())

@@ -1,0 +1,128 @@
+"""What is particular to keeping a SQLite file: its form, compressed bodies, shrinking, and files of schema 3."""
+
+import random
+import sqlite3
+from contextlib import closing
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from receiver.core.bulk import PruneRule
+from receiver.core.clock import to_micros
+from receiver.core.types import DeliveryKey, Origin, Outcome
+from receiver.errors import StoreError
+from receiver.stores.sqlite.database import APPLICATION_ID
+from receiver.stores.sqlite.store import SqliteStore
+from tests.doubles import NOON, delivery
+from tests.stores.conftest import open_all
+from tests.stores.opened import DAY, DEAD, ONE
+from tests.stores.rows import execute, select
+
+LONG = b'{"type": "crawl.page", "text": "' + b"some words of a page " * 5_000 + b'"}'
+MIGRATIONS = resources.files("receiver.stores.sqlite") / "migrations"
+
+
+def make_schema_3(path: Path) -> None:
+    """Make a database as the third version would have left it: one delivery, dead."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        for name in ("0001_deliveries.sql", "0002_work.sql", "0003_dispatch.sql"):
+            connection.executescript((MIGRATIONS / name).read_text(encoding="utf-8"))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute("PRAGMA user_version = 3")
+        row = ("old", to_micros(NOON), len(LONG))
+        connection.execute("INSERT INTO deliveries VALUES (1, ?, 'crawl.page', 'job', 'old', 1, ?, ?, 2)", row)
+        connection.execute('INSERT INTO bodies VALUES (1, \'[["a", "b"]]\', ?)', (LONG,))
+        connection.execute(
+            "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, last_error) "
+            "VALUES (1, 'one', 'dead', 1, 'delivery', 0, 'no')"
+        )
+        connection.execute("UPDATE marks SET value = 1 WHERE name = 'routed'")
+        connection.commit()
+
+
+async def test_a_file_of_schema_3_is_migrated(path: Path) -> None:
+    """Its delivery came from the sender and has its body; it can be compressed, planned for and pruned."""
+    make_schema_3(path)
+
+    async with open_all(SqliteStore(f"sqlite:///{path}")) as opened:
+        (summary,) = await opened.listed(failed=True)
+        assert (summary.key, summary.origin, summary.has_body, summary.duplicates) == (
+            "old",
+            Origin.SENDER,
+            True,
+            2,
+        )
+        assert (await opened.upkeep.compress(limit=9)).count == 1
+        detail = await opened.reports.detail(DeliveryKey("old"))
+        assert (detail.body, detail.headers) == (LONG, (("a", "b"),))
+        assert await opened.add(delivery("old", body=LONG)) == [Outcome.DUPLICATE]
+        assert (await opened.seen(1)).state is DEAD
+        assert await opened.upkeep.shrink(100) == 0, "an old file keeps its size"
+    assert select(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_a_new_file_has_large_pages_and_can_shrink(made: Path) -> None:
+    """Both are decided when a file is made, and for good."""
+    assert select(made, "PRAGMA page_size") == [(8192,)]
+    assert select(made, "PRAGMA auto_vacuum") == [(2,)]
+
+
+async def test_long_bodies_are_compressed_once_routed(sqlite_store: SqliteStore, path: Path) -> None:
+    """What is new, short, or gains nothing stays as it is; each is looked at once."""
+    noise = random.Random(1).randbytes(20_000)
+    async with open_all(sqlite_store) as opened:
+        await opened.add(
+            delivery("long", body=LONG), delivery("short", body=b"x" * 8_000), delivery("noise", body=noise)
+        )
+        await opened.route()
+        await opened.add(delivery("new", body=LONG))
+
+        steps = [await opened.upkeep.compress(limit=9), await opened.upkeep.compress(limit=9)]
+
+    codings = select(path, "SELECT d.key, b.coding FROM deliveries AS d JOIN bodies AS b USING (seq)")
+    assert dict(codings) == {"long": 1, "short": 0, "noise": 0, "new": 0}
+    assert steps[1].count == 0
+    assert steps[0].size > len(LONG) * 0.6
+
+
+async def test_a_damaged_body_is_told_with_its_delivery(sqlite_store: SqliteStore, path: Path) -> None:
+    """And what to do about it."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(delivery("a", body=LONG))
+        await opened.route()
+        await opened.upkeep.compress(limit=9)
+        execute(path, "UPDATE bodies SET body = x'789c00'")
+
+        with pytest.raises(StoreError, match=r"body of delivery a is damaged; .*import the delivery"):
+            await opened.reports.detail(DeliveryKey("a"))
+
+
+async def test_pruning_gives_room_back(sqlite_store: SqliteStore, path: Path) -> None:
+    """Page by page, as many as are asked for, until none is unused."""
+    async with open_all(sqlite_store) as opened:
+        await opened.add(*[delivery(f"{n}", body=b"x" * 50_000) for n in range(100)])
+        await opened.route(claim=False)
+        after: int | None = 0
+        while after is not None:
+            step = await opened.upkeep.prune(PruneRule(NOON + DAY), after=after, limit=1_000, now=NOON + DAY)
+            after = step.after
+        (unused,) = select(path, "PRAGMA freelist_count")[0]
+
+        freed = [await opened.upkeep.shrink(50)]
+        while freed[-1]:
+            freed.append(await opened.upkeep.shrink(50))
+
+        assert freed[0] == 50
+        assert sum(freed) == unused
+    assert select(path, "PRAGMA page_count")[0][0] < 100
+    assert select(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_bodies_are_found_by_handler_of_failed_work(sqlite_store: SqliteStore, path: Path) -> None:
+    """The index of what failed is used, so that a few failures among very many are found at once."""
+    async with sqlite_store.log():
+        pass
+    sql = "SELECT delivery_seq FROM work_items AS w WHERE (w.state = 'dead' OR w.last_error IS NOT NULL)"
+    assert any("work_failed" in row[3] for row in select(path, f"EXPLAIN QUERY PLAN {sql} AND w.handler = '{ONE}'"))

@@ -1,0 +1,132 @@
+"""What is kept costs nothing: a page that is read, a step of pruning and an import take no more beside much.
+
+Counted as in `test_sqlite_effort`.
+"""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from receiver.core.bulk import Imported, PruneRule
+from receiver.core.records import DeliveryFilter
+from receiver.stores.sqlite import paging as readings
+from receiver.stores.sqlite.controls import SqliteControls
+from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.store import SqliteStore
+from receiver.stores.sqlite.upkeep import SqliteUpkeep
+from tests.doubles import NOON, delivery
+from tests.stores.test_sqlite_effort import FACTOR, MANY, fill
+
+SOME = 20_000
+DONE = "behind done ones"
+"""The first is waiting."""
+LATER = NOON + timedelta(days=1)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A database with some deliveries of one job, and one with five times as many."""
+    folder = tmp_path_factory.mktemp("stores")
+    some, many = folder / "some.db", folder / "many.db"
+    fill(some, DONE, SOME)
+    fill(many, DONE, MANY)
+    return some, many
+
+
+class Steps:
+    """Counts the steps of connections."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self) -> int:
+        """Count a step; 0 lets SQLite go on."""
+        self.count += 1
+        return 0
+
+    def watch(self, connection: sqlite3.Connection) -> None:
+        """Count the steps of this connection from now on."""
+        connection.set_progress_handler(self.add, 1)
+
+    async def watch_database(self, database: Database) -> None:
+        """Count the steps of this one."""
+        await database.call(self.watch)
+
+
+def longest_page(path: Path, wanted: DeliveryFilter, *, by_job: bool) -> int:
+    """Return the steps of the page that takes most, of all that it takes to read what is wanted."""
+    longest = 0
+    with closing(sqlite3.connect(path)) as connection:
+        left = readings.begun(connection, wanted, None, by_job)
+        while left is not None:
+            steps = Steps()
+            steps.watch(connection)
+            _, left = left.page(connection)
+            longest = max(longest, steps.count)
+    assert longest > 1_000, "nothing was counted"
+    return longest
+
+
+@pytest.mark.parametrize("by_job", [False, True])
+@pytest.mark.parametrize("wanted", [DeliveryFilter(), DeliveryFilter(type="none"), DeliveryFilter(handler="none")])
+def test_a_page_takes_no_more_steps_of_a_larger_store(
+    stores: tuple[Path, Path], wanted: DeliveryFilter, by_job: bool
+) -> None:
+    """Also when nothing fits: it looks at so many and leaves the others to the next page."""
+    some, many = (longest_page(path, wanted, by_job=by_job) for path in stores)
+
+    assert many <= some * FACTOR
+
+
+async def pruning(path: Path, tmp_path: Path, rule: PruneRule) -> int:
+    """Return how many steps one step of pruning takes on a copy."""
+    steps = Steps()
+    async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").upkeep() as upkeep:
+        assert isinstance(upkeep, SqliteUpkeep)
+        await steps.watch_database(upkeep._database)
+        await upkeep.prune(rule, after=0, limit=100, now=LATER)
+    return steps.count
+
+
+@pytest.mark.parametrize(
+    "rule", [PruneRule(LATER), PruneRule(LATER, bodies=True), PruneRule(LATER, type="none"), PruneRule(NOON)]
+)
+async def test_a_step_of_pruning_takes_no_more_steps_of_a_larger_store(
+    stores: tuple[Path, Path], tmp_path: Path, rule: PruneRule
+) -> None:
+    """Whether it removes something, or finds nothing in what it looks at."""
+    some, many = [await pruning(path, tmp_path, rule) for path in stores]
+
+    assert some > 1_000
+    assert many <= some * FACTOR
+
+
+async def importing(path: Path, tmp_path: Path, key: Callable[[int], str]) -> int:
+    """Return how many steps it takes to bring a hundred deliveries into a copy."""
+    steps = Steps()
+    async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").controls() as controls:
+        assert isinstance(controls, SqliteControls)
+        await steps.watch_database(controls._database)
+        await controls.bring_in([Imported(delivery(key(number))) for number in range(1, 101)])
+    return steps.count
+
+
+@pytest.mark.parametrize("key", ["new{}", "k{}"])
+async def test_an_import_takes_no_more_steps_into_a_larger_store(
+    stores: tuple[Path, Path], tmp_path: Path, key: str
+) -> None:
+    """Whether its keys are stored already or not."""
+    some, many = [await importing(path, tmp_path, key.format) for path in stores]
+
+    assert some > 1_000
+    assert many <= some * FACTOR
+
+
+def copied(path: Path, folder: Path) -> Path:
+    """Return a copy to be changed."""
+    return Path(shutil.copy(path, folder / path.name))

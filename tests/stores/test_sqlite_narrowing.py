@@ -1,0 +1,137 @@
+"""What few of many deliveries fit is listed without looking at all of them, and is what looking at all finds."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from receiver.core.clock import to_micros
+from receiver.core.jobs import JobFilter, JobState
+from receiver.core.records import DeliveryFilter
+from receiver.core.types import DeliveryState
+from receiver.stores.sqlite import narrowing as few
+from receiver.stores.sqlite.database import prepare
+from receiver.stores.sqlite.jobs import job_listing
+from receiver.stores.sqlite.reports import SqliteReports
+from receiver.stores.sqlite.store import SqliteStore
+from tests.doubles import NOON
+from tests.stores.test_sqlite_bulk_effort import Steps
+from tests.stores.test_sqlite_effort import FACTOR, fill
+
+SOME, MANY = 2_000, 50_000
+EVERY = [
+    DeliveryFilter(state=state, failed=failed, handler=handler)
+    for state in (None, *DeliveryState)
+    for failed in (False, True)
+    for handler in (None, "on*", "two")
+]
+RARE = [wanted for wanted in EVERY if wanted.failed or wanted.state not in (None, DeliveryState.DONE)]
+_STATES = ("done", "dead", "waiting", "queued", "held", "running", "skipped")
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """Deliveries with two work items each, of every two states and with and without an error, and new ones."""
+    path = tmp_path / "mixed.db"
+    prepare(path, create=True)
+    moment = to_micros(NOON)
+    pairs = [(one, two) for one in _STATES for two in _STATES]
+    with closing(sqlite3.connect(path)) as connection:
+        for seq, states in enumerate([*pairs, *pairs, ()], 1):
+            connection.execute(
+                "INSERT INTO deliveries (seq, key, type, job_id, received_at, size) VALUES (?, ?, 'a', ?, ?, 2)",
+                (seq, f"k{seq}", f"j{seq % 5}", moment),
+            )
+            connection.execute("INSERT INTO bodies (seq, headers, body) VALUES (?, '[]', x'7b7d')", (seq,))
+            connection.executemany(
+                "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, last_error) "
+                "VALUES (?, ?, ?, 1, 'delivery', ?, ?)",
+                [
+                    (seq, handler, state, moment, "ValueError" if seq > len(pairs) and seq % 3 else None)
+                    for handler, state in zip(("one", "two"), states, strict=False)
+                ],
+            )
+        connection.execute("UPDATE marks SET value = ? WHERE name = 'routed'", (2 * len(pairs),))
+        connection.commit()
+    return path
+
+
+async def found(path: Path, wanted: DeliveryFilter) -> tuple[list[Any], ...]:
+    """Return what is listed, and what is read in both orders."""
+    async with SqliteStore(f"sqlite:///{path}").reports() as reports:
+        listed = [one async for one in reports.deliveries(wanted)]
+        read = [[one async for one in reports.stored(wanted, by_job=by_job)] for by_job in (False, True)]
+    return listed, *read
+
+
+async def test_what_an_index_knows_of_is_what_looking_at_all_finds(
+    mixed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is asked for, whether few or many fit."""
+    among_few = [await found(mixed, wanted) for wanted in EVERY]
+    monkeypatch.setattr(few, "_FEW", 0)
+    among_all = [await found(mixed, wanted) for wanted in EVERY]
+
+    assert among_few == among_all
+    assert sum(0 < len(listed) < 50 for listed, *_ in among_all) > len(RARE) / 2
+
+
+async def listing(path: Path, wanted: DeliveryFilter) -> int:
+    """Return how many steps it takes to list what is wanted."""
+    steps = Steps()
+    async with SqliteStore(f"sqlite:///{path}").reports() as reports:
+        assert isinstance(reports, SqliteReports)
+        await steps.watch_database(reports._database)
+        assert len([one async for one in reports.deliveries(wanted)]) <= 1
+    return steps.count
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Stores of deliveries whose work is done, but for one that waits."""
+    folder = tmp_path_factory.mktemp("done")
+
+    def make(count: int) -> Path:
+        path = folder / f"{count}.db"
+        if not path.exists():
+            fill(path, "behind done ones", count)
+        return path
+
+    return make
+
+
+@pytest.mark.parametrize("wanted", RARE, ids=str)
+async def test_a_listing_of_few_takes_no_more_steps_of_a_larger_store(
+    done: Callable[[int], Path], wanted: DeliveryFilter
+) -> None:
+    """What failed, is dead, in work or new is found at once where there is none."""
+    some, many = [await listing(done(count), wanted) for count in (SOME, MANY)]
+
+    assert many <= some * FACTOR
+
+
+@pytest.mark.parametrize("state", [None, *JobState])
+async def test_a_listing_of_long_jobs_takes_no_more_steps_of_a_larger_store(
+    done: Callable[[int], Path], state: JobState | None
+) -> None:
+    """Behind the newest deliveries it goes from job to job, and not through the pages of each."""
+    some, many = [await listing_jobs(done(count), JobFilter(state=state)) for count in (50_000, 100_000)]
+
+    assert many <= some * FACTOR
+
+
+async def listing_jobs(path: Path, wanted: JobFilter) -> int:
+    """Return how many steps it takes to find jobs; telling of one means counting what it has."""
+    steps = Steps()
+    recent, older, values = job_listing(wanted)
+    values |= {"rows": 20}
+    with closing(sqlite3.connect(path)) as connection:
+        (last,) = connection.execute("SELECT max(seq) FROM deliveries").fetchone()
+        steps.watch(connection)
+        for sql in (recent, older):
+            connection.execute(sql, {"before": last, "floor": last - 20_000, **values}).fetchall()
+    assert steps.count > 1_000, "nothing was counted"
+    return steps.count

@@ -1,0 +1,116 @@
+"""Handlers as users write them, for the type checker: what is right passes, and what is wrong is marked as such.
+
+The checks run with warn_unused_ignores, so a mistake that is no longer found is found here.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from datetime import timedelta
+
+import httpx
+import pytest
+
+from receiver import BatchContext, Context, GiveUp, HandlerError, HandlerOptions, Retry, Router
+from receiver.events import CrawlCompleted, CrawlEvent, CrawlPage, Event, MonitorCheckCompleted, PageEvent
+from receiver.events.documents import Document, MonitorCheck
+
+router = Router()
+
+
+class Pool:
+    """A resource."""
+
+    async def save(self, event: Event) -> None:
+        """Save it."""
+
+
+class Model:
+    """Another one."""
+
+
+@router.resource
+async def make_pool() -> AsyncIterator[Pool]:
+    yield Pool()
+
+
+@router.resource
+def make_model(pool: Pool) -> Iterator[Model]:
+    yield Model()
+
+
+@router.on(CrawlPage, ordered=True, on_dead="hold", retry_on=(OSError, httpx.HTTPError))
+async def index(event: CrawlPage, pool: Pool, ctx: Context) -> None:
+    if event.page is None:
+        raise GiveUp("no page")
+    if await ctx.once(f"index {event.url}"):
+        await pool.save(event)
+    answer: httpx.Response = await ctx.client.get(f"/v2/crawl/{ctx.job}")
+    if answer.status_code == 429:
+        raise Retry(after=timedelta(minutes=1))
+    async for status in ctx.client.crawl_pages(ctx.job or ""):
+        found: list[Document] = status.data
+        ctx.log.info("%d pages", len(found))
+    ctx.heartbeat()
+
+
+@router.on(MonitorCheckCompleted, where=lambda e: e.check.summary.changed > 0, timeout=timedelta(seconds=5))
+def tell(event: MonitorCheckCompleted, ctx: Context) -> None:
+    if ctx.once("mail") and not ctx.once("letter"):
+        check: MonitorCheck = ctx.sync_client.run_monitor(event.check.monitor_id or "")
+        ctx.log.info("told", extra={"check": check.id, "key": ctx.delivery.key})
+
+
+@router.on(PageEvent, batch=100, linger=timedelta(seconds=2), concurrency=2, rate="30/min")
+async def gather(events: list[PageEvent], ctx: BatchContext, model: Model) -> None:
+    for event, delivery in zip(events, ctx.deliveries, strict=True):
+        ctx.log.info("%s came at %s", event.url, delivery.received_at)
+
+
+@router.on("crawl.*", lane=lambda e: e.job_id, give_up_on=KeyError)
+async def follow(event: CrawlEvent) -> None: ...
+
+
+@router.on(CrawlCompleted, after_pages=timedelta(minutes=25), quiet=timedelta(minutes=1))
+async def publish(event: CrawlCompleted) -> None: ...
+
+
+@router.on(CrawlPage, run_in="process")
+def compute(event: CrawlPage) -> None: ...
+
+
+careful: HandlerOptions[Event] = {"attempts": 3, "timeout": 5}
+
+
+@router.on(CrawlPage, CrawlCompleted, **careful)
+async def shared(event: CrawlPage | CrawlCompleted) -> None: ...
+
+
+def a_sequence(events: Sequence[Event]) -> None: ...
+
+
+router.add(a_sequence, "*", batch=10, name="sequence")
+
+
+def test_the_handlers_above_are_registered() -> None:
+    """And fit together."""
+    router.check()
+
+    assert len(router) == 8
+
+
+async def test_what_the_type_checker_refuses_is_refused_here_too() -> None:
+    """Each line is an error for both."""
+    other = Router()
+    with pytest.raises(TypeError):
+        other.on(CrawlPage, retries=3)(index)  # type: ignore[call-overload]
+    with pytest.raises(HandlerError):
+        other.on(CrawlPage, attempts="3")(index)  # type: ignore[call-overload]
+    with pytest.raises(HandlerError):
+        other.on(CrawlPage, run_in="thread")(index)  # type: ignore[call-overload]
+    with pytest.raises(HandlerError):
+        other.on(CrawlPage, ordered=True, on_dead="stop")(index)  # type: ignore[call-overload]
+    with pytest.raises(HandlerError):
+        other.on(CrawlPage, batch=10, linger=2)(a_sequence)  # type: ignore[call-overload]
+    with pytest.raises(HandlerError):
+        other.add(index, CrawlPage, retry_on=[OSError])  # type: ignore[arg-type]
+    with pytest.raises(HandlerError):
+        other.on(5)(index)  # type: ignore[call-overload]

@@ -1,0 +1,527 @@
+"""The endpoint and the health checks, driven by hand: every answer, and nothing but answers."""
+
+import asyncio
+import gc
+import json
+import logging
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from receiver.core.clock import VirtualClock
+from receiver.core.ports import DeliveryLog
+from receiver.core.records import Receipt
+from receiver.core.signing import sign
+from receiver.core.types import DeliveryKey, Outcome
+from receiver.errors import Malformed, ReadTimeout, RejectedRequest, StoreError, TooLarge, Unauthenticated
+from receiver.signals import DeliveryRefused, delivery_accepted, delivery_duplicated, delivery_refused
+from receiver.stores.memory import MemoryStore
+from receiver.web.endpoint import Stopwatch, WebhookEndpoint
+from receiver.web.health import Liveness, Readiness
+from receiver.web.intake import Gate, Intake
+from receiver.web.replies import acknowledged, method_not_allowed, not_found, refused, reply, unavailable
+from tests.doubles import LONG, NOON, SECRET, Answer, BrokenLog, SlowLog, ask, body_of, soon, turns, watching
+
+SOON = timedelta(milliseconds=1)
+LATE = timedelta(seconds=LONG)
+BODY = body_of(webhookId="w-1")
+
+
+def headers(body: bytes = BODY, **more: bytes) -> list[tuple[bytes, bytes]]:
+    return [(b"x-firecrawl-signature", sign(body, SECRET).encode())] + [
+        (name.replace("_", "-").encode(), value) for name, value in more.items()
+    ]
+
+
+def intake(log: DeliveryLog, *, max_body: int = 1_000, max_in_flight: int = 100_000) -> Intake:
+    gate = Gate(signature_header="X-Firecrawl-Signature", secrets=[SECRET], token_header=None, tokens=())
+    return Intake(log, gate, VirtualClock(NOON), max_body=max_body, max_in_flight=max_in_flight)
+
+
+def endpoint(
+    log: DeliveryLog,
+    *,
+    read_timeout: timedelta = LATE,
+    ack_deadline: timedelta = LATE,
+    stopwatch: Stopwatch | None = None,
+    **limits: int,
+) -> WebhookEndpoint:
+    return WebhookEndpoint(
+        intake(log, **limits), read_timeout=read_timeout, ack_deadline=ack_deadline, stopwatch=stopwatch
+    )
+
+
+def check_error(answer: Answer, status: int, code: str) -> None:
+    """An error names its code and says what to do; 503 says when to come again. Nothing secret is in it."""
+    assert answer.status == status
+    assert answer.content.keys() == {"error", "detail"}
+    assert answer.content["error"] == code
+    assert answer.content["detail"]
+    assert answer.headers[b"content-type"] == b"application/json"
+    assert int(answer.headers[b"content-length"]) == len(answer.body)
+    assert (b"retry-after" in answer.headers) == (status == 503)
+    assert SECRET.encode() not in answer.body
+
+
+async def test_a_signed_delivery_is_accepted_then_a_duplicate() -> None:
+    """With its key as id."""
+    app = endpoint(MemoryStore())
+
+    answers = [await ask(app, headers=headers(), chunks=[BODY]) for _ in range(2)]
+
+    assert [(answer.status, answer.content) for answer in answers] == [
+        (200, {"status": "accepted", "id": "w-1"}),
+        (200, {"status": "duplicate", "id": "w-1"}),
+    ]
+
+
+async def test_a_conflict_is_answered_as_a_duplicate() -> None:
+    """The sender can do nothing about it."""
+    app = endpoint(MemoryStore())
+    await ask(app, headers=headers(), chunks=[BODY])
+    other = body_of(webhookId="w-1", more=1)
+
+    answer = await ask(app, headers=headers(other), chunks=[other])
+
+    assert (answer.status, answer.content) == (200, {"status": "duplicate", "id": "w-1"})
+
+
+@pytest.mark.parametrize(
+    "pieces", [[b"", BODY], [BODY[:1], BODY[1:]], [BODY, b""], [b"%c" % byte for byte in BODY]]
+)
+async def test_a_body_in_pieces_is_put_together(pieces: Sequence[bytes]) -> None:
+    """However a proxy cut it."""
+    store = MemoryStore()
+    answer = await ask(endpoint(store), headers=headers(), chunks=pieces)
+
+    assert answer.status == 200
+    assert (await store.detail(DeliveryKey("w-1"))).body == BODY
+
+
+async def test_nothing_is_acknowledged_before_the_commit() -> None:
+    """P1: the answer waits for the store, and follows it."""
+    log = SlowLog()
+    answering = asyncio.create_task(ask(endpoint(log), headers=headers(), chunks=[BODY]))
+    await turns()
+    assert not answering.done()
+
+    log.release()
+    assert (await soon(answering)).status == 200
+
+
+async def test_a_store_that_does_not_commit_in_time_is_503() -> None:
+    """P2: inside the deadline, with a time to come again."""
+    answer = await soon(ask(endpoint(SlowLog(), ack_deadline=SOON), headers=headers(), chunks=[BODY]))
+
+    check_error(answer, 503, "unavailable")
+    assert int(answer.headers[b"retry-after"]) <= 60
+
+
+async def test_a_quarantine_that_does_not_commit_in_time_is_503() -> None:
+    """And not a 400: that would be the last the sender says of it."""
+    answer = await soon(ask(endpoint(SlowLog(), ack_deadline=SOON), headers=headers(b"x"), chunks=[b"x"]))
+
+    check_error(answer, 503, "unavailable")
+
+
+async def test_the_retry_of_a_late_commit_is_a_duplicate() -> None:
+    """The first answer was 503 and true; nothing is stored twice."""
+    log = SlowLog()
+    app = endpoint(log, ack_deadline=SOON)
+    assert (await soon(ask(app, headers=headers(), chunks=[BODY]))).status == 503
+    log.release()
+    await turns()
+
+    again = asyncio.create_task(ask(endpoint(log), headers=headers(), chunks=[BODY]))
+    await turns()
+    log.release()
+
+    assert (await soon(again)).content["status"] == "duplicate"
+    assert await log.store.unfinished() == 1
+
+
+@pytest.mark.parametrize("error", [None, StoreError("full")])
+@pytest.mark.parametrize("body", [BODY, b"x"])
+async def test_a_late_end_is_no_error_of_its_own(
+    caplog: pytest.LogCaptureFixture, body: bytes, error: Exception | None
+) -> None:
+    """Its sender was answered long ago, for a delivery and for a quarantined body, written or not."""
+    log = SlowLog()
+    app = endpoint(log, ack_deadline=SOON)
+    assert (await soon(ask(app, headers=headers(body), chunks=[body]))).status == 503
+    caplog.clear()
+    log.release(error)
+    await turns()
+    gc.collect()
+
+    assert [record.name for record in caplog.records if record.name == "asyncio"] == []
+
+
+async def test_a_body_that_does_not_arrive_is_408() -> None:
+    """Not one byte, or not the last one."""
+    for pieces in ([], [BODY[:10]]):
+        answer = await soon(
+            ask(endpoint(MemoryStore(), read_timeout=SOON), headers=headers(), chunks=pieces, ends="never")
+        )
+        check_error(answer, 408, "timeout")
+
+
+async def test_a_sender_that_goes_gets_no_answer() -> None:
+    """And nothing is stored; what it held is free again."""
+    store = MemoryStore()
+    app = endpoint(store, max_in_flight=6_000)
+    for _ in range(20):
+        answer = await ask(app, headers=headers(), chunks=[BODY[:50]], ends="disconnect")
+        assert not answer.sent
+
+    assert await store.unfinished() == 0
+    assert (await ask(app, headers=headers(), chunks=[BODY])).status == 200
+
+
+async def test_slow_bodies_give_back_what_they_held() -> None:
+    """A thousand of them do not use the budget up."""
+    app = endpoint(MemoryStore(), read_timeout=SOON, max_in_flight=6_000)
+    for _ in range(20):
+        assert (await soon(ask(app, headers=headers(), chunks=[BODY[:50]], ends="never"))).status == 408
+
+    answer = await ask(endpoint(MemoryStore(), max_in_flight=6_000), headers=headers(), chunks=[BODY])
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        ([], 401, "unauthenticated"),
+        (headers(b"other"), 401, "unauthenticated"),
+        ([(b"x-firecrawl-signature", b"\xff\x00")], 401, "unauthenticated"),
+        (headers(content_length=b"1001"), 413, "too_large"),
+    ],
+    ids=str,
+)
+async def test_what_a_retry_cannot_help_is_4xx(sent: list[tuple[bytes, bytes]], status: int, code: str) -> None:
+    """And stores nothing."""
+    store = MemoryStore()
+
+    check_error(await ask(endpoint(store), headers=sent, chunks=[BODY]), status, code)
+    assert await store.unfinished() == 0
+    assert store.quarantined == []
+
+
+async def test_a_refusal_by_headers_does_not_wait_for_the_body() -> None:
+    """A stranger's body is not read."""
+    answer = await soon(ask(endpoint(MemoryStore()), headers=[], chunks=[], ends="never"))
+
+    check_error(answer, 401, "unauthenticated")
+
+
+async def test_a_chunked_body_is_limited_too() -> None:
+    """It announces no length."""
+    pieces = [b" " * 100] * 11
+
+    check_error(await ask(endpoint(MemoryStore()), headers=headers(), chunks=pieces), 413, "too_large")
+
+
+@pytest.mark.parametrize("length", [b"", b"-1", b"abc", b"1.5", b"9" * 30, b"\xb2", b"0", b"17"])
+async def test_an_odd_announced_length_does_no_harm(length: bytes) -> None:
+    """What arrives counts."""
+    answer = await ask(endpoint(MemoryStore()), headers=headers(content_length=length), chunks=[BODY])
+
+    assert answer.status == 200
+
+
+async def test_a_malformed_body_is_400_and_kept() -> None:
+    """P7."""
+    store = MemoryStore()
+
+    check_error(await ask(endpoint(store), headers=headers(b"[]"), chunks=[b"[]"]), 400, "malformed")
+    assert [kept.body for kept in store.quarantined] == [b"[]"]
+
+
+async def test_too_much_at_once_is_503() -> None:
+    """P9: an answer, not a dying process."""
+    body = body_of(x="y" * 800)
+
+    answer = await ask(endpoint(MemoryStore(), max_in_flight=500), headers=headers(body), chunks=[body])
+
+    check_error(answer, 503, "unavailable")
+
+
+@pytest.mark.parametrize(
+    "error", [StoreError("the database is locked"), RuntimeError("bug"), OSError(28, "No space"), TimeoutError("x")]
+)
+@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize("body", [BODY, b"no envelope"])
+async def test_every_fault_of_ours_is_503(error: Exception, at_once: bool, body: bytes) -> None:
+    """P6: never a 500, and never an exception for the server to answer."""
+    answer = await ask(endpoint(BrokenLog(error, at_once=at_once)), headers=headers(body), chunks=[body])
+
+    check_error(answer, 503, "unavailable")
+    assert b"locked" not in answer.body
+
+
+async def test_a_write_that_was_cancelled_is_503() -> None:
+    """As when the store's own task is ended; the request itself was not cancelled."""
+    log = SlowLog()
+    answering = asyncio.create_task(ask(endpoint(log), headers=headers(), chunks=[BODY]))
+    await turns()
+    log.release(asyncio.CancelledError())
+    await asyncio.wait([answering])
+
+    assert not answering.cancelled()
+    check_error(await answering, 503, "unavailable")
+
+
+async def test_a_request_that_is_cancelled_is_not_answered() -> None:
+    """The server is stopping; its write goes on."""
+    log = SlowLog()
+    answering = asyncio.create_task(ask(endpoint(log), headers=headers(), chunks=[BODY]))
+    await turns()
+    answering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await answering
+    log.release()
+
+    assert await log.store.unfinished() == 1
+
+
+async def test_a_receive_that_raises_is_503() -> None:
+    """Whatever a server or a middleware does."""
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise RuntimeError("broken middleware")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "headers": headers()}
+    await endpoint(MemoryStore())(scope, receive, send)
+
+    check_error(Answer(sent), 503, "unavailable")
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "get", ""])
+async def test_only_post_takes_deliveries(method: str) -> None:
+    """The others are told so."""
+    answer = await ask(endpoint(MemoryStore()), method, headers=headers(), chunks=[BODY])
+
+    check_error(answer, 405, "method_not_allowed")
+    assert answer.headers[b"allow"] == b"POST"
+
+
+async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.LogCaptureFixture) -> None:
+    """P10: with the reason only."""
+    caplog.set_level(logging.DEBUG)
+    app = endpoint(MemoryStore())
+    for sent, body in ((headers(b"other"), b"hidden-body"), (headers(b"[1]"), b"[1]"), ([], b"")):
+        await ask(app, headers=sent, chunks=[body])
+
+    assert [record.getMessage() for record in caplog.records if record.name == "receiver.web.intake"] == [
+        "delivery_refused"
+    ] * 3
+    logged = repr([vars(record) for record in caplog.records])
+    assert "sha256=" not in logged
+    assert "hidden-body" not in logged
+    assert SECRET not in logged
+
+
+# --- health
+
+
+# --- who watches
+
+
+@pytest.mark.parametrize(
+    ("log", "sent", "status", "reason"),
+    [
+        (MemoryStore(), {"headers": [], "chunks": [BODY]}, 401, "unauthenticated"),
+        (MemoryStore(), {"headers": headers(b"x"), "chunks": [b"x"]}, 400, "malformed"),
+        (MemoryStore(), {"headers": headers(), "chunks": [BODY], "ends": "never"}, 408, "timeout"),
+        (MemoryStore(), {"headers": headers(), "chunks": [b"x" * 1_001]}, 413, "too_large"),
+        (BrokenLog(StoreError("full")), {"headers": headers(), "chunks": [BODY]}, 503, "store_error"),
+        (BrokenLog(ValueError("ours")), {"headers": headers(), "chunks": [BODY]}, 503, "fault"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, str) else "",
+)
+async def test_subscribers_are_told_of_every_refusal(
+    log: DeliveryLog, sent: dict[str, Any], status: int, reason: str
+) -> None:
+    """Once, with the status that was answered, and no secret."""
+    read_timeout = SOON if reason == "timeout" else LATE
+    with watching(delivery_refused, delivery_accepted) as records:
+        answer = await soon(ask(endpoint(log, read_timeout=read_timeout), **sent))
+
+    [refusal] = records
+    assert isinstance(refusal, DeliveryRefused)
+    assert (refusal.status, refusal.reason) == (answer.status, reason) == (status, reason)
+    assert refusal.detail
+    assert SECRET not in refusal.detail
+    assert refusal.at == NOON
+
+
+async def test_subscribers_are_told_of_what_is_too_much_at_once() -> None:
+    """It is another reason than a store that fails."""
+    with watching(delivery_refused) as records:
+        await ask(endpoint(MemoryStore(), max_in_flight=10), headers=headers(), chunks=[BODY])
+
+    assert [(record.status, record.reason) for record in records] == [(503, "overloaded")]
+
+
+async def test_subscribers_are_told_of_a_late_commit_as_of_any() -> None:
+    """Its sender was told 503; both are true, and the sender comes again."""
+    log = SlowLog()
+    with watching(delivery_refused, delivery_accepted, delivery_duplicated) as records:
+        await soon(ask(endpoint(log, ack_deadline=SOON), headers=headers(), chunks=[BODY]))
+        log.release()
+        await turns()
+
+    refusal, accepted = records
+    assert (refusal.status, refusal.reason) == (503, "deadline")
+    assert accepted.key == "w-1"
+
+
+async def test_a_request_without_an_answer_is_no_refusal() -> None:
+    """Its sender has gone."""
+    with watching(delivery_refused) as records:
+        await ask(endpoint(MemoryStore()), headers=headers(), chunks=[BODY[:3]], ends="disconnect")
+
+    assert records == []
+
+
+async def test_a_stopwatch_runs_from_the_headers_to_the_answer() -> None:
+    """It is told the status, and stopped after the answer was sent."""
+    told: list[object] = []
+
+    def stopwatch() -> Callable[[int], None]:
+        told.append("headers")
+        return told.append
+
+    async def receive_and_tell(scope: Any, receive: Any, send: Any) -> None:
+        async def telling(message: Any) -> None:
+            told.append(message["type"])
+            await send(message)
+
+        await endpoint(MemoryStore(), stopwatch=stopwatch)(scope, receive, telling)
+
+    await ask(receive_and_tell, headers=headers(), chunks=[BODY])
+    await ask(receive_and_tell, headers=[], chunks=[BODY])
+    await ask(receive_and_tell, headers=headers(), chunks=[b"x"], ends="disconnect")
+
+    sent = ["http.response.start", "http.response.body"]
+    assert told == ["headers", *sent, 200, "headers", *sent, 401, "headers"]
+
+
+async def test_a_living_process_says_so() -> None:
+    """To GET and HEAD."""
+    for method in ("GET", "HEAD"):
+        answer = await ask(Liveness(), method)
+        assert (answer.status, answer.content) == (200, {"status": "alive"})
+    check_error(await ask(Liveness(), "POST"), 405, "method_not_allowed")
+
+
+async def test_ready_is_who_can_write() -> None:
+    """And 503 is who cannot, for whatever reason."""
+    answer = await ask(Readiness(intake(MemoryStore()), deadline=LATE), "GET")
+    assert (answer.status, answer.content) == (200, {"status": "ready"})
+
+    for error in (StoreError("the disk is full"), RuntimeError("bug")):
+        for at_once in (True, False):
+            answer = await ask(Readiness(intake(BrokenLog(error, at_once=at_once)), deadline=LATE), "GET")
+            check_error(answer, 503, "unavailable")
+    check_error(await ask(Readiness(intake(MemoryStore()), deadline=LATE), "POST"), 405, "method_not_allowed")
+
+
+async def test_a_store_that_hangs_is_not_ready() -> None:
+    """Inside the deadline; and ready again when it has caught up."""
+    log = SlowLog()
+    app = Readiness(intake(log), deadline=SOON)
+    check_error(await soon(ask(app, "GET")), 503, "unavailable")
+    check_error(await soon(ask(app, "GET")), 503, "unavailable")
+    assert len(log.withheld) == 1
+    log.release()
+    await turns()
+
+    patient = Readiness(intake(MemoryStore()), deadline=LATE)
+    assert (await ask(patient, "GET")).status == 200
+
+
+async def test_many_who_ask_cost_one_write() -> None:
+    """However many load balancers there are."""
+    log = SlowLog()
+    app = Readiness(intake(log), deadline=LATE)
+    asking = [asyncio.create_task(ask(app, "GET")) for _ in range(20)]
+    await turns()
+    assert len(log.withheld) == 1
+    log.release()
+
+    assert {answer.status for answer in await soon(asyncio.gather(*asking))} == {200}
+
+
+async def test_a_probe_that_fails_late_is_no_error_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
+    """Its asker was answered; asyncio must not complain about an exception that nobody looked at."""
+    log = SlowLog()
+    app = Readiness(intake(log), deadline=SOON)
+    await soon(ask(app, "GET"))
+    log.release(StoreError("full"))
+    await turns()
+    await soon(ask(app, "GET"))
+    gc.collect()
+    log.release()
+    await turns()
+
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
+# --- replies
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (Unauthenticated("x"), 401, "unauthenticated"),
+        (Malformed("x"), 400, "malformed"),
+        (ReadTimeout("x"), 408, "timeout"),
+        (TooLarge("x"), 413, "too_large"),
+    ],
+)
+def test_refusals_have_the_documented_codes(error: RejectedRequest, status: int, code: str) -> None:
+    """Design, section 6."""
+    check_error(Answer(refused(error)), status, code)
+
+
+def test_every_refusal_is_a_4xx() -> None:
+    """A class added to the tree needs its status and code here too."""
+    assert {(kind.status, kind.code) for kind in RejectedRequest.__subclasses__()} == {
+        (401, "unauthenticated"),
+        (400, "malformed"),
+        (408, "timeout"),
+        (413, "too_large"),
+    }
+
+
+def test_the_other_answers_have_the_documented_forms() -> None:
+    """404, 405 and 503."""
+    check_error(Answer(not_found()), 404, "not_found")
+    check_error(Answer(method_not_allowed("GET")), 405, "method_not_allowed")
+    check_error(Answer(unavailable("later")), 503, "unavailable")
+
+
+@pytest.mark.parametrize(
+    ("outcome", "word"),
+    [(Outcome.ACCEPTED, "accepted"), (Outcome.DUPLICATE, "duplicate"), (Outcome.CONFLICT, "duplicate")],
+)
+def test_acknowledgements_have_the_documented_form(outcome: Outcome, word: str) -> None:
+    """Status and id, in compact JSON."""
+    answer = Answer(acknowledged(Receipt(DeliveryKey("k"), outcome)))
+
+    assert (answer.status, answer.body) == (
+        200,
+        json.dumps({"status": word, "id": "k"}, separators=(",", ":")).encode(),
+    )
+
+
+def test_a_reply_is_ascii_json() -> None:
+    """Whatever text is in it."""
+    assert Answer(reply(200, {"a": "é\ud800\n"})).body == rb'{"a":"\u00e9\ud800\n"}'

@@ -1,0 +1,474 @@
+"""The gate, the budget, and the way from a body to the store."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from receiver.core.clock import VirtualClock
+from receiver.core.ports import DeliveryLog
+from receiver.core.records import DeliveryFilter, Receipt
+from receiver.core.signing import sign
+from receiver.core.types import DeliveryKey, Outcome
+from receiver.errors import Malformed, Overloaded, StoreError, TooLarge, Unauthenticated
+from receiver.signals import (
+    DeliveryAccepted,
+    DeliveryDuplicated,
+    DeliveryRefused,
+    delivery_accepted,
+    delivery_duplicated,
+    delivery_refused,
+    flush,
+)
+from receiver.stores.memory import MemoryStore
+from receiver.web.intake import Admission, Budget, Gate, Intake
+from tests.doubles import LONG, NOON, SECRET, BrokenLog, SlowLog, body_of, soon, told, turns, watching
+
+BODY = body_of(webhookId="w-1")
+SIGNATURE = b"x-firecrawl-signature"
+RawHeaders = Sequence[tuple[bytes, bytes]]
+
+
+def gate(
+    secrets: Sequence[str] = (SECRET,), *, token_header: str | None = None, tokens: Sequence[str] = ()
+) -> Gate:
+    return Gate(signature_header="X-Firecrawl-Signature", secrets=secrets, token_header=token_header, tokens=tokens)
+
+
+def signed(body: bytes = BODY, secret: str = SECRET) -> RawHeaders:
+    return [(SIGNATURE, sign(body, secret).encode())]
+
+
+def intake(
+    log: DeliveryLog, of: Gate | None = None, *, max_body: int = 10_000, max_in_flight: int = 100_000
+) -> Intake:
+    return Intake(log, of or gate(), VirtualClock(NOON), max_body=max_body, max_in_flight=max_in_flight)
+
+
+# --- Gate
+
+
+def opens(of: Gate, headers: RawHeaders, body: bytes = BODY) -> bool:
+    """Tell whether a request with these headers and this body is authentic."""
+    said = ""
+    try:
+        of.check_headers(dict(headers))
+        of.check_body(dict(headers), body)
+    except Unauthenticated as exc:
+        said = str(exc)
+    assert SECRET not in said
+    assert "tok-1" not in said
+    return not said
+
+
+TOKEN = [(b"x-token", b"tok-1")]
+BOTH = gate(token_header="X-Token", tokens=["tok-1"])
+
+
+@pytest.mark.parametrize(
+    ("of", "headers", "opened"),
+    [
+        (gate(), signed(), True),
+        (gate(["old", SECRET]), signed(), True),
+        (gate(["old", "new"]), signed(), False),
+        (gate(), signed(BODY + b" "), False),
+        (gate(), [], False),
+        (gate(), [(SIGNATURE, b"")], False),
+        (gate(), [(SIGNATURE, b"\xff\xfe")], False),
+        (gate(), [(SIGNATURE, sign(BODY, SECRET).upper().encode())], False),
+        (gate(), [(b"x-signature", sign(BODY, SECRET).encode())], False),
+        (gate(), TOKEN, False),
+        (gate([]), [], True),
+        (gate([]), [(SIGNATURE, b"garbage")], True),
+        (gate([], token_header="X-Token", tokens=["tok-1"]), TOKEN, True),
+        (gate([], token_header="X-Token", tokens=["tok-0", "tok-1"]), TOKEN, True),
+        (gate([], token_header="X-Token", tokens=["tok-2"]), TOKEN, False),
+        (gate([], token_header="X-Token", tokens=["tok-1"]), [], False),
+        (gate([], token_header="X-Token", tokens=["tok-1"]), [(b"x-token", b"")], False),
+        (gate([], token_header="X-Token", tokens=["tok-1"]), [*TOKEN, (SIGNATURE, b"garbage")], True),
+        (BOTH, signed(), True),
+        (BOTH, TOKEN, True),
+        (BOTH, [], False),
+        (BOTH, [(b"x-token", b"wrong")], False),
+        (BOTH, [*signed(), (b"x-token", b"wrong")], True),
+        (BOTH, [*TOKEN, (SIGNATURE, b"garbage")], False),
+        (BOTH, [*TOKEN, *signed(b"other")], False),
+    ],
+    ids=told,
+)
+def test_a_signature_counts_alone_where_there_are_secrets_else_the_token(
+    of: Gate, headers: RawHeaders, opened: bool
+) -> None:
+    """With nothing configured every request is authentic."""
+    assert opens(of, headers) is opened
+
+
+def test_what_no_body_could_make_authentic_is_refused_before_it_is_read() -> None:
+    """No signature and no token: not a byte of the body is needed."""
+    for headers in ({}, {b"x-token": b"wrong"}):
+        with pytest.raises(Unauthenticated):
+            BOTH.check_headers(headers)
+
+
+def test_another_signature_header_can_be_configured() -> None:
+    """Its name is compared in lower case, and its value is masked."""
+    of = Gate(signature_header="X-Hub-Signature-256", secrets=[SECRET], token_header=None, tokens=())
+    headers = [(b"x-hub-signature-256", sign(BODY, SECRET).encode())]
+
+    assert opens(of, headers)
+    assert not opens(of, signed())
+    assert of.masked(headers) == (("x-hub-signature-256", "***"),)
+
+
+def test_kept_headers_have_no_credentials() -> None:
+    """Those configured, those known, and their values under other names."""
+    headers = [
+        *signed(),
+        *TOKEN,
+        (b"authorization", b"Bearer abc"),
+        (b"x-copy", b"tok-1"),
+        (b"x-secret", SECRET.encode()),
+        (b"accept", b"*/*"),
+    ]
+
+    kept = BOTH.masked(headers)
+
+    assert [name for name, value in kept if value != "***"] == ["accept"]
+    assert len(kept) == len(headers)
+
+
+# --- Budget and Admission
+
+
+def test_a_budget_gives_what_it_has() -> None:
+    """A request that is too much takes nothing."""
+    budget = Budget(10)
+    budget.take(10)
+    with pytest.raises(Overloaded):
+        budget.take(1)
+    budget.give(4)
+    with pytest.raises(Overloaded):
+        budget.take(5)
+    budget.take(4)
+
+
+def left(budget: Budget) -> int:
+    """Return how much of a budget is free, found out from outside."""
+    low, high = 0, 10**9
+    while low < high:
+        middle = (low + high + 1) // 2
+        try:
+            budget.take(middle)
+        except Overloaded:
+            high = middle - 1
+        else:
+            budget.give(middle)
+            low = middle
+    return low
+
+
+def test_an_admission_holds_what_has_arrived() -> None:
+    """And a little for itself; announced bytes are not held, or idle clients would use everything up."""
+    budget = Budget(100_000)
+    admission = Admission(budget, max_body=50_000, announced=50_000)
+    own = 100_000 - left(budget)
+    assert 0 < own < 10_000
+
+    admission.grow(20_000)
+    admission.grow(30_000)
+    assert left(budget) == 100_000 - own - 50_000
+
+    admission.release()
+    admission.release()
+    assert left(budget) == 100_000
+
+
+@pytest.mark.parametrize("announced", [None, 0, 100])
+def test_a_body_that_grows_too_long_is_refused(announced: int | None) -> None:
+    """Whatever length it announced, or none as chunked bodies do; the limit itself is allowed."""
+    budget = Budget(100_000)
+    admission = Admission(budget, max_body=100, announced=announced)
+    admission.grow(99)
+    admission.grow(1)
+    with pytest.raises(TooLarge, match="100 bytes"):
+        admission.grow(1)
+    admission.release()
+
+    assert left(budget) == 100_000
+
+
+def test_a_body_announced_too_long_is_refused_before_it_is_read() -> None:
+    """And takes nothing."""
+    budget = Budget(100_000)
+    with pytest.raises(TooLarge):
+        Admission(budget, max_body=100, announced=101)
+
+    assert left(budget) == 100_000
+
+
+def test_more_than_may_be_in_flight_is_refused() -> None:
+    """At the door and while a body grows; what was held comes back."""
+    budget = Budget(20_000)
+    first = Admission(budget, max_body=10**6, announced=None)
+    first.grow(left(budget))
+    with pytest.raises(Overloaded):
+        first.grow(1)
+    with pytest.raises(Overloaded):
+        Admission(budget, max_body=10**6, announced=None)
+    first.release()
+
+    Admission(budget, max_body=10**6, announced=None).grow(10_000)
+
+
+# --- Intake
+
+
+async def test_an_authentic_body_is_stored_with_its_exact_bytes() -> None:
+    """Received now, headers masked."""
+    store = MemoryStore()
+    taker = intake(store)
+    headers = [*signed(), (b"x-a", b"\xff")]
+
+    receipt = await taker.accept(headers, dict(headers), BODY, taker.admit(dict(headers), None))
+
+    assert (receipt.key, receipt.outcome) == ("w-1", Outcome.ACCEPTED)
+    detail = await store.detail(receipt.key)
+    assert detail.body == BODY
+    assert detail.headers == (("x-firecrawl-signature", "***"), ("x-a", "\xff"))
+    assert detail.summary.received_at == NOON
+
+
+async def test_a_body_that_is_not_authentic_is_not_kept() -> None:
+    """Neither as a delivery nor in quarantine; what it held is free again."""
+    store = MemoryStore()
+    taker = intake(store, max_in_flight=10_000)
+    headers = signed(b"other")
+
+    for _ in range(5):
+        admission = taker.admit(dict(headers), None)
+        admission.grow(5_000)
+        with pytest.raises(Unauthenticated):
+            taker.accept(headers, dict(headers), BODY, admission)
+
+    assert store.quarantined == []
+    assert await store.unfinished() == 0
+
+
+@pytest.mark.parametrize("body", [b"not json", b"[]", b"{}", b"\xff", b""])
+async def test_an_authentic_body_that_is_no_envelope_goes_to_quarantine(body: bytes) -> None:
+    """It is refused only when it is safe there."""
+    log = SlowLog()
+    taker = intake(log)
+    headers = [*signed(body), (b"cookie", b"a=b")]
+
+    answer = taker.accept(headers, dict(headers), body, taker.admit(dict(headers), None))
+    await turns()
+    assert not answer.done()
+    log.release()
+
+    with pytest.raises(Malformed) as caught:
+        await answer
+    (kept,) = log.store.quarantined
+    assert (kept.reason, kept.detail, kept.body, kept.key) == ("malformed", str(caught.value), body, None)
+    assert kept.headers == (("x-firecrawl-signature", "***"), ("cookie", "***"))
+    assert kept.received_at == NOON
+
+
+@pytest.mark.parametrize("body", [BODY, b"not json"])
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_store_that_fails_is_a_store_error(body: bytes, at_once: bool) -> None:
+    """Never a Malformed: the sender shall come again. What was held is free."""
+    taker = intake(BrokenLog(StoreError("full"), at_once=at_once), max_in_flight=10_000)
+    headers = signed(body)
+
+    for _ in range(5):
+        admission = taker.admit(dict(headers), None)
+        admission.grow(5_000)
+        with pytest.raises(StoreError, match="full"):
+            await taker.accept(headers, dict(headers), body, admission)
+        await turns(3)
+
+
+@pytest.mark.parametrize("body", [BODY, b"not json"])
+async def test_what_a_request_holds_is_free_when_the_store_is_done(body: bytes) -> None:
+    """And not when its sender has gone: the bytes are still in memory."""
+    log = SlowLog()
+    taker = intake(log, max_in_flight=10_000)
+    headers = signed(body)
+    admission = taker.admit(dict(headers), None)
+    admission.grow(5_000)
+    answer = taker.accept(headers, dict(headers), body, admission)
+    waiting = asyncio.shield(answer)
+    waiting.cancel()
+    await turns()
+
+    with pytest.raises(Overloaded):
+        taker.admit(dict(headers), None).grow(5_000)
+
+    log.release()
+    await turns()
+    assert answer.done()
+    answer.exception()
+
+
+async def test_what_an_overloaded_request_took_at_the_door_comes_back() -> None:
+    """Refusing thousands must not leak the budget away."""
+    taker = intake(MemoryStore(), max_in_flight=5_000)
+    for _ in range(100):
+        admission = taker.admit(dict(signed()), None)
+        with pytest.raises(Overloaded):
+            admission.grow(5_001)
+        admission.release()
+
+    taker.admit(dict(signed()), None).grow(1_000)
+
+
+async def test_a_probe_is_a_write() -> None:
+    """It raises what a write would."""
+    await intake(MemoryStore()).probe()
+    with pytest.raises(StoreError, match="locked"):
+        await intake(BrokenLog(StoreError("locked"))).probe()
+
+
+async def test_each_outcome_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """With what identifies the delivery; a conflict is an error."""
+    caplog.set_level(logging.INFO)
+    taker = intake(MemoryStore())
+    other = body_of(webhookId="w-1", more=1)
+    for body in (BODY, BODY, other):
+        headers = signed(body)
+        await taker.accept(headers, dict(headers), body, taker.admit(dict(headers), None))
+    await turns(3)
+
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("INFO", "delivery_accepted"),
+        ("INFO", "delivery_duplicate"),
+        ("ERROR", "delivery_conflict"),
+    ]
+    assert vars(caplog.records[0])["key"] == "w-1"
+
+
+async def test_a_conflict_is_an_alarm_at_every_log_level(caplog: pytest.LogCaptureFixture) -> None:
+    """P5: it is shown, also where accepted deliveries are not."""
+    caplog.set_level(logging.WARNING)
+    taker = intake(MemoryStore())
+    for body in (BODY, body_of(webhookId="w-1", more=1)):
+        headers = signed(body)
+        await taker.accept(headers, dict(headers), body, taker.admit(dict(headers), None))
+    await turns(3)
+
+    assert [record.getMessage() for record in caplog.records] == ["delivery_conflict"]
+
+
+async def test_memory_store_knows_what_was_taken() -> None:
+    """The listing has what the envelope said."""
+    store = MemoryStore()
+    taker = intake(store, gate([]))
+    body = body_of("batch_scrape.page", jobId="j", success=False)
+    await taker.accept([], {}, body, taker.admit({}, len(body)))
+
+    (summary,) = [one async for one in store.deliveries(DeliveryFilter())]
+    assert (summary.type, summary.job_id, summary.success) == ("batch_scrape.page", "j", False)
+    assert summary.key.startswith("sha256:")
+
+
+# --- who watches
+
+
+def accept(taker: Intake, headers: RawHeaders, body: bytes) -> asyncio.Future[Receipt]:
+    """Take a request in as the endpoint does."""
+    admission = taker.admit(dict(headers), None)
+    admission.grow(len(body))
+    return taker.accept(headers, dict(headers), body, admission)
+
+
+async def test_subscribers_are_told_of_what_is_durable() -> None:
+    """Each delivery once, when it is stored and not before, by its outcome."""
+    log = SlowLog()
+    taker = intake(log)
+    conflict = BODY + b" "
+    with watching(delivery_accepted, delivery_duplicated) as records:
+        for body in (BODY, BODY, conflict):
+            accept(taker, signed(body), body)
+        await turns()
+        assert records == []
+        log.release()
+        await turns()
+
+    common: dict[str, Any] = {
+        "key": DeliveryKey("w-1"),
+        "type": "crawl.page",
+        "job_id": None,
+        "received_at": NOON,
+    }
+    assert records == [
+        DeliveryAccepted(**common, size=len(BODY)),
+        DeliveryDuplicated(**common, size=len(BODY), conflict=False),
+        DeliveryDuplicated(**common, size=len(conflict), conflict=True),
+    ]
+
+
+@pytest.mark.parametrize("error", [StoreError("full"), asyncio.CancelledError()])
+async def test_subscribers_are_told_nothing_of_what_is_not_stored(error: BaseException) -> None:
+    """It will come again."""
+    log = SlowLog()
+    taker = intake(log)
+    with watching(delivery_accepted, delivery_duplicated) as records:
+        accept(taker, signed(), BODY)
+        log.release(error)
+        await turns()
+
+    assert records == []
+
+
+async def test_a_subscriber_of_deliveries_that_raises_or_blocks_costs_no_receipt() -> None:
+    """It runs in a thread of its own."""
+    end = threading.Event()
+
+    def block(delivery: DeliveryAccepted) -> None:
+        end.wait(LONG)
+        raise ValueError("no")
+
+    with delivery_accepted.connected_to(block):
+        receipt = await soon(accept(intake(MemoryStore()), signed(), BODY))
+        assert receipt.outcome is Outcome.ACCEPTED
+        end.set()
+    assert flush(timedelta(seconds=LONG))
+
+
+async def test_bytes_and_quarantined_bodies_are_counted() -> None:
+    """Whatever becomes of them; and what is held goes back to nothing."""
+    taker = intake(MemoryStore())
+    not_json = b"[}"
+    held = taker.bytes_in_flight
+    await accept(taker, signed(), BODY)
+    with pytest.raises(Malformed):
+        await accept(taker, signed(not_json), not_json)
+    with pytest.raises(Unauthenticated):
+        accept(taker, signed(b"another"), BODY)
+    await turns()
+
+    assert taker.received_bytes == 2 * len(BODY) + len(not_json)
+    assert taker.quarantined == 1
+    assert taker.bytes_in_flight == held == 0
+
+
+async def test_what_could_not_be_put_in_quarantine_is_not_counted() -> None:
+    """It will come again."""
+    taker = intake(BrokenLog(StoreError("full")))
+    with pytest.raises(StoreError):
+        await accept(taker, signed(b"[}"), b"[}")
+
+    assert taker.quarantined == 0
+
+
+def test_subscribers_are_told_of_refusals() -> None:
+    """Status, reason and a sentence, and when."""
+    with watching(delivery_refused) as records:
+        intake(MemoryStore()).tell_refused(413, "too_large", "longer than 5 bytes")
+
+    assert records == [DeliveryRefused(at=NOON, status=413, reason="too_large", detail="longer than 5 bytes")]

@@ -1,0 +1,106 @@
+"""A worker's metrics are served whatever its handlers do, and nothing depends on that they are."""
+
+import asyncio
+import logging
+import socket
+import urllib.error
+import urllib.request
+from contextlib import closing
+
+import pytest
+
+from receiver.web.metrics import MetricsEndpoint
+from receiver.web.metrics_server import serve_apart
+from tests.doubles import soon
+
+TEXT = b"# TYPE receiver_x gauge\nreceiver_x 1.0\n"
+
+
+async def read() -> bytes:
+    return TEXT
+
+
+def url_of(caplog: pytest.LogCaptureFixture) -> str:
+    """Return where the log says that the metrics are."""
+    [record] = [record for record in caplog.records if record.getMessage() == "serving_metrics"]
+    return str(record.__dict__["url"])
+
+
+def fetch(url: str) -> tuple[int, bytes]:
+    """Ask as a scraper does, and wait for the answer without letting the event loop turn."""
+    try:
+        with urllib.request.urlopen(url, timeout=20) as response:
+            return response.status, response.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+async def test_they_are_served_while_the_event_loop_is_blocked(caplog: pytest.LogCaptureFixture, host: str) -> None:
+    """This test blocks it: it is the loop that the handlers share, and waits for the answer in it."""
+    caplog.set_level(logging.INFO)
+    if host == "::1" and not _has_ipv6():
+        pytest.skip("no IPv6 here")
+    async with serve_apart(MetricsEndpoint(read, token=None), host, 0):
+        url = url_of(caplog)
+
+        assert fetch(url) == (200, TEXT)
+        assert fetch(url.replace("/metrics", "/"))[0] == 404
+        assert fetch(url.replace("/metrics", "/metrics/../etc/passwd"))[0] == 404
+
+
+async def test_the_server_ends_with_its_block(caplog: pytest.LogCaptureFixture) -> None:
+    """Also while a scraper keeps its connection for the next time."""
+    caplog.set_level(logging.INFO)
+    async with serve_apart(MetricsEndpoint(read, token=None), "127.0.0.1", 0):
+        port = int(url_of(caplog).rpartition(":")[2].partition("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        await soon(reader.readuntil(TEXT))
+    await soon(reader.read())
+    writer.close()
+
+    with pytest.raises(ConnectionError):
+        await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_a_server_may_end_before_it_has_begun(caplog: pytest.LogCaptureFixture) -> None:
+    """A worker that is told to stop at once leaves no port behind."""
+    caplog.set_level(logging.INFO)
+    for _ in range(5):
+        caplog.clear()
+        async with serve_apart(MetricsEndpoint(read, token=None), "127.0.0.1", 0):
+            port = int(url_of(caplog).rpartition(":")[2].partition("/")[0])
+
+        with pytest.raises(ConnectionError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+
+async def test_a_port_that_is_taken_is_told_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """The handlers are more important than figures about them."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = taken.getsockname()[1]
+        async with serve_apart(MetricsEndpoint(read, token=None), "127.0.0.1", port):
+            [record] = caplog.records
+
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == "metrics_not_served"
+    assert record.__dict__["reason"] == f"port {port} on 127.0.0.1 is taken by another program"
+    assert "RECEIVER_METRICS_PORT" in record.__dict__["advice"]
+
+
+async def test_a_host_that_is_not_here_is_told_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    """As a port that is taken."""
+    async with serve_apart(MetricsEndpoint(read, token="t"), "no.such.host.invalid", 0):
+        pass
+
+    assert [record.getMessage() for record in caplog.records] == ["metrics_not_served"]
+
+
+def _has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True

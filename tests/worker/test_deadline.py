@@ -1,0 +1,84 @@
+"""The time-out of one attempt: from its beginning, or from the last heartbeat."""
+
+from datetime import timedelta
+
+import pytest
+
+from receiver.core.clock import VirtualClock
+from receiver.worker.deadline import Deadline
+from tests.doubles import NOON
+
+SECOND = timedelta(seconds=1)
+
+
+class Watched:
+    """A deadline of ten seconds, and when it has called back."""
+
+    def __init__(self, *, begun: bool = True) -> None:
+        self.clock = VirtualClock(NOON)
+        self.calls: list[timedelta] = []
+        self.deadline = Deadline(self.clock, SECOND * 10)
+        self.deadline.watch(lambda: self.calls.append(self.clock.now() - NOON), begun=begun)
+
+    def at(self, second: float) -> None:
+        """Move the clock to this second."""
+        self.clock.advance(NOON + SECOND * second - self.clock.now())
+
+
+def test_it_calls_once_when_time_is_up() -> None:
+    """And is late from then on."""
+    watched = Watched()
+    watched.at(9.999)
+    assert (watched.calls, watched.deadline.late) == ([], False)
+
+    watched.at(100)
+
+    assert (watched.calls, watched.deadline.late) == ([SECOND * 10], True)
+
+
+def test_it_can_be_cancelled() -> None:
+    """Also before it is watched."""
+    watched = Watched()
+    watched.deadline.cancel()
+    watched.at(100)
+    Deadline(watched.clock, SECOND).cancel()
+
+    assert watched.calls == []
+
+
+@pytest.mark.parametrize(
+    ("beats", "late"),
+    [([5], 15), ([0], 10), ([1, 2, 3], 13), ([9, 18, 27], 37), ([10], 10), ([5, 15, 24], 15)],
+    ids=str,
+)
+def test_a_heartbeat_begins_it_anew(beats: list[int], late: int) -> None:
+    """The last one counts, unless it came too late."""
+    watched = Watched()
+    for second in beats:
+        watched.at(second)
+        watched.deadline.beat()
+    watched.at(1_000)
+
+    assert watched.calls == [SECOND * late]
+
+
+def test_no_time_counts_before_it_has_begun() -> None:
+    """A function that waits for a thread is not late."""
+    watched = Watched(begun=False)
+    watched.at(25)
+    watched.deadline.begin()
+    watched.at(34.999)
+    assert watched.calls == []
+
+    watched.at(40)
+
+    assert watched.calls == [SECOND * 35]
+
+
+def test_a_clock_that_is_set_back_costs_one_timeout_at_most() -> None:
+    """Not the hours by which it was set."""
+    watched = Watched()
+    watched.deadline._beat_at = NOON + SECOND * 7_200
+    watched.at(20)
+
+    assert watched.calls == [SECOND * 20]

@@ -1,0 +1,124 @@
+"""From the end of an attempt to the signals that tell of it."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from receiver.core.records import Attempt, Settlement, StoredDelivery, WorkItem
+from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
+from receiver.signals import contracts as signals
+from receiver.worker.emit import emit_ended, emit_started
+from tests.doubles import NOON, delivery, watching
+
+SECOND = timedelta(seconds=1)
+WORKER_SIGNALS = (
+    signals.attempt_started,
+    signals.attempt_succeeded,
+    signals.attempt_failed,
+    signals.work_done,
+    signals.work_dead,
+)
+SOURCE = StoredDelivery(seq=7, duplicates=0, delivery=delivery("k-1", received_at=NOON - 60 * SECOND))
+ITEM = WorkItem(
+    id=11,
+    handler=HandlerName("handlers.index"),
+    attempt=3,
+    uncounted=0,
+    deaths=0,
+    trigger=Trigger.RETRY,
+    source=SOURCE,
+)
+COMMON = {
+    "work_id": 11,
+    "handler": "handlers.index",
+    "key": "k-1",
+    "type": "crawl.page",
+    "job_id": "job",
+    "attempt": 3,
+    "trigger": Trigger.RETRY,
+}
+
+
+@pytest.fixture
+def seen() -> Iterator[list[Any]]:
+    """Every record that the worker's signals pass."""
+    with watching(*WORKER_SIGNALS) as records:
+        yield records
+
+
+def settlement(outcome: AttemptOutcome, state: WorkState, **more: Any) -> Settlement:
+    attempt = Attempt(3, Trigger.RETRY, NOON, NOON + 2 * SECOND, outcome, **more)
+    return Settlement(11, WorkerId("w"), attempt, state, NOON + 9 * SECOND)
+
+
+def test_the_start_of_an_attempt_is_told(seen: list[Any]) -> None:
+    """With the work item, and when."""
+    emit_started(ITEM, NOON)
+
+    assert seen == [signals.AttemptStarted(**COMMON, at=NOON)]  # type: ignore[arg-type]
+
+
+def test_a_success_is_told_of_the_attempt_and_of_the_work_item(seen: list[Any]) -> None:
+    """In this order; the first says how long it took, the second since when the delivery waited."""
+    emit_ended(ITEM, settlement(AttemptOutcome.SUCCEEDED, WorkState.DONE, overdue=True), recorded=True)
+
+    at = NOON + 2 * SECOND
+    assert seen == [
+        signals.AttemptSucceeded(**COMMON, at=at, took=2 * SECOND, overdue=True),  # type: ignore[arg-type]
+        signals.WorkDone(**COMMON, at=at, received_at=NOON - 60 * SECOND),  # type: ignore[arg-type]
+    ]
+
+
+@pytest.mark.parametrize("outcome", [AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT])
+def test_a_failure_says_when_it_runs_again(seen: list[Any], outcome: AttemptOutcome) -> None:
+    """The work item lives, so nothing is told of it."""
+    emit_ended(ITEM, settlement(outcome, WorkState.WAITING, error="ValueError: no"), recorded=True)
+
+    [failed] = seen
+    assert isinstance(failed, signals.AttemptFailed)
+    assert (failed.outcome, failed.error, failed.retry_at) == (outcome, "ValueError: no", NOON + 9 * SECOND)
+
+
+def test_a_last_failure_is_told_of_the_attempt_and_of_the_work_item(seen: list[Any]) -> None:
+    """There is no next time."""
+    emit_ended(ITEM, settlement(AttemptOutcome.FAILED, WorkState.DEAD, error="ValueError: no"), recorded=True)
+
+    failed, dead = seen
+    assert isinstance(failed, signals.AttemptFailed)
+    assert failed.retry_at is None
+    at = NOON + 2 * SECOND
+    assert dead == signals.WorkDead(
+        **COMMON,  # type: ignore[arg-type]
+        at=at,
+        received_at=NOON - 60 * SECOND,
+        error="ValueError: no",
+    )
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state"),
+    [
+        (AttemptOutcome.SUCCEEDED, WorkState.DONE),
+        (AttemptOutcome.FAILED, WorkState.WAITING),
+        (AttemptOutcome.FAILED, WorkState.DEAD),
+    ],
+)
+def test_an_attempt_whose_lease_was_lost_is_told_as_lost(
+    seen: list[Any], outcome: AttemptOutcome, state: WorkState
+) -> None:
+    """However it ended: the work item belongs to another worker, and what becomes of it is not known here."""
+    emit_ended(ITEM, settlement(outcome, state), recorded=False)
+
+    [lost] = seen
+    assert isinstance(lost, signals.AttemptFailed)
+    assert lost.outcome is AttemptOutcome.LOST
+    assert "lease" in lost.error
+    assert lost.retry_at is None
+
+
+def test_nothing_is_made_when_nobody_watches() -> None:
+    """Not even looked at: this work item is none."""
+    emit_started(None, NOON)  # type: ignore[arg-type]
+    emit_ended(None, settlement(AttemptOutcome.FAILED, WorkState.WAITING), recorded=True)  # type: ignore[arg-type]

@@ -1,0 +1,187 @@
+"""From stored deliveries to events and the handlers that want them."""
+
+import ast
+import json
+import logging
+import re
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from receiver.core.clock import VirtualClock
+from receiver.core.records import StoredDelivery, WorkItem
+from receiver.core.types import Trigger
+from receiver.events import EVENT_CLASSES, CrawlPage, Event, UnknownEvent, parse_event
+from receiver.routing import Handler, Router
+from receiver.service.samples import load_sample, sample_names
+from receiver.worker.fanout import Unhandled, read_event, stub, wanting
+from receiver.worker.runner import Claimed, Runner
+from tests.doubles import NOON, Inline, body_of, delivery
+
+
+def stored(body: bytes, kind: str = "crawl.page") -> StoredDelivery:
+    return StoredDelivery(1, 0, delivery("k", body=body, kind=kind))
+
+
+def test_a_delivery_is_read_as_its_event() -> None:
+    """By the class of its type."""
+    event = read_event(stored(body_of(id="j")))
+
+    assert isinstance(event, CrawlPage)
+    assert event.job_id == "j"
+
+
+@pytest.mark.parametrize("body", [b"not json", b"", b"[]", b"\xff\0"])
+def test_an_unreadable_delivery_is_an_unknown_event(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """With what the envelope said when it came; the fault is logged, the event is never lost."""
+    event = read_event(stored(body))
+
+    assert isinstance(event, UnknownEvent)
+    assert (event.type, event.job_id, event.webhook_id, event.success) == ("crawl.page", "job", "k", True)
+    assert [record.getMessage() for record in caplog.records] == ["event_unreadable"]
+
+
+def test_handlers_that_want_an_event_come_in_their_order() -> None:
+    """One whose `where` raises is among them: its attempt fails where it can be seen."""
+    router = Router()
+
+    def handler(event: Any) -> None: ...
+
+    router.add(handler, CrawlPage, name="no", where=lambda event: False)
+    router.add(handler, CrawlPage, name="broken", where=lambda event: event.nothing)
+    router.add(handler, "crawl.*", name="yes")
+    router.add(handler, "agent.*", name="other")
+
+    assert [one.name for one in wanting(router, CrawlPage())] == ["broken", "yes"]
+
+
+def test_an_unhandled_type_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """With a handler to paste."""
+    caplog.set_level(logging.INFO)
+    unhandled = Unhandled()
+    for event in (CrawlPage(), CrawlPage(), UnknownEvent(type="new.thing"), CrawlPage()):
+        unhandled.tell(event, Router())
+
+    assert [(record.getMessage(), vars(record)["type"]) for record in caplog.records] == [
+        ("event_unhandled", "crawl.page"),
+        ("event_unhandled", "new.thing"),
+    ]
+
+
+def test_a_type_whose_handler_says_no_is_handled(caplog: pytest.LogCaptureFixture) -> None:
+    """Its `where` wants another event, and nobody needs a handler to paste."""
+    caplog.set_level(logging.INFO)
+    router = Router()
+    router.add(lambda event: None, CrawlPage, name="h", where=lambda event: False)
+
+    Unhandled().tell(CrawlPage(), router)
+
+    assert caplog.records == []
+
+
+def test_a_type_without_end_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    """It comes from outside, and a log line has to be read."""
+    caplog.set_level(logging.INFO)
+    unhandled = Unhandled()
+    for ending in "ab":
+        unhandled.tell(UnknownEvent(type="x" * 100_000 + ending), Router())
+
+    (record,) = caplog.records
+    assert len(vars(record)["type"]) == 200
+    assert len(vars(record)["stub"]) < 2_000
+
+
+# --- stubs
+
+
+def pasted(text: str) -> Handler:
+    """Return the handler that a stub registers in a module with a router."""
+    names: dict[str, Any] = {"__name__": "handlers", "router": Router()}
+    exec(compile(text, "handlers.py", "exec"), names)
+    (handler,) = names["router"]
+    assert isinstance(handler, Handler)
+    return handler
+
+
+@pytest.mark.parametrize("name", sample_names())
+async def test_a_stub_handles_the_event_it_was_made_for(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Pasted into a module with a router, it is registered for the type, runs, and logs what it has read."""
+    caplog.set_level(logging.INFO)
+    body = json.dumps(load_sample(name)).encode()
+    event = parse_event(body)
+    handler = pasted(stub(event))
+    assert handler.wants(event)
+
+    item = WorkItem(1, handler.name, 1, 0, 0, Trigger.DELIVERY, stored(body))
+    ended = await Runner(VirtualClock(NOON), Inline()).run(Claimed(item, handler, event))
+
+    assert ended.attempt.error is None
+    (record,) = [record for record in caplog.records if record.name == handler.name]
+    assert "'job_id': " in record.getMessage()
+
+
+@pytest.mark.parametrize("event_class", EVENT_CLASSES.values(), ids=lambda cls: cls.type_name)
+def test_a_stub_is_for_the_class_of_its_event(event_class: type[Event]) -> None:
+    """With the import of the class."""
+    text = stub(event_class())  # type: ignore[call-arg]
+
+    assert pasted(text).wanted == (event_class,)
+    assert f"from receiver.events import {event_class.__name__}\n" in text
+    assert f"(event: {event_class.__name__}, ctx: Context)" in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("crawl.page", ["page", "url", "status_code", "failed", "cancelled_by_parent"]),
+        ("batch_scrape.page", ["page", "url", "status_code", "failed", "cancelled_by_parent"]),
+        ("crawl.completed", ["success", "error"]),
+        ("crawl.started", ["metadata"]),
+        ("extract.completed", ["success", "error", "result"]),
+        ("agent.action", ["action"]),
+        ("agent.cancelled", ["success", "error", "result"]),
+        ("monitor.page", ["page"]),
+        ("monitor.check.completed", ["success", "error", "check"]),
+        ("new.thing", ["success", "error", "data"]),
+    ],
+)
+def test_a_stub_shows_what_there_is_to_read(kind: str, fields: list[str]) -> None:
+    """By the names that the class has, and no others."""
+    text = stub(EVENT_CLASSES.get(kind, UnknownEvent)(type=kind))
+
+    assert re.findall(r"event\.(\w+)", text.partition("seen = ")[2]) == ["job_id", *fields]
+
+
+def test_a_stub_shows_the_keys_that_no_model_knows() -> None:
+    """Those of this event, as far as they are names."""
+    keys = {"batchId": 1, "quote\"and'quote": 2, "\U0001f600": 3, "x" * 1_000: 4}
+    event = parse_event(json.dumps({"type": "new.thing", **keys}).encode())
+    text = stub(event)
+
+    assert "extra = event.model_extra or {}" in text
+    assert re.findall(r"extra\.get\((.*)\)", text) == [repr(key) for key in list(keys)[:3]]
+    assert pasted(text).wants(event)
+
+
+def test_a_known_type_that_could_not_be_read_gets_the_stub_of_its_class() -> None:
+    """The next one may be readable."""
+    assert pasted(stub(UnknownEvent(type="crawl.page"))).wanted == (CrawlPage,)
+
+
+@given(st.text(min_size=1, max_size=300).filter(lambda kind: kind not in EVENT_CLASSES))
+@example("threat_protection.check_batch")
+@example("quote\"and'quote")
+@example("new\nline")
+@example("m\xb2.\xbd")
+@example("\ud800")
+def test_every_stub_is_python(kind: str) -> None:
+    """Whatever characters a new type is made of, what is pasted compiles."""
+    *imports, function = ast.parse(stub(UnknownEvent(type=kind))).body
+
+    assert all(isinstance(one, ast.ImportFrom) for one in imports)
+    assert isinstance(function, ast.AsyncFunctionDef)
+    (decorator,) = function.decorator_list
+    assert isinstance(decorator, ast.Call)
+    assert ast.literal_eval(decorator.args[0]) == kind[:200]

@@ -1,0 +1,95 @@
+"""A worker fills the index of words beside its work."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from receiver.core.clock import VirtualClock
+from receiver.core.records import DeliveryFilter
+from receiver.errors import StoreError
+from receiver.stores.memory import MemoryStore
+from receiver.worker.indexer import keep_indexed
+from tests.doubles import body_of, delivery, pass_time
+from tests.workbench import SECOND
+
+PAGE = body_of(data=[{"metadata": {"sourceURL": "https://example.com"}}])
+WANTED = DeliveryFilter(text="example")
+
+
+class Failing(MemoryStore):
+    """A store that cannot index while `broken`, and counts how often it was asked."""
+
+    broken: Exception | None = None
+    asked = 0
+
+    async def index(self, *, limit: int, max_bytes: int) -> int:
+        """Fail, or index."""
+        self.asked += 1
+        if self.broken is not None:
+            raise self.broken
+        return await super().index(limit=limit, max_bytes=max_bytes)
+
+
+async def found(store: MemoryStore) -> int:
+    """Return how many deliveries have the word."""
+    return len([one async for one in store.deliveries(WANTED)])
+
+
+@pytest.fixture
+async def store() -> Failing:
+    """A store with an index that is empty."""
+    store = Failing()
+    async with store.search():
+        return store
+
+
+async def test_what_is_there_and_what_comes_is_taken_in(store: Failing) -> None:
+    """A part at a time with pauses, and then as it comes, within the second."""
+    clock = VirtualClock()
+    for number in range(250):
+        await store.append(delivery(str(number), body=PAGE))
+    running = asyncio.create_task(keep_indexed(store, clock))
+
+    counts = []
+    for _ in range(4):
+        await pass_time(clock, timedelta(milliseconds=20))
+        counts.append(await found(store))
+    assert counts == [200, 250, 250, 250]
+
+    await store.append(delivery("new", body=PAGE))
+    await pass_time(clock, SECOND)
+    assert await found(store) == 251
+    running.cancel()
+
+
+async def test_a_store_that_cannot_now_is_asked_again(store: Failing, caplog: pytest.LogCaptureFixture) -> None:
+    """Each second, and each time it is logged; the worker goes on."""
+    clock = VirtualClock()
+    await store.append(delivery("a", body=PAGE))
+    store.broken = StoreError("the disk is full")
+    running = asyncio.create_task(keep_indexed(store, clock))
+    await pass_time(clock, SECOND)
+    assert store.asked == 2
+    assert [record.message for record in caplog.records] == ["search_index_waits"] * 2
+
+    store.broken = None
+    await pass_time(clock, SECOND)
+    assert await found(store) == 1
+    running.cancel()
+
+
+async def test_a_fault_of_ours_is_told_and_tried_again(store: Failing, caplog: pytest.LogCaptureFixture) -> None:
+    """With its traceback, each minute: it does not end the index silently, nor fill the log."""
+    clock = VirtualClock()
+    await store.append(delivery("a", body=PAGE))
+    store.broken = KeyError("odd")
+    running = asyncio.create_task(keep_indexed(store, clock))
+    await pass_time(clock, 59 * SECOND)
+    assert [record.message for record in caplog.records] == ["search_index_broken"]
+    assert caplog.records[0].exc_info is not None
+
+    store.broken = None
+    await pass_time(clock, SECOND)
+    assert await found(store) == 1
+    running.cancel()

@@ -1,0 +1,106 @@
+"""What a worker believes of its leases, over a MemoryStore and a clock that is moved by hand."""
+
+from datetime import timedelta
+
+from receiver.core.clock import VirtualClock
+from receiver.core.records import StoredDelivery, WorkItem
+from receiver.core.types import HandlerName, Trigger, WorkerId
+from receiver.routing import Router
+from receiver.stores.memory import MemoryStore
+from receiver.worker.leases import Leases
+from receiver.worker.runner import Claimed
+from tests.doubles import NOON, delivery
+
+MINUTE = timedelta(minutes=1)
+
+
+def nothing(event: object) -> None:
+    """Do nothing."""
+
+
+class Bench:
+    """The leases of one worker."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock(NOON)
+        self.leases = Leases(MemoryStore(), self.clock, WorkerId("me"), MINUTE)
+        router = Router()
+        router.add(nothing, "*", name="h")
+        self._handler = router[HandlerName("h")]
+
+    def take(self, work_id: int, attempt: int = 1) -> None:
+        """Hold a work item from now on."""
+        stored = StoredDelivery(1, 0, delivery())
+        item = WorkItem(work_id, self._handler.name, attempt, 0, 0, Trigger.DELIVERY, stored)
+        self.leases.take([Claimed(item, self._handler)], self.leases.new(self.clock.now()))
+
+
+def test_a_lease_has_ended_when_its_time_is_over() -> None:
+    """From then on another worker may have the item, and nothing tells this one."""
+    bench = Bench()
+    bench.take(1)
+    bench.clock.advance(MINUTE / 2)
+    bench.take(2)
+    assert not bench.leases.any_ended()
+
+    bench.clock.advance(MINUTE / 2)
+
+    assert bench.leases.any_ended()
+    assert bench.leases.ended(1)
+    assert not bench.leases.ended(2)
+
+
+async def test_a_renewal_in_time_moves_the_end() -> None:
+    """Of everything that is held."""
+    bench = Bench()
+    bench.take(1)
+    bench.clock.advance(MINUTE * 0.9)
+    bench.take(2)
+
+    await bench.leases.renew_if_late()
+
+    bench.clock.advance(MINUTE * 0.9)
+    assert not bench.leases.any_ended()
+    assert not bench.leases.ended(1)
+    assert not bench.leases.ended(2)
+
+
+async def test_a_renewal_that_comes_too_late_proves_nothing() -> None:
+    """The store renews only what is still this worker's, and does not say what that was."""
+    bench = Bench()
+    bench.take(1)
+    bench.clock.advance(MINUTE)
+    bench.take(2)
+
+    await bench.leases.renew_if_late()
+
+    assert bench.leases.any_ended()
+    assert bench.leases.ended(1)
+    assert not bench.leases.ended(2)
+
+
+def test_what_is_not_held_any_more_has_no_end() -> None:
+    """Its lease cannot be the one that ends first."""
+    bench = Bench()
+    bench.take(1)
+    bench.leases.drop(1)
+    bench.clock.advance(MINUTE)
+
+    assert not bench.leases.any_ended()
+    assert bench.leases.ended(1)
+
+
+def test_the_late_end_of_a_lost_attempt_leaves_the_lease_of_the_next_one_alone() -> None:
+    """A worker that was blocked may claim again what it is still running; its bytes count once."""
+    bench = Bench()
+    bench.take(1, attempt=1)
+    held = bench.leases.bytes
+    bench.take(1, attempt=2)
+    assert bench.leases.bytes == held
+
+    bench.leases.over(1, 1)
+    assert 1 in bench.leases
+
+    bench.leases.over(1, 2)
+    assert 1 not in bench.leases
+    assert bench.leases.bytes == 0

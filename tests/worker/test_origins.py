@@ -1,0 +1,50 @@
+"""Where a delivery came from decides whether a worker makes work for it, and why that runs."""
+
+from datetime import timedelta
+
+from receiver.core.bulk import Imported
+from receiver.core.records import DeliveryFilter
+from receiver.core.types import DeliveryState, Origin, Trigger, WorkState
+from receiver.events import Event
+from receiver.routing import Router
+from receiver.routing.context import Context
+from tests.doubles import delivery
+from tests.workbench import bench
+
+
+async def test_what_was_imported_is_looked_at_and_not_worked_on() -> None:
+    """No handler runs, and what arrives after it does."""
+    router = Router()
+    ran: list[str] = []
+
+    @router.on("*")
+    async def run(event: Event, ctx: Context) -> None:
+        ran.append(ctx.delivery.key)
+
+    async with bench(router) as at:
+        await at.store.bring_in([Imported(delivery("imported"))])
+        await at.add(delivery("sent"))
+
+        assert ran == ["sent"]
+        states = {one.key: one.state async for one in at.store.deliveries(DeliveryFilter())}
+        assert states == {"imported": DeliveryState.DONE, "sent": DeliveryState.DONE}
+        assert len(await at.states()) == 1
+
+
+async def test_what_was_fetched_runs_as_a_backfill() -> None:
+    """The record says so; a later attempt at it is a retry."""
+    router = Router()
+    failures = [ValueError("once")]
+
+    @router.on("*", attempts=2)
+    async def run(event: Event, ctx: Context) -> None:
+        if failures:
+            raise failures.pop()
+
+    async with bench(router) as at:
+        await at.store.bring_in([Imported(delivery("fetched"), origin=Origin.BACKFILL)])
+        await at.after(timedelta(seconds=5))
+
+        assert await at.states() == [WorkState.DONE]
+        history = (await at.store.work_item(1)).attempts
+        assert [one.trigger for one in history] == [Trigger.BACKFILL, Trigger.RETRY]

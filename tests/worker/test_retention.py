@@ -1,0 +1,146 @@
+"""What a worker removes by itself, over a MemoryStore and a clock that is moved by hand."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+
+import pytest
+
+from receiver.core.clock import VirtualClock
+from receiver.core.records import DeliveryFilter, Lease
+from receiver.core.types import HandlerName, WorkerId
+from receiver.errors import ConfigurationError, StoreError
+from receiver.stores.memory import MemoryStore
+from receiver.worker.retention import EVERY, Retention
+from tests.doubles import NOON, delivery, pass_time, turns
+
+DAY = timedelta(days=1)
+HOUR = timedelta(hours=1)
+SECOND = timedelta(seconds=1)
+
+
+@asynccontextmanager
+async def running(
+    store: MemoryStore, clock: VirtualClock, *, bodies: timedelta | None = None, keys: timedelta | None = None
+) -> AsyncIterator[None]:
+    """Let retention run in a block."""
+    task = asyncio.create_task(Retention(store.upkeep, clock, bodies=bodies, keys=keys).run())
+    await turns()
+    yield
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task
+
+
+async def kept(store: MemoryStore) -> dict[str, bool]:
+    """Return what is stored, the oldest first, and whether it has its body."""
+    found = [(one.key, one.has_body) async for one in store.deliveries(DeliveryFilter())]
+    return dict(found[::-1])
+
+
+async def filled(store: MemoryStore, ages: dict[str, timedelta]) -> None:
+    """Store deliveries of these ages that no handler wanted."""
+    for key, age in ages.items():
+        await store.append(delivery(key, received_at=NOON - age))
+    batch = await store.unrouted(limit=10_000, max_bytes=10**9)
+    await store.route(batch, [], lease=Lease(WorkerId("w"), NOON), now=NOON)
+
+
+async def look(clock: VirtualClock) -> None:
+    """Let the time come for a look, and the look be over."""
+    await pass_time(clock, EVERY)
+    await looked(clock)
+
+
+async def looked(clock: VirtualClock) -> None:
+    """Let a look be over."""
+    for _ in range(30):
+        await pass_time(clock, SECOND)
+
+
+async def test_bodies_go_first_and_their_deliveries_later(caplog: pytest.LogCaptureFixture) -> None:
+    """Each at its age; what was removed is logged."""
+    caplog.set_level(logging.INFO, "receiver.worker.retention")
+    store, clock = MemoryStore(), VirtualClock(NOON)
+    await filled(store, {"old": 10 * DAY, "middle": 4 * DAY, "young": DAY})
+
+    async with running(store, clock, bodies=3 * DAY, keys=9 * DAY):
+        await looked(clock)
+        assert await kept(store) == {"middle": False, "young": True}
+        await pass_time(clock, 2 * DAY + HOUR)
+        await look(clock)
+        assert await kept(store) == {"middle": False, "young": False}
+
+    told = [(record.__dict__["bodies"], record.__dict__["deliveries"]) for record in caplog.records]
+    assert told == [(2, 1), (1, 0)]
+
+
+async def test_without_settings_everything_is_kept() -> None:
+    """However old it is."""
+    store, clock = MemoryStore(), VirtualClock(NOON)
+    await filled(store, {"old": 4_000 * DAY})
+
+    async with running(store, clock):
+        await look(clock)
+
+        assert await kept(store) == {"old": True}
+
+
+async def test_more_than_a_step_is_removed_with_pauses_between() -> None:
+    """Step by step, all in one look."""
+    store, clock = MemoryStore(), VirtualClock(NOON)
+    await filled(store, {f"{n}": 2 * DAY for n in range(450)})
+
+    async with running(store, clock, keys=DAY):
+        assert len(await kept(store)) == 250
+        await looked(clock)
+        assert await kept(store) == {}
+
+
+async def test_what_was_asked_for_once_goes_with_the_keys() -> None:
+    """No retry of those deliveries is known either."""
+    store, clock = MemoryStore(), VirtualClock(NOON)
+    await store.once(HandlerName("h"), "old", now=NOON - 2 * DAY)
+    await store.once(HandlerName("h"), "young", now=NOON)
+
+    async with running(store, clock, keys=DAY):
+        await look(clock)
+
+    assert await store.once(HandlerName("h"), "old", now=NOON)
+    assert not await store.once(HandlerName("h"), "young", now=NOON)
+
+
+@pytest.mark.parametrize(
+    ("failure", "event"),
+    [
+        (StoreError("the disk is full"), "upkeep_failed"),
+        (ConfigurationError("no full text search"), "upkeep_failed"),
+        (KeyError("a fault of ours"), "upkeep_broken"),
+    ],
+)
+async def test_what_fails_is_looked_at_again(
+    failure: Exception, event: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The failure is logged, a fault of ours with its traceback, and the next look does it."""
+    store, clock = MemoryStore(), VirtualClock(NOON)
+    await filled(store, {"old": 2 * DAY})
+    failures = [failure]
+
+    @asynccontextmanager
+    async def upkeep() -> AsyncIterator[MemoryStore]:
+        if failures:
+            raise failures.pop()
+        yield store
+
+    task = asyncio.create_task(Retention(upkeep, clock, bodies=None, keys=DAY).run())
+    await turns()
+    assert await kept(store) == {"old": True}
+    assert [record.message for record in caplog.records] == [event]
+    assert (caplog.records[0].exc_info is not None) is (event == "upkeep_broken")
+    await look(clock)
+    assert await kept(store) == {}
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await task

@@ -1,0 +1,310 @@
+"""A worker whose handlers hang, stall, flood or are missing: everything else goes on."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from receiver import Router
+from receiver.core.records import Claimant, Lease, NewWork, Wanted, WorkFilter
+from receiver.core.types import DeliveryState, HandlerName, WorkerId, WorkState
+from receiver.errors import StoreError, StoreRefused
+from receiver.events import CrawlPage, Event
+from tests.doubles import NOON, Busy, delivery, turns
+from tests.workbench import MINUTE, SECOND, Bench, bench
+
+
+async def nothing(event: Event) -> None:
+    """Handle an event."""
+
+
+def plain(event: Event) -> None:
+    """Handle an event in a thread."""
+
+
+async def claimed_by(at: Bench, worker: str) -> int:
+    return sum(work.held_by(WorkerId(worker)) for work in at.store._work)
+
+
+async def test_a_worker_without_handlers_still_looks_at_what_comes(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever has just begun needs the handler to paste, and a listing without deliveries that stay new."""
+    caplog.set_level(logging.INFO)
+    async with bench(Router()) as at:
+        await at.add(delivery())
+
+        detail = await at.store.detail(delivery().key)
+        assert detail.summary.state is DeliveryState.DONE
+        assert [record.message for record in caplog.records] == ["event_unhandled"]
+
+
+async def test_work_behind_threads_that_hang_goes_to_another_worker() -> None:
+    """What is claimed and cannot begin for as long as a lease is given back, and nothing more is claimed."""
+    router = Router()
+    router.add(plain, "*", name="plain")
+    async with bench(router, started=False) as at:
+        await at.start("hung", threads=Busy())
+        await at.add(*[delivery(f"k{n}") for n in range(30)])
+        assert await claimed_by(at, "hung") == 30
+
+        await at.after(MINUTE + 2 * SECOND)
+        assert await claimed_by(at, "hung") == 8  # as many as there are threads
+        await at.start("well")
+        await at.after(2 * SECOND)
+
+        assert await claimed_by(at, "hung") == 8
+        assert (await at.states()).count(WorkState.DONE) == 22
+
+
+async def test_large_bodies_behind_threads_that_hang_do_not_stop_async_handlers() -> None:
+    """The budget of bytes is for all, and is given back with them."""
+    router, ran = Router(), []
+    router.add(plain, "*", name="plain")
+
+    @router.on("*", name="async")
+    async def note(event: Event) -> None:
+        ran.append(event.webhook_id)
+
+    async with bench(router, started=False) as at:
+        await at.start("hung", threads=Busy(), max_bytes=1_500)
+        await at.add(*[delivery(f"k{n:02}") for n in range(30)])
+        await at.after(3 * MINUTE)
+
+        assert len(ran) == 30
+
+
+async def test_a_batch_that_gathers_does_not_keep_the_rest_waiting_for_bytes() -> None:
+    """It begins with what it has."""
+    router, batches = Router(), []
+
+    @router.on("*", name="batch", batch=100, linger=timedelta(minutes=10))
+    async def gather(events: list[Event]) -> None:
+        batches.append(len(events))
+
+    async with bench(router, started=False) as at:
+        await at.start(max_bytes=1_000)
+        await at.add(*[delivery(f"k{n:02}") for n in range(30)])
+        await at.after(2 * SECOND)
+
+        assert len(batches) == 1
+        assert 10 <= batches[0] < 30
+
+
+async def test_what_gathers_for_a_batch_has_not_begun() -> None:
+    """Nor if it was claimed and not routed: who ends the worker meanwhile is not its doing."""
+    router = Router()
+
+    @router.on("*", name="batch", batch=100, linger=timedelta(minutes=5))
+    async def gather(events: list[Event]) -> None: ...
+
+    async with bench(router, started=False) as at:
+        await at.store.append(delivery())
+        batch = await at.store.unrouted(limit=1, max_bytes=9_999)
+        new = [NewWork(1, HandlerName("batch"), claim=False)]
+        await at.store.route(batch, new, lease=Lease(WorkerId("other"), NOON), now=NOON)
+        await at.start()
+        await at.after(2 * SECOND)
+
+        assert await at.states() == [WorkState.RUNNING]
+        assert not at.store._work[0].begun
+
+
+async def test_a_rate_counts_what_begins_and_not_what_is_claimed() -> None:
+    """Behind a slow handler nothing piles up that would begin at once when it ends."""
+    router, gate, begun = Router(), asyncio.Event(), 0
+
+    @router.on("*", name="slow", concurrency=32, timeout=9_999, rate="1/s")
+    async def slow(event: Event) -> None:
+        nonlocal begun
+        begun += 1
+        await gate.wait()
+
+    async with bench(router) as at:
+        await at.add(*[delivery(f"k{n}") for n in range(60)])
+        await at.after(2 * MINUTE)
+        assert begun == 32
+        gate.set()
+        await at.after(SECOND)
+
+        assert begun <= 32 + 2
+
+
+async def test_a_retry_is_found_though_the_clock_was_moved() -> None:
+    """What a worker waits for is due by the clock on the wall, which may be moved while it waits."""
+    router, ran = Router(), []
+
+    @router.on("*", name="h", pauses=[timedelta(hours=1)], jitter=0)
+    async def fails_first(event: Event) -> None:
+        ran.append(event.webhook_id)
+        if len(ran) == 1:
+            raise ValueError
+
+    async with bench(router) as at:
+        await at.add(delivery())
+        at.clock._now += timedelta(hours=2)  # set, without any timer
+        await at.after(MINUTE)
+
+        assert len(ran) == 2
+
+
+async def test_a_worker_that_is_told_to_stop_absolves_what_runs() -> None:
+    """Platforms kill what has not ended in time, and that is not the doing of a slow handler."""
+    router, gate = Router(), asyncio.Event()
+
+    @router.on("*", name="slow", timeout=9_999)
+    async def slow(event: Event) -> None:
+        await gate.wait()
+
+    async with bench(router, started=False) as at:
+        await at.start()
+        await at.add(delivery())
+        assert at.store._work[0].begun
+
+        at.stop()
+        await turns()
+
+        assert at.store._work[0].state is WorkState.RUNNING
+        assert not at.store._work[0].begun
+        gate.set()
+
+
+async def test_a_store_that_is_refused_ends_the_worker_and_gives_back_what_runs() -> None:
+    """Nothing of it may look as if it had killed the worker."""
+    router, gate = Router(), asyncio.Event()
+
+    @router.on("*", name="slow", timeout=9_999)
+    async def slow(event: Event) -> None:
+        await gate.wait()
+
+    async with bench(router, started=False) as at:
+        running = await at.start()
+        await at.add(delivery())
+
+        async def refuse(*_: Any, **__: Any) -> Any:
+            raise StoreRefused("the database is damaged")
+
+        at.store.claim = refuse  # type: ignore[method-assign]
+        await at.store.append(delivery("k2"))
+        with pytest.raises(StoreRefused):
+            await running
+
+        assert at.store._work[0].state is WorkState.WAITING
+        assert at.store._work[0].attempts == 0
+
+
+def wrapped(function: Callable[..., Awaitable[None]]) -> Callable[..., object]:
+    """A decorator that does not know of async functions."""
+
+    def call(event: Event) -> object:
+        return function(event)
+
+    return call
+
+
+async def test_a_coroutine_that_nobody_awaits_is_a_failed_attempt() -> None:
+    """It would be lost and look like a success."""
+    router = Router()
+    router.add(wrapped(nothing), "*", name="h")
+    async with bench(router) as at:
+        await at.add(delivery())
+
+        assert await at.states() == [WorkState.WAITING]
+        detail = await at.store.work_item(1)
+        assert "coroutine that nobody awaits" in (detail.attempts[0].error or "")
+
+
+async def test_a_store_that_is_away_is_never_a_reason_to_give_up() -> None:
+    """Whatever the handler says is worth a retry."""
+    router = Router()
+
+    @router.on("*", name="h", retry_on=ConnectionError)
+    async def asks(event: Event) -> None:
+        raise StoreError("locked")
+
+    async with bench(router) as at:
+        await at.add(delivery())
+
+        assert await at.states() == [WorkState.WAITING]
+
+
+async def test_a_lane_of_nonsense_is_the_lane_of_the_job() -> None:
+    """Also when the key cannot be written."""
+
+    class Odd:
+        def __str__(self) -> str:
+            raise ValueError("no")
+
+    def odd(event: Event) -> Any:
+        return Odd()
+
+    router = Router()
+    router.add(nothing, CrawlPage, name="h", lane=odd)
+    async with bench(router) as at:
+        await at.add(delivery())
+
+        [item] = [one async for one in at.store.work_items(WorkFilter())]
+        assert (item.lane, item.state) == ("job", WorkState.DONE)
+
+
+async def test_held_items_outlive_the_option_that_held_them() -> None:
+    """A deploy may have taken after_pages away; they run then."""
+    before, after, ran = Router(), Router(), []
+    before.add(nothing, "crawl.completed", name="h", after_pages=timedelta(hours=1))
+
+    @after.on("crawl.completed", name="h")
+    async def note(event: Event) -> None:
+        ran.append(event.webhook_id)
+
+    async with bench(before) as at:
+        await at.add(delivery(kind="crawl.completed"))
+        assert await at.states() == [WorkState.HELD]
+        [item] = [one async for one in at.store.work_items(WorkFilter())]
+        assert (item.note or "").startswith("waits for the pages of its job, until 12:01:30 UTC")
+        at.stop()
+        at.router = after
+        await at.start("new")
+        await at.after(2 * MINUTE)
+
+        assert ran == ["k"]
+
+
+async def test_after_an_outage_completed_still_comes_last() -> None:
+    """It is held from when it is looked at: what arrived while no worker ran is still to be handled."""
+    router, order = Router(), []
+
+    @router.on("crawl.completed", name="end", after_pages=timedelta(minutes=25))
+    async def end(event: Event) -> None:
+        order.append("end")
+
+    @router.on("crawl.page", name="page", pauses=[MINUTE], jitter=0)
+    async def page(event: Event) -> None:
+        order.append("page")
+        if len(order) == 1:
+            raise ValueError
+
+    async with bench(router, started=False) as at:
+        await at.store.append(delivery("end", kind="crawl.completed"))
+        await at.store.append(delivery("page"))
+        at.clock.advance(timedelta(hours=1))
+        await at.start()
+        await at.after(3 * MINUTE)
+
+        assert order == ["page", "page", "end"]
+
+
+async def test_work_of_a_handler_that_left_the_code_is_taken_back_from_dead_workers() -> None:
+    """So that it can be seen as waiting, and buried."""
+    async with bench(Router(), started=False) as at:
+        await at.store.append(delivery())
+        batch = await at.store.unrouted(limit=1, max_bytes=9_999)
+        lease = Lease(WorkerId("dead"), NOON + MINUTE)
+        await at.store.route(batch, [NewWork(1, HandlerName("gone"))], lease=lease, now=NOON)
+        later = NOON + 2 * MINUTE
+        mine = Lease(WorkerId("me"), later + MINUTE)
+        claimed = await at.store.claim([Claimant(HandlerName("other"))], Wanted(1, 9), lease=mine, now=later)
+
+        assert claimed == []
+        assert await at.states() == [WorkState.WAITING]
+        assert await at.store.bury([1], "not ours", now=later) == 1

@@ -1,0 +1,238 @@
+"""Keeping a worker running: real child processes, and pauses on a clock that is moved by hand."""
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from receiver.core.clock import Timer, VirtualClock
+from receiver.core.types import WorkerId
+from receiver.worker.supervisor import Supervisor, worker_command
+from tests.doubles import NOON, soon
+
+SECOND = timedelta(seconds=1)
+
+
+class WatchedClock(VirtualClock):
+    """A clock that tells when somebody begins to wait, and for how long."""
+
+    def __init__(self) -> None:
+        super().__init__(NOON)
+        self.waits: asyncio.Queue[timedelta] = asyncio.Queue()
+
+    def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
+        """Note how long, then do it."""
+        self.waits.put_nowait(duration)
+        return super().call_later(duration, callback)
+
+
+class Staff:
+    """Names the workers, notes what they were started with, and runs small programs in their place."""
+
+    def __init__(self, *programs: str) -> None:
+        self._programs = list(programs)
+        self.started: list[tuple[str, tuple[str, ...]]] = []
+
+    def command(self, worker: WorkerId, dead: Sequence[WorkerId]) -> Sequence[str]:
+        """Return the next program; the last one repeats."""
+        self.started.append((worker, tuple(dead)))
+        program = self._programs.pop(0) if len(self._programs) > 1 else self._programs[0]
+        return program.split(" ") if program.startswith("/") else (sys.executable, "-I", "-S", "-c", program)
+
+    def new_id(self) -> WorkerId:
+        """Return a name that no other has."""
+        return WorkerId(f"worker-{len(self.started) + 1}")
+
+
+@asynccontextmanager
+async def supervising(
+    staff: Staff, clock: WatchedClock, *, grace: timedelta = 20 * SECOND
+) -> AsyncIterator["asyncio.Task[None]"]:
+    """Supervise for the length of the block."""
+    supervisor = Supervisor(staff.command, os.environ, clock, staff.new_id, grace=grace)
+    task = asyncio.create_task(supervisor.run())
+    try:
+        yield task
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await soon(task)
+
+
+async def pauses(clock: WatchedClock, count: int) -> list[float]:
+    """Let as many workers end, and return the pauses after them in seconds."""
+    found = []
+    for _ in range(count):
+        pause = await soon(clock.waits.get())
+        found.append(pause.total_seconds())
+        clock.advance(pause)
+    return found
+
+
+async def test_a_worker_that_ends_is_started_again_with_growing_pauses(caplog: pytest.LogCaptureFixture) -> None:
+    """Doubling up to a minute; every end is reported."""
+    staff, clock = Staff("raise SystemExit(3)"), WatchedClock()
+    async with supervising(staff, clock):
+        assert await pauses(clock, 8) == [1, 2, 4, 8, 16, 32, 60, 60]
+
+    ends = [vars(record) for record in caplog.records if record.getMessage() == "worker_ended"]
+    assert [(end["how"], end["restart_in_s"]) for end in ends[:2]] == [("exit code 3", 1), ("exit code 3", 2)]
+    assert {end["levelname"] for end in ends} == {"ERROR"}
+
+
+async def test_each_worker_takes_over_from_all_that_died_young() -> None:
+    """One that dies of its handlers' import has taken nothing over; the leases of those before it still run."""
+    staff, clock = Staff(""), WatchedClock()
+    async with supervising(staff, clock):
+        await pauses(clock, 3)
+
+    assert staff.started[:3] == [
+        ("worker-1", ()),
+        ("worker-2", ("worker-1",)),
+        ("worker-3", ("worker-1", "worker-2")),
+    ]
+
+
+async def test_a_worker_that_lived_for_long_is_started_again_at_once(tmp_path: Path) -> None:
+    """The pauses begin anew, and only its own work is left to take over."""
+    fifo = tmp_path / "end"
+    os.mkfifo(fifo)
+    staff, clock = Staff("", "", f"open({str(fifo)!r}).read()", ""), WatchedClock()
+    async with supervising(staff, clock):
+        assert await pauses(clock, 2) == [1, 2]
+        writer = await soon(asyncio.to_thread(os.open, fifo, os.O_WRONLY))  # returns when the worker reads
+        clock.advance(60 * SECOND)
+        os.close(writer)
+        assert await pauses(clock, 2) == [1, 2]
+    assert staff.started[3] == ("worker-4", ("worker-3",))
+
+
+async def test_a_worker_that_ended_well_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    """Ctrl-C in a terminal reaches it too."""
+    caplog.set_level(logging.INFO)
+    clock = WatchedClock()
+    async with supervising(Staff(""), clock):
+        await pauses(clock, 1)
+
+    assert caplog.records[0].levelname == "INFO"
+
+
+@pytest.mark.parametrize(
+    ("number", "how"),
+    [
+        (signal.SIGKILL, "killed by SIGKILL"),
+        (signal.SIGSEGV, "killed by SIGSEGV"),
+        (signal.SIGRTMIN + 1, "killed by"),
+    ],
+)
+async def test_a_worker_that_is_killed_is_started_again(
+    number: int, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By whichever signal, also one without a name."""
+    clock = WatchedClock()
+    async with supervising(Staff(f"import os; os.kill(os.getpid(), {int(number)})"), clock) as task:
+        waiting = asyncio.create_task(pauses(clock, 2))
+        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            waiting.cancel()
+            task.result()
+        assert await waiting == [1, 2]
+
+    assert how in str(vars(caplog.records[0])["how"])
+
+
+async def test_a_worker_that_cannot_be_started_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+    """As when memory or process numbers are short for a moment: the endpoint must not lose its worker for good."""
+    staff, clock = Staff("/nowhere/to/be/found", ""), WatchedClock()
+    async with supervising(staff, clock) as task:
+        waiting = asyncio.create_task(pauses(clock, 2))
+        await asyncio.wait([waiting, task], return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            waiting.cancel()
+            task.result()
+        assert await waiting == [1, 2]
+
+    assert len(staff.started) >= 2
+    assert caplog.records
+
+
+TELLS_AND_WAITS = """
+import os, signal, sys
+{setup}
+os.close(os.open({fifo!r}, os.O_WRONLY))  # somebody reads: now we are ready
+sys.stdin.read(){end}
+"""
+
+
+async def test_stopping_ends_the_worker_and_waits_for_it(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """By SIGTERM, upon which it cleans up."""
+    fifo, mark = tmp_path / "ready", tmp_path / "cleaned"
+    os.mkfifo(fifo)
+    setup = f"signal.signal(signal.SIGTERM, lambda *_: (open({str(mark)!r}, 'w').close(), os._exit(0)))"
+    program = TELLS_AND_WAITS.format(setup=setup, fifo=str(fifo), end="")
+    async with supervising(Staff(program), WatchedClock()) as task:
+        os.close(await soon(asyncio.to_thread(os.open, fifo, os.O_RDONLY)))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await soon(task)
+
+    assert mark.exists()
+    assert "worker_killed" not in [record.getMessage() for record in caplog.records]
+
+
+async def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """After its grace time; nothing of it is left."""
+    fifo = tmp_path / "ready"
+    os.mkfifo(fifo)
+    setup = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+    program = TELLS_AND_WAITS.format(setup=setup, fifo=str(fifo), end="")
+    async with supervising(Staff(program), WatchedClock(), grace=timedelta(milliseconds=10)) as task:
+        os.close(await soon(asyncio.to_thread(os.open, fifo, os.O_RDONLY)))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await soon(task)
+
+    assert "worker_killed" in [record.getMessage() for record in caplog.records]
+
+
+async def test_stopping_between_two_workers_starts_no_other() -> None:
+    """Nothing has to be waited for."""
+    staff, clock = Staff(""), WatchedClock()
+    async with supervising(staff, clock):
+        await soon(clock.waits.get())
+
+    assert len(staff.started) == 1
+
+
+async def test_a_worker_sees_the_environment_given_and_an_open_input(tmp_path: Path) -> None:
+    """Its standard input ends when its supervisor does, and not before."""
+    seen = tmp_path / "seen"
+    os.mkfifo(seen)
+    program = (
+        "import os, select, sys\n"
+        "readable = bool(select.select([0], [], [], 0)[0])\n"
+        f"print(os.environ['RECEIVER_PATH'], readable, file=open({str(seen)!r}, 'w'))"
+    )
+    clock = WatchedClock()
+    supervisor = Supervisor(
+        Staff(program).command, {"RECEIVER_PATH": "/x"}, clock, lambda: WorkerId("w"), grace=SECOND
+    )
+    task = asyncio.create_task(supervisor.run())
+    said = await soon(asyncio.to_thread(seen.read_text))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await soon(task)
+
+    assert said == "/x False\n"
+
+
+def test_the_command_of_a_worker_is_this_interpreters() -> None:
+    """So that it finds the same packages, and no file of the deployment in the place of one."""
+    assert worker_command("--name", "w") == (sys.executable, "-P", "-m", "receiver", "work", "--name", "w")
