@@ -20,7 +20,7 @@ from receiver.core.clock import Clock, SystemClock
 from receiver.core.ports import DeliveryLog, Store, WorkQueue
 from receiver.core.types import WorkerId
 from receiver.replay.frozen_time import FrozenTime
-from receiver.replay.local import Here
+from receiver.replay.local import LocalRunner
 from receiver.routing import Handler, Router
 from receiver.routing.context import AskOnce
 from receiver.routing.policies import RunsIn
@@ -30,11 +30,11 @@ from receiver.signals.subscribers import flush
 from receiver.stores import open_store
 from receiver.web.endpoint import WebhookEndpoint
 from receiver.web.health import Liveness, Readiness
-from receiver.web.intake import Gate, Intake
+from receiver.web.intake import Authenticator, Intake
 from receiver.web.metrics import PATH as METRICS_PATH
 from receiver.web.metrics import MetricsEndpoint
 from receiver.web.replies import not_found, unavailable
-from receiver.worker import Dispatcher, Processes, Retention, Runner
+from receiver.worker import Processes, Retention, Runner, Worker
 from receiver.worker.indexer import keep_indexed
 
 if TYPE_CHECKING:  # every request comes with it
@@ -73,7 +73,10 @@ class Receiver:
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
         """Open the store for as long as the block lasts. `app` is ignored; frameworks pass theirs."""
         if not self.settings.authenticated:
-            log.warning("unauthenticated", extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"})
+            log.warning(
+                "authentication_not_configured",
+                extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"},
+            )
         async with self._store.log() as deliveries:
             with ExitStack() as stack:
                 self._endpoints, self._elsewhere = self._open(deliveries, stack), _nothing_here
@@ -93,7 +96,7 @@ class Receiver:
     def _open(self, deliveries: DeliveryLog, stack: ExitStack) -> dict[str, ASGIApp]:
         """Return what is served, by path. A dictionary, since nothing here has a parameter in its path."""
         settings = self.settings
-        gate = Gate(
+        gate = Authenticator(
             signature_header=settings.signature_header,
             secrets=settings.plain_secrets(),
             token_header=settings.token_header,
@@ -167,7 +170,7 @@ async def run_worker(
     clock = clock or SystemClock()
     store = store or open_store(settings.store)
     threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
-    retention = Retention(store.upkeep, clock, bodies=settings.retention_bodies, keys=settings.retention_keys)
+    retention = Retention(store.maintenance, clock, bodies=settings.retention_bodies, keys=settings.retention_keys)
     async with (
         store.queue() as queue,
         _worker_metrics(settings, router, store, clock),
@@ -176,9 +179,9 @@ async def run_worker(
         _backfilling(settings, store, queue, clock),
     ):
         for dead in takes_over:
-            await queue.take_over(dead, now=clock.now())
+            await queue.expire_leases_of(dead, now=clock.now())
         async with _open_runner(settings, router.resources, clock, threads, _asking(queue)) as runner:
-            dispatcher = Dispatcher(
+            dispatcher = Worker(
                 queue,
                 router,
                 clock,
@@ -205,11 +208,11 @@ async def _worker_metrics(settings: Settings, router: Router, store: Store, cloc
         yield
         return
     from receiver.signals.metrics.work import BacklogReader, WorkMetrics
-    from receiver.web.metrics_server import serve_apart  # as above
+    from receiver.web.metrics_server import serve_metrics  # as above
 
     with WorkMetrics([handler.name for handler in router], BacklogReader(store.reports, clock)) as metrics:
         endpoint = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())
-        async with serve_apart(endpoint, settings.metrics_host, settings.metrics_port):
+        async with serve_metrics(endpoint, settings.metrics_host, settings.metrics_port):
             yield
 
 
@@ -221,7 +224,7 @@ async def open_replay(
     *,
     ask_once: AskOnce,
     frozen: FrozenTime | None = None,
-) -> AsyncIterator[Here]:
+) -> AsyncIterator[LocalRunner]:
     """Make what these handlers of the router need to run here and now; it is closed with the block.
 
     With `frozen` they are told the arrival of each delivery as the time. Raises HandlerError like `run_worker`.
@@ -231,7 +234,7 @@ async def open_replay(
     resources = needed_by([handler.needs for handler in handlers], router.resources)
     now = None if frozen is None else frozen.now
     async with _open_runner(settings, resources, SystemClock(), threads, ask_once, told_now=now) as runner:
-        yield Here(handlers, runner, arrived=None if frozen is None else frozen.move_to)
+        yield LocalRunner(handlers, runner, arrived=None if frozen is None else frozen.move_to)
     threads.shutdown(wait=False, cancel_futures=True)
 
 

@@ -15,7 +15,7 @@ from receiver.routing import Router
 from receiver.routing.policies import RunsIn
 from receiver.routing.resources import open_resources
 from receiver.stores.memory import MemoryStore
-from receiver.worker import Dispatcher, Runner
+from receiver.worker import Runner, Worker
 from receiver.worker.worker import MAX_BYTES
 from tests.doubles import NOON, Inline, pass_time, soon, turns
 
@@ -47,7 +47,7 @@ class Bench:
             resources=await self._stack.enter_async_context(open_resources(self.router.resources)),
             ask_once=lambda handler, key, now: self.store.once(handler, key, now=now),
         )
-        dispatcher = Dispatcher(
+        dispatcher = Worker(
             self.store,
             self.router,
             self.clock,

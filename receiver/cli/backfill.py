@@ -12,7 +12,7 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, moment, plan_options, store_option, text
-from receiver.cli.common.output import counted, harmless, note, write_bytes
+from receiver.cli.common.output import counted, escape_controls, note, write_bytes
 from receiver.cli.common.progress import progress
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, events_of, resolve, unknown_options
@@ -21,7 +21,7 @@ from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock
 from receiver.core.jobs import JobFilter
 from receiver.core.ports import Reports
-from receiver.core.types import Origin, Outcome
+from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import NotComparable, ReceiverError, ServiceError
 from receiver.replay.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in
 from receiver.service.samples import encode
@@ -96,7 +96,7 @@ def backfill(
             raise
         problems = [one for one in jobs if one.problem is not None]
         for one in problems:
-            note(f"job {harmless(one.job_id)} cannot be compared: {harmless(one.problem or '')}")
+            note(f"job {escape_controls(one.job_id)} cannot be compared: {escape_controls(one.problem or '')}")
         code = _carry_out(settings, jobs, spool, yes=yes, dry_run=dry_run, quiet=as_json)
     if as_json:
         for one in jobs:
@@ -134,7 +134,7 @@ def _plan(jobs: Sequence[Compared], count: int) -> Iterator[str]:
     for kind, number in types.most_common():
         yield f"    {number:>11,}  {kind}"
     for number, one in enumerate(lacking[:_SHOWN]):
-        yield f"  {'' if number else 'jobs':<9} {harmless(one.job_id)}  {one.count:,} of {one.produced:,}"
+        yield f"  {'' if number else 'jobs':<9} {escape_controls(one.job_id)}  {one.count:,} of {one.produced:,}"
     if len(lacking) > _SHOWN:
         yield f"            and {len(lacking) - _SHOWN:,} more"
     if unclear := sum(one.unclear for one in compared):
@@ -162,7 +162,7 @@ async def _compare(
                 try:
                     one.missing = await _compare_one(client, reports, one.job_id, unknown, spool, wanted)
                 except FOR_ALL as exc:
-                    raise ReceiverError(harmless(advise(exc))) from exc
+                    raise ReceiverError(escape_controls(advise(exc))) from exc
                 except (ServiceError, NotComparable) as exc:
                     one.problem = advise(exc) if isinstance(exc, ServiceError) else str(exc)
                 advance(1)
@@ -185,7 +185,7 @@ async def _bring_in(settings: Settings, jobs: Sequence[Compared], spool: Spool, 
     """Bring everything in. A part that has begun is finished when we are asked to stop."""
 
     async def step(one: Compared, part: Sequence[Imported]) -> None:
-        one.brought_in += list(await controls.bring_in(part)).count(Outcome.ACCEPTED)
+        one.brought_in += list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
 
     try:
         async with open_controls(settings) as controls, open_reports(settings) as reports:

@@ -85,7 +85,7 @@ async def _check_store(settings: Settings) -> str:
         return f"{settings.store} is not there yet; `receiver serve` creates it"
     async with store.log() as log, store.reports() as reports:
         await log.probe(SystemClock().now())
-        return f"{settings.store} can be written; {await reports.unfinished()} deliveries are not finished"
+        return f"{settings.store} can be written; {await reports.count_unfinished()} deliveries are not finished"
 
 
 async def _check_search(settings: Settings) -> str:

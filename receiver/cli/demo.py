@@ -180,7 +180,7 @@ async def _wait_until_handled(reports: Reports, total: int, server: _Server, pro
     task = progress.add_task("handled", total=total)
     try:
         async with asyncio.timeout(_PATIENCE_SECONDS):
-            while (left := await reports.unfinished()) > 0:
+            while (left := await reports.count_unfinished()) > 0:
                 progress.update(task, completed=max(0, total - left))
                 if server.process.returncode is not None:
                     raise DemoFailed("`receiver serve` ended before everything was handled")

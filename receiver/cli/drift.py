@@ -13,7 +13,7 @@ from receiver.core.ports import Reports
 from receiver.core.records import DeliveryFilter
 from receiver.errors import Malformed
 from receiver.events import parse_event
-from receiver.events.drift import DriftKind, Sights, Tally
+from receiver.events.drift import DriftCount, DriftCounter, DriftKind
 from receiver.service.samples import encode
 from receiver.settings import load_settings
 
@@ -42,14 +42,14 @@ def drift(wanted: DeliveryFilter, as_json: bool, store: str | None) -> None:
         note(f"{counted(tally.others, 'sight')} of still other fields or types were not told apart")
 
 
-async def scan(reports: Reports, wanted: DeliveryFilter) -> Tally:
+async def scan(reports: Reports, wanted: DeliveryFilter) -> DriftCounter:
     """Read the wanted deliveries, in flat memory, and count what is unknown of them."""
-    tally = Tally()
+    tally = DriftCounter()
     plan = await reports.plan(wanted)
     total = plan.count - plan.without_body
     seen = unreadable = 0
     with progress("read", total) as advance:
-        async for stored in reports.stored(wanted):
+        async for stored in reports.iter_deliveries(wanted):
             try:
                 tally.add(parse_event(stored.delivery.body), stored.delivery)
             except (Malformed, ValueError, RecursionError):
@@ -64,7 +64,7 @@ async def scan(reports: Reports, wanted: DeliveryFilter) -> Tally:
     return tally
 
 
-def fields(one: Sights) -> dict[str, Any]:
+def fields(one: DriftCount) -> dict[str, Any]:
     """Return what was seen as the JSON has it."""
     return {
         "type": one.drift.type,
@@ -77,7 +77,7 @@ def fields(one: Sights) -> dict[str, Any]:
     }
 
 
-_COLUMNS: tuple[Column[Sights], ...] = (
+_COLUMNS: tuple[Column[DriftCount], ...] = (
     Column("what", lambda one: _WORDS[one.drift.kind], 13, 13),
     Column("type", lambda one: one.drift.type, 24, 23),
     Column("where", lambda one: one.drift.path or "-", 40, 20, most=60, keeps_end=True),

@@ -15,7 +15,7 @@ import click
 from receiver.cli.common.confirm import agreed, say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, plan_options, store_option, text
-from receiver.cli.common.output import counted, duration, flush, harmless, note, quoted, shown, write_bytes
+from receiver.cli.common.output import counted, duration, escape_controls, flush, note, quoted, shown, write_bytes
 from receiver.cli.common.store import decide, read
 from receiver.cli.common.tables import Column, Listing
 from receiver.core.ports import Controls
@@ -136,7 +136,7 @@ def names_in_code(settings: Settings) -> Collection[HandlerName] | None:
         with redirect_stdout(sys.stderr):
             router = load_router(settings.handlers, folder=Path.cwd())
     except ConfigurationError as exc:
-        note(f"receiver: {harmless(str(exc))}; only what the store knows is looked at")
+        note(f"receiver: {escape_controls(str(exc))}; only what the store knows is looked at")
         return None
     return [handler.name for handler in router]
 
@@ -145,7 +145,7 @@ def left_waiting(name: HandlerName, waiting: int) -> str:
     """Return what to know and to do about the waiting work of a handler that is no longer in the code."""
     items = f"{counted(waiting, 'waiting item')} {'stays' if waiting == 1 else 'stay'}"
     return (
-        f"{harmless(name)} is not in the code: its {items} until it is back, or until "
+        f"{escape_controls(name)} is not in the code: its {items} until it is back, or until "
         f"`receiver work-items bury --handler {quoted(name)} --reason TEXT`"
     )
 
@@ -197,11 +197,11 @@ def _fits(name: str, word: str) -> bool:
 
 def _unknown(word: str, names: Sequence[str]) -> str:
     if _MAGIC & set(word):
-        return f"no handler matches {harmless(word)!r}; `receiver handlers list` shows what there is"
+        return f"no handler matches {escape_controls(word)!r}; `receiver handlers list` shows what there is"
     ending = [name for name in names if name.endswith(f".{word}")]
     close = (ending or difflib.get_close_matches(word, names, n=3, cutoff=0.6))[:3]
-    hint = f"; did you mean {' or '.join(map(harmless, close))}?" if close else "."
-    return f"there is no handler {harmless(word)!r}{hint} `receiver handlers list` shows what there is"
+    hint = f"; did you mean {' or '.join(map(escape_controls, close))}?" if close else "."
+    return f"there is no handler {escape_controls(word)!r}{hint} `receiver handlers list` shows what there is"
 
 
 def _switch(settings: Settings, chosen: Sequence[HandlerRow], to: HandlerSwitch) -> None:
@@ -211,7 +211,7 @@ def _switch(settings: Settings, chosen: Sequence[HandlerRow], to: HandlerSwitch)
         for row in chosen:
             if row.report.switch is not to:
                 await controls.switch(row.name, to)
-            say(f"{harmless(row.name)} {_meaning(row, to)}")
+            say(f"{escape_controls(row.name)} {_meaning(row, to)}")
 
     decide(settings, decision)
 
@@ -239,7 +239,7 @@ def _disabling(chosen: Sequence[HandlerRow]) -> Iterator[str]:
     total = sum(row.waiting for row in chosen)
     yield f"{counted(len(chosen), 'handler')} to disable, {counted(total, 'waiting item')} to skip"
     for row in chosen:
-        yield f"    {row.waiting:>11,}  {harmless(row.name)}"
+        yield f"    {row.waiting:>11,}  {escape_controls(row.name)}"
         if row.in_code is False and row.waiting:
             yield "                 not in the code, so no worker skips these: bury them"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from receiver.cli.common.filter_options import json_option, limit_option, text
-from receiver.cli.common.output import clock, harmless, iso, note, quoted, write_bytes, write_line
+from receiver.cli.common.output import clock, escape_controls, iso, note, quoted, write_bytes, write_line
 from receiver.cli.common.service_calls import as_it_came, ask
 from receiver.cli.common.tables import SHOWN_TO_PEOPLE, Column, Listing
 from receiver.service.samples import encode
@@ -63,7 +63,7 @@ def show(monitor_id: str, as_json: bool) -> None:
     width = max((len(name) for name in found), default=0) + 1
     for name, value in found.items():
         written = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        write_line(harmless(f"{name:<{width}} {written}"))
+        write_line(escape_controls(f"{name:<{width}} {written}"))
 
 
 @monitors.command()
@@ -76,7 +76,7 @@ def run(monitor_id: str, as_json: bool) -> None:
     if as_json:
         write_bytes(encode({"id": check_id, "monitor_id": monitor_id, "status": check.status}) + b"\n")
     else:
-        write_line(harmless(check_id))
+        write_line(escape_controls(check_id))
     note(f"next: receiver jobs show {quoted(check_id)}")
 
 

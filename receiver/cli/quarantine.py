@@ -9,14 +9,14 @@ import click
 from receiver.cli.common.confirm import say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, limit_option, span_options, store_option, text
-from receiver.cli.common.output import clock, harmless, iso, shortened, shown, write_bytes, write_line
+from receiver.cli.common.output import clock, escape_controls, iso, shortened, shown, write_bytes, write_line
 from receiver.cli.common.store import decide, read
 from receiver.cli.common.tables import Column, Listing
-from receiver.core.bulk import RefusedFilter, RefusedSummary
+from receiver.core.bulk import QuarantinedSummary, QuarantineFilter
 from receiver.core.envelope import read_envelope
 from receiver.core.ports import Controls
 from receiver.core.records import Quarantined
-from receiver.core.types import Outcome
+from receiver.core.types import AppendOutcome
 from receiver.errors import Malformed, UnknownRequest
 from receiver.service.samples import encode
 from receiver.settings import Settings, load_settings
@@ -39,12 +39,12 @@ def quarantine() -> None:
 @store_option
 def list_(as_json: bool, store: str | None, **wanted: Any) -> None:
     """List refused requests, the newest first."""
-    chosen = RefusedFilter(**wanted)
+    chosen = QuarantineFilter(**wanted)
     settings = load_settings(store=store)
     if as_json:
-        read(settings, lambda reports: _LISTING.write_json(reports.refused_requests(chosen)))
+        read(settings, lambda reports: _LISTING.write_json(reports.quarantined_requests(chosen)))
     else:
-        read(settings, lambda reports: _LISTING.write(reports.refused_requests, chosen))
+        read(settings, lambda reports: _LISTING.write(reports.quarantined_requests, chosen))
 
 
 @quarantine.command()
@@ -53,7 +53,7 @@ def list_(as_json: bool, store: str | None, **wanted: Any) -> None:
 @store_option
 def show(request_id: int, as_json: bool, store: str | None) -> None:
     """Show a refused request: why, its headers, and the beginning of its body."""
-    request = read(load_settings(store=store), lambda reports: reports.refused_request(request_id))
+    request = read(load_settings(store=store), lambda reports: reports.quarantined_request(request_id))
     fields = _fields(request_id, request)
     if as_json:
         write_bytes(encode(fields | {"headers": [list(header) for header in request.headers]}) + b"\n")
@@ -62,10 +62,10 @@ def show(request_id: int, as_json: bool, store: str | None) -> None:
         write_line(f"{name:<13}{shown(value)}")
     write_line("\nheaders")
     for name, value in request.headers:
-        write_line(f"  {harmless(name)}: {shown(value)}")
+        write_line(f"  {escape_controls(name)}: {shown(value)}")
     body = request.body[: 4 * _PREVIEW].decode("utf-8", "backslashreplace")
     write_line("\nbody")
-    write_line(harmless(shortened(body, _PREVIEW), keep="\n\t"))
+    write_line(escape_controls(shortened(body, _PREVIEW), keep="\n\t"))
 
 
 @quarantine.command()
@@ -76,9 +76,9 @@ def raw(request_id: int, store: str | None) -> None:
 
     On a terminal control characters are shown as escapes.
     """
-    body = read(load_settings(store=store), lambda reports: reports.refused_request(request_id)).body
+    body = read(load_settings(store=store), lambda reports: reports.quarantined_request(request_id)).body
     if sys.stdout.isatty():
-        write_line(harmless(body.decode("utf-8", "backslashreplace"), keep="\n\t"))
+        write_line(escape_controls(body.decode("utf-8", "backslashreplace"), keep="\n\t"))
     else:
         write_bytes(body)
 
@@ -99,32 +99,32 @@ def release(request_ids: Sequence[int], store: str | None) -> int:
 def _release(settings: Settings, request_id: int) -> bool:
     """Release one request and say what became of it; return whether it left quarantine."""
     try:
-        request = read(settings, lambda reports: reports.refused_request(request_id))
+        request = read(settings, lambda reports: reports.quarantined_request(request_id))
         delivery = read_envelope(request.headers, request.body, received_at=request.received_at)
 
-        async def decision(controls: Controls) -> Outcome:
+        async def decision(controls: Controls) -> AppendOutcome:
             return (await controls.release_request(request_id, delivery)).outcome
 
         outcome = decide(settings, decision)
     except (Malformed, UnknownRequest) as exc:
-        say(f"{request_id}  stays: {harmless(str(exc))}")
+        say(f"{request_id}  stays: {escape_controls(str(exc))}")
         return False
-    if outcome is Outcome.CONFLICT:
-        say(f"{request_id}  stays: delivery {harmless(delivery.key)} has another body, and is kept as it is")
+    if outcome is AppendOutcome.CONFLICT:
+        say(f"{request_id}  stays: delivery {escape_controls(delivery.key)} has another body, and is kept as it is")
         return False
-    say(f"{request_id}  {outcome.value} as delivery {harmless(delivery.key)}")
+    say(f"{request_id}  {outcome.value} as delivery {escape_controls(delivery.key)}")
     return True
 
 
 def _fields(request_id: int, request: Quarantined) -> dict[str, Any]:
     return _summary_fields(
-        RefusedSummary(
+        QuarantinedSummary(
             request_id, request.received_at, request.reason, request.detail, request.key, len(request.body)
         )
     )
 
 
-def _summary_fields(summary: RefusedSummary) -> dict[str, Any]:
+def _summary_fields(summary: QuarantinedSummary) -> dict[str, Any]:
     return {
         "id": summary.id,
         "received_at": iso(summary.received_at),
@@ -135,7 +135,7 @@ def _summary_fields(summary: RefusedSummary) -> dict[str, Any]:
     }
 
 
-_COLUMNS: tuple[Column[RefusedSummary], ...] = (
+_COLUMNS: tuple[Column[QuarantinedSummary], ...] = (
     Column("id", lambda row: str(row.id), 7, 7),
     Column(
         "received (UTC)",

@@ -7,7 +7,7 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import harmless, note, write_bytes, write_line
+from receiver.cli.common.output import escape_controls, note, write_bytes, write_line
 from receiver.cli.common.service_calls import as_it_came, ask, build
 from receiver.service.samples import encode
 from receiver.settings import load_settings
@@ -60,7 +60,7 @@ def _found(document: Mapping[str, Any], name: str) -> Any:
 def _write(found: Any) -> None:
     """Write a text as it is, but for what could steer a terminal; anything else as JSON."""
     if isinstance(found, str):
-        write_line(harmless(found, keep="\n\t"))
+        write_line(escape_controls(found, keep="\n\t"))
     elif found is not None:
         write_bytes(encode(found) + b"\n")
 
@@ -72,6 +72,6 @@ def _tell(document: Mapping[str, Any], missing: Sequence[str]) -> None:
     if isinstance(status, int) and status >= 400:
         note(f"the page answered {status}")
     if isinstance(warning := document.get("warning"), str):
-        note(harmless(warning))
+        note(escape_controls(warning))
     for name in missing:
         note(f"there is no {name} of it")

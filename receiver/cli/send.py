@@ -15,7 +15,7 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import flush, harmless, short_id, write_bytes, write_line
+from receiver.cli.common.output import escape_controls, flush, short_id, write_bytes, write_line
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.envelope import read_envelope
 from receiver.errors import ConfigurationError, Malformed
@@ -62,7 +62,7 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Tally:
+class SendSummary:
     """Writes a line per delivery as its answer comes, and counts for the summary."""
 
     as_json: bool
@@ -72,9 +72,9 @@ class Tally:
 
     def report(self, body: bytes, result: SendResult) -> None:
         """Count and write one delivery."""
-        self.answers[harmless(result.answer)] += 1
+        self.answers[escape_controls(result.answer)] += 1
         if not result.ok:
-            self.meanings[harmless(result.meaning)] += 1
+            self.meanings[escape_controls(result.meaning)] += 1
         if self.as_json:
             write_bytes(encode(result_fields(body, result)) + b"\n")
         else:
@@ -85,7 +85,7 @@ class Tally:
         """Return one line about all of them."""
         sent = sum(self.answers.values())
         answers = ", ".join(f"{number} {answer}" for answer, number in self.answers.most_common())
-        return f"{sent} {'delivery' if sent == 1 else 'deliveries'} to {harmless(address)}" + (
+        return f"{sent} {'delivery' if sent == 1 else 'deliveries'} to {escape_controls(address)}" + (
             answers and f": {answers}"
         )
 
@@ -107,7 +107,9 @@ def checked_rate(written: str) -> float:
     except ValueError:
         rate = 0.0
     if not 0.001 <= rate <= 1_000_000:
-        raise click.BadParameter(f"{harmless(written)} is no rate: a number of deliveries per second, from 0.001")
+        raise click.BadParameter(
+            f"{escape_controls(written)} is no rate: a number of deliveries per second, from 0.001"
+        )
     return rate
 
 
@@ -115,7 +117,9 @@ def _change(written: str) -> tuple[str, object]:
     """Accept `PATH=VALUE`."""
     path, separator, value = written.partition("=")
     if not separator or not path:
-        raise click.BadParameter(f"{harmless(written)} is not PATH=VALUE, as in data.0.metadata.statusCode=404")
+        raise click.BadParameter(
+            f"{escape_controls(written)} is not PATH=VALUE, as in data.0.metadata.statusCode=404"
+        )
     return path, _value(value)
 
 
@@ -181,7 +185,7 @@ def send(
         rng = random.Random(None if seed is None else f"{seed} {name} {pages}")  # noqa: S311
         bodies = Plan(name, count, pages, changes).bodies(rng)
     sender = make_sender(load_settings(), url, concurrency or (_AT_ONE_TIME if rate else 1))
-    tally = Tally(as_json)
+    tally = SendSummary(as_json)
     asyncio.run(_send(sender, bodies, tally, rate))
     if not as_json:
         write_line(tally.summary(sender.address))
@@ -223,7 +227,9 @@ def result_line(body: bytes, result: SendResult) -> str:
     kind, key = _envelope(body)
     status = "" if result.status is None else f"{result.status} "
     milliseconds = f"{result.seconds * 1000:.0f} ms"
-    return harmless(f"→ {kind:<24} {short_id(result.key or key):<15} {status}{result.answer}  {milliseconds}")
+    return escape_controls(
+        f"→ {kind:<24} {short_id(result.key or key):<15} {status}{result.answer}  {milliseconds}"
+    )
 
 
 def result_fields(body: bytes, result: SendResult) -> dict[str, Any]:
@@ -240,7 +246,7 @@ def result_fields(body: bytes, result: SendResult) -> dict[str, Any]:
     }
 
 
-async def _send(sender: Sender, bodies: Iterable[bytes], tally: Tally, rate: float | None) -> None:
+async def _send(sender: Sender, bodies: Iterable[bytes], tally: SendSummary, rate: float | None) -> None:
     async with sender:
         await sender.send_all(bodies, tally.report, rate=rate)
 

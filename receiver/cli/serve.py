@@ -83,7 +83,7 @@ async def _serve(app: Receiver, settings: Settings, listener: socket.socket, sup
                 supervision.cancel()
                 with suppress(asyncio.CancelledError):
                     await supervision
-    log.info("stopped")
+    log.info("server_stopped")
 
 
 def _announce(settings: Settings, listener: socket.socket) -> None:

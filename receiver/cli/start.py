@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import harmless, note, quoted, write_bytes, write_line
+from receiver.cli.common.output import escape_controls, note, quoted, write_bytes, write_line
 from receiver.cli.common.service_calls import ask, build, may_be_done, pairs
 from receiver.errors import ReceiverError
 from receiver.service.samples import encode
@@ -95,7 +95,7 @@ def _tell(job: "JobStarted", *, as_json: bool) -> None:
     if as_json:
         write_bytes(encode({"id": job_id, "url": job.url, "invalid_urls": job.invalid_urls}) + b"\n")
     else:
-        write_line(harmless(job_id))
+        write_line(escape_controls(job_id))
     for url in job.invalid_urls:
-        note(f"left out, for it is no URL: {harmless(url)}")
+        note(f"left out, for it is no URL: {escape_controls(url)}")
     note(f"next: receiver jobs show {quoted(job_id)}")

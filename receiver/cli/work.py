@@ -95,7 +95,7 @@ async def _work(
     # Not the event loop's own handlers: a handler that blocks the loop would block them too.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, ending.begin)
-    log.info("working", extra={"handlers": len(router), "worker": worker})
+    log.info("worker_started", extra={"handlers": len(router), "worker": worker})
     await _tell_left_waiting(settings, router)
     return await run_worker(settings, router, stop, worker=worker, takes_over=dead)
 

@@ -111,7 +111,7 @@ class WorkPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRun:
     """A work item that ran without being in the store: its one attempt, and whether it is DONE or DEAD."""
 
     seq: int
@@ -121,7 +121,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedSummary:
+class QuarantinedSummary:
     """One line of a listing of quarantine. `key` is that of the stored delivery which it contradicts."""
 
     id: int
@@ -133,7 +133,7 @@ class RefusedSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedFilter:
+class QuarantineFilter:
     """Which requests in quarantine a listing is about. What is None does not narrow."""
 
     reason: str | None = None

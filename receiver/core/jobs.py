@@ -51,7 +51,7 @@ class JobFilter:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrivals:
+class JobArrivals:
     """How many deliveries of one type and success a job has; `first_seq` is the one stored first.
 
     `backfilled` is how many of them no webhook brought: they were asked of the service.
@@ -122,7 +122,7 @@ class JobDetail:
     """
 
     summary: JobSummary
-    arrivals: tuple[Arrivals, ...]
+    arrivals: tuple[JobArrivals, ...]
     new: int
     work: tuple[JobWork, ...]
 
@@ -152,7 +152,7 @@ def is_page(event_type: str) -> bool:
 
 def job_of(
     job_id: str,
-    arrivals: Sequence[Arrivals],
+    arrivals: Sequence[JobArrivals],
     *,
     last_seq: int,
     first_at: datetime,

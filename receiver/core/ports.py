@@ -11,21 +11,22 @@ from receiver.core.bulk import (
     DeliveryPlan,
     Imported,
     PruneRule,
-    Recorded,
-    RefusedFilter,
-    RefusedSummary,
+    QuarantinedSummary,
+    QuarantineFilter,
+    RecordedRun,
     Step,
     WorkPlan,
 )
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
 from receiver.core.records import (
-    Arrived,
     Backlog,
-    Claimant,
+    ClaimLimits,
     Delivery,
     DeliveryDetail,
     DeliveryFilter,
     DeliverySummary,
+    FeedPage,
+    HandlerClaim,
     HandlerReport,
     HeldItem,
     JobPages,
@@ -33,17 +34,16 @@ from receiver.core.records import (
     NewWork,
     Quarantined,
     Receipt,
+    RoutingBatch,
     Settlement,
     StoredDelivery,
-    Unrouted,
-    Wanted,
     WorkDetail,
     WorkFilter,
     WorkItem,
     WorkSummary,
 )
 from receiver.core.search import SearchReach
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, Outcome, WorkerId
+from receiver.core.types import AppendOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkerId
 
 
 class DeliveryLog(Protocol):
@@ -70,14 +70,14 @@ class DeliveryLog(Protocol):
 class WorkQueue(Protocol):
     """What a worker needs."""
 
-    async def unrouted(self, *, limit: int, max_bytes: int) -> Unrouted:
+    async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed, in the order of arrival.
 
         At most `limit` of them, and no more than fit in `max_bytes` of bodies, but always one if there is one.
         """
 
     async def route(
-        self, batch: Unrouted, work: Sequence[NewWork], *, lease: Lease, now: datetime
+        self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
     ) -> Sequence[int | None] | None:
         """Make work items and mark the deliveries of the batch as routed.
 
@@ -88,7 +88,7 @@ class WorkQueue(Protocol):
         """
 
     async def claim(
-        self, claimants: Sequence[Claimant], wanted: Wanted, *, lease: Lease, now: datetime
+        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, *, lease: Lease, now: datetime
     ) -> Sequence[WorkItem]:
         """Claim work items of these handlers that are due, within each handler's limits.
 
@@ -98,16 +98,16 @@ class WorkQueue(Protocol):
         disabled is skipped.
         """
 
-    async def suspects_due(self, claimants: Sequence[Claimant], *, now: datetime) -> bool:
+    async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
         """Tell whether an item is due that may have killed its worker.
 
         One is suspected when its worker died after it had begun, or when two of its workers died.
         """
 
-    async def begun(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+    async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items which this worker still holds have begun."""
 
-    async def absolve(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+    async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Take that note back: from now on, whoever ends this worker, it is not the doing of these items."""
 
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
@@ -119,13 +119,13 @@ class WorkQueue(Protocol):
         Returns for each whether it did. False means that the lease ended and another attempt owns the item.
         """
 
-    async def give_back(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
+    async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
         """Make items that this worker still holds due at once, and uncount the attempt."""
 
-    async def take_over(self, worker: WorkerId, *, now: datetime) -> int:
+    async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
         """End all leases of a worker that is known to be dead; return how many there were."""
 
-    async def next_due(self, claimants: Sequence[Claimant], *, now: datetime) -> datetime | None:
+    async def next_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> datetime | None:
         """Return when there may be something to claim or to look at: what is due, a rate, a lease, a held item."""
 
     async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
@@ -137,7 +137,7 @@ class WorkQueue(Protocol):
     async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
         """Return how far these handlers have come with the pages of a job; unrouted ones are not handled."""
 
-    async def look_again(self, work_id: int, *, at: datetime, note: str) -> None:
+    async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep a held item until the next look. `note` says what it waits for."""
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
@@ -149,10 +149,12 @@ class WorkQueue(Protocol):
         With `until` that lapses: from then on the next who asks is the first again, and says anew for how long.
         """
 
-    async def free(self, handler: HandlerName, keys: Collection[str], *, now: datetime) -> frozenset[str]:
+    async def available_once_keys(
+        self, handler: HandlerName, keys: Collection[str], *, now: datetime
+    ) -> frozenset[str]:
         """Return those of the keys for which `once` would say True now."""
 
-    async def lapse(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
+    async def set_once_expiry(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
         """Change when it lapses that this handler has asked for this key once; None for never."""
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
@@ -177,7 +179,7 @@ class Controls(Protocol):
     async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
         """Set a handler's switch. Disabling it skips what waits for it when a worker next looks."""
 
-    async def bring_in(self, deliveries: Sequence[Imported]) -> Sequence[Outcome]:
+    async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
         """Store deliveries from outside whose keys are not stored; return what became of each, in their order.
 
         What is stored already is not changed. With the same body it is a DUPLICATE and not counted, so that
@@ -195,7 +197,7 @@ class Controls(Protocol):
         REPLAY unless another than DELIVERY is given. Those whose deliveries have no body any more are left out.
         """
 
-    async def record(self, results: Sequence[Recorded], *, now: datetime) -> None:
+    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
         """Keep work items that have run elsewhere; those whose deliveries are gone are left out."""
 
     async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
@@ -206,7 +208,7 @@ class Controls(Protocol):
         """
 
 
-class Upkeep(Protocol):
+class Maintenance(Protocol):
     """What keeps a store small. Each step is one short transaction, so that acks never wait long for it."""
 
     async def prunable(self, rule: PruneRule) -> DeliveryPlan:
@@ -235,10 +237,10 @@ class Reports(Protocol):
     def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first, in flat memory."""
 
-    async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
+    async def since(self, wanted: DeliveryFilter, *, after: int, limit: int) -> FeedPage:
         """Return the wanted ones of the next deliveries behind the seq `after`; at most `limit` are looked at."""
 
-    async def among(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
+    async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
         """Return the wanted ones of the deliveries with these seqs, the oldest first; its `limit` is not asked."""
 
     async def open_seqs(self, *, limit: int) -> Sequence[int]:
@@ -255,7 +257,7 @@ class Reports(Protocol):
     ) -> DeliveryPlan:
         """Return what an action on the wanted deliveries would touch; with `after`, like `stored`, on the rest."""
 
-    def stored(
+    def iter_deliveries(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
     ) -> AsyncIterator[StoredDelivery]:
         """Yield the wanted deliveries with their bodies, the oldest first, in flat memory.
@@ -274,7 +276,7 @@ class Reports(Protocol):
     async def detail(self, key: DeliveryKey) -> DeliveryDetail:
         """Return all that is known of a delivery, or raise UnknownDelivery."""
 
-    async def unfinished(self) -> int:
+    async def count_unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
 
     async def search_reach(self) -> SearchReach | None:
@@ -294,10 +296,10 @@ class Reports(Protocol):
     ) -> AsyncIterator[Sequence[int]]:
         """Yield the ids of the items that were planned for and are wanted still, at most 500 at a time."""
 
-    def refused_requests(self, wanted: RefusedFilter) -> AsyncIterator[RefusedSummary]:
+    def quarantined_requests(self, wanted: QuarantineFilter) -> AsyncIterator[QuarantinedSummary]:
         """Yield the requests in quarantine, the newest first, in flat memory."""
 
-    async def refused_request(self, request_id: int) -> Quarantined:
+    async def quarantined_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine, or raise UnknownRequest."""
 
     def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
@@ -361,5 +363,5 @@ class Store(Protocol):
     def reports(self) -> AbstractAsyncContextManager[Reports]:
         """Open for reading."""
 
-    def upkeep(self) -> AbstractAsyncContextManager[Upkeep]:
+    def maintenance(self) -> AbstractAsyncContextManager[Maintenance]:
         """Open for pruning and shrinking. There has to be a database."""

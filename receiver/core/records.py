@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from receiver.core.types import (
+    AppendOutcome,
     AttemptOutcome,
     DeliveryKey,
     DeliveryState,
@@ -12,7 +13,6 @@ from receiver.core.types import (
     HandlerSwitch,
     Headers,
     Origin,
-    Outcome,
     Trigger,
     WorkerId,
     WorkState,
@@ -39,7 +39,7 @@ class Receipt:
     """What became of an appended delivery. It exists only once that is durable."""
 
     key: DeliveryKey
-    outcome: Outcome
+    outcome: AppendOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class StoredDelivery:
 
 
 @dataclass(frozen=True, slots=True)
-class Unrouted:
+class RoutingBatch:
     """Deliveries that no worker has routed, and the `seq` up to which all had been routed when they were read.
 
     `any_backfilled` tells whether there has ever been a delivery by a backfill in this store.
@@ -76,7 +76,7 @@ class Unrouted:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrived:
+class FeedPage:
     """The wanted ones of some deliveries, the oldest first, and the `seq` up to which all have been looked at."""
 
     deliveries: "tuple[DeliverySummary, ...]"
@@ -110,7 +110,7 @@ class WorkItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Claimant:
+class HandlerClaim:
     """A handler whose work a worker claims, with the limits that hold for it over all workers.
 
     At most `concurrency` of its items run at one time; attempts begin `interval` apart. `most` is how many this
@@ -124,7 +124,7 @@ class Claimant:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ClaimLimits:
     """How much to claim: items, and bytes of their bodies (one item always fits).
 
     The first `starting` of them begin at once, so that a worker that dies at once is known to have run them.

@@ -69,7 +69,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class LookAgain:
+class RecheckAt:
     """A held work item waits on, until the next look."""
 
     at: datetime
@@ -119,13 +119,13 @@ def suspicious(*, lost: int, deaths: int) -> bool:
     return deaths >= 1 or lost >= 2
 
 
-def again(work: NewWork) -> NewWork:
+def as_replay(work: NewWork) -> NewWork:
     """Return the work item as it is made for a delivery that has been routed before: any worker takes it."""
     trigger = Trigger.REPLAY if work.trigger is Trigger.DELIVERY else work.trigger
     return replace(work, claim=False, starts=False, trigger=trigger)
 
 
-def placed(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> WorkState:
+def initial_state(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> WorkState:
     """Return the state in which a work item begins."""
     if switch is HandlerSwitch.DISABLED:
         return WorkState.SKIPPED
@@ -173,7 +173,7 @@ class Pace:
 _LOOK = timedelta(seconds=1)
 
 
-def look(item: HeldItem, pages: JobPages, *, quiet: timedelta, now: datetime) -> Release | LookAgain:
+def check_hold(item: HeldItem, pages: JobPages, *, quiet: timedelta, now: datetime) -> Release | RecheckAt:
     """Return whether a terminal event may be handled, given what is known of its job's pages."""
     if pages.open_key is not None:
         missing = f"the page of delivery {pages.open_key} is not handled"
@@ -186,7 +186,7 @@ def look(item: HeldItem, pages: JobPages, *, quiet: timedelta, now: datetime) ->
         missing = f"{last}, quiet until {_clock(then)}"
     if item.until <= now:
         return Release(f"waited long enough, though {missing}")
-    return LookAgain(min(then, item.until), f"waits: {missing}; until {_clock(item.until)} at most")
+    return RecheckAt(min(then, item.until), f"waits: {missing}; until {_clock(item.until)} at most")
 
 
 def _clock(moment: datetime) -> str:

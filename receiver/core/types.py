@@ -16,7 +16,7 @@ Headers = tuple[tuple[str, str], ...]
 """Request headers in the order they came, names in lower case, values decoded as Latin-1 (RFC 9110, 5.5)."""
 
 
-class Outcome(StrEnum):
+class AppendOutcome(StrEnum):
     """What the store did with a delivery that was appended to it."""
 
     ACCEPTED = "accepted"

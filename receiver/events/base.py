@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BeforeValidator, FailFast, Field, StrictBool
 
-from receiver.events.documents.shape import JsonObject, Shape
+from receiver.events.documents.shape import JsonObject, ServiceModel
 
 
 def _as_list(value: object) -> object:
@@ -20,14 +20,14 @@ Data = Annotated[list[T], FailFast(), BeforeValidator(_as_list)]
 """The items of an event: one object becomes a list of one, a missing or null value an empty list."""
 
 
-class Event(Shape):
+class Event(ServiceModel):
     """One event of the service, as its webhook documentation describes the payload.
 
     The fields are those of the envelope; what a sender adds is in `model_extra`. Events do not change once
     made. In tests they can be made by hand: `CrawlPage(job_id="1", data=[Document(markdown="# Hi")])`.
     """
 
-    shown = ("type", "job_id", "webhook_id", "success")
+    repr_fields = ("type", "job_id", "webhook_id", "success")
 
     type_name: ClassVar[str] = ""
     """The one `type` this class stands for; empty for a base class and for `UnknownEvent`."""

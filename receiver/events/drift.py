@@ -11,7 +11,7 @@ from typing import Any, get_args
 from receiver.core.records import Delivery
 from receiver.core.types import DeliveryKey
 from receiver.events import EVENT_CLASSES, Event
-from receiver.events.documents.shape import Shape
+from receiver.events.documents.shape import ServiceModel
 
 MOST_KINDS = 1_000
 """Different things counted one by one; they come from outside, and memory is bounded."""
@@ -49,7 +49,7 @@ _NONE: frozenset[Drift] = frozenset()
 
 
 @dataclass(slots=True)
-class Sights:
+class DriftCount:
     """How often something was seen, once per delivery; `key` is that of the delivery seen last."""
 
     drift: Drift
@@ -59,12 +59,12 @@ class Sights:
     key: DeliveryKey
 
 
-class Tally:
+class DriftCounter:
     """Counts drift over any number of events, in bounded memory. `others` counts what came after 1,000 kinds."""
 
     def __init__(self) -> None:
         self.others = 0
-        self._sights: dict[Drift, Sights] = {}
+        self._sights: dict[Drift, DriftCount] = {}
 
     def add(self, event: Event, delivery: Delivery) -> None:
         """Count what is new in this event."""
@@ -76,11 +76,11 @@ class Tally:
                 sights.first_at = min(sights.first_at, at)
                 sights.last_at, sights.key = max((sights.last_at, sights.key), (at, delivery.key))
             elif len(self._sights) < MOST_KINDS:
-                self._sights[one] = Sights(one, 1, at, at, delivery.key)
+                self._sights[one] = DriftCount(one, 1, at, at, delivery.key)
             else:
                 self.others += 1
 
-    def sights(self) -> Sequence[Sights]:
+    def sights(self) -> Sequence[DriftCount]:
         """Return what was seen, what was seen last first."""
         return sorted(self._sights.values(), key=lambda one: (one.last_at, one.drift.path), reverse=True)
 
@@ -94,7 +94,7 @@ def drift_of(event: Event) -> frozenset[Drift]:
     return frozenset([Drift(event.type, kind, path) for kind, path in found]) if found else _NONE
 
 
-def _walk(shape: Shape, path: str, found: set[_Found]) -> None:
+def _walk(shape: ServiceModel, path: str, found: set[_Found]) -> None:
     model = type(shape)
     if shape.__pydantic_extra__ and len(found) < _MOST_IN_AN_EVENT:
         found.update(_own(model, shape.__pydantic_extra__, path))
@@ -105,7 +105,7 @@ def _walk(shape: Shape, path: str, found: set[_Found]) -> None:
 
 
 def _walk_value(value: Any, path: str, found: set[_Found]) -> None:
-    if isinstance(value, Shape):
+    if isinstance(value, ServiceModel):
         _walk(value, path, found)
     elif isinstance(value, list):
         for item in value:
@@ -115,7 +115,7 @@ def _walk_value(value: Any, path: str, found: set[_Found]) -> None:
             _walk_value(item, f"{path}.*", found)
 
 
-def _own(model: type[Shape], extra: Mapping[str, Any], path: str) -> Iterator[_Found]:
+def _own(model: type[ServiceModel], extra: Mapping[str, Any], path: str) -> Iterator[_Found]:
     """Yield what one object has beside what its model knows. A known key among that came in another form."""
     before = f"{path}." if path else ""
     known = _wire_names(model)
@@ -133,12 +133,12 @@ def _readable(outside: str, longest: int) -> str:
 
 
 @functools.cache
-def _wire_names(model: type[Shape]) -> frozenset[str]:
+def _wire_names(model: type[ServiceModel]) -> frozenset[str]:
     return frozenset(field.alias or name for name, field in model.model_fields.items())
 
 
 @functools.cache
-def _fields_with_shapes(model: type[Shape]) -> tuple[tuple[str, str], ...]:
+def _fields_with_shapes(model: type[ServiceModel]) -> tuple[tuple[str, str], ...]:
     """Return attribute and wire name of the fields in which there can be other shapes."""
     return tuple(
         (name, field.alias or name) for name, field in model.model_fields.items() if _has_shapes(field.annotation)
@@ -146,6 +146,6 @@ def _fields_with_shapes(model: type[Shape]) -> tuple[tuple[str, str], ...]:
 
 
 def _has_shapes(annotation: Any) -> bool:
-    if isinstance(annotation, type) and issubclass(annotation, Shape):
+    if isinstance(annotation, type) and issubclass(annotation, ServiceModel):
         return True
     return any(_has_shapes(part) for part in get_args(annotation))

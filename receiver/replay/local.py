@@ -17,7 +17,7 @@ from receiver.worker.runner import Claimed, Ended, Runner
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class LocalRun:
     """How one handler fared with one delivery. `value` is what it returned, for a batch the same for each.
 
     `error` is what it raised, and `traceback` that in full, from its own first line on.
@@ -32,7 +32,7 @@ class Ran:
     error: BaseException | None = None
 
 
-class Here:
+class LocalRunner:
     """Runs handlers in this process, in the order in which deliveries are given, each once.
 
     Nothing is tried again, held back or written to a store. Functions with `run_in="process"` run in a thread.
@@ -69,22 +69,22 @@ class Here:
         """Whether some deliveries wait for others of their batch."""
         return bool(self._gathering)
 
-    async def run(self, stored: StoredDelivery, only: frozenset[HandlerName] | None = None) -> Sequence[Ran]:
+    async def run(self, stored: StoredDelivery, only: frozenset[HandlerName] | None = None) -> Sequence[LocalRun]:
         """Call the handlers that want this delivery, or those of them in `only`; return the calls that ended."""
         event = read_event(stored)
-        ran: list[Ran] = []
+        ran: list[LocalRun] = []
         for handler in wanting(self._handlers, event):
             if only is None or handler.name in only:
                 item = WorkItem(0, handler.name, self._attempt, 0, 0, self._trigger, stored)
                 ran += await self._take(Claimed(item, handler, event))
         return ran
 
-    async def finish(self) -> Sequence[Ran]:
+    async def finish(self) -> Sequence[LocalRun]:
         """Call the handlers whose batches are incomplete."""
         batches, self._gathering = self._gathering, {}
         return [one for batch in batches.values() for one in await self._call(batch)]
 
-    async def _take(self, claimed: Claimed) -> Sequence[Ran]:
+    async def _take(self, claimed: Claimed) -> Sequence[LocalRun]:
         handler = claimed.handler
         if handler.batch is None:
             return await self._call([claimed])
@@ -92,7 +92,7 @@ class Here:
         batch.append(claimed)
         return await self._call(self._gathering.pop(handler.name)) if len(batch) == handler.batch.size else ()
 
-    async def _call(self, claimed: Sequence[Claimed]) -> Sequence[Ran]:
+    async def _call(self, claimed: Sequence[Claimed]) -> Sequence[LocalRun]:
         self._value = self._traceback = self._error = None
         if self._arrived is not None:
             self._arrived(claimed[-1].item.source.delivery.received_at)
@@ -103,7 +103,7 @@ class Here:
         if self._interrupt is not None:
             raise self._interrupt
         return [
-            Ran(
+            LocalRun(
                 one.item.source,
                 one.handler,
                 end.attempt,

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.types import AttemptOutcome
 from receiver.errors import ConfigurationError
-from receiver.replay.local import Ran
+from receiver.replay.local import LocalRun
 
 FORMAT = "receiver-outcomes"
 VERSION = 1
@@ -25,7 +25,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunResult:
     """How one handler fared with one delivery, in a form that can be kept.
 
     `value` is the JSON text of what it returned, or of its `repr` where that is no JSON; `error` is None for one
@@ -41,7 +41,7 @@ class Outcome:
     seconds: float
 
     @classmethod
-    def of(cls, ran: Ran) -> Self:
+    def of(cls, ran: LocalRun) -> Self:
         """Return what is kept of a call."""
         attempt, delivery = ran.attempt, ran.stored.delivery
         succeeded = attempt.outcome is AttemptOutcome.SUCCEEDED
@@ -155,7 +155,7 @@ class Earlier:
     def __exit__(self, *_: object) -> None:
         self._rows.close()
 
-    def compare(self, outcome: Outcome) -> tuple[Change, str | None]:
+    def compare(self, outcome: RunResult) -> tuple[Change, str | None]:
         """Return how this outcome compares, and what it was before; None if there was none."""
         found = self._rows.execute(
             "UPDATE outcomes SET seen = 1 WHERE key = ? AND handler = ? RETURNING failed, shown",
@@ -209,7 +209,7 @@ def _check_header(file: IO[bytes], name: str) -> None:
         )
 
 
-def _read(file: IO[bytes], name: str) -> Iterator[Outcome]:
+def _read(file: IO[bytes], name: str) -> Iterator[RunResult]:
     _check_header(file, name)
     number = 1
     while line := file.readline(_LONGEST_LINE):
@@ -220,9 +220,9 @@ def _read(file: IO[bytes], name: str) -> Iterator[Outcome]:
             raise ConfigurationError(f"{name}, line {number}: this is no outcome of a replay") from None
 
 
-def _outcome(fields: Any) -> Outcome:
+def _outcome(fields: Any) -> RunResult:
     error = fields["error"]
-    return Outcome(
+    return RunResult(
         key=_text(fields["key"]),
         type=_text(fields["type"]),
         handler=_text(fields["handler"]),

@@ -22,7 +22,7 @@ class Chosen:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Selection:
     """What to replay, in which order, and from where on.
 
     `where` is asked for each event's JSON; a body that is none never fits. With `wanted.failed` a delivery is for
@@ -38,7 +38,7 @@ class Choice:
     async def of(self, reports: Reports) -> AsyncIterator[Chosen]:
         """Yield the deliveries in their order, in flat memory."""
         names = frozenset(handler.name for handler in self.handlers)
-        async for stored in reports.stored(self.wanted, after=self.after, by_job=self.by_job):
+        async for stored in reports.iter_deliveries(self.wanted, after=self.after, by_job=self.by_job):
             fits = self.where is None or _fits(self.where, stored)
             only = names & await reports.failed_handlers(stored.seq) if fits and self.wanted.failed else None
             yield Chosen(stored, only, fits)

@@ -22,18 +22,18 @@ class State(StrEnum):
     FAILED = "failed"
 
 
-class Answer(StrEnum):
+class EndpointResponse(StrEnum):
     """What the service makes of one attempt."""
 
     SUCCESS = "success"
     FAILURE = "failure"
 
 
-MOVES: Mapping[State, Mapping[Answer, State]] = {
-    State.ATTEMPT: {Answer.SUCCESS: State.DELIVERED, Answer.FAILURE: State.RETRY_1},
-    State.RETRY_1: {Answer.SUCCESS: State.DELIVERED, Answer.FAILURE: State.RETRY_2},
-    State.RETRY_2: {Answer.SUCCESS: State.DELIVERED, Answer.FAILURE: State.RETRY_3},
-    State.RETRY_3: {Answer.SUCCESS: State.DELIVERED, Answer.FAILURE: State.FAILED},
+MOVES: Mapping[State, Mapping[EndpointResponse, State]] = {
+    State.ATTEMPT: {EndpointResponse.SUCCESS: State.DELIVERED, EndpointResponse.FAILURE: State.RETRY_1},
+    State.RETRY_1: {EndpointResponse.SUCCESS: State.DELIVERED, EndpointResponse.FAILURE: State.RETRY_2},
+    State.RETRY_2: {EndpointResponse.SUCCESS: State.DELIVERED, EndpointResponse.FAILURE: State.RETRY_3},
+    State.RETRY_3: {EndpointResponse.SUCCESS: State.DELIVERED, EndpointResponse.FAILURE: State.FAILED},
     State.DELIVERED: {},
     State.FAILED: {},
 }
@@ -47,7 +47,7 @@ class IllegalMove(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Schedule:
+class SenderSchedule:
     """How long the service waits: for an answer, and before each of its three retries.
 
     `timeout` counts from the start of an attempt; an answer at its very end is in time. A pause counts from the
@@ -70,11 +70,11 @@ class Schedule:
         return sum(self.pauses, len(self.pauses) * failure)
 
 
-SERVICE = Schedule()
+SERVICE = SenderSchedule()
 """The service's own values; the only place that has them."""
 
 
-def after(state: State, answer: Answer) -> State:
+def after(state: State, answer: EndpointResponse) -> State:
     """Return the state that an attempt made in `state` leads to. Raises IllegalMove in an end state."""
     try:
         return MOVES[state][answer]
@@ -82,6 +82,6 @@ def after(state: State, answer: Answer) -> State:
         raise IllegalMove(f"a delivery that is {state} takes no attempt, so none can be a {answer}") from None
 
 
-def pause_before(state: State, schedule: Schedule = SERVICE) -> timedelta | None:
+def pause_before(state: State, schedule: SenderSchedule = SERVICE) -> timedelta | None:
     """Return how long after the failure before it the attempt of this state starts; None where there is no such."""
     return schedule.pauses[RETRIES.index(state)] if state in RETRIES else None

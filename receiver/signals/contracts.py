@@ -45,7 +45,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Delivery:
+class _DeliverySignal:
     """A delivery that is durable. Its sender is told 200, unless the ack deadline has passed meanwhile."""
 
     key: DeliveryKey
@@ -59,12 +59,12 @@ class _Delivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryAccepted(_Delivery):
+class DeliveryAccepted(_DeliverySignal):
     """A delivery that is new."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryDuplicated(_Delivery):
+class DeliveryDuplicated(_DeliverySignal):
     """A delivery whose key was stored before; it is counted on the first one."""
 
     conflict: bool

@@ -15,7 +15,7 @@ from receiver.core.records import StoredDelivery
 from receiver.core.rules import Complete, RetryAt, decide
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
 from receiver.events import Event
-from receiver.replay.local import Here, Ran
+from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
 from receiver.routing.context import AskOnce
 from receiver.routing.resources import require_given
@@ -95,7 +95,7 @@ async def deliver_async(
             clock, threads, resources=resources, ask_once=_answering(asked), told_now=lambda: now or clock.now()
         )
         why = trigger or (Trigger.DELIVERY if attempt == 1 else Trigger.RETRY)
-        here = Here(router, runner, attempt=attempt, trigger=why)
+        here = LocalRunner(router, runner, attempt=attempt, trigger=why)
         ran = [*await here.run(stored), *await here.finish()]
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
@@ -116,7 +116,7 @@ def _answering(asked: Collection[str]) -> AskOnce:
     return ask
 
 
-def _run(ran: Ran) -> HandlerRun:
+def _run(ran: LocalRun) -> HandlerRun:
     attempt, delivery = ran.attempt, ran.stored.delivery
     decision = decide(
         ran.result,
@@ -139,7 +139,7 @@ def _run(ran: Ran) -> HandlerRun:
     )
 
 
-def _exception(ran: Ran) -> BaseException | None:
+def _exception(ran: LocalRun) -> BaseException | None:
     match ran.attempt.outcome:
         case AttemptOutcome.SUCCEEDED:
             return None

@@ -11,7 +11,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from receiver.events import Event
-from receiver.service.schedule import SERVICE, Answer, Schedule, State, after, pause_before
+from receiver.service.schedule import SERVICE, EndpointResponse, SenderSchedule, State, after, pause_before
 from receiver.service.sender import Sender, SendResult
 from receiver.service.simulator.scenario import OutageKind
 from receiver.testing.clock import SteppedClock
@@ -54,7 +54,9 @@ class ScheduledSender:
     `attempts` has every attempt that has ended, in the order of their ends.
     """
 
-    def __init__(self, sender: Sender, connection: "_Connection", clock: SteppedClock, schedule: Schedule) -> None:
+    def __init__(
+        self, sender: Sender, connection: "_Connection", clock: SteppedClock, schedule: SenderSchedule
+    ) -> None:
         self.attempts: list[SentAttempt] = []
         self._sender = sender
         self._connection = connection
@@ -101,7 +103,7 @@ class ScheduledSender:
     async def _attempt(self, sent: Sent) -> None:
         started_at = self._clock.now()
         result = await self._sender.send(sent.body)
-        sent.state = after(sent.state, Answer.SUCCESS if result.ok else Answer.FAILURE)
+        sent.state = after(sent.state, EndpointResponse.SUCCESS if result.ok else EndpointResponse.FAILURE)
         number = len(sent.attempts) + 1
         attempt = SentAttempt(sent.number, number, started_at, self._clock.now(), result, sent.state)
         sent.attempts.append(attempt)
@@ -150,7 +152,7 @@ async def open_sender(
     secret: str | None = None,
     signature_header: str = "X-Firecrawl-Signature",
     token: tuple[str, str] | None = None,
-    schedule: Schedule = SERVICE,
+    schedule: SenderSchedule = SERVICE,
 ) -> AsyncIterator[ScheduledSender]:
     """Send to an ASGI app for as long as the block lasts; its lifespan is not run here."""
     connection = _Connection(app, clock)

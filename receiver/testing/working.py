@@ -16,7 +16,7 @@ from receiver.routing.policies import RunsIn
 from receiver.routing.resources import needed_by, open_resources, require_given
 from receiver.settings import Settings
 from receiver.testing.clock import SteppedClock, turns
-from receiver.worker import Dispatcher, Runner
+from receiver.worker import Runner, Worker
 from receiver.worker.runner import Claimed, Ended
 
 
@@ -120,7 +120,7 @@ async def working(
     watch = _Watch(clock)
     stop = asyncio.Event()
     async with _open_runner(queue, router, clock, settings, given, watch) as runner:
-        dispatcher = Dispatcher(
+        dispatcher = Worker(
             cast("WorkQueue", _WatchedQueue(queue, watch)),
             router,
             clock,

@@ -55,7 +55,7 @@ class _Together:
             self._parts.clear()
 
 
-class _Parser(httptools.HttpRequestParser):
+class _RequestParser(httptools.HttpRequestParser):
     """A parser that reads the body after an offer to change the protocol (an Upgrade header, from a proxy say).
 
     httptools takes what follows the headers for the other protocol (parser.pyx, cb_on_headers_complete). A server
@@ -78,7 +78,7 @@ class _Parser(httptools.HttpRequestParser):
             (offset,) = stop.args
         if not self._protocol.transport.is_closing():
             head = self._protocol.head_without_offer()
-            self._protocol.parser = _Parser(self._protocol)
+            self._protocol.parser = _RequestParser(self._protocol)
             self._protocol.parser.feed_data(head + data[offset:])
 
 
@@ -102,7 +102,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.parser = _Parser(self)
+        self.parser = _RequestParser(self)
         self._served = self.app
         self.offered: list[tuple[bytes, bytes]] | None = None
         """The headers that offered to change the protocol, until they have come again without that."""

@@ -11,7 +11,7 @@ from receiver.core.envelope import mask_headers, read_envelope
 from receiver.core.ports import DeliveryLog
 from receiver.core.records import Delivery, Quarantined, Receipt
 from receiver.core.signing import token_matches, verify
-from receiver.core.types import Headers, Outcome
+from receiver.core.types import AppendOutcome, Headers
 from receiver.errors import Malformed, Overloaded, TooLarge, Unauthenticated
 from receiver.signals.contracts import (
     DeliveryAccepted,
@@ -28,7 +28,7 @@ _PER_REQUEST = 4096
 """Bytes that a request costs beside its body: its headers, its task, its place in the queue."""
 
 
-class Gate:
+class Authenticator:
     """Says whether a request proves that it comes from the service. With nothing configured, all do.
 
     A request with the signature header is judged by that alone if there are secrets; else by the static header.
@@ -132,7 +132,9 @@ class Intake:
     quarantined = 0
     """Bodies that were authentic and no envelope, and are kept all the same; since the start."""
 
-    def __init__(self, log: DeliveryLog, gate: Gate, clock: Clock, *, max_body: int, max_in_flight: int) -> None:
+    def __init__(
+        self, log: DeliveryLog, gate: Authenticator, clock: Clock, *, max_body: int, max_in_flight: int
+    ) -> None:
         self._log = log
         self._gate = gate
         self._clock = clock
@@ -211,7 +213,7 @@ def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
     outcome = appended.result().outcome
     if delivery_accepted.receivers or delivery_duplicated.receivers:
         _emit(delivery, outcome)
-    level = logging.ERROR if outcome is Outcome.CONFLICT else logging.INFO
+    level = logging.ERROR if outcome is AppendOutcome.CONFLICT else logging.INFO
     if not log.isEnabledFor(level):
         return
     log.log(
@@ -226,8 +228,8 @@ def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
     )
 
 
-def _emit(delivery: Delivery, outcome: Outcome) -> None:
-    if outcome is Outcome.ACCEPTED:
+def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
+    if outcome is AppendOutcome.ACCEPTED:
         if delivery_accepted.receivers:
             delivery_accepted.emit(
                 DeliveryAccepted(
@@ -246,7 +248,7 @@ def _emit(delivery: Delivery, outcome: Outcome) -> None:
                 job_id=delivery.job_id,
                 size=len(delivery.body),
                 received_at=delivery.received_at,
-                conflict=outcome is Outcome.CONFLICT,
+                conflict=outcome is AppendOutcome.CONFLICT,
             )
         )
 

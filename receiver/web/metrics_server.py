@@ -23,7 +23,7 @@ _READ_TIMEOUT = timedelta(seconds=4)
 
 
 @asynccontextmanager
-async def serve_apart(endpoint: MetricsEndpoint, host: str, port: int) -> AsyncIterator[None]:
+async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> AsyncIterator[None]:
     """Serve the metrics at this address for the length of the block.
 
     A port that cannot be had is told in the log, and the block runs all the same.

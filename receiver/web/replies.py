@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from receiver.core.records import Receipt
-from receiver.core.types import Outcome
+from receiver.core.types import AppendOutcome
 from receiver.errors import RejectedRequest
 
 Reply = tuple[dict[str, Any], dict[str, Any]]
@@ -37,7 +37,7 @@ def _messages(
 
 def acknowledged(receipt: Receipt) -> Reply:
     """200: the delivery is durable. A conflict is an alarm for the operator; the sender can do nothing about it."""
-    status = b"accepted" if receipt.outcome is Outcome.ACCEPTED else b"duplicate"
+    status = b"accepted" if receipt.outcome is AppendOutcome.ACCEPTED else b"duplicate"
     # A key needs no escapes: see envelope.py.
     return _messages(200, b'{"status":"%b","id":"%b"}' % (status, receipt.key.encode()))
 

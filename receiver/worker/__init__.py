@@ -3,6 +3,6 @@
 from receiver.worker.process_pool import Processes
 from receiver.worker.retention import Retention
 from receiver.worker.runner import Runner
-from receiver.worker.worker import Dispatcher
+from receiver.worker.worker import Worker
 
-__all__ = ["Dispatcher", "Processes", "Retention", "Runner"]
+__all__ = ["Processes", "Retention", "Runner", "Worker"]

@@ -9,7 +9,7 @@ from receiver.events.drift import MOST_KINDS, Drift, drift_of
 log = logging.getLogger(__name__)
 
 
-class Drifting:
+class DriftLogger:
     """What a worker has seen since its start; `receiver drift` finds all that is stored."""
 
     def __init__(self) -> None:

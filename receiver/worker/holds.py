@@ -7,7 +7,7 @@ from datetime import datetime
 from receiver.core.clock import Clock
 from receiver.core.ports import WorkQueue
 from receiver.core.records import HeldItem, Hold, JobPages, StoredDelivery
-from receiver.core.rules import LookAgain, Release, look
+from receiver.core.rules import RecheckAt, Release, check_hold
 from receiver.core.types import HandlerName
 from receiver.routing import Handler, Router
 
@@ -27,7 +27,7 @@ def hold_for(handler: Handler, router: Router, stored: StoredDelivery, now: date
     return Hold(look_at, until, f"waits for the pages of its job, until {look_at:%H:%M:%S} UTC at least")
 
 
-class HoldingBack:
+class Holds:
     """Holds terminal events back at routing, and looks again until they may run."""
 
     def __init__(self, queue: WorkQueue, router: Router, clock: Clock) -> None:
@@ -56,9 +56,9 @@ class HoldingBack:
         pages: JobPages = await self._queue.pages(
             item.job_id, page_type=page_type, handlers=self._router.page_handlers(item.event_type)
         )
-        match look(item, pages, quiet=wait.quiet, now=now):
+        match check_hold(item, pages, quiet=wait.quiet, now=now):
             case Release(note):
                 log.info("work_released", extra={"work_id": item.id, "job_id": item.job_id, "note": note})
                 await self._queue.release(item.id, now=now, note=note)
-            case LookAgain(at, note):
-                await self._queue.look_again(item.id, at=at, note=note)
+            case RecheckAt(at, note):
+                await self._queue.recheck(item.id, at=at, note=note)

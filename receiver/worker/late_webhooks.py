@@ -25,5 +25,5 @@ async def find_repeats(queue: WorkQueue, read: Sequence[tuple[StoredDelivery, Ev
         return frozenset()
     repeats = {stored.seq: stored.delivery for stored, _ in read if keys.get(stored.seq) in known}
     for seq, delivery in repeats.items():
-        log.info("backfilled_before", extra={"key": delivery.key, "type": delivery.type, "as": keys[seq]})
+        log.info("late_webhook_skipped", extra={"key": delivery.key, "type": delivery.type, "as": keys[seq]})
     return frozenset(repeats)

@@ -104,32 +104,32 @@ class Leases:
         self._unmarked.difference_update(work_ids)
         try:
             if self._marking:
-                await self._queue.begun(work_ids, self.worker)
+                await self._queue.mark_started(work_ids, self.worker)
         except StoreError as exc:
-            log.error("begin_not_noted", extra={"count": len(work_ids), "reason": str(exc)})
+            log.error("start_mark_failed", extra={"count": len(work_ids), "reason": str(exc)})
 
-    async def give_back(self, work_ids: Sequence[int]) -> None:
+    async def release_leases(self, work_ids: Sequence[int]) -> None:
         """Let any worker have these at once."""
         if not work_ids:
             return
         for work_id in work_ids:
             self.drop(work_id)
         try:
-            await self._queue.give_back(work_ids, self.worker, now=self._clock.now())
+            await self._queue.release_leases(work_ids, self.worker, now=self._clock.now())
         except StoreError as exc:
             # Their leases end by themselves.
             log.error("work_not_given_back", extra={"count": len(work_ids), "reason": str(exc)})
 
     async def give_all_back(self) -> None:
         """Let any worker have everything at once."""
-        await self.give_back(list(self._held))
+        await self.release_leases(list(self._held))
 
-    async def absolve(self) -> None:
+    async def clear_started(self) -> None:
         """Take back the note that what is held has begun: whoever ends this worker now, it is not their doing."""
         self._unmarked.clear()
         self._marking = False
         try:
-            await self._queue.absolve(tuple(self._held), self.worker)
+            await self._queue.clear_started(tuple(self._held), self.worker)
         except StoreError as exc:
             log.error("work_not_absolved", extra={"reason": str(exc)})
 
@@ -171,4 +171,4 @@ class Leases:
     async def _mark_begun(self) -> None:
         if self._marking and (begun := tuple(self._unmarked)):
             self._unmarked.clear()
-            await self._queue.begun(begun, self.worker)
+            await self._queue.mark_started(begun, self.worker)

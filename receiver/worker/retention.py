@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from receiver.core.bulk import PruneRule, Step
 from receiver.core.clock import Clock
-from receiver.core.ports import Upkeep
+from receiver.core.ports import Maintenance
 from receiver.errors import ReceiverError
 
 log = logging.getLogger(__name__)
@@ -28,13 +28,13 @@ class Retention:
 
     def __init__(
         self,
-        upkeep: Callable[[], AbstractAsyncContextManager[Upkeep]],
+        maintenance: Callable[[], AbstractAsyncContextManager[Maintenance]],
         clock: Clock,
         *,
         bodies: timedelta | None,
         keys: timedelta | None,
     ) -> None:
-        self._open = upkeep
+        self._open = maintenance
         self._clock = clock
         self._bodies = bodies
         self._keys = keys
@@ -43,35 +43,35 @@ class Retention:
         """Look at once, then now and then, until cancelled. Whatever goes wrong is logged, and looked at again."""
         while True:
             try:
-                async with self._open() as upkeep:
-                    await self._tidy(upkeep)
+                async with self._open() as maintenance:
+                    await self._tidy(maintenance)
             except ReceiverError as exc:
                 log.warning("upkeep_failed", extra={"reason": str(exc)})
             except Exception:  # a fault of ours: the next look may do without what it stumbled over
-                log.exception("upkeep_broken")
+                log.exception("maintenance_crashed")
             await self._clock.sleep(EVERY)
 
-    async def _tidy(self, upkeep: Upkeep) -> None:
+    async def _tidy(self, maintenance: Maintenance) -> None:
         now = self._clock.now()
         bodies = deliveries = 0
         if self._bodies is not None:
-            bodies = await self._prune(upkeep, PruneRule(now - self._bodies, bodies=True), now)
+            bodies = await self._prune(maintenance, PruneRule(now - self._bodies, bodies=True), now)
         if self._keys is not None:
             before = now - self._keys
-            deliveries = await self._prune(upkeep, PruneRule(before), now)
-            await self._repeat(lambda: upkeep.forget(before, limit=_AT_ONCE), most=_AT_ONCE)
-        smaller = await self._compress(upkeep)
-        pages = await self._repeat(lambda: upkeep.shrink(_PAGES_AT_ONCE), most=1)
+            deliveries = await self._prune(maintenance, PruneRule(before), now)
+            await self._repeat(lambda: maintenance.forget(before, limit=_AT_ONCE), most=_AT_ONCE)
+        smaller = await self._compress(maintenance)
+        pages = await self._repeat(lambda: maintenance.shrink(_PAGES_AT_ONCE), most=1)
         if bodies or deliveries:
             log.info("pruned", extra={"bodies": bodies, "deliveries": deliveries})
         if smaller or pages:
             log.debug("store_shrunk", extra={"compressed": smaller, "pages": pages})
 
-    async def _prune(self, upkeep: Upkeep, rule: PruneRule, now: datetime) -> int:
-        return await self._walk(lambda after: upkeep.prune(rule, after=after, limit=_AT_ONCE, now=now))
+    async def _prune(self, maintenance: Maintenance, rule: PruneRule, now: datetime) -> int:
+        return await self._walk(lambda after: maintenance.prune(rule, after=after, limit=_AT_ONCE, now=now))
 
-    async def _compress(self, upkeep: Upkeep) -> int:
-        return await self._walk(lambda _: upkeep.compress(limit=_AT_ONCE))
+    async def _compress(self, maintenance: Maintenance) -> int:
+        return await self._walk(lambda _: maintenance.compress(limit=_AT_ONCE))
 
     async def _walk(self, step: Callable[[int], Awaitable[Step]]) -> int:
         """Take steps to the end, and return how many deliveries they changed."""

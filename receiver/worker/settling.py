@@ -91,7 +91,7 @@ class Settling:
                 settled = await self._queue.settle(settlements)
                 break
             except StoreError as exc:
-                log.error("results_waiting", extra={"count": len(settlements), "reason": str(exc)})
+                log.error("settle_retrying", extra={"count": len(settlements), "reason": str(exc)})
                 await self._clock.sleep(_STORE_PAUSE)
             except Exception:
                 # A fault of ours. The items are let go: their leases end, and they run again where it can be seen.

@@ -25,7 +25,7 @@ _SHARE_OF_BLOCKING = 3
 
 
 @dataclass(slots=True)
-class Line:
+class ReadyQueue:
     """Calls that wait for the same kind of place.
 
     Lines are apart so that plain functions that hang fill up the threads, and nothing else.
@@ -33,7 +33,7 @@ class Line:
 
     places: int
     capacity: int
-    within: "Line | None" = None
+    within: "ReadyQueue | None" = None
     """The line of all calls of this kind, whose places this one shares."""
     ready: deque[Call] = field(default_factory=deque)
     running: int = 0
@@ -75,7 +75,7 @@ class _Gathering:
     timer: Timer
 
 
-class Lines:
+class ReadyQueues:
     """All lines of a worker. `concurrency` calls run at one time, however many lines there are.
 
     `wake` is called when a batch has become ready by itself, because its time is over.
@@ -93,22 +93,24 @@ class Lines:
         self._clock = clock
         self._wake = wake
         self._gathering: dict[HandlerName, _Gathering] = {}
-        self._all = Line(concurrency, 0)
-        blocking = Line(max(1, concurrency * _SHARE_OF_BLOCKING // 4), 0, self._all)
+        self._all = ReadyQueue(concurrency, 0)
+        blocking = ReadyQueue(max(1, concurrency * _SHARE_OF_BLOCKING // 4), 0, self._all)
         kinds = {
-            kind: Line(count, max(count * _AHEAD, _LEAST_AHEAD), self._all if kind is RunsIn.LOOP else blocking)
+            kind: ReadyQueue(
+                count, max(count * _AHEAD, _LEAST_AHEAD), self._all if kind is RunsIn.LOOP else blocking
+            )
             for kind, count in places.items()
         }
-        self._of: dict[HandlerName, Line] = {}
+        self._of: dict[HandlerName, ReadyQueue] = {}
         for handler in handlers:
             line = kinds[handler.runs_in]
             self._of[handler.name] = line if handler.batch is None else _batch_line(handler, handler.batch, line)
         self._turns = deque({id(line): line for line in self._of.values()}.values())
 
-    def __getitem__(self, handler: HandlerName) -> Line:
+    def __getitem__(self, handler: HandlerName) -> ReadyQueue:
         return self._of[handler]
 
-    def __iter__(self) -> Iterator[Line]:
+    def __iter__(self) -> Iterator[ReadyQueue]:
         return iter(self._turns)
 
     @property
@@ -191,6 +193,6 @@ class Lines:
         self._wake()
 
 
-def _batch_line(handler: Handler, batch: Batch, kind: Line) -> Line:
+def _batch_line(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:
     places = kind.places if handler.concurrency is None else min(handler.concurrency, kind.places)
-    return Line(places, min(places * 2, _BATCHES_AHEAD) * batch.size, kind)
+    return ReadyQueue(places, min(places * 2, _BATCHES_AHEAD) * batch.size, kind)

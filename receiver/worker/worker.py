@@ -10,24 +10,24 @@ from typing import Any
 
 from receiver.core.clock import Clock
 from receiver.core.ports import WorkQueue
-from receiver.core.records import Claimant, Lease, NewWork, StoredDelivery, Wanted, WorkItem
+from receiver.core.records import ClaimLimits, HandlerClaim, Lease, NewWork, StoredDelivery, WorkItem
 from receiver.core.rules import POISON_AFTER
 from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import StoreError
 from receiver.events import Event
 from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
-from receiver.worker.drift_log import Drifting
+from receiver.worker.drift_log import DriftLogger
 from receiver.worker.emit import emit_started
 from receiver.worker.fanout import TRIGGERS, Unhandled, read_event, wanting
-from receiver.worker.holds import HoldingBack
+from receiver.worker.holds import Holds
 from receiver.worker.isolation import Isolation
 from receiver.worker.lanes import lane_of
 from receiver.worker.late_webhooks import find_repeats
 from receiver.worker.leases import Leases
 from receiver.worker.runner import Claimed, Ended, Runner
 from receiver.worker.settling import Settling
-from receiver.worker.slots import Call, Lines
+from receiver.worker.slots import Call, ReadyQueues
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ _CANCEL_SECONDS = 1
 """How long a cancelled handler may take to end; one that refuses to is left behind with the process."""
 
 
-class Dispatcher:
+class Worker:
     """One worker. It holds leases in its own name on everything it has claimed and not yet settled."""
 
     def __init__(
@@ -67,11 +67,11 @@ class Dispatcher:
         self._max_bytes = max_bytes
         self._handlers: deque[Handler] = deque(router)
         self._unhandled = Unhandled()
-        self._drifting = Drifting()
+        self._drifting = DriftLogger()
         self._freed = asyncio.Event()
         self._leases = Leases(queue, clock, worker, lease)
-        self._lines = Lines(router, places, clock, concurrency=places[RunsIn.LOOP], wake=self._start_ready)
-        self._holding = HoldingBack(queue, router, clock)
+        self._lines = ReadyQueues(router, places, clock, concurrency=places[RunsIn.LOOP], wake=self._start_ready)
+        self._holding = Holds(queue, router, clock)
         self._settling = Settling(queue, clock, self._leases, rng, self._settled)
         self._running: dict[asyncio.Task[None], Call] = {}
         self._doubtful: list[int] = []
@@ -103,7 +103,7 @@ class Dispatcher:
         self._freed.clear()
         doubtful, self._doubtful = self._doubtful, []
         try:
-            await self._leases.give_back(doubtful)
+            await self._leases.release_leases(doubtful)
             claimants = self._claimants()
             if not claimants and self._handlers:
                 await self._look(claimants, self._clock.now())
@@ -114,7 +114,7 @@ class Dispatcher:
             log.error("store_unavailable", extra={"reason": str(exc)})
             await first_of(stop.wait(), self._clock.sleep(_STORE_PAUSE))
 
-    def _claimants(self) -> Sequence[Claimant]:
+    def _claimants(self) -> Sequence[HandlerClaim]:
         """Return the handlers for which there is room, each time beginning with another one."""
         if self._leases and self._isolation.holds(self._clock.now()):
             return ()
@@ -124,7 +124,7 @@ class Dispatcher:
             return ()
         self._handlers.rotate(-1)  # no handler's backlog may keep the others waiting for ever
         return [
-            Claimant(
+            HandlerClaim(
                 handler.name,
                 None if handler.batch is not None else handler.concurrency,
                 None if handler.rate is None else handler.rate.interval,
@@ -142,14 +142,14 @@ class Dispatcher:
     def _bytes_left(self) -> int:
         return self._max_bytes - self._leases.bytes
 
-    async def _fetch(self, claimants: Sequence[Claimant]) -> bool:
+    async def _fetch(self, claimants: Sequence[HandlerClaim]) -> bool:
         """Claim and route as much as there is room for; return whether to go on at once."""
         await self._leases.renew_if_late()
         now = self._clock.now()
         lease = self._leases.new(now)
         await self._look(claimants, now)
         if self._isolation.begins(now, idle=not self._leases):
-            suspect = Wanted(1, self._max_bytes, starting=1, suspects=True)
+            suspect = ClaimLimits(1, self._max_bytes, starting=1, suspects=True)
             if not await self._claim(claimants, suspect, lease, now):
                 self._isolation.found_none(now)
         if self._isolation.holds(now):
@@ -157,13 +157,13 @@ class Dispatcher:
         lines = {id(line): line for line in (self._lines[one.handler] for one in claimants)}.values()
         batched = any(self._router[one.handler].batch is not None for one in claimants)  # these begin later
         starting = 0 if batched else min((self._lines.free, *(line.free for line in lines)))
-        wanted = Wanted(sum(line.room for line in lines), self._bytes_left(), starting)
+        wanted = ClaimLimits(sum(line.room for line in lines), self._bytes_left(), starting)
         claimed = await self._claim(claimants, wanted, lease, now)
         limit = max((line.room for line in lines), default=_MOST_UNHANDLED)
         routed = self._bytes_left() > 0 and await self._route(limit, lease, now)
         return claimed > 0 or routed
 
-    async def _look(self, claimants: Sequence[Claimant], now: datetime) -> None:
+    async def _look(self, claimants: Sequence[HandlerClaim], now: datetime) -> None:
         """Find, now and then, what no claim finds; a suspect that is due runs with nothing else beside it."""
         if not self._isolation.wanted and timedelta(0) <= now - self._looked_at < _LOOK:
             return
@@ -171,12 +171,14 @@ class Dispatcher:
         off = await self._queue.switches()
         unwanted = self._lines.withdraw(lambda one: one.item.handler in off)
         unwanted += self._lines.withdraw_stuck(self._lease)  # other workers may get on
-        await self._leases.give_back([one.item.id for one in unwanted])
+        await self._leases.release_leases([one.item.id for one in unwanted])
         await self._holding.look()
         if claimants:
             self._isolation.look(now, due=await self._queue.suspects_due(claimants, now=now))
 
-    async def _claim(self, claimants: Sequence[Claimant], wanted: Wanted, lease: Lease, now: datetime) -> int:
+    async def _claim(
+        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, lease: Lease, now: datetime
+    ) -> int:
         items = await self._queue.claim(claimants, wanted, lease=lease, now=now)
         self._take(
             [Claimed(item, self._router[item.handler]) for item in items],
@@ -189,7 +191,7 @@ class Dispatcher:
         """Route new deliveries to the handlers that want them; return whether there were any."""
         if limit <= 0:
             return False
-        batch = await self._queue.unrouted(limit=limit, max_bytes=self._bytes_left())
+        batch = await self._queue.routing_batch(limit=limit, max_bytes=self._bytes_left())
         if not batch.deliveries:
             return False
         read = [(one, read_event(one)) for one in batch.deliveries if one.delivery.origin in TRIGGERS]
@@ -241,7 +243,7 @@ class Dispatcher:
             work.append(NewWork(stored.seq, handler.name, claim, starts, lane_of(handler, event), hold, trigger))
         return work
 
-    async def _wait_for_work(self, claimants: Sequence[Claimant], stop: asyncio.Event) -> None:
+    async def _wait_for_work(self, claimants: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
         waits: list[Coroutine[Any, Any, object]] = [stop.wait(), self._freed.wait(), self._queue.changed()]
         due = await self._queue.next_due(claimants, now=self._clock.now())
         if due is not None:
@@ -263,7 +265,7 @@ class Dispatcher:
         self._start_ready(begun)
 
     def _start_ready(self, begun: frozenset[int] = frozenset()) -> None:
-        """Begin every call that has a place. Those in `begun` are known by the store to begin now."""
+        """Begin every call that has a place. Those in `mark_started` are known by the store to begin now."""
         self._withdraw_doubtful()
         while not self._stopping and (call := self._lines.begin_next()):
             for one in call:
@@ -320,8 +322,8 @@ class Dispatcher:
 
     async def _finish(self, grace: timedelta) -> int:
         self._stopping = True
-        await self._leases.absolve()
-        await self._leases.give_back([one.item.id for one in self._lines.withdraw(lambda _: True)])
+        await self._leases.clear_started()
+        await self._leases.release_leases([one.item.id for one in self._lines.withdraw(lambda _: True)])
         if self._running:
             log.info("worker_finishing", extra={"running": len(self._running)})
             await first_of(self._all_ended(), self._clock.sleep(grace))

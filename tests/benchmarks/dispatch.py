@@ -25,7 +25,7 @@ from typing import Any
 
 from receiver.core.clock import SystemClock, to_micros
 from receiver.core.ports import WorkQueue
-from receiver.core.records import Attempt, Claimant, Lease, NewWork, Settlement, Wanted
+from receiver.core.records import Attempt, ClaimLimits, HandlerClaim, Lease, NewWork, Settlement
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from receiver.stores import open_store
 from tests.benchmarks.prefill import Prefill
@@ -211,21 +211,21 @@ class _Calls:
             work = [NewWork(stored.seq, self._handler) for stored in batch.deliveries]
             now = self._clock.now()
             ids = await timed("route", self._queue.route(batch, work, lease=self._lease(), now=now))
-            await timed("give back", self._queue.give_back(ids, _WORKER, now=self._clock.now()))
+            await timed("give back", self._queue.release_leases(ids, _WORKER, now=self._clock.now()))
             items = await timed("claim", self._claim())
             await timed("settle", self._queue.settle([self._success(item.id, item.attempt) for item in items]))
         return {f"{name} each of {self._batch}": statistics.median(times) for name, times in taken.items()}
 
     def _claim(self) -> Awaitable[Any]:
-        wanted = Wanted(self._batch, _MOST_BYTES)
-        claimants = [Claimant(self._handler)]
+        wanted = ClaimLimits(self._batch, _MOST_BYTES)
+        claimants = [HandlerClaim(self._handler)]
         return self._queue.claim(claimants, wanted, lease=self._lease(), now=self._clock.now())
 
     def _next_due(self) -> Awaitable[Any]:
-        return self._queue.next_due([Claimant(self._handler)], now=self._clock.now())
+        return self._queue.next_due([HandlerClaim(self._handler)], now=self._clock.now())
 
     def _unrouted(self) -> Awaitable[Any]:
-        return self._queue.unrouted(limit=self._batch, max_bytes=_MOST_BYTES)
+        return self._queue.routing_batch(limit=self._batch, max_bytes=_MOST_BYTES)
 
     def _lease(self) -> Lease:
         return Lease(_WORKER, self._clock.now() + timedelta(minutes=1))

@@ -24,7 +24,7 @@ from typing import Any
 from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock
 from receiver.core.envelope import read_envelope
-from receiver.core.types import Outcome
+from receiver.core.types import AppendOutcome
 from receiver.stores import open_store
 from tests.benchmarks.ack import apply_load
 from tests.benchmarks.payloads import Pages
@@ -73,10 +73,10 @@ async def fill(path: Path, count: int, size: int, *, behind: int = 0) -> None:
     async with store.controls() as controls:
         for start in range(0, count, _TOGETHER):
             some = itertools.islice(bodies, min(_TOGETHER, count - start))
-            outcomes = await controls.bring_in(
+            outcomes = await controls.import_deliveries(
                 [Imported(read_envelope((), body, received_at=now)) for body in some]
             )
-            if set(outcomes) != {Outcome.ACCEPTED}:
+            if set(outcomes) != {AppendOutcome.ACCEPTED}:
                 raise RuntimeError("the deliveries are not all different")
 
 

@@ -88,7 +88,7 @@ class Filling:
         await asyncio.gather(*[self.log.append(delivery(key.format(number), **changes)) for number in numbers])
         hold = Hold(NOON + timedelta(minutes=1), NOON + timedelta(hours=1)) if state is HELD else None
         claim = state in (RUNNING, *_ENDED)
-        batch = await self.queue.unrouted(limit=count, max_bytes=10**9)
+        batch = await self.queue.routing_batch(limit=count, max_bytes=10**9)
         new = [NewWork(one.seq, handler, claim, lane=lane, hold=hold) for one in batch.deliveries]
         await self.queue.route(batch, new, lease=self._lease, now=NOON)
         self._items += count
@@ -98,7 +98,7 @@ class Filling:
                 [Settlement(work_id, _WORKER, attempt, state, NOON, holds_lane) for work_id in numbers]
             )
         if note is not None:
-            await self.queue.look_again(first, at=NOON + timedelta(minutes=2), note=note)
+            await self.queue.recheck(first, at=NOON + timedelta(minutes=2), note=note)
         if state is SKIPPED:
             await self.controls.switch(handler, HandlerSwitch.ON)
         return numbers

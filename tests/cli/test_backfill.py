@@ -67,7 +67,7 @@ def backfill(*args: str) -> int:
 def stored() -> list[StoredDelivery]:
     async def read() -> list[StoredDelivery]:
         async with open_store(STORE).reports() as reports:
-            return [one async for one in reports.stored(DeliveryFilter())]
+            return [one async for one in reports.iter_deliveries(DeliveryFilter())]
 
     return asyncio.run(read())
 

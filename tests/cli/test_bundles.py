@@ -48,18 +48,18 @@ def keep(*deliveries: Delivery) -> None:
 def keep_many(count: int, size: int = 0) -> None:
     """Put many deliveries into the store, with bodies of random text."""
 
-    async def bring_in() -> None:
+    async def import_deliveries() -> None:
         async with open_store(STORE).log():
             pass
         async with open_store(STORE).controls() as controls:
-            await controls.bring_in(
+            await controls.import_deliveries(
                 [
                     Imported(delivery(f"k{n:05}", n / 60_000, body=os.urandom(size // 2).hex().encode()))
                     for n in range(count)
                 ]
             )
 
-    asyncio.run(bring_in())
+    asyncio.run(import_deliveries())
 
 
 def stored(store: str = STORE) -> list[StoredDelivery]:
@@ -69,7 +69,7 @@ def stored(store: str = STORE) -> list[StoredDelivery]:
         async with open_store(store).reports() as reports:
             return [
                 replace(one, seq=0, delivery=replace(one.delivery, origin=Origin.SENDER))
-                async for one in reports.stored(DeliveryFilter())
+                async for one in reports.iter_deliveries(DeliveryFilter())
             ]
 
     return asyncio.run(read()) if Path(store.removeprefix("sqlite:///")).exists() else []

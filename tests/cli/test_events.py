@@ -476,7 +476,7 @@ class ManyReports:
     async def detail(self, key: DeliveryKey) -> DeliveryDetail:
         raise NotImplementedError
 
-    async def unfinished(self) -> int:
+    async def count_unfinished(self) -> int:
         raise NotImplementedError
 
 

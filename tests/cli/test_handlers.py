@@ -393,7 +393,7 @@ def test_check_notes_waiting_work_of_handlers_that_are_gone(capsys: pytest.Captu
 async def working(deployment: Deployment) -> AsyncIterator[Program]:
     """Start a worker for a block."""
     async with deployment.start("work") as program:
-        await program.line("working")
+        await program.line("worker_started")
         yield program
 
 

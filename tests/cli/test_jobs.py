@@ -10,7 +10,7 @@ import pytest
 from receiver.cli.jobs.group import readable
 from receiver.cli.main import receiver, run
 from receiver.core.bulk import Imported
-from receiver.core.jobs import Arrivals, JobDetail
+from receiver.core.jobs import JobArrivals, JobDetail
 from receiver.core.types import HandlerSwitch, Origin
 from receiver.stores import open_store
 from tests.cli.kept import DEAD, DONE, NOON, SAVE, STORE, TELL, WAITING, Filling, delivery, fill, on_a_terminal
@@ -164,12 +164,12 @@ def test_one_job_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None
 def test_what_no_webhook_brought_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     """In the listing and of each type."""
 
-    async def bring_in(store: Filling) -> None:
+    async def import_deliveries(store: Filling) -> None:
         await store.log.append(delivery("sent"))
         made = [delivery(f"backfill:{number}") for number in range(2)]
-        await store.controls.bring_in([Imported(one, origin=Origin.BACKFILL) for one in made])
+        await store.controls.import_deliveries([Imported(one, origin=Origin.BACKFILL) for one in made])
 
-    fill(bring_in)
+    fill(import_deliveries)
 
     (job,) = listed(capsys)
     assert (job["deliveries"], job["backfilled"]) == (3, 2)
@@ -202,7 +202,7 @@ def test_without_a_store_the_commands_say_so(capsys: pytest.CaptureFixture[str])
 
 def test_texts_of_the_sender_cannot_steer_the_terminal() -> None:
     """The type of an event is one of them."""
-    detail = JobDetail(JOB, (Arrivals("crawl.\x1b[2J", True, 1, 0, 1),), 0, ())
+    detail = JobDetail(JOB, (JobArrivals("crawl.\x1b[2J", True, 1, 0, 1),), 0, ())
 
     lines = list(readable(detail, NOON + timedelta(hours=2)))
 

@@ -13,12 +13,12 @@ from receiver.cli.simulate.live import Poster
 from receiver.cli.simulate.live_summary import Played, as_json, print_played
 from receiver.core.signing import verify
 from receiver.service.sender import Sender
-from receiver.service.simulator.endpoint import Outcome
-from receiver.service.simulator.faults import Request, Way
+from receiver.service.simulator.endpoint import ResponseKind
+from receiver.service.simulator.faults import FaultKind, SimulatedRequest
 from receiver.service.simulator.ledger import Findings, Wrong
 from receiver.service.simulator.live import Reply
 from receiver.service.simulator.report import report_on
-from receiver.service.simulator.scenario import Arrivals, Scenario
+from receiver.service.simulator.scenario import ArrivalPattern, Scenario
 
 URL = "http://receiver.test/webhooks"
 BODY = b'{"type":"crawl.page","webhookId":"one"}'
@@ -87,7 +87,7 @@ def test_what_a_live_run_does_not_have_is_said(capsys: pytest.CaptureFixture[str
 
 
 async def posted(
-    request: Request, answer: Callable[[httpx.Request], httpx.Response]
+    request: SimulatedRequest, answer: Callable[[httpx.Request], httpx.Response]
 ) -> tuple[Reply, list[tuple[bytes, str]]]:
     """Send one request; return what it met, and what came: bodies and signatures."""
     came: list[tuple[bytes, str]] = []
@@ -107,19 +107,19 @@ async def posted(
 @pytest.mark.parametrize(
     ("way", "body", "signed", "secret"),
     [
-        (Way.WHOLE, BODY, BODY, "right"),
-        (Way.SLOW, BODY, BODY, "right"),
-        (Way.CUT, BODY[:19], BODY[:19], "right"),
-        (Way.CLIPPED, BODY[:19], BODY, "right"),
-        (Way.FORGED, BODY, BODY, "wrong"),
+        (FaultKind.WHOLE, BODY, BODY, "right"),
+        (FaultKind.SLOW, BODY, BODY, "right"),
+        (FaultKind.CUT, BODY[:19], BODY[:19], "right"),
+        (FaultKind.CLIPPED, BODY[:19], BODY, "right"),
+        (FaultKind.FORGED, BODY, BODY, "wrong"),
     ],
 )
 async def test_each_way_of_sending_has_its_bytes_and_its_signature(
-    way: Way, body: bytes, signed: bytes, secret: str
+    way: FaultKind, body: bytes, signed: bytes, secret: str
 ) -> None:
     """What is cut has its own signature or that of the whole; what is forged has another secret's."""
-    upload = timedelta(microseconds=1) if way is Way.SLOW else timedelta(0)
-    _, [(came, signature)] = await posted(Request(BODY, way, upload), lambda _: httpx.Response(200))
+    upload = timedelta(microseconds=1) if way is FaultKind.SLOW else timedelta(0)
+    _, [(came, signature)] = await posted(SimulatedRequest(BODY, way, upload), lambda _: httpx.Response(200))
 
     assert came == body
     assert verify(signed, signature, [secret])
@@ -135,25 +135,25 @@ def failing(error: Exception) -> Callable[[httpx.Request], httpx.Response]:
 @pytest.mark.parametrize(
     ("answer", "outcome", "status", "known"),
     [
-        (lambda _: httpx.Response(200, json={"status": "accepted"}), Outcome.OK, 200, False),
-        (lambda _: httpx.Response(200, json={"status": "duplicate"}), Outcome.OK, 200, True),
-        (lambda _: httpx.Response(503), Outcome.STATUS, 503, False),
-        (lambda _: httpx.Response(302), Outcome.STATUS, 302, False),
-        (failing(httpx.ConnectError("x")), Outcome.REFUSED, None, False),
-        (failing(httpx.ReadError("x")), Outcome.TIMEOUT, None, False),
+        (lambda _: httpx.Response(200, json={"status": "accepted"}), ResponseKind.OK, 200, False),
+        (lambda _: httpx.Response(200, json={"status": "duplicate"}), ResponseKind.OK, 200, True),
+        (lambda _: httpx.Response(503), ResponseKind.STATUS, 503, False),
+        (lambda _: httpx.Response(302), ResponseKind.STATUS, 302, False),
+        (failing(httpx.ConnectError("x")), ResponseKind.REFUSED, None, False),
+        (failing(httpx.ReadError("x")), ResponseKind.TIMEOUT, None, False),
     ],
 )
 async def test_each_answer_has_its_outcome(
-    answer: Callable[[httpx.Request], httpx.Response], outcome: Outcome, status: int | None, known: bool
+    answer: Callable[[httpx.Request], httpx.Response], outcome: ResponseKind, status: int | None, known: bool
 ) -> None:
     """A connection that ends before the answer is no answer: the request may have arrived."""
-    reply, _ = await posted(Request(BODY), answer)
+    reply, _ = await posted(SimulatedRequest(BODY), answer)
 
     assert reply[:3] == (outcome, status, known)
 
 
 def played(created: int = 2, *, interrupted: bool = False) -> Played:
-    scenario = Scenario(arrivals=Arrivals(at=(timedelta(0), timedelta(seconds=1))))
+    scenario = Scenario(arrivals=ArrivalPattern(at=(timedelta(0), timedelta(seconds=1))))
     return Played(scenario, URL, 60, report_on(scenario), created, {"slow": 1, "forged": 0}, interrupted)
 
 

@@ -15,7 +15,15 @@ from receiver.cli.tail import states as tail_states
 from receiver.cli.tail.command import Follower, ShownToPeople, show_json
 from receiver.core.clock import VirtualClock
 from receiver.core.ports import Store
-from receiver.core.records import Claimant, DeliveryFilter, DeliverySummary, Lease, NewWork, Settlement, Wanted
+from receiver.core.records import (
+    ClaimLimits,
+    DeliveryFilter,
+    DeliverySummary,
+    HandlerClaim,
+    Lease,
+    NewWork,
+    Settlement,
+)
 from receiver.core.types import DeliveryState, WorkerId, WorkState
 from receiver.errors import StoreRefused
 from receiver.stores import open_store
@@ -208,7 +216,7 @@ class Working:
     async def route(self, *, handler: bool = True) -> None:
         """Make a work item for each new delivery, or none for any."""
         async with self._store.queue() as queue:
-            batch = await queue.unrouted(limit=100_000, max_bytes=10**9)
+            batch = await queue.routing_batch(limit=100_000, max_bytes=10**9)
             new = [NewWork(one.seq, SAVE, claim=False) for one in batch.deliveries] if handler else []
             await queue.route(batch, new, lease=Lease(WorkerId("w"), NOON), now=NOON)
 
@@ -221,7 +229,9 @@ class Working:
         """Let work items succeed: the oldest ones that are due."""
         lease = Lease(WorkerId("w"), NOON + timedelta(days=1))
         async with self._store.queue() as queue:
-            claimed = await queue.claim([Claimant(SAVE)], Wanted(len(work_ids), 10**9), lease=lease, now=NOON)
+            claimed = await queue.claim(
+                [HandlerClaim(SAVE)], ClaimLimits(len(work_ids), 10**9), lease=lease, now=NOON
+            )
             assert [one.id for one in claimed] == list(work_ids)
             ends = [Settlement(one.id, lease.worker, ended(), WorkState.DONE, NOON) for one in claimed]
             await queue.settle(ends)

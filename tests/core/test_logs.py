@@ -50,7 +50,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "event_unreadable": ({"key": "k", "type": "crawl.page"}, ("event_unreadable", "key=k", "type=crawl.page")),
     "store_unavailable": ({"reason": "locked"}, ("WARNING", "store_unavailable", "locked")),
-    "results_waiting": ({"count": 3, "reason": "locked"}, ("results_waiting", "count=3", "locked")),
+    "settle_retrying": ({"count": 3, "reason": "locked"}, ("settle_retrying", "count=3", "locked")),
     "worker_blocked": ({"advice": "look"}, ("worker_blocked", "look")),
     "worker_failed": ({}, ("worker_failed",)),
     "results_not_recorded": ({"count": 3}, ("results_not_recorded", "count=3")),
@@ -60,7 +60,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "worker_finishing": ({"running": 2}, ("worker_finishing", "2")),
     "work_not_given_back": ({"count": 2, "reason": "locked"}, ("work_not_given_back", "count=2", "locked")),
     "work_not_absolved": ({"reason": "locked"}, ("work_not_absolved", "locked")),
-    "begin_not_noted": ({"count": 2, "reason": "locked"}, ("begin_not_noted", "count=2", "locked")),
+    "start_mark_failed": ({"count": 2, "reason": "locked"}, ("start_mark_failed", "count=2", "locked")),
     "search_index_waits": ({"reason": "locked"}, ("search_index_waits", "locked")),
     "search_index_broken": ({}, ("search_index_broken",)),
     "event_drift": (
@@ -73,14 +73,14 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "backfill_not_needed": ({"job_id": "job-1", "count": 0}, ("backfill_not_needed", "job_id=job-1")),
     "backfill_impossible": ({"job_id": "job-1", "reason": "404"}, ("backfill_impossible", "job-1", "reason=404")),
-    "backfill_waits": ({"reason": "500"}, ("backfill_waits", "reason=500")),
+    "backfill_deferred": ({"reason": "500"}, ("backfill_deferred", "reason=500")),
     "backfill_broken": ({}, ("backfill_broken",)),
-    "backfilled_before": (
+    "late_webhook_skipped": (
         {"key": "k1", "type": "crawl.page", "as": "backfill:0a1b"},
-        ("backfilled_before", "key=k1", "as=backfill:0a1b"),
+        ("late_webhook_skipped", "key=k1", "as=backfill:0a1b"),
     ),
     "upkeep_failed": ({"reason": "locked"}, ("upkeep_failed", "locked")),
-    "upkeep_broken": ({}, ("upkeep_broken",)),
+    "maintenance_crashed": ({}, ("maintenance_crashed",)),
     "pruned": ({"bodies": 2, "deliveries": 3}, ("pruned", "bodies=2", "deliveries=3")),
     "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),
     "checkpoint_failed": ({"reason": "locked"}, ("checkpoint_failed", "locked")),
@@ -91,11 +91,14 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"count": 2, "advice": "they will run again"},
         ("handlers_left_behind", "count=2", "they will run again"),
     ),
-    "working": ({"handlers": 3, "worker": "host-1-ab"}, ("working", "handlers=3", "host-1-ab")),
+    "worker_started": ({"handlers": 3, "worker": "host-1-ab"}, ("worker_started", "handlers=3", "host-1-ab")),
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
     "too_many_connections": ({}, ("WARNING", "too_many_connections")),
-    "unauthenticated": ({"advice": "set RECEIVER_SECRETS"}, ("unauthenticated", "set RECEIVER_SECRETS")),
-    "stopped": ({}, ("stopped",)),
+    "authentication_not_configured": (
+        {"advice": "set RECEIVER_SECRETS"},
+        ("authentication_not_configured", "set RECEIVER_SECRETS"),
+    ),
+    "server_stopped": ({}, ("server_stopped",)),
     "lane_unknown": (
         {"handler": "handlers.pages.write", "type": "crawl.page", "job_id": "job-1"},
         ("lane_unknown", "handler=handlers.pages.write", "job_id=job-1"),
@@ -273,14 +276,14 @@ def test_logs_are_configured_once_for_the_whole_process(
 ) -> None:
     """On standard error; libraries only from warnings on."""
     configure_logs(level="INFO", as_json=True)
-    logging.getLogger("receiver.x").info("stopped")
+    logging.getLogger("receiver.x").info("server_stopped")
     logging.getLogger("receiver.x").debug("hidden")
     logging.getLogger("httpx").info("hidden")
     logging.getLogger("httpx").warning("shown")
     root.handlers[0].close()
     shown = [json.loads(line)["event"] for line in capfd.readouterr().err.splitlines()]
 
-    assert shown == ["stopped", "shown"]
+    assert shown == ["server_stopped", "shown"]
 
 
 def test_logs_can_be_configured_without_standard_error(
@@ -309,7 +312,7 @@ class Pipe:
     def log(self, count: int) -> None:
         """Log so many lines of about 1 KB."""
         for number in range(count):
-            self.handler.handle(record("stopped", number=number, filling="x" * 900))
+            self.handler.handle(record("server_stopped", number=number, filling="x" * 900))
 
     def event(self) -> dict[str, Any]:
         """Return the next line."""

@@ -14,16 +14,16 @@ from receiver.core.rules import (
     Decision,
     Died,
     Failed,
-    LookAgain,
     Pace,
+    RecheckAt,
     Refused,
     Release,
     Result,
     RetryAt,
     Succeeded,
+    check_hold,
     decide,
-    look,
-    placed,
+    initial_state,
     suspicious,
 )
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
@@ -164,7 +164,7 @@ def test_a_work_item_begins_in_its_place(
     work: NewWork, switch: HandlerSwitch, lane_busy: bool, state: WorkState
 ) -> None:
     """The switch is asked first, then what it waits for, then its lane, and only then whether to run it."""
-    assert placed(work, switch, lane_busy=lane_busy) is state
+    assert initial_state(work, switch, lane_busy=lane_busy) is state
 
 
 # --- Pace
@@ -262,9 +262,9 @@ ITEM = HeldItem(1, ONE, "crawl.completed", "job", NOON, NOON + MINUTE * 25)
 OPEN = DeliveryKey("page-7")
 
 
-def looked(pages: JobPages, passed: timedelta) -> Release | LookAgain:
+def looked(pages: JobPages, passed: timedelta) -> Release | RecheckAt:
     """Look this long after the event has arrived."""
-    return look(ITEM, pages, quiet=QUIET, now=NOON + passed)
+    return check_hold(ITEM, pages, quiet=QUIET, now=NOON + passed)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ def test_an_event_is_released_after_a_quiet_time(last: timedelta | None, quiet_f
     pages = JobPages(None if last is None else NOON + last, None)
 
     early = looked(pages, quiet_from + QUIET - MICROSECOND)
-    assert isinstance(early, LookAgain)
+    assert isinstance(early, RecheckAt)
     assert early.at == NOON + quiet_from + QUIET
     assert isinstance(looked(pages, quiet_from + QUIET), Release)
 
@@ -291,7 +291,7 @@ def test_an_open_page_keeps_an_event_waiting() -> None:
     """It is looked at again soon, however quiet it has been. The note names the page and the end of the waiting."""
     waits = looked(JobPages(NOON, OPEN), MINUTE * 20)
 
-    assert isinstance(waits, LookAgain)
+    assert isinstance(waits, RecheckAt)
     assert waits.at == NOON + MINUTE * 20 + SECOND
     assert "page-7" in waits.note
     assert "12:25:00" in waits.note
@@ -301,7 +301,7 @@ def test_an_open_page_keeps_an_event_waiting() -> None:
 def test_an_event_waits_at_most_as_long_as_said(pages: JobPages) -> None:
     """Then it is handled whatever is missing, which the note tells; no look is later than that."""
     almost = looked(pages, MINUTE * 25 - SECOND / 2)
-    assert isinstance(almost, LookAgain)
+    assert isinstance(almost, RecheckAt)
     assert almost.at == ITEM.until
 
     released = looked(pages, MINUTE * 25)
@@ -324,12 +324,12 @@ def test_an_event_that_waits_for_quiet_says_until_when() -> None:
     """So that somebody who looks at it knows that nothing is wrong."""
     waits = looked(JobPages(NOON + MINUTE, None), MINUTE)
 
-    assert isinstance(waits, LookAgain)
+    assert isinstance(waits, RecheckAt)
     assert "12:01:00" in waits.note
     assert "12:03:00" in waits.note
 
 
 def test_without_a_quiet_time_an_event_waits_for_open_pages_only() -> None:
     """It is released in the same moment."""
-    assert isinstance(look(ITEM, JobPages(NOON, None), quiet=timedelta(0), now=NOON), Release)
-    assert isinstance(look(ITEM, JobPages(NOON, OPEN), quiet=timedelta(0), now=NOON), LookAgain)
+    assert isinstance(check_hold(ITEM, JobPages(NOON, None), quiet=timedelta(0), now=NOON), Release)
+    assert isinstance(check_hold(ITEM, JobPages(NOON, OPEN), quiet=timedelta(0), now=NOON), RecheckAt)

@@ -31,7 +31,7 @@ from receiver.events.documents import (
     MeaningfulChange,
     MonitorCheck,
     MonitorDiff,
-    Shape,
+    ServiceModel,
     Snapshot,
     ValueChange,
 )
@@ -58,7 +58,7 @@ from receiver.service.responses import (
 )
 
 # The service's documented fields, each with the attribute it is read as where that is not plain snake_case.
-DOCUMENTED: dict[type[Shape], str] = {
+DOCUMENTED: dict[type[ServiceModel], str] = {
     Document: "markdown html rawHtml summary answer highlights audio video links images screenshot json=json_ "
     "extract llm_extraction actions changeTracking pages blocks branding product menu warning metadata",
     DocumentMetadata: "title description language keywords ogLocaleAlternate sourceURL=source_url url scrapeId "
@@ -123,7 +123,7 @@ def snake_case(wire_name: str) -> str:
     return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in wire_name)
 
 
-def documented_fields(shape: type[Shape]) -> list[tuple[str, str]]:
+def documented_fields(shape: type[ServiceModel]) -> list[tuple[str, str]]:
     pairs = (word.partition("=") for word in DOCUMENTED[shape].split())
     return [(wire_name, attribute or snake_case(wire_name)) for wire_name, _, attribute in pairs]
 
@@ -137,7 +137,7 @@ EVERY_FIELD = [
 
 def test_every_public_shape_is_compared_with_the_documentation() -> None:
     """A shape that nobody compared may have a misspelt field, which reads as None for ever."""
-    public = {getattr(documents, name) for name in documents.__all__} - {Shape, documents.DiffTree}
+    public = {getattr(documents, name) for name in documents.__all__} - {ServiceModel, documents.DiffTree}
     public |= {getattr(answers, name) for name in answers.__all__}
 
     assert public == set(DOCUMENTED)
@@ -146,13 +146,15 @@ def test_every_public_shape_is_compared_with_the_documentation() -> None:
 
 
 @pytest.mark.parametrize(("shape", "wire_name", "attribute"), EVERY_FIELD)
-def test_every_documented_field_has_its_attribute(shape: type[Shape], wire_name: str, attribute: str) -> None:
+def test_every_documented_field_has_its_attribute(
+    shape: type[ServiceModel], wire_name: str, attribute: str
+) -> None:
     """Attributes are snake_case of the wire name."""
     assert shape.model_fields[attribute].alias == wire_name
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_an_empty_object_reads_as_defaults(shape: type[Shape]) -> None:
+def test_an_empty_object_reads_as_defaults(shape: type[ServiceModel]) -> None:
     """Nothing is required, and nothing was set."""
     empty = shape.read({})
 
@@ -162,14 +164,14 @@ def test_an_empty_object_reads_as_defaults(shape: type[Shape]) -> None:
 
 
 @pytest.mark.parametrize(("shape", "wire_name", "attribute"), EVERY_FIELD)
-def test_null_reads_like_a_missing_key(shape: type[Shape], wire_name: str, attribute: str) -> None:
+def test_null_reads_like_a_missing_key(shape: type[ServiceModel], wire_name: str, attribute: str) -> None:
     """The default, whether the service leaves a key out or writes null."""
     assert getattr(shape.read({wire_name: None}), attribute) == getattr(shape(), attribute)
 
 
 @pytest.mark.parametrize(("shape", "wire_name", "attribute"), EVERY_FIELD)
 def test_a_value_of_another_form_fails_nothing_and_stays_reachable(
-    shape: type[Shape], wire_name: str, attribute: str
+    shape: type[ServiceModel], wire_name: str, attribute: str
 ) -> None:
     """Either the field reads it, or the field is empty and the value lies in `model_extra`."""
     for wrong in WRONG_FORMS:
@@ -301,7 +303,7 @@ def test_the_tree_of_a_check_is_kept_beside_the_changed_values() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_repr_holds_no_page(shape: type[Shape]) -> None:
+def test_a_repr_holds_no_page(shape: type[ServiceModel]) -> None:
     """Ten megabytes of text stay out of a log line, wherever they are."""
     long = "m" * 1_000_000
     read = shape.read(dict.fromkeys([wire_name for wire_name, _ in documented_fields(shape)], long) | {long: long})
@@ -319,7 +321,7 @@ json_values = st.recursive(
 
 @pytest.mark.parametrize("shape", SHAPES)
 @given(data=st.data())
-def test_no_object_fails_and_no_key_is_lost(shape: type[Shape], data: st.DataObject) -> None:
+def test_no_object_fails_and_no_key_is_lost(shape: type[ServiceModel], data: st.DataObject) -> None:
     """Each key is a field that was set, or is in `model_extra` with the very value that came."""
     keys = st.sampled_from([wire_name for wire_name, _ in documented_fields(shape)]) | st.text(st.characters())
     value = data.draw(st.dictionaries(keys, json_values, max_size=6))
@@ -351,7 +353,7 @@ writable_values = st.recursive(
 @pytest.mark.parametrize("shape", SHAPES)
 @settings(max_examples=15)
 @given(data=st.data())
-def test_what_is_written_as_json_reads_back_as_itself(shape: type[Shape], data: st.DataObject) -> None:
+def test_what_is_written_as_json_reads_back_as_itself(shape: type[ServiceModel], data: st.DataObject) -> None:
     """Whatever was in it; only a lone surrogate cannot be written."""
     keys = st.sampled_from([wire_name for wire_name, _ in documented_fields(shape)]) | writable_texts
     read = shape.read(data.draw(st.dictionaries(keys, writable_values, max_size=6)))

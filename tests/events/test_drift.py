@@ -9,9 +9,9 @@ import pytest
 
 from receiver.core.types import DeliveryKey
 from receiver.events import Event, parse_event
-from receiver.events.drift import MOST_KINDS, Drift, DriftKind, Tally, drift_of
+from receiver.events.drift import MOST_KINDS, Drift, DriftCounter, DriftKind, drift_of
 from receiver.service.samples import encode, load_sample, sample_names
-from receiver.worker.drift_log import Drifting
+from receiver.worker.drift_log import DriftLogger
 from tests.doubles import NOON, body_of, delivery
 
 MINUTE = timedelta(minutes=1)
@@ -99,7 +99,7 @@ def test_names_from_outside_are_readable() -> None:
 
 def test_a_tally_counts_deliveries_and_remembers_the_last() -> None:
     """Whatever the order in which they are read."""
-    tally = Tally()
+    tally = DriftCounter()
     for minutes, key in ((1, "b"), (2, "c"), (0, "a")):
         seen = delivery(key, received_at=NOON + minutes * MINUTE)
         tally.add(event(data=[{"tone": 1}, {"tone": 2}]), seen)
@@ -112,7 +112,7 @@ def test_a_tally_counts_deliveries_and_remembers_the_last() -> None:
 
 def test_what_was_seen_last_comes_first() -> None:
     """It is the news."""
-    tally = Tally()
+    tally = DriftCounter()
     tally.add(event(new=1), delivery(received_at=NOON + MINUTE))
     tally.add(event(old=1), delivery(received_at=NOON))
 
@@ -121,7 +121,7 @@ def test_what_was_seen_last_comes_first() -> None:
 
 def test_a_tally_takes_so_many_kinds_at_most() -> None:
     """The others are counted together; those it has go on to be counted."""
-    tally = Tally()
+    tally = DriftCounter()
     for number in range(MOST_KINDS + 5):
         tally.add(event(f"type{number}.x"), delivery())
     tally.add(event("type0.x"), delivery())
@@ -132,7 +132,7 @@ def test_a_tally_takes_so_many_kinds_at_most() -> None:
 
 def test_a_worker_says_each_thing_once(caplog: pytest.LogCaptureFixture) -> None:
     """With where it is, and the delivery in which it is."""
-    drifting = Drifting()
+    drifting = DriftLogger()
     caplog.set_level(logging.INFO)
     for key in ("a", "b"):
         drifting.look(event(sentAt=1), replace(delivery(), key=DeliveryKey(key)))
@@ -145,7 +145,7 @@ def test_a_worker_says_each_thing_once(caplog: pytest.LogCaptureFixture) -> None
 
 def test_a_worker_does_not_talk_without_end(caplog: pytest.LogCaptureFixture) -> None:
     """Whoever sends random keys could fill a disk with it."""
-    drifting = Drifting()
+    drifting = DriftLogger()
     caplog.set_level(logging.INFO)
     for number in range(MOST_KINDS + 5):
         drifting.look(event(f"type{number}.x"), delivery())

@@ -2,7 +2,7 @@
 
 from datetime import datetime, timedelta
 
-from receiver.core.records import Backlog, DeliveryFilter, Wanted
+from receiver.core.records import Backlog, ClaimLimits, DeliveryFilter
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerSwitch, WorkState
 from tests.flows.rules_items import SLACK
 from tests.flows.rules_world import MUCH, Ending, Worker, World
@@ -46,8 +46,8 @@ async def _work(world: World, worker: Worker, turn: int) -> datetime | None:
     await world.route(worker, [(True, True)])
     await world.look(worker)
     if world.rules.suspects_due(claimants, world.now):
-        await world.claim(worker, claimants, Wanted(100, MUCH, 100, suspects=True))
-    await world.claim(worker, claimants, Wanted(100, MUCH, 100))
+        await world.claim(worker, claimants, ClaimLimits(100, MUCH, 100, suspects=True))
+    await world.claim(worker, claimants, ClaimLimits(100, MUCH, 100))
     if worker.believed:
         await world.settle(worker, [(one, Ending.SUCCESS) for one in worker.believed])
         await world.compare()
@@ -68,6 +68,6 @@ async def _compare_all(world: World) -> None:
         assert sorted(one.policy.name for one in work) == sorted(one.name for one in rules.wanting(source))
         dead = any(one.state is WorkState.DEAD for one in work)
         assert summaries[source.key].state is (DeliveryState.DEAD if dead else DeliveryState.DONE)
-    assert await reports.unfinished() == 0
+    assert await reports.count_unfinished() == 0
     ended = [attempt.outcome for item in rules.items.values() for attempt in item.history]
     assert await reports.backlog(world.now) == Backlog(0, 0, 0, None, (), ended.count(AttemptOutcome.LOST))

@@ -10,15 +10,15 @@ from datetime import datetime, timedelta
 from receiver.core.records import (
     LOST,
     Attempt,
-    Claimant,
+    ClaimLimits,
     Delivery,
+    HandlerClaim,
     HeldItem,
     JobPages,
     Lease,
     NewWork,
+    RoutingBatch,
     Settlement,
-    Unrouted,
-    Wanted,
     WorkItem,
     WorkSummary,
 )
@@ -60,7 +60,7 @@ class Rules:
         return [one for one in self.policies.values() if delivery.type in one.types]
 
     def routes(
-        self, batch: Unrouted, work: Sequence[NewWork], ids: Sequence[int], lease: Lease, now: datetime
+        self, batch: RoutingBatch, work: Sequence[NewWork], ids: Sequence[int], lease: Lease, now: datetime
     ) -> list[int | None]:
         """Make work items and return the answer that is due."""
         self.routed += len(batch.deliveries)
@@ -89,8 +89,8 @@ class Rules:
 
     def claims(
         self,
-        claimants: Sequence[Claimant],
-        wanted: Wanted,
+        claimants: Sequence[HandlerClaim],
+        wanted: ClaimLimits,
         lease: Lease,
         now: datetime,
         answer: Sequence[WorkItem],
@@ -168,7 +168,7 @@ class Rules:
         waiting = [one for one in self._of(handler) if one.state is WAITING and one.due_at <= now]
         return sorted((one for one in waiting if one.suspect is suspects), key=lambda one: (one.due_at, one.id))
 
-    def _limits(self, claimant: Claimant, limit: int, now: datetime) -> tuple[int, int]:
+    def _limits(self, claimant: HandlerClaim, limit: int, now: datetime) -> tuple[int, int]:
         """Return how many items have to be claimed at least, and may be at most."""
         limit = min(limit, claimant.most)
         if claimant.concurrency is not None:
@@ -178,11 +178,11 @@ class Rules:
         rate = self.rates.get(claimant.handler)
         return (limit, limit) if rate is None else (min(limit, rate.least(now)), min(limit, rate.most(now)))
 
-    def suspects_due(self, claimants: Sequence[Claimant], now: datetime) -> bool:
+    def suspects_due(self, claimants: Sequence[HandlerClaim], now: datetime) -> bool:
         """Tell whether an item is due that may have killed its worker."""
         return any(self._due(one.handler, now, suspects=True) for one in claimants)
 
-    def next_due(self, claimants: Sequence[Claimant], now: datetime) -> tuple[datetime, datetime] | None:
+    def next_due(self, claimants: Sequence[HandlerClaim], now: datetime) -> tuple[datetime, datetime] | None:
         """Return between which moments a worker has to come again; all that is past is alike."""
         soonest = latest = [one.until for one in self.items.values() if one.until is not None]
         for item in (item for one in claimants for item in self._of(one.handler)):

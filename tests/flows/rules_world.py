@@ -10,15 +10,15 @@ from enum import Enum
 from receiver.core.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
 from receiver.core.records import (
     Attempt,
-    Claimant,
+    ClaimLimits,
     Delivery,
+    HandlerClaim,
     HeldItem,
     Hold,
     Lease,
     NewWork,
+    RoutingBatch,
     Settlement,
-    Unrouted,
-    Wanted,
     WorkFilter,
     WorkItem,
     WorkSummary,
@@ -34,10 +34,18 @@ from receiver.core.rules import (
     Result,
     RetryAt,
     Succeeded,
+    check_hold,
     decide,
-    look,
 )
-from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, Outcome, Trigger, WorkerId, WorkState
+from receiver.core.types import (
+    AppendOutcome,
+    AttemptOutcome,
+    HandlerName,
+    HandlerSwitch,
+    Trigger,
+    WorkerId,
+    WorkState,
+)
 from tests.doubles import NOON, delivery
 from tests.flows.rules_items import Item, Policy
 from tests.flows.rules_model import Rules
@@ -54,7 +62,7 @@ class Worker:
     queue: WorkQueue
     open: AsyncExitStack
     believed: list[WorkItem] = field(default_factory=list)
-    read: Unrouted | None = None
+    read: RoutingBatch | None = None
     frozen: bool = False
 
 
@@ -120,21 +128,21 @@ class World:
         """Let a delivery arrive."""
         key = f"delivery-{len(self.rules.arrived) + 1}"
         new = delivery(key, kind=kind, job_id=job_id, body=b"x" * size, received_at=self.now)
-        assert (await self._log.append(new)).outcome is Outcome.ACCEPTED
+        assert (await self._log.append(new)).outcome is AppendOutcome.ACCEPTED
         self.rules.arrived.append(new)
 
     async def arrive_again(self, number: int, *, size: int) -> None:
         """Let a delivery arrive once more, perhaps with another body."""
         known = self.rules.arrived[number]
         again = delivery(known.key, kind=known.type, job_id=known.job_id, body=b"x" * size, received_at=self.now)
-        expected = Outcome.DUPLICATE if again.body == known.body else Outcome.CONFLICT
+        expected = AppendOutcome.DUPLICATE if again.body == known.body else AppendOutcome.CONFLICT
         assert (await self._log.append(again)).outcome is expected
 
     # --- workers
 
     async def read(self, worker: Worker, limit: int, max_bytes: int = MUCH) -> None:
         """Read what nobody has routed; what is made of it may come much later."""
-        worker.read = await worker.queue.unrouted(limit=limit, max_bytes=max_bytes)
+        worker.read = await worker.queue.routing_batch(limit=limit, max_bytes=max_bytes)
         expected: list[Delivery] = []
         room = max_bytes
         for one in self.rules.arrived[self.rules.routed :][:limit]:
@@ -172,14 +180,14 @@ class World:
             if work_id is not None
         ]
 
-    def claimants(self, first: int, most: int = 2**31, without: int = 0) -> list[Claimant]:
+    def claimants(self, first: int, most: int = 2**31, without: int = 0) -> list[HandlerClaim]:
         """Return the handlers, beginning with another one each time, `without` those there is no room for."""
         policies = list(self.rules.policies.values())
         first %= len(policies)
         chosen = [*policies[first:], *policies[:first]][without:]
-        return [Claimant(one.name, one.concurrency, one.interval, most) for one in chosen]
+        return [HandlerClaim(one.name, one.concurrency, one.interval, most) for one in chosen]
 
-    async def claim(self, worker: Worker, claimants: Sequence[Claimant], wanted: Wanted) -> list[WorkItem]:
+    async def claim(self, worker: Worker, claimants: Sequence[HandlerClaim], wanted: ClaimLimits) -> list[WorkItem]:
         """Claim, and return what was claimed."""
         lease = Lease(worker.name, self.now + LEASE)
         items = list(await worker.queue.claim(claimants, wanted, lease=lease, now=self.now))
@@ -187,7 +195,7 @@ class World:
         worker.believed += items
         return items
 
-    async def ask(self, worker: Worker, claimants: Sequence[Claimant]) -> datetime | None:
+    async def ask(self, worker: Worker, claimants: Sequence[HandlerClaim]) -> datetime | None:
         """Ask when to look again, and whether there are suspects; return the former."""
         suspects = await worker.queue.suspects_due(claimants, now=self.now)
         assert suspects == self.rules.suspects_due(claimants, self.now)
@@ -201,13 +209,13 @@ class World:
     async def mark(self, worker: Worker, items: Sequence[WorkItem]) -> None:
         """Note that items have begun."""
         ids = [one.id for one in items]
-        await worker.queue.begun(ids, worker.name)
+        await worker.queue.mark_started(ids, worker.name)
         self.rules.begins(ids, worker.name)
 
-    async def absolve(self, worker: Worker, items: Sequence[WorkItem]) -> None:
+    async def clear_started(self, worker: Worker, items: Sequence[WorkItem]) -> None:
         """Take that note back: the worker is about to die of something else."""
         ids = [one.id for one in items]
-        await worker.queue.absolve(ids, worker.name)
+        await worker.queue.clear_started(ids, worker.name)
         self.rules.absolves(ids, worker.name)
 
     async def renew(self, worker: Worker, items: Sequence[WorkItem]) -> None:
@@ -263,12 +271,12 @@ class World:
         holds = state is WorkState.DEAD and policy.holds_when_dead
         return Settlement(item.id, worker.name, attempt, state, due_at, holds)
 
-    async def give_back(self, worker: Worker, items: Sequence[WorkItem]) -> None:
+    async def release_leases(self, worker: Worker, items: Sequence[WorkItem]) -> None:
         """Give items back."""
         for one in items:
             worker.believed.remove(one)
         ids = [one.id for one in items]
-        await worker.queue.give_back(ids, worker.name, now=self.now)
+        await worker.queue.release_leases(ids, worker.name, now=self.now)
         self.rules.gives_back(ids, worker.name, self.now)
 
     async def restart(self, worker: Worker, *, taken_over: bool) -> None:
@@ -276,7 +284,7 @@ class World:
         await worker.open.aclose()
         new = self.workers[self.workers.index(worker)] = await self._worker()
         if taken_over:
-            leased = await new.queue.take_over(worker.name, now=self.now)
+            leased = await new.queue.expire_leases_of(worker.name, now=self.now)
             assert leased == self.rules.takes_over(worker.name, self.now)
 
     async def once(self, worker: Worker, handler: HandlerName, key: str) -> None:
@@ -298,14 +306,14 @@ class World:
         unhandled = self.rules.open_pages(item.job_id)
         assert pages.last_at == self.rules.last_page(item.job_id)
         assert pages.open_key in unhandled if unhandled else pages.open_key is None
-        decision = look(item, pages, quiet=policy.quiet or timedelta(0), now=self.now)
+        decision = check_hold(item, pages, quiet=policy.quiet or timedelta(0), now=self.now)
         assert isinstance(decision, Release) == self.rules.may_run(item, pages, self.now)
         if isinstance(decision, Release):
             await worker.queue.release(item.id, now=self.now, note=decision.note)
             self.rules.releases(item.id, self.now, decision.note)
         else:
             assert self.now < decision.at <= item.until
-            await worker.queue.look_again(item.id, at=decision.at, note=decision.note)
+            await worker.queue.recheck(item.id, at=decision.at, note=decision.note)
             self.rules.looks_again(item.id, decision.at, decision.note)
 
     # --- operators

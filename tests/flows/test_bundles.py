@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from receiver.core.bulk import Imported
 from receiver.core.ports import Store
 from receiver.core.records import Delivery, DeliveryFilter, StoredDelivery
-from receiver.core.types import Origin, Outcome
+from receiver.core.types import AppendOutcome, Origin
 from receiver.replay.bundles.format import Header
 from receiver.replay.bundles.reading import Entry, read_bundle
 from receiver.replay.bundles.writing import BundleWriter
@@ -41,7 +41,7 @@ async def appended(store: Store, arrivals: Iterable[Delivery]) -> None:
 async def exported(store: Store) -> bytes:
     """Return everything in a store as a bundle."""
     async with store.reports() as reports:
-        stored = [one async for one in reports.stored(DeliveryFilter())]
+        stored = [one async for one in reports.iter_deliveries(DeliveryFilter())]
     stream = io.BytesIO()
     writer = BundleWriter(stream, Header(made_at=NOON, count=len(stored)), pack=True)
     for one in stored:
@@ -50,24 +50,24 @@ async def exported(store: Store) -> bytes:
     return stream.getvalue()
 
 
-async def imported(store: Store, bundle: bytes, *, most: int = 10**9) -> list[Outcome]:
+async def imported(store: Store, bundle: bytes, *, most: int = 10**9) -> list[AppendOutcome]:
     """Bring in at most so many parts of a bundle; return what became of the deliveries."""
     entries = list(read_bundle(io.BytesIO(bundle), max_body=10_000).entries)
     ones = [Imported(one.delivery, one.duplicates) for one in entries if isinstance(one, Entry)]
     assert len(ones) == len(entries)
     async with store.log():
         pass
-    outcomes: list[Outcome] = []
+    outcomes: list[AppendOutcome] = []
     async with store.controls() as controls:
         for start in range(0, len(ones), SOME)[:most]:
-            outcomes += await controls.bring_in(ones[start : start + SOME])
+            outcomes += await controls.import_deliveries(ones[start : start + SOME])
     return outcomes
 
 
 async def content(store: Store) -> list[StoredDelivery]:
     """Return what lies in a store, without where it came from."""
     async with store.reports() as reports:
-        found = [one async for one in reports.stored(DeliveryFilter())]
+        found = [one async for one in reports.iter_deliveries(DeliveryFilter())]
     return [replace(one, seq=0, delivery=replace(one.delivery, origin=Origin.SENDER)) for one in found]
 
 
@@ -89,8 +89,8 @@ def test_what_is_exported_from_one_store_comes_into_another(
             await imported(there, bundle, most=parts)
             outcomes = await imported(there, bundle)
 
-            assert set(outcomes[: parts * SOME]) <= {Outcome.DUPLICATE}
-            assert set(outcomes[parts * SOME :]) <= {Outcome.ACCEPTED}
+            assert set(outcomes[: parts * SOME]) <= {AppendOutcome.DUPLICATE}
+            assert set(outcomes[parts * SOME :]) <= {AppendOutcome.ACCEPTED}
             assert await content(there) == await content(here)
             assert await exported(there) == bundle
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from receiver.core.ports import Store
-from receiver.core.records import Delivery, Wanted, WorkItem
+from receiver.core.records import ClaimLimits, Delivery, WorkItem
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
@@ -83,7 +83,7 @@ MOVES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
         "number": number,
         "most": few,
         "without": st.sampled_from([0, 0, 0, 1, 2]),
-        "wanted": st.builds(Wanted, st.integers(1, 8), max_bytes, st.integers(0, 3), st.booleans()),
+        "wanted": st.builds(ClaimLimits, st.integers(1, 8), max_bytes, st.integers(0, 3), st.booleans()),
     },
     "work": {"number": number, "endings": endings, "suspects": st.sampled_from([False, False, False, True])},
     "settle": {"number": number, "items": several, "endings": endings},
@@ -96,7 +96,7 @@ MOVES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     },
     "mark": {"number": number, "items": several, "absolves": several | st.none()},
     "renew": {"number": number, "items": several},
-    "give_back": {"number": number, "items": several},
+    "release_leases": {"number": number, "items": several},
     "stop": {"number": number},
     "crash": {
         "number": number,
@@ -253,7 +253,7 @@ class Dispatch(RuleBasedStateMachine):
                 self.do(self.here.route(quicker, answers))
         self.do(self.here.route(worker, answers))
 
-    def claim(self, number: int, most: int, without: int, wanted: Wanted) -> None:
+    def claim(self, number: int, most: int, without: int, wanted: ClaimLimits) -> None:
         """A worker claims as much as it wants."""
         world = self.here
         self.do(world.claim(self.worker(number), world.claimants(number, most, without), wanted))
@@ -261,7 +261,7 @@ class Dispatch(RuleBasedStateMachine):
     def work(self, number: int, endings: list[Ending], suspects: bool) -> None:
         """A worker claims, runs and settles without delay."""
         world, worker = self.here, self.worker(number)
-        wanted = Wanted(1 if suspects else 20, MUCH, 1 if suspects else 20, suspects)
+        wanted = ClaimLimits(1 if suspects else 20, MUCH, 1 if suspects else 20, suspects)
         self.end(worker, self.do(world.claim(worker, world.claimants(number), wanted)), endings)
 
     def settle(self, number: int, items: list[int], endings: list[Ending]) -> None:
@@ -275,7 +275,7 @@ class Dispatch(RuleBasedStateMachine):
         late = list(worker.believed)
         world.move_clock(LEASE)
         for suspects in (True, False):
-            wanted = Wanted(50, MUCH, starting, suspects)
+            wanted = ClaimLimits(50, MUCH, starting, suspects)
             self.do(world.claim(self.worker(other), world.claimants(other), wanted))
         match does:
             case "mark":
@@ -283,7 +283,7 @@ class Dispatch(RuleBasedStateMachine):
             case "renew":
                 self.do(world.renew(worker, late))
             case "give back":
-                self.do(world.give_back(worker, late))
+                self.do(world.release_leases(worker, late))
             case _:
                 self.end(worker, late, endings)
 
@@ -297,28 +297,28 @@ class Dispatch(RuleBasedStateMachine):
         worker = self.busy(number)
         self.do(self.here.mark(worker, self.some(worker, items)))
         if absolves is not None:
-            self.do(self.here.absolve(worker, self.some(worker, absolves)))
+            self.do(self.here.clear_started(worker, self.some(worker, absolves)))
 
     def renew(self, number: int, items: list[int]) -> None:
         """A worker renews some of its leases."""
         worker = self.busy(number)
         self.do(self.here.renew(worker, self.some(worker, items)))
 
-    def give_back(self, number: int, items: list[int]) -> None:
+    def release_leases(self, number: int, items: list[int]) -> None:
         """A worker gives back what it will not run."""
         worker = self.busy(number)
-        self.do(self.here.give_back(worker, self.some(worker, items)))
+        self.do(self.here.release_leases(worker, self.some(worker, items)))
 
     def stop(self, number: int) -> None:
         """A worker stops, and another one starts."""
         worker = self.busy(number)
-        self.do(self.here.give_back(worker, list(worker.believed)))
+        self.do(self.here.release_leases(worker, list(worker.believed)))
         self.do(self.here.restart(worker, taken_over=False))
 
     def crash(self, number: int, taken_over: bool, claims: int, suspects: bool, begun: bool) -> None:
         """A worker dies of what it has claimed last, or of something else; its leases end."""
         world, worker = self.here, self.busy(number)
-        wanted = Wanted(claims, MUCH, claims if begun else 0, suspects)
+        wanted = ClaimLimits(claims, MUCH, claims if begun else 0, suspects)
         self.do(world.claim(worker, world.claimants(number), wanted))
         self.do(world.restart(worker, taken_over=taken_over))
         world.move_clock(timedelta(0) if taken_over else LEASE)
@@ -360,7 +360,7 @@ class Dispatch(RuleBasedStateMachine):
         names = list(world.rules.policies)
         self.do(world.switch(names[number % len(names)], to))
         if seen:
-            self.do(world.claim(self.worker(number), world.claimants(number), Wanted(1, MUCH)))
+            self.do(world.claim(self.worker(number), world.claimants(number), ClaimLimits(1, MUCH)))
 
     @invariant()
     def the_store_says_what_the_rules_say(self) -> None:

@@ -94,7 +94,7 @@ async def test_a_signed_request_ends_in_a_handler(settings: Settings) -> None:
     assert (answer.status_code, answer.json()) == (200, {"status": "accepted", "id": "w-1"})
     assert [(type(event).__name__, event.job_id) for event in seen] == [("CrawlPage", "job")]
     async with open_reports(settings) as reports:
-        assert await reports.unfinished() == 0
+        assert await reports.count_unfinished() == 0
         assert (await reports.detail(DeliveryKey("w-1"))).body == body
 
 

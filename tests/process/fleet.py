@@ -53,7 +53,7 @@ class Fleet:
         """Start workers, and return them when they are at work; those that may die at once may never tell."""
         new = [await self._stack.enter_async_context(self.deployment.start("work", *flags)) for _ in range(count)]
         for worker in new if at_work else ():
-            await worker.line("working", "handlers=")
+            await worker.line("worker_started", "handlers=")
         self.workers += new
         return new
 

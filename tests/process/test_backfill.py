@@ -88,7 +88,7 @@ async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -
                 await sends(serving_, number)
             await deployment.all_handled()
             for _ in range(2):
-                await serving_.line("backfilled_before")
+                await serving_.line("late_webhook_skipped")
         assert KEY not in serving_.output + done.text + planned.text
 
     assert deployment.handled() == expected

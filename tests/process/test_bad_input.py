@@ -248,7 +248,7 @@ def test_a_file_that_is_no_database_of_ours_is_refused_untouched(
 
     done = deployment.run(*command.split())
 
-    told = [line for line in done.stderr.splitlines() if " working handlers=" not in line]
+    told = [line for line in done.stderr.splitlines() if " worker_started handlers=" not in line]
     told_in_one_line(
         Finished(done.code, done.stdout, "\n".join(told)), STORE_UNREACHABLE, "receiver.db", *database.words
     )

@@ -22,7 +22,7 @@ async def test_a_log_that_nobody_reads_holds_up_no_acknowledgement_and_no_handle
     deployment = Deployment(tmp_path, log_level="debug", json_logs="true")
     load = Load(random.Random(5))
     async with deployment.serve() as serving:
-        await serving.line("working")
+        await serving.line("worker_started")
         with serving.unread():
             await load.send(serving.port, COUNT)
             assert load.answers == {200: COUNT}
@@ -42,7 +42,7 @@ async def test_a_log_that_nobody_reads_holds_up_no_end(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path, log_level="debug", json_logs="true")
     load = Load(random.Random(6))
     async with deployment.serve() as serving:
-        await serving.line("working")
+        await serving.line("worker_started")
         with serving.unread():
             await load.send(serving.port, COUNT)
             serving.send_signal(signal.SIGTERM)

@@ -92,7 +92,7 @@ class KillProof:
         load = asyncio.create_task(self._load(serving))
         try:
             if self._rng.random() < _SHARE_AT_WORK:
-                await serving.line("working", "handlers=", times=self._workers + 1)
+                await serving.line("worker_started", "handlers=", times=self._workers + 1)
             if victim == "worker":
                 await self._kill_worker(serving)
             else:
@@ -125,7 +125,7 @@ class KillProof:
         kill(worker)
         self.kills["worker"] += 1
         await serving.line("worker_ended", times=told + 1)
-        self._workers = sum("working" in line and "handlers=" in line for line in serving.lines)
+        self._workers = sum("worker_started" in line and "handlers=" in line for line in serving.lines)
         count = len(self.load.acknowledged)
         await until(lambda: len(self.load.acknowledged) > count + 20, "deliveries to be taken without a worker")
 

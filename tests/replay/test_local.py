@@ -10,7 +10,7 @@ from receiver.core.clock import SystemClock, VirtualClock
 from receiver.core.records import StoredDelivery
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.errors import GiveUp, Retry
-from receiver.replay.local import Here, Ran
+from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
 from receiver.routing.context import BatchContext, Context
 from receiver.worker import Runner
@@ -23,16 +23,16 @@ def stored(seq: int, kind: str = "crawl.page", **changes: Any) -> StoredDelivery
     return StoredDelivery(seq, 0, delivery(f"k{seq}", kind=kind, received_at=NOON + seq * SECOND, **changes))
 
 
-def here(router: Router, **options: Any) -> Here:
+def here(router: Router, **options: Any) -> LocalRunner:
     """Return what runs the handlers of a router."""
-    return Here(router, Runner(VirtualClock(NOON), Inline(), ask_once=_first), **options)
+    return LocalRunner(router, Runner(VirtualClock(NOON), Inline(), ask_once=_first), **options)
 
 
 async def _first(handler: HandlerName, key: str, now: datetime) -> bool:
     return True
 
 
-async def outcome(router: Router, **options: Any) -> Ran:
+async def outcome(router: Router, **options: Any) -> LocalRun:
     """Return how the only handler fared with a delivery."""
     [ran] = await here(router, **options).run(stored(1))
     return ran
@@ -146,7 +146,7 @@ async def test_a_handler_that_is_too_slow_is_a_result(router: Router) -> None:
         await asyncio.Event().wait()
 
     router.add(slow, "*", name="one", timeout=0.01)
-    [ran] = await Here(router, Runner(SystemClock(), Inline())).run(stored(1))
+    [ran] = await LocalRunner(router, Runner(SystemClock(), Inline())).run(stored(1))
 
     assert ran.attempt.outcome is AttemptOutcome.TIMED_OUT
     assert "took longer than 0.01 s" in (ran.attempt.error or "")
@@ -190,7 +190,7 @@ async def test_resources_are_given(router: Router) -> None:
         return given is database
 
     router.add(use, "*", name="one")
-    run = Here(router, Runner(VirtualClock(NOON), Inline(), resources={Database: database}))
+    run = LocalRunner(router, Runner(VirtualClock(NOON), Inline(), resources={Database: database}))
 
     assert told(await run.run(stored(1))) == [("k1", "one", True)]
 

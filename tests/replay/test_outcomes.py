@@ -15,8 +15,8 @@ from receiver.core.records import Attempt, StoredDelivery
 from receiver.core.rules import Failed, Succeeded
 from receiver.core.types import AttemptOutcome, Trigger
 from receiver.errors import ConfigurationError
-from receiver.replay.local import Ran
-from receiver.replay.outcomes import Change, Earlier, Outcome, go_on, header
+from receiver.replay.local import LocalRun
+from receiver.replay.outcomes import Change, Earlier, RunResult, go_on, header
 from receiver.routing import Router
 from tests.doubles import NOON, delivery
 
@@ -27,21 +27,21 @@ _ROUTER = Router()
 def _one(event: object) -> None: ...
 
 
-def ran(value: object = None, error: str | None = None, *, key: str = "k", seconds: float = 0.25) -> Ran:
+def ran(value: object = None, error: str | None = None, *, key: str = "k", seconds: float = 0.25) -> LocalRun:
     """Return a call that returned this, or failed with this."""
     outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
     attempt = Attempt(1, Trigger.REPLAY, NOON, NOON + timedelta(seconds=seconds), outcome, error)
     [handler] = _ROUTER
     result = Succeeded() if error is None else Failed()
-    return Ran(StoredDelivery(1, 0, delivery(key)), handler, attempt, result, value, None)
+    return LocalRun(StoredDelivery(1, 0, delivery(key)), handler, attempt, result, value, None)
 
 
 def value_of(value: object) -> Any:
     """Return what is kept of a returned value."""
-    return json.loads(Outcome.of(ran(value)).value or "")
+    return json.loads(RunResult.of(ran(value)).value or "")
 
 
-def saved(*outcomes: Outcome) -> io.BytesIO:
+def saved(*outcomes: RunResult) -> io.BytesIO:
     """Return a file of outcomes."""
     return io.BytesIO(header() + b"".join(f"{one.line()}\n".encode() for one in outcomes))
 
@@ -113,7 +113,7 @@ def test_long_values_are_cut_with_their_length() -> None:
 
 def test_errors_are_equal_in_every_run() -> None:
     """They may show an object with its address."""
-    outcome = Outcome.of(ran(error="KeyError: <object object at 0x7f00c0ffee>"))
+    outcome = RunResult.of(ran(error="KeyError: <object object at 0x7f00c0ffee>"))
 
     assert outcome.error == "KeyError: <object object>"
     assert outcome.failed
@@ -122,7 +122,7 @@ def test_errors_are_equal_in_every_run() -> None:
 
 def test_a_line_is_json_in_ascii_with_more_fields_if_given() -> None:
     """The fields are those of an outcome."""
-    line = Outcome.of(ran({"a": "\u00e9"}, seconds=0.5)).line(change="same", before=None)
+    line = RunResult.of(ran({"a": "\u00e9"}, seconds=0.5)).line(change="same", before=None)
 
     assert line.isascii()
     assert json.loads(line) == {
@@ -147,10 +147,10 @@ _JSON = st.recursive(
 @given(_JSON)
 def test_whatever_was_returned_is_the_same_in_the_next_run(value: object) -> None:
     """Written to a file and read from it."""
-    outcome = Outcome.of(ran(value))
+    outcome = RunResult.of(ran(value))
 
     with Earlier(saved(outcome), "file") as earlier:
-        assert earlier.compare(Outcome.of(ran(value))) == (Change.SAME, outcome.shown)
+        assert earlier.compare(RunResult.of(ran(value))) == (Change.SAME, outcome.shown)
         assert earlier.missing() == 0
 
 
@@ -158,7 +158,7 @@ def test_whatever_was_returned_is_the_same_in_the_next_run(value: object) -> Non
 def test_whatever_was_raised_is_the_same_in_the_next_run(text: str) -> None:
     """Its text is what a store takes."""
     error = text.encode("utf-8", "backslashreplace").decode()
-    outcome = Outcome.of(ran(error=f"ValueError: {error}"))
+    outcome = RunResult.of(ran(error=f"ValueError: {error}"))
 
     with Earlier(saved(outcome), "file") as earlier:
         assert earlier.compare(outcome)[0] is Change.SAME
@@ -177,24 +177,24 @@ def test_whatever_was_raised_is_the_same_in_the_next_run(text: str) -> None:
         (ran(1, key="another"), ran(1), Change.ADDED),
     ],
 )
-def test_outcomes_are_compared(before: Ran, now: Ran, change: Change) -> None:
+def test_outcomes_are_compared(before: LocalRun, now: LocalRun, change: Change) -> None:
     """How long it took is no difference."""
-    with Earlier(saved(Outcome.of(before)), "file") as earlier:
-        found = earlier.compare(Outcome.of(now))
+    with Earlier(saved(RunResult.of(before)), "file") as earlier:
+        found = earlier.compare(RunResult.of(now))
 
-        assert found == (change, None if change is Change.ADDED else Outcome.of(before).shown)
+        assert found == (change, None if change is Change.ADDED else RunResult.of(before).shown)
         assert earlier.missing() == (change is Change.ADDED)
 
 
 def test_the_last_outcome_of_a_call_counts() -> None:
     """A replay that went on may have repeated some."""
-    first, last = Outcome.of(ran(1)), Outcome.of(ran(2))
+    first, last = RunResult.of(ran(1)), RunResult.of(ran(2))
 
     with Earlier(saved(first, last), "file") as earlier:
         assert earlier.compare(last)[0] is Change.SAME
 
 
-_LINE = Outcome.of(ran(1)).line()
+_LINE = RunResult.of(ran(1)).line()
 
 
 @pytest.mark.parametrize(
@@ -220,14 +220,14 @@ def test_what_is_no_outcome_is_told_with_its_line(content: bytes, told: str) -> 
 @pytest.mark.parametrize("cut", [0, 1, 20])
 def test_a_file_is_gone_on_with_behind_its_last_whole_line(cut: int) -> None:
     """What a full disk has left of a line is cut off."""
-    whole = saved(Outcome.of(ran(1))).getvalue()
-    half = Outcome.of(ran(2, key="b")).line()[:cut].encode()
+    whole = saved(RunResult.of(ran(1))).getvalue()
+    half = RunResult.of(ran(2, key="b")).line()[:cut].encode()
     file = io.BytesIO(whole + half)
 
     go_on(file, "file")
-    file.write(f"{Outcome.of(ran(3, key='c')).line()}\n".encode())
+    file.write(f"{RunResult.of(ran(3, key='c')).line()}\n".encode())
 
-    assert file.getvalue() == whole + f"{Outcome.of(ran(3, key='c')).line()}\n".encode()
+    assert file.getvalue() == whole + f"{RunResult.of(ran(3, key='c')).line()}\n".encode()
 
 
 def test_another_file_is_not_gone_on_with() -> None:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.bulk import Cursor, Recorded
+from receiver.core.bulk import Cursor, RecordedRun
 from receiver.core.records import Attempt, DeliveryFilter, StoredDelivery
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
 from receiver.replay.expressions import compile_expression
 from receiver.replay.requeue import new_work, with_new_id
-from receiver.replay.selection import Choice, Chosen
+from receiver.replay.selection import Chosen, Selection
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore
 from tests.doubles import NOON, body_of, delivery
@@ -49,7 +49,7 @@ async def store() -> MemoryStore:
 async def chosen(store: MemoryStore, **choice: Any) -> list[Chosen]:
     """Return what is chosen."""
     choice.setdefault("wanted", DeliveryFilter())
-    return [one async for one in Choice(**choice).of(store)]
+    return [one async for one in Selection(**choice).of(store)]
 
 
 async def keys(store: MemoryStore, **choice: Any) -> str:
@@ -83,7 +83,7 @@ async def test_an_expression_is_asked_for_each(store: MemoryStore) -> None:
 async def test_what_failed_is_for_the_handlers_that_failed(store: MemoryStore, router: Router) -> None:
     """Among those that were chosen; without `failed` it is for all of them."""
     attempt = Attempt(1, Trigger.DELIVERY, NOON, NOON, AttemptOutcome.FAILED, "no")
-    failures = [Recorded(seq, name, attempt, WorkState.DEAD) for seq, name in ((2, ONE), (3, ONE), (3, TWO))]
+    failures = [RecordedRun(seq, name, attempt, WorkState.DEAD) for seq, name in ((2, ONE), (3, ONE), (3, TWO))]
     await store.record(failures, now=NOON)
     handlers = [handler for handler in router if handler.name != ONE]
 

@@ -86,8 +86,8 @@ async def open_all(store: Store) -> AsyncIterator[Opened]:
         queue = await stack.enter_async_context(store.queue())
         other = await stack.enter_async_context(store.queue())
         controls = await stack.enter_async_context(store.controls())
-        upkeep = await stack.enter_async_context(store.upkeep())
-        yield Opened(log, queue, other, controls, await stack.enter_async_context(store.reports()), upkeep)
+        maintenance = await stack.enter_async_context(store.maintenance())
+        yield Opened(log, queue, other, controls, await stack.enter_async_context(store.reports()), maintenance)
 
 
 @pytest.fixture

@@ -5,28 +5,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from receiver.core.ports import Controls, DeliveryLog, Reports, Upkeep, WorkQueue
+from receiver.core.ports import Controls, DeliveryLog, Maintenance, Reports, WorkQueue
 from receiver.core.records import (
     Attempt,
-    Claimant,
+    ClaimLimits,
     Delivery,
     DeliveryFilter,
     DeliverySummary,
+    HandlerClaim,
     Hold,
     Lease,
     NewWork,
     Settlement,
-    Wanted,
     WorkFilter,
     WorkItem,
     WorkSummary,
 )
 from receiver.core.types import (
+    AppendOutcome,
     AttemptOutcome,
     DeliveryKey,
     HandlerName,
     HandlerSwitch,
-    Outcome,
     Trigger,
     WorkerId,
     WorkState,
@@ -43,8 +43,8 @@ LEASE = timedelta(seconds=60)
 AFTER = NOON + LEASE
 """When a lease taken at noon has ended."""
 MUCH = 10**9
-EVERYTHING = Wanted(1_000, MUCH)
-SUSPECTS = Wanted(1_000, MUCH, suspects=True)
+EVERYTHING = ClaimLimits(1_000, MUCH)
+SUSPECTS = ClaimLimits(1_000, MUCH, suspects=True)
 
 DONE, DEAD, HELD = WorkState.DONE, WorkState.DEAD, WorkState.HELD
 QUEUED, RUNNING, SKIPPED, WAITING = WorkState.QUEUED, WorkState.RUNNING, WorkState.SKIPPED, WorkState.WAITING
@@ -60,13 +60,13 @@ class Opened:
         other: WorkQueue,
         controls: Controls,
         reports: Reports,
-        upkeep: Upkeep,
+        maintenance: Maintenance,
     ) -> None:
         self.log, self.queue, self.other, self.controls, self.reports = log, queue, other, controls, reports
-        self.upkeep = upkeep
+        self.maintenance = maintenance
         self._made = 0
 
-    async def add(self, *deliveries: Delivery) -> list[Outcome]:
+    async def add(self, *deliveries: Delivery) -> list[AppendOutcome]:
         """Append all in one batch and return what became of each."""
         receipts = await soon(asyncio.gather(*[self.log.append(one) for one in deliveries]))
         assert [receipt.key for receipt in receipts] == [one.key for one in deliveries]
@@ -83,7 +83,7 @@ class Opened:
         hold: Hold | None = None,
     ) -> list[int]:
         """Bind everything that is new for these handlers; return the ids of the work items, claimed or not."""
-        batch = await self.queue.unrouted(limit=10_000, max_bytes=MUCH)
+        batch = await self.queue.routing_batch(limit=10_000, max_bytes=MUCH)
         work = [NewWork(one.seq, name, claim, starts, lane, hold) for one in batch.deliveries for name in handlers]
         claimed = await self.queue.route(batch, work, lease=Lease(worker, NOON + now + LEASE), now=NOON + now)
         assert claimed is not None
@@ -133,24 +133,24 @@ class Opened:
     async def claim(
         self,
         worker: WorkerId = A,
-        claimants: Sequence[HandlerName | Claimant] = (ONE,),
+        claimants: Sequence[HandlerName | HandlerClaim] = (ONE,),
         *,
         now: timedelta = NOTHING,
-        wanted: Wanted = EVERYTHING,
+        wanted: ClaimLimits = EVERYTHING,
     ) -> list[WorkItem]:
         """Claim for the usual time; worker B has a connection of its own."""
         moment = NOON + now
-        named = [one if isinstance(one, Claimant) else Claimant(one) for one in claimants]
+        named = [one if isinstance(one, HandlerClaim) else HandlerClaim(one) for one in claimants]
         queue = self.other if worker == B else self.queue
         return list(await queue.claim(named, wanted, lease=Lease(worker, moment + LEASE), now=moment))
 
     async def claimed(
         self,
         worker: WorkerId = A,
-        claimants: Sequence[HandlerName | Claimant] = (ONE,),
+        claimants: Sequence[HandlerName | HandlerClaim] = (ONE,),
         *,
         now: timedelta = NOTHING,
-        wanted: Wanted = EVERYTHING,
+        wanted: ClaimLimits = EVERYTHING,
     ) -> list[int]:
         """Claim, and return the ids."""
         return [item.id for item in await self.claim(worker, claimants, now=now, wanted=wanted)]
@@ -159,9 +159,9 @@ class Opened:
         """Settle in one batch."""
         return list(await self.queue.settle(settlements))
 
-    async def next_due(self, *claimants: HandlerName | Claimant, now: timedelta = NOTHING) -> timedelta | None:
+    async def next_due(self, *claimants: HandlerName | HandlerClaim, now: timedelta = NOTHING) -> timedelta | None:
         """Return how long after noon there may be something."""
-        named = [one if isinstance(one, Claimant) else Claimant(one) for one in claimants]
+        named = [one if isinstance(one, HandlerClaim) else HandlerClaim(one) for one in claimants]
         moment = await self.queue.next_due(named, now=NOON + now)
         return None if moment is None else moment - NOON
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.ports import WorkQueue
-from receiver.core.records import Attempt, Claimant, Lease, Wanted
+from receiver.core.records import Attempt, ClaimLimits, HandlerClaim, Lease
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
@@ -94,7 +94,7 @@ async def test_no_more_is_claimed_than_asked_for(opened: Opened, limit: int) -> 
     await opened.items(2, ONE)
     await opened.items(2, TWO)
 
-    items = await opened.claim(claimants=(ONE, TWO), wanted=Wanted(limit, MUCH))
+    items = await opened.claim(claimants=(ONE, TWO), wanted=ClaimLimits(limit, MUCH))
 
     assert [item.handler for item in items] == [ONE, ONE, TWO, TWO][:limit]
     assert len(await opened.claim(B, (ONE, TWO))) == 4 - limit
@@ -106,7 +106,7 @@ async def test_claimed_bodies_fit_in_the_bytes_given(opened: Opened, max_bytes: 
     await opened.items(2, ONE, body=b"x" * 100)
     await opened.items(2, TWO, body=b"x" * 100)
 
-    assert len(await opened.claim(claimants=(ONE, TWO), wanted=Wanted(10, max_bytes))) == count
+    assert len(await opened.claim(claimants=(ONE, TWO), wanted=ClaimLimits(10, max_bytes))) == count
     assert len(await opened.claim(B, (ONE, TWO))) == 4 - count
 
 
@@ -116,8 +116,8 @@ async def test_a_long_body_is_not_passed_by(opened: Opened) -> None:
     long = await opened.items(1, ONE, body=b"x" * 100)
     await opened.items(1, ONE, body=b"x")
 
-    assert await opened.claimed(wanted=Wanted(10, 50)) == first
-    assert await opened.claimed(wanted=Wanted(10, 50)) == long
+    assert await opened.claimed(wanted=ClaimLimits(10, 50)) == first
+    assert await opened.claimed(wanted=ClaimLimits(10, 50)) == long
 
 
 async def test_only_items_of_the_handlers_named_are_claimed(opened: Opened) -> None:
@@ -145,7 +145,9 @@ async def test_workers_that_race_claim_each_item_once(opened: Opened) -> None:
     claimed: list[int] = []
 
     async def work(queue: WorkQueue, worker: WorkerId) -> None:
-        while items := await queue.claim([Claimant(ONE)], Wanted(3, MUCH), lease=Lease(worker, AFTER), now=NOON):
+        while items := await queue.claim(
+            [HandlerClaim(ONE)], ClaimLimits(3, MUCH), lease=Lease(worker, AFTER), now=NOON
+        ):
             claimed.extend(item.id for item in items)
 
     await soon(asyncio.gather(work(opened.queue, A), work(opened.other, B), work(opened.other, B)))
@@ -183,7 +185,7 @@ async def test_a_lost_attempt_is_recorded(opened: Opened) -> None:
     """With the moment it was noticed; when it began nobody knows."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.claim(B, now=LEASE + SECOND)
-    await opened.claim(A, now=LEASE * 3, wanted=Wanted(10, MUCH, suspects=True))
+    await opened.claim(A, now=LEASE * 3, wanted=ClaimLimits(10, MUCH, suspects=True))
 
     error = (await opened.seen(work_id)).last_error
     lost = AttemptOutcome.LOST
@@ -197,7 +199,7 @@ async def test_what_a_dead_worker_held_becomes_due_also_when_it_is_not_claimed(o
     """Here the claim has room for one only."""
     first, second = await opened.items(2, claim=True)
 
-    claimed = await opened.claimed(B, now=LEASE, wanted=Wanted(1, MUCH))
+    claimed = await opened.claimed(B, now=LEASE, wanted=ClaimLimits(1, MUCH))
 
     (left,) = {first, second} - set(claimed)
     seen = await opened.seen(left)
@@ -222,6 +224,6 @@ async def test_every_attempt_that_a_worker_took_with_it_is_uncounted(opened: Ope
     (item,) = await opened.claim(now=LEASE)
     await opened.settle(ended(work_id, WAITING, number=2, error="x", due=LEASE))
     (again,) = await opened.claim(now=LEASE)
-    (last,) = await opened.claim(B, now=LEASE * 2, wanted=Wanted(10, MUCH, suspects=True))
+    (last,) = await opened.claim(B, now=LEASE * 2, wanted=ClaimLimits(10, MUCH, suspects=True))
 
     assert [(one.attempt, one.uncounted) for one in (item, again, last)] == [(2, 1), (3, 1), (4, 2)]

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.records import Wanted
+from receiver.core.records import ClaimLimits
 from receiver.core.retries import RetrySchedule
 from receiver.core.rules import Bury, Failed, RetryAt, decide
 from receiver.core.types import DeliveryState, Trigger, WorkState
@@ -149,7 +149,7 @@ async def test_a_held_item_that_is_retried_waits_for_no_page(opened: Opened) -> 
     await opened.controls.retry([work_id], now=NOON)
 
     assert await opened.queue.held([ONE], now=after_noon(DAY), limit=9) == []
-    await opened.queue.look_again(work_id, at=after_noon(DAY), note="waits")
+    await opened.queue.recheck(work_id, at=after_noon(DAY), note="waits")
     await opened.queue.release(work_id, now=after_noon(DAY), note="released")
 
     seen = await opened.seen(work_id)
@@ -220,7 +220,7 @@ async def test_thousands_can_be_named_at_once(opened: Opened) -> None:
 
     assert await opened.controls.bury(ids, "x", now=NOON) == 2_500
     assert await opened.controls.retry(ids, now=NOON) == 2_500
-    assert len(await opened.claimed(wanted=Wanted(10_000, MUCH))) == 2_500
+    assert len(await opened.claimed(wanted=ClaimLimits(10_000, MUCH))) == 2_500
 
 
 async def test_a_decision_does_not_touch_what_runs_meanwhile(opened: Opened) -> None:

@@ -102,7 +102,7 @@ async def test_a_delivery_is_as_far_as_all_its_work(
         if state is SKIPPED:
             await opened.controls.switch(handler, HandlerSwitch.DISABLED)
     await opened.add(delivery())
-    batch = await opened.queue.unrouted(limit=1, max_bytes=MUCH)
+    batch = await opened.queue.routing_batch(limit=1, max_bytes=MUCH)
     ids = await opened.queue.route(
         batch,
         [
@@ -130,7 +130,7 @@ async def test_a_delivery_is_as_far_as_all_its_work(
     assert tuple(one.state for one in detail.work) == states
     assert detail.summary.state is seen
     assert "k" in await opened.keys(state=seen)
-    assert await opened.reports.unfinished() == len(ahead) + (seen is DeliveryState.WORKING)
+    assert await opened.reports.count_unfinished() == len(ahead) + (seen is DeliveryState.WORKING)
 
 
 async def test_a_long_listing_yields_each_delivery_once(opened: Opened) -> None:
@@ -235,11 +235,11 @@ async def test_detail_shows_work_in_the_order_it_was_made(opened: Opened) -> Non
 
 async def test_unfinished_counts_deliveries_and_not_their_work(opened: Opened) -> None:
     """New ones and those with something open."""
-    assert await opened.reports.unfinished() == 0
+    assert await opened.reports.count_unfinished() == 0
     await opened.add(delivery("a"), delivery("b"))
-    assert await opened.reports.unfinished() == 2
+    assert await opened.reports.count_unfinished() == 2
     ids = await opened.route(ONE, TWO)
     await opened.add(delivery("c"))
-    assert await opened.reports.unfinished() == 3
+    assert await opened.reports.count_unfinished() == 3
     await opened.settle(*[ended(work_id) for work_id in ids[:3]])
-    assert await opened.reports.unfinished() == 2
+    assert await opened.reports.count_unfinished() == 2

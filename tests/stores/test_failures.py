@@ -1,6 +1,6 @@
 """What every store's Reports tell of the handlers that failed with a delivery."""
 
-from receiver.core.bulk import Recorded
+from receiver.core.bulk import RecordedRun
 from receiver.core.records import Attempt, DeliveryFilter
 from receiver.core.types import AttemptOutcome, Trigger
 from tests.doubles import NOON
@@ -60,7 +60,7 @@ async def test_a_delivery_can_have_failed_with_several_handlers(opened: Opened) 
     await opened.in_state(DEAD)
     attempt = Attempt(1, Trigger.REPLAY, NOON, NOON, AttemptOutcome.FAILED, "no")
     await opened.controls.record(
-        [Recorded(1, name, attempt, DEAD) for name in (ONE, TWO, TWO)], now=after_noon(SECOND)
+        [RecordedRun(1, name, attempt, DEAD) for name in (ONE, TWO, TWO)], now=after_noon(SECOND)
     )
 
     assert await failed(opened, 1) == {"one", "two"}

@@ -16,7 +16,7 @@ ALL = DeliveryFilter()
 
 async def arrived(opened: Opened, wanted: DeliveryFilter, after: int, limit: int = 100) -> tuple[str, int]:
     """Return keys, which are one letter each, and how far was looked."""
-    found = await opened.reports.arrived(wanted, after=after, limit=limit)
+    found = await opened.reports.since(wanted, after=after, limit=limit)
     return "".join(one.key for one in found.deliveries), found.through
 
 
@@ -45,7 +45,7 @@ async def test_each_is_told_as_a_listing_tells_it(opened: Opened) -> None:
     await opened.add(delivery("a"), delivery("a"))
     await opened.route(ONE)
 
-    found = await opened.reports.arrived(ALL, after=0, limit=9)
+    found = await opened.reports.since(ALL, after=0, limit=9)
 
     assert list(found.deliveries) == await opened.listed()
     assert (found.deliveries[0].state, found.deliveries[0].duplicates) == (DeliveryState.WORKING, 1)
@@ -56,11 +56,11 @@ async def test_those_with_known_places_are_found_again(opened: Opened) -> None:
     await opened.add(*[delivery(key, kind="odd" if key == "b" else "crawl.page") for key in "abc"])
     await opened.route(ONE)
 
-    found = await opened.reports.among(DeliveryFilter(type="crawl.*"), [3, 2, 1, 9])
+    found = await opened.reports.by_seqs(DeliveryFilter(type="crawl.*"), [3, 2, 1, 9])
 
     assert list(found) == [one for one in reversed(await opened.listed()) if one.key != "b"]
-    assert [one.key for one in await opened.reports.among(DeliveryFilter(state=DeliveryState.DONE), [1, 2])] == []
-    assert list(await opened.reports.among(ALL, [])) == []
+    assert [one.key for one in await opened.reports.by_seqs(DeliveryFilter(state=DeliveryState.DONE), [1, 2])] == []
+    assert list(await opened.reports.by_seqs(ALL, [])) == []
 
 
 async def test_the_newest_that_are_not_finished_are_known(opened: Opened) -> None:

@@ -94,7 +94,7 @@ async def test_only_held_items_are_looked_at(opened: Opened, state: WorkState) -
     before = await opened.reports.work_item(work_id)
 
     assert await held_ids(opened) == []
-    await opened.queue.look_again(work_id, at=after_noon(DAY), note="x")
+    await opened.queue.recheck(work_id, at=after_noon(DAY), note="x")
     await opened.queue.release(work_id, now=after_noon(DAY), note="x")
 
     assert await opened.reports.work_item(work_id) == before
@@ -104,7 +104,7 @@ async def test_looking_again_keeps_it_until_then(opened: Opened) -> None:
     """And tells what it waits for. The end of its waiting stays."""
     (work_id,) = await opened.items(1, hold=hold(SECOND, LEASE))
 
-    await opened.queue.look_again(work_id, at=after_noon(SECOND * 9), note="waits for a page")
+    await opened.queue.recheck(work_id, at=after_noon(SECOND * 9), note="waits for a page")
 
     seen = await opened.seen(work_id)
     assert (seen.state, seen.due_at, seen.note) == (HELD, after_noon(SECOND * 9), "waits for a page")
@@ -133,7 +133,7 @@ async def test_looking_at_nothing_changes_nothing(opened: Opened) -> None:
     (work_id,) = await opened.items(1, hold=hold())
 
     for unknown in (0, -1, 12_345):
-        await opened.queue.look_again(unknown, at=after_noon(DAY), note="x")
+        await opened.queue.recheck(unknown, at=after_noon(DAY), note="x")
         await opened.queue.release(unknown, now=NOON, note="x")
 
     assert await opened.states(work_id) == [HELD]
@@ -152,7 +152,7 @@ async def test_what_is_held_is_something_to_wait_for(opened: Opened) -> None:
 async def test_a_held_item_does_not_hold_its_lane(opened: Opened) -> None:
     """The pages it waits for may come behind it in the same lane. Here they are in one batch with it."""
     await opened.add(delivery("completed", kind=COMPLETED), delivery("page-1"), delivery("page-2"))
-    batch = await opened.queue.unrouted(limit=9, max_bytes=999_999)
+    batch = await opened.queue.routing_batch(limit=9, max_bytes=999_999)
     holds = (hold(), None, None)
     work = [
         NewWork(one.seq, ONE, False, False, "l", wait) for one, wait in zip(batch.deliveries, holds, strict=True)

@@ -6,7 +6,7 @@ import pytest
 
 from receiver.core.bulk import Imported
 from receiver.core.records import DeliveryFilter, StoredDelivery
-from receiver.core.types import DeliveryKey, DeliveryState, Origin, Outcome
+from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Origin
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import Kept
 from tests.stores.opened import DAY, ONE, Opened
@@ -22,7 +22,7 @@ async def test_what_is_brought_in_is_kept_as_it_was(opened: Opened) -> None:
         for n, body in enumerate(ODD)
     ]
 
-    assert await opened.controls.bring_in(ones) == [Outcome.ACCEPTED] * len(ones)
+    assert await opened.controls.import_deliveries(ones) == [AppendOutcome.ACCEPTED] * len(ones)
 
     assert await read(opened, DeliveryFilter()) == [
         StoredDelivery(n, n - 1, replace(one.delivery, origin=Origin.IMPORT)) for n, one in enumerate(ones, start=1)
@@ -34,12 +34,12 @@ async def test_bringing_in_twice_is_like_once(opened: Opened, kept: Kept) -> Non
     """Nothing is counted, nothing is put in quarantine, and what is there stays the sender's."""
     first, other = delivery("a", body=b"1"), delivery("b", body=b"2")
     await opened.add(first)
-    await opened.controls.bring_in([Imported(first, 5), Imported(other, 5)])
+    await opened.controls.import_deliveries([Imported(first, 5), Imported(other, 5)])
     before = await opened.listed()
 
-    again = await opened.controls.bring_in([Imported(first), Imported(other, 7), Imported(other)])
+    again = await opened.controls.import_deliveries([Imported(first), Imported(other, 7), Imported(other)])
 
-    assert again == [Outcome.DUPLICATE] * 3
+    assert again == [AppendOutcome.DUPLICATE] * 3
     assert await opened.listed() == before
     assert [(one.key, one.duplicates, one.origin) for one in before] == [
         ("b", 5, Origin.IMPORT),
@@ -53,7 +53,7 @@ async def test_another_body_under_a_known_key_changes_nothing(opened: Opened, ke
     """It is told as a conflict, also within what is brought in at one time, whatever its length."""
     await opened.add(delivery("a", body=b"first"))
 
-    outcomes = await opened.controls.bring_in(
+    outcomes = await opened.controls.import_deliveries(
         [
             Imported(delivery("a", body=body)),
             Imported(delivery("b", body=b"one")),
@@ -61,7 +61,7 @@ async def test_another_body_under_a_known_key_changes_nothing(opened: Opened, ke
         ]
     )
 
-    assert outcomes == [Outcome.CONFLICT, Outcome.ACCEPTED, Outcome.CONFLICT]
+    assert outcomes == [AppendOutcome.CONFLICT, AppendOutcome.ACCEPTED, AppendOutcome.CONFLICT]
     assert (await opened.reports.detail(DeliveryKey("a"))).body == b"first"
     assert (await opened.reports.detail(DeliveryKey("b"))).body == b"one"
     assert kept.quarantined() == []
@@ -71,25 +71,27 @@ async def test_many_are_brought_in_in_their_order(opened: Opened) -> None:
     """However they are divided into transactions."""
     ones = [Imported(delivery(f"{n}", body=b"x" * (700_000 if n % 100 == 1 else 3))) for n in range(700)]
 
-    outcomes = await opened.controls.bring_in(ones)
+    outcomes = await opened.controls.import_deliveries(ones)
 
-    assert outcomes == [Outcome.ACCEPTED] * 700
+    assert outcomes == [AppendOutcome.ACCEPTED] * 700
     assert await opened.keys() == [f"{n}" for n in reversed(range(700))]
-    assert list(await opened.controls.bring_in([])) == []
+    assert list(await opened.controls.import_deliveries([])) == []
 
 
 async def test_the_sender_s_retry_of_what_was_brought_in_is_a_duplicate(opened: Opened) -> None:
     """There is one delivery of a key, wherever it came from."""
-    await opened.controls.bring_in([Imported(delivery("a"))])
+    await opened.controls.import_deliveries([Imported(delivery("a"))])
 
-    assert await opened.add(delivery("a")) == [Outcome.DUPLICATE]
+    assert await opened.add(delivery("a")) == [AppendOutcome.DUPLICATE]
 
 
 async def test_what_is_brought_in_is_new_until_a_worker_has_seen_it(opened: Opened) -> None:
     """The worker sees where it came from, and a backfill as what it is."""
-    await opened.controls.bring_in([Imported(delivery("a")), Imported(delivery("b"), origin=Origin.BACKFILL)])
+    await opened.controls.import_deliveries(
+        [Imported(delivery("a")), Imported(delivery("b"), origin=Origin.BACKFILL)]
+    )
 
-    batch = await opened.queue.unrouted(limit=9, max_bytes=10**6)
+    batch = await opened.queue.routing_batch(limit=9, max_bytes=10**6)
 
     assert [one.delivery.origin for one in batch.deliveries] == [Origin.IMPORT, Origin.BACKFILL]
     assert [one.state for one in await opened.listed()] == [DeliveryState.NEW] * 2
@@ -100,7 +102,7 @@ async def test_what_is_brought_in_is_new_until_a_worker_has_seen_it(opened: Open
 async def test_a_worker_can_ask_what_a_backfill_has_brought_in(opened: Opened) -> None:
     """Of the keys it asks for; what came from elsewhere under such a key does not count."""
     await opened.add(delivery("a"))
-    await opened.controls.bring_in(
+    await opened.controls.import_deliveries(
         [
             Imported(delivery("b"), origin=Origin.BACKFILL),
             Imported(delivery("c")),
@@ -115,9 +117,9 @@ async def test_a_worker_can_ask_what_a_backfill_has_brought_in(opened: Opened) -
 
 async def test_a_worker_is_told_whether_anything_was_ever_backfilled(opened: Opened) -> None:
     """So that looking for late webhooks costs nothing where there can be none."""
-    await opened.controls.bring_in([Imported(delivery("a"))])
-    assert not (await opened.queue.unrouted(limit=10, max_bytes=10**6)).any_backfilled
+    await opened.controls.import_deliveries([Imported(delivery("a"))])
+    assert not (await opened.queue.routing_batch(limit=10, max_bytes=10**6)).any_backfilled
 
-    await opened.controls.bring_in([Imported(delivery("b"), origin=Origin.BACKFILL)])
+    await opened.controls.import_deliveries([Imported(delivery("b"), origin=Origin.BACKFILL)])
 
-    assert (await opened.queue.unrouted(limit=10, max_bytes=10**6)).any_backfilled
+    assert (await opened.queue.routing_batch(limit=10, max_bytes=10**6)).any_backfilled

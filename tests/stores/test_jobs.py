@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.bulk import Imported
-from receiver.core.jobs import Arrivals, JobFilter, JobState, JobSummary
+from receiver.core.jobs import JobArrivals, JobFilter, JobState, JobSummary
 from receiver.core.records import Delivery
 from receiver.core.types import HandlerSwitch, Origin
 from receiver.errors import UnknownJob
@@ -198,9 +198,9 @@ async def test_one_job_is_told_with_the_work_on_it(opened: Opened) -> None:
 
     assert job.summary == (await jobs(opened, job_id="a"))[0]
     assert job.arrivals == (
-        Arrivals("crawl.page", True, 1, 0, 1),
-        Arrivals("crawl.page", False, 1, 0, 2),
-        Arrivals("crawl.completed", True, 1, 0, 4),
+        JobArrivals("crawl.page", True, 1, 0, 1),
+        JobArrivals("crawl.page", False, 1, 0, 2),
+        JobArrivals("crawl.completed", True, 1, 0, 4),
     )
     assert job.new == 1
     assert [(one.handler, one.switch) for one in job.work] == [(ONE, HandlerSwitch.ON), (TWO, HandlerSwitch.PAUSED)]
@@ -211,7 +211,7 @@ async def test_one_job_is_told_with_the_work_on_it(opened: Opened) -> None:
 async def test_what_a_backfill_brought_is_counted(opened: Opened) -> None:
     """By type, and altogether; what was imported is not."""
     await opened.add(came(1, "crawl.page"))
-    await opened.controls.bring_in(
+    await opened.controls.import_deliveries(
         [
             Imported(came(2, "crawl.page"), origin=Origin.BACKFILL),
             Imported(came(3, "crawl.completed"), origin=Origin.BACKFILL),
@@ -232,7 +232,7 @@ async def test_what_a_backfill_brought_is_neither_late_nor_a_burst(opened: Opene
     """It comes after the end because it was asked for then, and failed pages come behind one another."""
     await opened.add(came(1, "crawl.page", success=False), came(2, "crawl.completed"), came(3, "crawl.page"))
     made = [came(n, "crawl.page", success=False) for n in range(4, 30)]
-    await opened.controls.bring_in([Imported(one, origin=Origin.BACKFILL) for one in made])
+    await opened.controls.import_deliveries([Imported(one, origin=Origin.BACKFILL) for one in made])
 
     (job,) = await jobs(opened)
 

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from receiver.core.records import Wanted
+from receiver.core.records import ClaimLimits
 from receiver.core.types import HandlerSwitch, WorkerId, WorkState
 from tests.doubles import NOON, soon
 from tests.stores.opened import (
@@ -201,7 +201,7 @@ async def test_an_operator_and_workers_that_race_leave_nothing_behind(opened: Op
 
     async def work(worker: WorkerId) -> None:
         for _ in range(40):
-            items = await opened.claim(worker, now=SECOND, wanted=Wanted(rng.randint(1, 4), MUCH))
+            items = await opened.claim(worker, now=SECOND, wanted=ClaimLimits(rng.randint(1, 4), MUCH))
             lanes = [lane for item in items if (lane := (await opened.seen(item.id)).lane) is not None]
             assert busy.isdisjoint(lanes), "two of one lane run at one time"
             assert len(set(lanes)) == len(lanes)

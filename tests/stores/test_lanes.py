@@ -6,7 +6,7 @@ import random
 import pytest
 
 from receiver.core.ports import WorkQueue
-from receiver.core.records import Claimant, Lease, NewWork, Wanted
+from receiver.core.records import ClaimLimits, HandlerClaim, Lease, NewWork
 from receiver.core.types import WorkerId, WorkState
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
@@ -58,7 +58,7 @@ async def test_of_several_in_one_batch_the_first_heads_the_lane(
 async def test_lanes_in_one_batch_are_apart(opened: Opened) -> None:
     """Each has its own head, and what has no lane waits for nobody."""
     await opened.add(*[delivery(str(n)) for n in range(6)])
-    batch = await opened.queue.unrouted(limit=6, max_bytes=MUCH)
+    batch = await opened.queue.routing_batch(limit=6, max_bytes=MUCH)
     lanes = ["a", "b", None, "a", "b", None]
     work = [NewWork(one.seq, ONE, lane=lane) for one, lane in zip(batch.deliveries, lanes, strict=True)]
 
@@ -210,7 +210,7 @@ async def test_a_head_that_is_given_back_stays_the_head(opened: Opened) -> None:
     """Nobody overtakes it."""
     ids = await opened.items(3, lane="l", claim=True)
 
-    await opened.queue.give_back(ids[:1], A, now=NOON)
+    await opened.queue.release_leases(ids[:1], A, now=NOON)
 
     assert await opened.states(*ids) == [WAITING, QUEUED, QUEUED]
     assert await drained(opened) == ids
@@ -230,7 +230,7 @@ async def test_a_head_that_was_lost_but_not_claimed_stays_the_head(opened: Opene
     (other,) = await opened.items(1, TWO)
     ids = await opened.items(2, lane="l", claim=True)
 
-    assert await opened.claimed(B, (TWO, ONE), now=LEASE, wanted=Wanted(1, MUCH)) == [other]
+    assert await opened.claimed(B, (TWO, ONE), now=LEASE, wanted=ClaimLimits(1, MUCH)) == [other]
 
     assert await opened.states(*ids) == [WAITING, QUEUED]
     await opened.settle(ended(other, worker=B))
@@ -270,7 +270,7 @@ async def test_workers_that_race_keep_every_lane_in_order(opened: Opened, seed: 
         if deed in ("done", "dead"):
             runs.setdefault(lane, []).append(seq)
         if deed == "back":
-            await queue.give_back([work_id], worker, now=NOON)
+            await queue.release_leases([work_id], worker, now=NOON)
             return
         state = {"done": DONE, "dead": DEAD, "again": WAITING}[deed]
         end = ended(work_id, state, worker=worker, number=number, at=MICROSECOND * 0)
@@ -280,16 +280,18 @@ async def test_workers_that_race_keep_every_lane_in_order(opened: Opened, seed: 
         lease = Lease(worker, AFTER)
         for _ in range(1_000):
             held: dict[int, tuple[str, int, int]] = {}
-            batch = await queue.unrouted(limit=rng.randint(1, 9), max_bytes=MUCH)
+            batch = await queue.routing_batch(limit=rng.randint(1, 9), max_bytes=MUCH)
             if batch.deliveries:
                 new = [NewWork(one.seq, ONE, lane=f"lane-{one.seq % 4}") for one in batch.deliveries]
                 made = await queue.route(batch, new, lease=lease, now=NOON) or []
                 held |= {work_id: (f"{one.lane}", one.seq, 1) for work_id, one in zip(made, new) if work_id}  # noqa: B905 - none if another was first
-            items = await queue.claim([Claimant(ONE)], Wanted(rng.randint(1, 4), MUCH), lease=lease, now=NOON)
+            items = await queue.claim(
+                [HandlerClaim(ONE)], ClaimLimits(rng.randint(1, 4), MUCH), lease=lease, now=NOON
+            )
             held |= {one.id: (f"lane-{one.source.seq % 4}", one.source.seq, one.attempt) for one in items}
             while held:
                 await run(queue, worker, held)
-            if not await opened.reports.unfinished():
+            if not await opened.reports.count_unfinished():
                 return
 
     await soon(asyncio.gather(work(opened.queue, A), work(opened.other, B), work(opened.other, WorkerId("c"))))

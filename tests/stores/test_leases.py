@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from receiver.core.records import Lease, Wanted
+from receiver.core.records import ClaimLimits, Lease
 from receiver.core.types import Trigger, WorkerId
 from tests.doubles import NOON
 from tests.stores.opened import (
@@ -77,7 +77,7 @@ async def test_what_is_given_back_is_due_at_once_and_uncounted(opened: Opened) -
     """The next claim is again the first attempt."""
     (work_id,) = await opened.items(1, claim=True)
 
-    await opened.queue.give_back([work_id], A, now=NOON)
+    await opened.queue.release_leases([work_id], A, now=NOON)
 
     seen = await opened.seen(work_id)
     assert (seen.state, seen.attempts, seen.due_at, seen.last_error) == (WAITING, 0, NOON, None)
@@ -92,7 +92,7 @@ async def test_an_item_named_twice_is_given_back_once(opened: Opened) -> None:
     await opened.settle(ended(work_id, WAITING, error="x"))
     await opened.claim()
 
-    await opened.queue.give_back([work_id, work_id], A, now=NOON)
+    await opened.queue.release_leases([work_id, work_id], A, now=NOON)
 
     assert (await opened.seen(work_id)).attempts == 1
 
@@ -103,8 +103,8 @@ async def test_only_the_holder_gives_back(opened: Opened) -> None:
     await opened.settle(ended(waiting, WAITING, error="x", due=SECOND), ended(done), ended(dead, DEAD, error="x"))
     before = [await opened.seen(work_id) for work_id in (mine, waiting, done, dead)]
 
-    await opened.other.give_back([mine], B, now=NOON)
-    await opened.queue.give_back([waiting, done, dead, 12_345], A, now=NOON)
+    await opened.other.release_leases([mine], B, now=NOON)
+    await opened.queue.release_leases([waiting, done, dead, 12_345], A, now=NOON)
 
     assert [await opened.seen(work_id) for work_id in (mine, waiting, done, dead)] == before
 
@@ -113,7 +113,7 @@ async def test_a_lost_attempt_before_giving_back_stays_recorded(opened: Opened) 
     """Given back, claimed and settled: the numbers of attempts never meet."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.claim(B, now=LEASE)
-    await opened.other.give_back([work_id], B, now=NOON)
+    await opened.other.release_leases([work_id], B, now=NOON)
     (item,) = await opened.claim(A, now=LEASE)
     (again,) = await opened.claim(B, now=LEASE * 2, wanted=SUSPECTS)
 
@@ -130,7 +130,7 @@ async def test_the_work_of_a_dead_worker_is_taken_over(opened: Opened) -> None:
     dead = await opened.items(2, worker=A, claim=True)
     kept = await opened.items(1, worker=B, claim=True)
 
-    assert await opened.queue.take_over(A, now=NOON) == 2
+    assert await opened.queue.expire_leases_of(A, now=NOON) == 2
 
     items = await opened.claim(C)
     assert {item.id for item in items} == set(dead)
@@ -142,16 +142,16 @@ async def test_taking_over_from_nobody_is_nothing(opened: Opened) -> None:
     """Nor is what that worker has settled or given back."""
     first, second = await opened.items(2, claim=True)
     await opened.settle(ended(first))
-    await opened.queue.give_back([second], A, now=NOON)
+    await opened.queue.release_leases([second], A, now=NOON)
 
-    assert await opened.queue.take_over(A, now=NOON) == 0
-    assert await opened.queue.take_over(WorkerId("nobody"), now=NOON) == 0
+    assert await opened.queue.expire_leases_of(A, now=NOON) == 0
+    assert await opened.queue.expire_leases_of(WorkerId("nobody"), now=NOON) == 0
 
 
 async def test_a_worker_that_was_taken_for_dead_may_still_settle(opened: Opened) -> None:
     """As long as nobody has claimed its item; running that again would be a waste."""
     (work_id,) = await opened.items(1, claim=True)
-    await opened.other.take_over(A, now=NOON)
+    await opened.other.expire_leases_of(A, now=NOON)
 
     assert await opened.settle(ended(work_id)) == [True]
     assert await opened.claim(B) == []
@@ -167,7 +167,7 @@ async def test_a_worker_that_lost_its_lease_changes_nothing(opened: Opened, gone
     (queued,) = await opened.items(1, lane="l")
     if gone_to == "nobody":
         await opened.items(1, TWO)
-        assert await opened.claim(B, (TWO, ONE), now=LEASE, wanted=Wanted(1, MUCH)) != []
+        assert await opened.claim(B, (TWO, ONE), now=LEASE, wanted=ClaimLimits(1, MUCH)) != []
     else:
         await opened.claim(B if gone_to == "another worker" else A, now=LEASE)
     before = [await opened.reports.work_item(one) for one in (work_id, queued)]
@@ -176,11 +176,11 @@ async def test_a_worker_that_lost_its_lease_changes_nothing(opened: Opened, gone
     assert await opened.settle(ended(work_id, DEAD, worker=A, number=1, error="x")) == [False]
     if gone_to != "itself":
         await opened.queue.renew([work_id], Lease(A, after_noon(LEASE * 9)))
-        await opened.queue.give_back([work_id], A, now=NOON)
-        await opened.queue.begun([work_id], A)
+        await opened.queue.release_leases([work_id], A, now=NOON)
+        await opened.queue.mark_started([work_id], A)
 
     assert [await opened.reports.work_item(one) for one in (work_id, queued)] == before
-    (item,) = await opened.claim(C, now=LEASE * 2, wanted=Wanted(10, MUCH, suspects=gone_to != "nobody"))
+    (item,) = await opened.claim(C, now=LEASE * 2, wanted=ClaimLimits(10, MUCH, suspects=gone_to != "nobody"))
     assert (item.id, item.deaths) == (work_id, 0)
     assert await opened.settle(ended(work_id, worker=C, number=item.attempt)) == [True]
 
@@ -197,7 +197,7 @@ async def test_a_result_after_the_lease_counts_if_nobody_claimed_the_item(opened
 async def test_a_result_after_giving_back_is_refused(opened: Opened) -> None:
     """The item is free for others."""
     (work_id,) = await opened.items(1, claim=True)
-    await opened.queue.give_back([work_id], A, now=NOON)
+    await opened.queue.release_leases([work_id], A, now=NOON)
 
     assert await opened.settle(ended(work_id)) == [False]
     assert await opened.states(work_id) == [WAITING]
@@ -213,7 +213,7 @@ async def test_a_result_and_another_claim_at_one_time_make_one_success(opened: O
     async def claim() -> list[int]:
         claimed: list[int] = []
         for _ in ids:
-            claimed += await opened.claimed(B, now=LEASE, wanted=Wanted(1, MUCH))
+            claimed += await opened.claimed(B, now=LEASE, wanted=ClaimLimits(1, MUCH))
         return claimed
 
     counted, claimed = await asyncio.gather(settle(), claim())

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.ports import Store
-from receiver.core.records import Claimant, Wanted
+from receiver.core.records import ClaimLimits, HandlerClaim
 from receiver.core.types import HandlerSwitch
 from tests.doubles import NOON, soon
 from tests.stores.conftest import open_all
@@ -45,7 +45,7 @@ async def test_of_a_handler_no_more_is_claimed_than_said(opened: Opened, most: i
     await opened.items(4, ONE)
     await opened.items(4, TWO)
 
-    items = await opened.claim(claimants=(Claimant(ONE, most=most), TWO), wanted=Wanted(5, MUCH))
+    items = await opened.claim(claimants=(HandlerClaim(ONE, most=most), TWO), wanted=ClaimLimits(5, MUCH))
 
     ones = min(most, 4)
     assert [item.handler for item in items] == [ONE] * ones + [TWO] * min(4, 5 - ones)
@@ -55,7 +55,7 @@ async def test_what_was_not_taken_waits_as_it_was(opened: Opened) -> None:
     """No attempt of it has begun."""
     ids = await opened.items(2)
 
-    assert await opened.claimed(claimants=(Claimant(ONE, most=1),)) == ids[:1]
+    assert await opened.claimed(claimants=(HandlerClaim(ONE, most=1),)) == ids[:1]
 
     seen = await opened.seen(ids[1])
     assert (seen.state, seen.attempts, seen.due_at) == (WAITING, 0, NOON)
@@ -67,20 +67,20 @@ async def test_what_was_not_taken_waits_as_it_was(opened: Opened) -> None:
 async def test_no_more_run_at_one_time_than_said(opened: Opened) -> None:
     """Over all workers; one that ends makes room for one."""
     ids = await opened.items(5)
-    two_at_a_time = Claimant(ONE, concurrency=2)
+    two_at_a_time = HandlerClaim(ONE, concurrency=2)
 
     assert await opened.claimed(A, (two_at_a_time,)) == ids[:2]
     assert await opened.claimed(B, (two_at_a_time,)) == []
     await opened.settle(ended(ids[0]))
     assert await opened.claimed(B, (two_at_a_time,)) == [ids[2]]
-    await opened.queue.give_back([ids[1]], A, now=after_noon(SECOND))
+    await opened.queue.release_leases([ids[1]], A, now=after_noon(SECOND))
     assert await opened.claimed(B, (two_at_a_time,), now=SECOND) == [ids[3]]
 
 
 async def test_a_retry_counts_like_any_other(opened: Opened) -> None:
     """While it waits it takes no room."""
     first, second = await opened.items(2)
-    alone = Claimant(ONE, concurrency=1)
+    alone = HandlerClaim(ONE, concurrency=1)
     await opened.claim(claimants=(alone,))
     await opened.settle(ended(first, WAITING, error="x", due=SECOND))
 
@@ -92,7 +92,7 @@ async def test_other_handlers_have_limits_of_their_own(opened: Opened) -> None:
     """One that is full does not keep others waiting."""
     await opened.items(3, ONE)
     two = await opened.items(3, TWO)
-    claimants = (Claimant(ONE, concurrency=1), Claimant(TWO, concurrency=2))
+    claimants = (HandlerClaim(ONE, concurrency=1), HandlerClaim(TWO, concurrency=2))
     await opened.claim(A, claimants[:1])
 
     assert await opened.claimed(B, claimants) == two[:2]
@@ -101,7 +101,7 @@ async def test_other_handlers_have_limits_of_their_own(opened: Opened) -> None:
 async def test_what_dead_workers_held_makes_room(opened: Opened) -> None:
     """In the claim that finds out, and what they held is among what may run."""
     ids = await opened.items(3)
-    claimant = (Claimant(ONE, concurrency=2),)
+    claimant = (HandlerClaim(ONE, concurrency=2),)
     await opened.claim(A, claimant)
 
     assert await opened.claimed(B, claimant, now=LEASE) == [ids[2], ids[0]]
@@ -112,8 +112,8 @@ async def test_what_dead_workers_held_makes_room(opened: Opened) -> None:
 async def test_a_limit_that_was_lowered_holds(opened: Opened) -> None:
     """More than allowed run already: none is added, and none is taken away."""
     ids = await opened.items(5)
-    await opened.claim(claimants=(Claimant(ONE, concurrency=3),))
-    alone = (Claimant(ONE, concurrency=1),)
+    await opened.claim(claimants=(HandlerClaim(ONE, concurrency=3),))
+    alone = (HandlerClaim(ONE, concurrency=1),)
 
     await opened.settle(ended(ids[0]))
     assert await opened.claimed(B, alone) == []
@@ -126,29 +126,29 @@ async def test_what_is_routed_to_a_worker_counts(opened: Opened) -> None:
     await opened.items(2, claim=True)
     await opened.items(2)
 
-    assert len(await opened.claim(B, (Claimant(ONE, concurrency=3),))) == 1
+    assert len(await opened.claim(B, (HandlerClaim(ONE, concurrency=3),))) == 1
 
 
 async def test_workers_that_race_keep_to_the_limit(opened: Opened) -> None:
     """However their claims fall between each other's, all of them together get just as many as may run."""
     await opened.items(12)
-    three = (Claimant(ONE, concurrency=3),)
+    three = (HandlerClaim(ONE, concurrency=3),)
 
     for _ in range(4):
-        claims = [opened.claim(worker, three, wanted=Wanted(2, MUCH)) for worker in (A, B) * 5]
+        claims = [opened.claim(worker, three, wanted=ClaimLimits(2, MUCH)) for worker in (A, B) * 5]
         items = [item for claimed in await soon(asyncio.gather(*claims)) for item in claimed]
         assert len(items) == 3
         assert sum(await opened.settle(*[ended(one.id, worker=worker) for one in items for worker in (A, B)])) == 3
 
-    assert await opened.reports.unfinished() == 0
+    assert await opened.reports.count_unfinished() == 0
 
 
 # --- How fast
 
 
-def paced(interval: timedelta) -> tuple[Claimant]:
+def paced(interval: timedelta) -> tuple[HandlerClaim]:
     """Return the handler with a rate."""
-    return (Claimant(ONE, interval=interval),)
+    return (HandlerClaim(ONE, interval=interval),)
 
 
 async def test_attempts_begin_their_interval_apart(opened: Opened) -> None:
@@ -203,9 +203,9 @@ async def test_a_rate_counts_what_was_claimed_and_no_more(opened: Opened) -> Non
     await opened.items(9, body=b"x" * 100)
     interval = timedelta(milliseconds=20)
 
-    for wanted in (Wanted(1, MUCH), Wanted(9, 100), Wanted(9, 0)):
+    for wanted in (ClaimLimits(1, MUCH), ClaimLimits(9, 100), ClaimLimits(9, 0)):
         assert len(await opened.claim(claimants=paced(interval), wanted=wanted)) == 1
-    assert len(await opened.claim(claimants=(Claimant(ONE, None, interval, 1),))) == 1
+    assert len(await opened.claim(claimants=(HandlerClaim(ONE, None, interval, 1),))) == 1
     assert len(await opened.claim(claimants=paced(interval))) == 2
 
 
@@ -241,7 +241,7 @@ async def test_handlers_have_rates_of_their_own(opened: Opened) -> None:
     """One that has to wait does not keep others waiting."""
     await opened.items(2, ONE)
     await opened.items(2, TWO)
-    claimants = (Claimant(ONE, interval=SECOND), Claimant(TWO, interval=SECOND))
+    claimants = (HandlerClaim(ONE, interval=SECOND), HandlerClaim(TWO, interval=SECOND))
 
     assert [item.handler for item in await opened.claim(claimants=claimants)] == [ONE, TWO]
     assert await opened.claim(B, claimants) == []
@@ -311,7 +311,7 @@ async def test_a_rate_does_not_hasten_what_is_due_later(opened: Opened) -> None:
 async def test_a_lane_with_limits_stays_in_order(opened: Opened) -> None:
     """What a limit keeps back keeps its place at the head."""
     ids = await opened.items(3, lane="l")
-    claimants = (Claimant(ONE, concurrency=2, interval=SECOND),)
+    claimants = (HandlerClaim(ONE, concurrency=2, interval=SECOND),)
 
     for n, work_id in enumerate(ids):
         now = SECOND * n

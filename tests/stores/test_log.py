@@ -4,7 +4,7 @@ import pytest
 
 from receiver.core.ports import Store
 from receiver.core.records import DeliverySummary, Quarantined
-from receiver.core.types import DeliveryKey, DeliveryState, Outcome
+from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import Kept, Refused
 from tests.stores.opened import MUCH, ONE, SECOND, Opened
@@ -12,7 +12,7 @@ from tests.stores.opened import MUCH, ONE, SECOND, Opened
 
 async def test_a_new_delivery_is_accepted(opened: Opened) -> None:
     """It is there afterwards, new, with everything its envelope says."""
-    assert await opened.add(delivery()) == [Outcome.ACCEPTED]
+    assert await opened.add(delivery()) == [AppendOutcome.ACCEPTED]
 
     (summary,) = await opened.listed()
     assert summary == DeliverySummary(
@@ -50,11 +50,11 @@ async def test_a_second_arrival_is_counted_on_the_first(opened: Opened, kept: Ke
     await opened.add(delivery())
     await opened.route(ONE)
 
-    assert await opened.add(delivery(), delivery(received_at=NOON + SECOND)) == [Outcome.DUPLICATE] * 2
+    assert await opened.add(delivery(), delivery(received_at=NOON + SECOND)) == [AppendOutcome.DUPLICATE] * 2
 
     (summary,) = await opened.listed()
     assert (summary.duplicates, summary.received_at) == (2, NOON)
-    assert (await opened.queue.unrouted(limit=10, max_bytes=MUCH)).deliveries == ()
+    assert (await opened.queue.routing_batch(limit=10, max_bytes=MUCH)).deliveries == ()
     assert kept.quarantined() == []
 
 
@@ -64,7 +64,7 @@ async def test_another_body_with_a_known_key_goes_to_quarantine(opened: Opened, 
 
     outcomes = await opened.add(delivery(body=b"other", headers=(("x-from", "elsewhere"),)))
 
-    assert outcomes == [Outcome.CONFLICT]
+    assert outcomes == [AppendOutcome.CONFLICT]
     detail = await opened.reports.detail(DeliveryKey("k"))
     assert (detail.body, detail.summary.duplicates) == (b"first", 1)
     assert kept.quarantined() == [Refused("conflict", "k", (("x-from", "elsewhere"),), b"other")]
@@ -83,7 +83,7 @@ async def test_duplicates_and_conflicts_within_one_batch_are_told_apart(opened: 
         delivery("new-1"),
     )
 
-    accepted, duplicate, conflict = Outcome.ACCEPTED, Outcome.DUPLICATE, Outcome.CONFLICT
+    accepted, duplicate, conflict = AppendOutcome.ACCEPTED, AppendOutcome.DUPLICATE, AppendOutcome.CONFLICT
     assert outcomes == [accepted, accepted, duplicate, accepted, conflict, duplicate, accepted, duplicate]
     assert {one.key: one.duplicates for one in await opened.listed()} == {
         "new-3": 0,
@@ -99,7 +99,7 @@ async def test_a_batch_of_only_known_deliveries_stores_nothing(opened: Opened) -
     """All of them are counted."""
     await opened.add(delivery("a"), delivery("b"))
 
-    assert await opened.add(delivery("b"), delivery("a"), delivery("b")) == [Outcome.DUPLICATE] * 3
+    assert await opened.add(delivery("b"), delivery("a"), delivery("b")) == [AppendOutcome.DUPLICATE] * 3
     assert [(one.key, one.duplicates) for one in await opened.listed()] == [("b", 2), ("a", 1)]
 
 
@@ -109,7 +109,7 @@ async def test_a_delivery_after_duplicates_is_still_found_and_routed(opened: Ope
     await opened.route(ONE)
     await opened.add(delivery("a"), delivery("c"))
 
-    batch = await opened.queue.unrouted(limit=10, max_bytes=MUCH)
+    batch = await opened.queue.routing_batch(limit=10, max_bytes=MUCH)
 
     assert [one.delivery.key for one in batch.deliveries] == ["c"]
 
@@ -123,7 +123,7 @@ async def test_bodies_are_kept_byte_by_byte(opened: Opened, body: bytes) -> None
     """What a worker and a reader get is what came."""
     await opened.add(delivery(body=body))
 
-    (stored,) = (await opened.queue.unrouted(limit=1, max_bytes=MUCH)).deliveries
+    (stored,) = (await opened.queue.routing_batch(limit=1, max_bytes=MUCH)).deliveries
     detail = await opened.reports.detail(DeliveryKey("k"))
     assert (stored.delivery.body, detail.body, detail.summary.size) == (body, body, len(body))
 
@@ -142,7 +142,7 @@ async def test_headers_are_kept_in_order(opened: Opened, headers: tuple[tuple[st
     """Repeated names, empty values and every Latin-1 character survive."""
     await opened.add(delivery(headers=headers))
 
-    (stored,) = (await opened.queue.unrouted(limit=1, max_bytes=MUCH)).deliveries
+    (stored,) = (await opened.queue.routing_batch(limit=1, max_bytes=MUCH)).deliveries
     assert stored.delivery == delivery(headers=headers)
     assert (await opened.reports.detail(DeliveryKey("k"))).headers == headers
 
@@ -177,7 +177,7 @@ async def test_giving_up_on_a_future_does_not_stop_its_write(opened: Opened) -> 
     """The retry is then a duplicate."""
     opened.log.append(delivery()).cancel()
 
-    assert await opened.add(delivery()) == [Outcome.DUPLICATE]
+    assert await opened.add(delivery()) == [AppendOutcome.DUPLICATE]
 
 
 async def test_leaving_finishes_what_was_submitted(store: Store) -> None:
@@ -185,13 +185,13 @@ async def test_leaving_finishes_what_was_submitted(store: Store) -> None:
     async with store.log() as log:
         futures = [log.append(delivery(str(n))) for n in range(20)]
 
-    assert [future.result().outcome for future in futures] == [Outcome.ACCEPTED] * 20
+    assert [future.result().outcome for future in futures] == [AppendOutcome.ACCEPTED] * 20
     async with store.reports() as reports:
-        assert await reports.unfinished() == 20
+        assert await reports.count_unfinished() == 20
 
 
 async def test_what_was_stored_is_there_when_opened_again(store: Store) -> None:
     """A key stays known."""
-    for expected in (Outcome.ACCEPTED, Outcome.DUPLICATE):
+    for expected in (AppendOutcome.ACCEPTED, AppendOutcome.DUPLICATE):
         async with store.log() as log:
             assert (await log.append(delivery())).outcome is expected

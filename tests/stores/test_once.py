@@ -39,8 +39,12 @@ async def test_many_keys_can_be_looked_at_without_asking_for_them(opened: Opened
     keys = ["for ever", "taken", "lapsed", "another's", "é'\"", "lapsed"]
 
     for _ in range(2):
-        assert await opened.other.free(ONE, keys, now=after_noon(SECOND)) == {"lapsed", "another's", "é'\""}
-    assert await opened.other.free(ONE, (), now=NOON) == frozenset()
+        assert await opened.other.available_once_keys(ONE, keys, now=after_noon(SECOND)) == {
+            "lapsed",
+            "another's",
+            "é'\"",
+        }
+    assert await opened.other.available_once_keys(ONE, (), now=NOON) == frozenset()
 
 
 async def test_when_it_lapses_can_be_changed(opened: Opened) -> None:
@@ -48,12 +52,12 @@ async def test_when_it_lapses_can_be_changed(opened: Opened) -> None:
     await opened.queue.once(ONE, "job", now=NOON, until=after_noon(SECOND))
     await opened.queue.once(ONE, "other", now=NOON)
 
-    await opened.other.lapse(ONE, "job", until=after_noon(DAY))
+    await opened.other.set_once_expiry(ONE, "job", until=after_noon(DAY))
     assert not await opened.queue.once(ONE, "job", now=after_noon(SECOND))
-    await opened.queue.lapse(ONE, "job", until=NOON)
+    await opened.queue.set_once_expiry(ONE, "job", until=NOON)
     assert await opened.other.once(ONE, "job", now=NOON, until=after_noon(SECOND))
-    await opened.queue.lapse(ONE, "job", until=None)
-    await opened.queue.lapse(ONE, "unknown", until=None)
+    await opened.queue.set_once_expiry(ONE, "job", until=None)
+    await opened.queue.set_once_expiry(ONE, "unknown", until=None)
 
     assert not await opened.other.once(ONE, "job", now=after_noon(DAY))
     assert not await opened.other.once(ONE, "other", now=after_noon(DAY))

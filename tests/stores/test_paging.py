@@ -50,7 +50,7 @@ async def fill(opened: Opened) -> None:
 async def read(
     opened: Opened, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
 ) -> list[StoredDelivery]:
-    return [one async for one in opened.reports.stored(wanted, after=after, by_job=by_job)]
+    return [one async for one in opened.reports.iter_deliveries(wanted, after=after, by_job=by_job)]
 
 
 @pytest.mark.parametrize(("wanted", "expected"), FILTERS)
@@ -159,7 +159,7 @@ async def test_what_arrives_during_a_reading_is_not_in_it(opened: Opened) -> Non
     await opened.add(delivery("a"), delivery("b"))
     seen = []
 
-    async for one in opened.reports.stored(DeliveryFilter()):
+    async for one in opened.reports.iter_deliveries(DeliveryFilter()):
         seen.append(one.delivery.key)
         await opened.add(delivery(f"answer to {one.delivery.key}"))
 

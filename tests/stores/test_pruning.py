@@ -6,7 +6,7 @@ import pytest
 
 from receiver.core.bulk import Imported, PruneRule, Step
 from receiver.core.records import DeliveryFilter, NewWork
-from receiver.core.types import DeliveryKey, DeliveryState, Outcome, WorkState
+from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, WorkState
 from receiver.errors import UnknownDelivery, UnknownWork
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
@@ -34,7 +34,7 @@ async def prune(opened: Opened, rule: PruneRule, *, limit: int = 100) -> int:
     """Prune to the end, and return how many were pruned."""
     pruned, after = 0, 0
     while True:
-        step = await opened.upkeep.prune(rule, after=after, limit=limit, now=LATER)
+        step = await opened.maintenance.prune(rule, after=after, limit=limit, now=LATER)
         pruned += step.count
         assert step.count <= limit
         if step.after is None:
@@ -48,7 +48,7 @@ async def test_what_was_done_with_is_removed_with_all_that_hangs_on_it(opened: O
     await opened.in_state(DONE)
     await opened.add(delivery("new"))
 
-    step = await opened.upkeep.prune(EVERYTHING, after=0, limit=100, now=LATER)
+    step = await opened.maintenance.prune(EVERYTHING, after=0, limit=100, now=LATER)
 
     assert (step.count, step.size) == (1, len(delivery("item-0").body))
     assert await opened.keys() == ["new"]
@@ -108,7 +108,7 @@ async def test_pruning_ends_at_its_moment(opened: Opened) -> None:
     await opened.add(*[delivery(key, received_at=NOON + passed) for key, passed in moments.items()])
     await opened.route()
 
-    assert (await opened.upkeep.prunable(PruneRule(NOON))).count == 1
+    assert (await opened.maintenance.prunable(PruneRule(NOON))).count == 1
     assert await prune(opened, PruneRule(NOON)) == 1
     assert await opened.keys() == ["after", "at"]
 
@@ -128,11 +128,11 @@ async def test_a_plan_counts_what_will_be_pruned(opened: Opened, rule: PruneRule
     for state in (DONE, DEAD, WAITING, SKIPPED):
         await opened.in_state(state)
 
-    plan = await opened.upkeep.prunable(rule)
+    plan = await opened.maintenance.prunable(rule)
 
     assert (plan.count, plan.without_body) == (2, 0)
     assert await prune(opened, rule) == 2
-    assert (await opened.upkeep.prunable(rule)).count == 0
+    assert (await opened.maintenance.prunable(rule)).count == 0
 
 
 async def test_a_step_takes_no_more_than_it_may(opened: Opened) -> None:
@@ -140,7 +140,7 @@ async def test_a_step_takes_no_more_than_it_may(opened: Opened) -> None:
     await opened.add(*[delivery(f"{n}", body=b"12") for n in range(5)])
     await opened.route()
 
-    assert await opened.upkeep.prune(EVERYTHING, after=0, limit=2, now=LATER) == Step(2, 4, 2)
+    assert await opened.maintenance.prune(EVERYTHING, after=0, limit=2, now=LATER) == Step(2, 4, 2)
     assert await prune(opened, EVERYTHING, limit=2) == 3
 
 
@@ -152,7 +152,7 @@ async def test_a_number_is_never_given_again(opened: Opened) -> None:
     assert await opened.listed() == []
 
     await opened.add(delivery("c"))
-    await opened.controls.bring_in([Imported(delivery("d"))])
+    await opened.controls.import_deliveries([Imported(delivery("d"))])
 
     assert [one.seq for one in await opened.listed()] == [4, 3]
     assert [one.state for one in await opened.listed()] == [DeliveryState.NEW] * 2
@@ -166,9 +166,11 @@ async def test_a_work_item_s_number_is_never_given_again(opened: Opened) -> None
     assert await opened.items(1) == [2]
 
 
-@pytest.mark.parametrize(("body", "outcome"), [(b"first", Outcome.DUPLICATE), (b"longer", Outcome.CONFLICT)])
+@pytest.mark.parametrize(
+    ("body", "outcome"), [(b"first", AppendOutcome.DUPLICATE), (b"longer", AppendOutcome.CONFLICT)]
+)
 async def test_a_retry_of_a_delivery_without_body_is_still_a_duplicate(
-    opened: Opened, body: bytes, outcome: Outcome
+    opened: Opened, body: bytes, outcome: AppendOutcome
 ) -> None:
     """As far as its length tells; and once the key is gone too, it would be a new delivery."""
     await opened.add(delivery("a", body=b"first"))
@@ -178,7 +180,7 @@ async def test_a_retry_of_a_delivery_without_body_is_still_a_duplicate(
     assert await opened.add(delivery("a", body=body)) == [outcome]
     assert [(one.duplicates, one.has_body) for one in await opened.listed()] == [(1, False)]
     await prune(opened, EVERYTHING)
-    assert await opened.add(delivery("a", body=b"first")) == [Outcome.ACCEPTED]
+    assert await opened.add(delivery("a", body=b"first")) == [AppendOutcome.ACCEPTED]
 
 
 async def test_an_import_gives_a_body_back(opened: Opened) -> None:
@@ -189,9 +191,9 @@ async def test_an_import_gives_a_body_back(opened: Opened) -> None:
     before = await opened.listed()
     await prune(opened, BODIES)
 
-    outcomes = await opened.controls.bring_in([Imported(delivery("a", body=b"longer")), Imported(one, 9)])
+    outcomes = await opened.controls.import_deliveries([Imported(delivery("a", body=b"longer")), Imported(one, 9)])
 
-    assert outcomes == [Outcome.CONFLICT, Outcome.DUPLICATE]
+    assert outcomes == [AppendOutcome.CONFLICT, AppendOutcome.DUPLICATE]
     assert await opened.listed() == before
     assert [stored.delivery for stored in await read(opened, DeliveryFilter())] == [one]
 
@@ -212,9 +214,9 @@ async def test_what_a_handler_asked_for_once_is_forgotten(opened: Opened) -> Non
     for n in range(3):
         await opened.queue.once(ONE, f"{n}", now=NOON + n * SECOND)
 
-    assert await opened.upkeep.forget(NOON + 2 * SECOND, limit=1) == 1
-    assert await opened.upkeep.forget(NOON + 2 * SECOND, limit=9) == 1
-    assert await opened.upkeep.forget(NOON + 2 * SECOND, limit=9) == 0
+    assert await opened.maintenance.forget(NOON + 2 * SECOND, limit=1) == 1
+    assert await opened.maintenance.forget(NOON + 2 * SECOND, limit=9) == 1
+    assert await opened.maintenance.forget(NOON + 2 * SECOND, limit=9) == 0
     assert [await opened.queue.once(ONE, f"{n}", now=NOON) for n in range(3)] == [True, True, False]
 
 
@@ -224,15 +226,15 @@ async def test_what_lapses_is_forgotten_like_the_rest(opened: Opened) -> None:
     await opened.queue.once(ONE, "b", now=NOON, until=NOON + SECOND)
     await opened.queue.once(ONE, "b", now=NOON + 2 * SECOND, until=NOON + 9 * SECOND)
 
-    assert await opened.upkeep.forget(NOON + 2 * SECOND, limit=9) == 1
+    assert await opened.maintenance.forget(NOON + 2 * SECOND, limit=9) == 1
     assert [await opened.queue.once(ONE, key, now=NOON + SECOND) for key in ("a", "b")] == [True, False]
 
 
 async def test_pruning_an_empty_store_does_nothing(opened: Opened) -> None:
-    """Neither do the other kinds of upkeep."""
-    assert await opened.upkeep.prune(EVERYTHING, after=0, limit=9, now=LATER) == Step(0, 0, None)
-    assert await opened.upkeep.compress(limit=9) == Step(0, 0, None)
-    assert await opened.upkeep.shrink(9) == 0
+    """Neither do the other kinds of maintenance."""
+    assert await opened.maintenance.prune(EVERYTHING, after=0, limit=9, now=LATER) == Step(0, 0, None)
+    assert await opened.maintenance.compress(limit=9) == Step(0, 0, None)
+    assert await opened.maintenance.shrink(9) == 0
 
 
 async def test_bodies_are_the_same_after_upkeep(opened: Opened) -> None:
@@ -243,13 +245,13 @@ async def test_bodies_are_the_same_after_upkeep(opened: Opened) -> None:
     await opened.route(ONE, claim=False)
     before = await opened.listed()
 
-    while (await opened.upkeep.compress(limit=2)).after is not None:
+    while (await opened.maintenance.compress(limit=2)).after is not None:
         pass
 
     assert [one.delivery for one in await read(opened, DeliveryFilter())] == ones
     assert [item.source.delivery for item in await opened.claim()] == ones
     assert await opened.listed() == [replace(one, state=DeliveryState.WORKING) for one in before]
-    assert await opened.add(*ones) == [Outcome.DUPLICATE] * len(ones)
+    assert await opened.add(*ones) == [AppendOutcome.DUPLICATE] * len(ones)
     changed = [replace(one, body=b"x" + one.body[1:]) for one in ones[1:]]
-    assert await opened.add(*changed) == [Outcome.CONFLICT] * len(changed)
+    assert await opened.add(*changed) == [AppendOutcome.CONFLICT] * len(changed)
     assert (await opened.reports.detail(DeliveryKey("4"))).body == bodies[4]

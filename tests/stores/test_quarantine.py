@@ -2,9 +2,9 @@
 
 import pytest
 
-from receiver.core.bulk import RefusedFilter, RefusedSummary
+from receiver.core.bulk import QuarantinedSummary, QuarantineFilter
 from receiver.core.records import Quarantined, Receipt
-from receiver.core.types import DeliveryKey, DeliveryState, Origin, Outcome
+from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Origin
 from receiver.errors import UnknownRequest
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import Kept
@@ -16,30 +16,32 @@ def refused(n: int, *, reason: str = "malformed", body: bytes = b"\x00\xff") -> 
     return Quarantined(NOON + n * SECOND, reason, "why", None, (("a", "b"),), body)
 
 
-async def listed(opened: Opened, wanted: RefusedFilter) -> list[RefusedSummary]:
-    return [one async for one in opened.reports.refused_requests(wanted)]
+async def listed(opened: Opened, wanted: QuarantineFilter) -> list[QuarantinedSummary]:
+    return [one async for one in opened.reports.quarantined_requests(wanted)]
 
 
 async def test_a_refused_request_is_there_as_it_came(opened: Opened) -> None:
     """In the listing with its size, and with headers and body when it is asked for."""
     await opened.log.quarantine(refused(0))
 
-    assert await listed(opened, RefusedFilter()) == [RefusedSummary(1, NOON, "malformed", "why", None, 2)]
-    assert await opened.reports.refused_request(1) == refused(0)
+    assert await listed(opened, QuarantineFilter()) == [QuarantinedSummary(1, NOON, "malformed", "why", None, 2)]
+    assert await opened.reports.quarantined_request(1) == refused(0)
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (RefusedFilter(), [4, 3, 2, 1]),
-        (RefusedFilter(reason="conflict"), [4, 2]),
-        (RefusedFilter(since=NOON + SECOND, until=NOON + 3 * SECOND), [3, 2]),
-        (RefusedFilter(limit=2), [4, 3]),
-        (RefusedFilter(reason="conflict", limit=1), [4]),
-        (RefusedFilter(reason="x"), []),
+        (QuarantineFilter(), [4, 3, 2, 1]),
+        (QuarantineFilter(reason="conflict"), [4, 2]),
+        (QuarantineFilter(since=NOON + SECOND, until=NOON + 3 * SECOND), [3, 2]),
+        (QuarantineFilter(limit=2), [4, 3]),
+        (QuarantineFilter(reason="conflict", limit=1), [4]),
+        (QuarantineFilter(reason="x"), []),
     ],
 )
-async def test_requests_are_listed_newest_first(opened: Opened, wanted: RefusedFilter, expected: list[int]) -> None:
+async def test_requests_are_listed_newest_first(
+    opened: Opened, wanted: QuarantineFilter, expected: list[int]
+) -> None:
     """Those only that the filter asks for."""
     for n in range(4):
         await opened.log.quarantine(refused(n, reason="conflict" if n % 2 else "malformed"))
@@ -53,9 +55,9 @@ async def test_a_released_request_is_a_delivery_like_any_other(opened: Opened, k
     await opened.log.quarantine(refused(1))
     one = delivery("a", body=b"\x00\xff", received_at=NOON)
 
-    assert await opened.controls.release_request(1, one) == Receipt(DeliveryKey("a"), Outcome.ACCEPTED)
+    assert await opened.controls.release_request(1, one) == Receipt(DeliveryKey("a"), AppendOutcome.ACCEPTED)
 
-    assert [one.id for one in await listed(opened, RefusedFilter())] == [2]
+    assert [one.id for one in await listed(opened, QuarantineFilter())] == [2]
     (summary,) = await opened.listed()
     assert (summary.received_at, summary.state, summary.origin) == (NOON, DeliveryState.NEW, Origin.SENDER)
     assert (await opened.reports.detail(DeliveryKey("a"))).body == one.body
@@ -67,7 +69,7 @@ async def test_a_released_request_can_be_a_duplicate(opened: Opened, kept: Kept)
     await opened.add(delivery("a"))
     await opened.log.quarantine(refused(0, body=delivery("a").body))
 
-    assert (await opened.controls.release_request(1, delivery("a"))).outcome is Outcome.DUPLICATE
+    assert (await opened.controls.release_request(1, delivery("a"))).outcome is AppendOutcome.DUPLICATE
 
     assert [one.duplicates for one in await opened.listed()] == [1]
     assert kept.quarantined() == []
@@ -79,7 +81,9 @@ async def test_a_request_that_contradicts_a_delivery_stays(opened: Opened, kept:
     await opened.log.quarantine(refused(0, body=b"other"))
     before = await opened.listed(), kept.quarantined()
 
-    assert (await opened.controls.release_request(1, delivery("a", body=b"other"))).outcome is Outcome.CONFLICT
+    assert (
+        await opened.controls.release_request(1, delivery("a", body=b"other"))
+    ).outcome is AppendOutcome.CONFLICT
 
     assert (await opened.listed(), kept.quarantined()) == before
 
@@ -90,7 +94,7 @@ async def test_an_unknown_request_is_an_error(opened: Opened) -> None:
     await opened.controls.release_request(1, delivery("a"))
 
     with pytest.raises(UnknownRequest, match="no request 1 in quarantine"):
-        await opened.reports.refused_request(1)
+        await opened.reports.quarantined_request(1)
     with pytest.raises(UnknownRequest, match="no request 1 in quarantine"):
         await opened.controls.release_request(1, delivery("b"))
     assert await opened.keys() == ["a"]

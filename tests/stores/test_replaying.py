@@ -2,7 +2,7 @@
 
 import pytest
 
-from receiver.core.bulk import Imported, Recorded
+from receiver.core.bulk import Imported, RecordedRun
 from receiver.core.records import Attempt, Hold, NewWork
 from receiver.core.types import AttemptOutcome, HandlerSwitch, Origin, Trigger, WorkState
 from tests.doubles import NOON, delivery
@@ -90,7 +90,7 @@ async def test_holds_and_switches_are_obeyed(
 
 async def test_what_was_imported_can_be_replayed(opened: Opened) -> None:
     """Before and after a worker has passed over it."""
-    await opened.controls.bring_in([Imported(delivery("a"))])
+    await opened.controls.import_deliveries([Imported(delivery("a"))])
     assert await replay(opened, NewWork(1, ONE)) == 1
     await opened.route()
     assert await replay(opened, NewWork(1, ONE)) == 1
@@ -126,7 +126,7 @@ async def test_what_ran_elsewhere_is_recorded(opened: Opened) -> None:
     await opened.items(2)
     good, bad = attempt(), attempt("no")
 
-    results = [Recorded(1, TWO, good, DONE), Recorded(2, TWO, bad, DEAD), Recorded(99, TWO, good, DONE)]
+    results = [RecordedRun(1, TWO, good, DONE), RecordedRun(2, TWO, bad, DEAD), RecordedRun(99, TWO, good, DONE)]
     await opened.controls.record(results, now=after_noon(SECOND))
     await opened.controls.record([], now=NOON)
 
@@ -144,7 +144,7 @@ async def test_many_results_are_recorded_in_their_order(opened: Opened) -> None:
     """Each with its own attempt."""
     await opened.items(1)
 
-    await opened.controls.record([Recorded(1, TWO, attempt(f"{n}"), DEAD) for n in range(250)], now=NOON)
+    await opened.controls.record([RecordedRun(1, TWO, attempt(f"{n}"), DEAD) for n in range(250)], now=NOON)
 
     found = await opened.work(handler="two")
     assert [one.last_error for one in found] == [f"{n}" for n in reversed(range(250))]

@@ -31,7 +31,7 @@ async def test_unrouted_deliveries_come_in_the_order_of_arrival(opened: Opened) 
     """At most as many as asked for."""
     await opened.add(*[delivery(str(n)) for n in range(5)])
 
-    batch = await opened.queue.unrouted(limit=3, max_bytes=MUCH)
+    batch = await opened.queue.routing_batch(limit=3, max_bytes=MUCH)
 
     assert [one.delivery.key for one in batch.deliveries] == ["0", "1", "2"]
     seqs = [one.seq for one in batch.deliveries]
@@ -45,29 +45,29 @@ async def test_unrouted_deliveries_fit_in_the_bytes_given(opened: Opened, max_by
     """But there is always one, however long it is."""
     await opened.add(*[delivery(str(n), body=b"x" * 100) for n in range(3)])
 
-    assert len((await opened.queue.unrouted(limit=10, max_bytes=max_bytes)).deliveries) == count
+    assert len((await opened.queue.routing_batch(limit=10, max_bytes=max_bytes)).deliveries) == count
 
 
 async def test_a_long_first_body_does_not_bring_empty_ones_past_the_limit(opened: Opened) -> None:
     """What follows a body that is over the limit waits for the next batch."""
     await opened.add(delivery("long", body=b"x" * 100), delivery("short", body=b"x"))
 
-    batch = await opened.queue.unrouted(limit=10, max_bytes=50)
+    batch = await opened.queue.routing_batch(limit=10, max_bytes=50)
 
     assert [one.delivery.key for one in batch.deliveries] == ["long"]
 
 
 async def test_nothing_unrouted_is_an_empty_batch(opened: Opened) -> None:
     """Before the first delivery, and when all are routed."""
-    assert (await opened.queue.unrouted(limit=10, max_bytes=MUCH)).deliveries == ()
+    assert (await opened.queue.routing_batch(limit=10, max_bytes=MUCH)).deliveries == ()
     await opened.items(1)
-    assert (await opened.queue.unrouted(limit=10, max_bytes=MUCH)).deliveries == ()
+    assert (await opened.queue.routing_batch(limit=10, max_bytes=MUCH)).deliveries == ()
 
 
 async def test_routing_makes_claimed_work_in_the_order_given(opened: Opened) -> None:
     """The ids fit the work, each is held by the worker, and is its first attempt."""
     await opened.add(delivery("a"), delivery("b"))
-    batch = await opened.queue.unrouted(limit=10, max_bytes=MUCH)
+    batch = await opened.queue.routing_batch(limit=10, max_bytes=MUCH)
     work = [NewWork(one.seq, handler) for one in batch.deliveries for handler in (ONE, TWO)]
 
     ids = await opened.queue.route(batch, work, lease=Lease(A, AFTER), now=NOON)
@@ -91,7 +91,7 @@ async def test_what_was_routed_is_leased_to_its_worker(opened: Opened) -> None:
 async def test_only_what_asks_for_it_is_claimed(opened: Opened) -> None:
     """The others wait for any worker, due at once, and none of their attempts has begun."""
     await opened.add(delivery("a"), delivery("b"), delivery("c"))
-    batch = await opened.queue.unrouted(limit=10, max_bytes=MUCH)
+    batch = await opened.queue.routing_batch(limit=10, max_bytes=MUCH)
     seqs = [one.seq for one in batch.deliveries]
     work = [NewWork(seqs[0], ONE, claim=False), NewWork(seqs[1], ONE), NewWork(seqs[2], ONE, claim=False)]
 
@@ -112,7 +112,7 @@ async def test_what_is_not_claimed_for_whatever_reason_has_no_id(opened: Opened)
     await opened.controls.switch(paused, HandlerSwitch.PAUSED)
     await opened.controls.switch(disabled, HandlerSwitch.DISABLED)
     await opened.add(delivery())
-    batch = await opened.queue.unrouted(limit=1, max_bytes=MUCH)
+    batch = await opened.queue.routing_batch(limit=1, max_bytes=MUCH)
     seq = batch.deliveries[0].seq
     work = [
         NewWork(seq, ONE, hold=Hold(AFTER, AFTER)),
@@ -135,7 +135,7 @@ async def test_what_is_not_claimed_for_whatever_reason_has_no_id(opened: Opened)
 async def test_of_two_workers_one_routes(opened: Opened) -> None:
     """The second one's call changes nothing and tells so."""
     await opened.add(delivery())
-    batch = await opened.queue.unrouted(limit=10, max_bytes=MUCH)
+    batch = await opened.queue.routing_batch(limit=10, max_bytes=MUCH)
     work = [NewWork(batch.deliveries[0].seq, ONE)]
 
     first = await opened.queue.route(batch, work, lease=Lease(A, AFTER), now=NOON)
@@ -151,7 +151,7 @@ async def test_workers_that_race_route_each_delivery_once(opened: Opened) -> Non
     await opened.add(*[delivery(str(n)) for n in range(30)])
 
     async def work(queue: WorkQueue, worker: WorkerId) -> None:
-        while (batch := await queue.unrouted(limit=2, max_bytes=MUCH)).deliveries:
+        while (batch := await queue.routing_batch(limit=2, max_bytes=MUCH)).deliveries:
             new = [NewWork(one.seq, ONE, lane="l") for one in batch.deliveries]
             await queue.route(batch, new, lease=Lease(worker, AFTER), now=NOON)
 
@@ -165,13 +165,13 @@ async def test_workers_that_race_route_each_delivery_once(opened: Opened) -> Non
 async def test_a_stale_batch_routes_nothing_of_what_came_since(opened: Opened) -> None:
     """Another worker routed a shorter batch: the longer one read before is refused whole."""
     await opened.add(delivery("a"), delivery("b"))
-    longer = await opened.queue.unrouted(limit=2, max_bytes=MUCH)
-    shorter = await opened.other.unrouted(limit=1, max_bytes=MUCH)
+    longer = await opened.queue.routing_batch(limit=2, max_bytes=MUCH)
+    shorter = await opened.other.routing_batch(limit=1, max_bytes=MUCH)
 
     assert await opened.other.route(shorter, [], lease=Lease(B, AFTER), now=NOON) is not None
     assert await opened.queue.route(longer, [NewWork(2, ONE)], lease=Lease(A, AFTER), now=NOON) is None
 
-    left = await opened.queue.unrouted(limit=2, max_bytes=MUCH)
+    left = await opened.queue.routing_batch(limit=2, max_bytes=MUCH)
     assert [one.delivery.key for one in left.deliveries] == ["b"]
     assert await opened.work() == []
 

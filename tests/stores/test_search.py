@@ -177,8 +177,8 @@ async def test_words_narrow_with_the_other_filters(opened: Opened, index: Search
     assert await opened.keys(text="example", type="agent.*") == []
     wanted = DeliveryFilter(text="example")
     assert (await opened.reports.plan(wanted)).count == 3
-    assert [one.delivery.key async for one in opened.reports.stored(wanted)] == ["a", "b", "c"]
-    assert [one.key for one in (await opened.reports.arrived(wanted, after=1, limit=9)).deliveries] == ["b", "c"]
+    assert [one.delivery.key async for one in opened.reports.iter_deliveries(wanted)] == ["a", "b", "c"]
+    assert [one.key for one in (await opened.reports.since(wanted, after=1, limit=9)).deliveries] == ["b", "c"]
 
 
 async def test_more_than_one_page_is_found_in_order(opened: Opened, index: SearchIndex) -> None:
@@ -236,14 +236,14 @@ async def test_what_is_pruned_is_not_found_any_more(opened: Opened, index: Searc
     assert await opened.keys(text="example") == ["new", "old"]
 
     rule = PruneRule(NOON + SECOND, bodies=bodies)
-    await opened.upkeep.prune(rule, after=0, limit=9, now=NOON + 2 * SECOND)
+    await opened.maintenance.prune(rule, after=0, limit=9, now=NOON + 2 * SECOND)
 
     assert await opened.keys(text="example") == ["new"]
     assert await opened.reports.search_reach() == SearchReach(0, NOON + SECOND)
     if bodies:
-        await opened.controls.bring_in([Imported(old)])
+        await opened.controls.import_deliveries([Imported(old)])
         assert await opened.keys(text="example") == ["new", "old"]
-        await opened.upkeep.prune(rule, after=0, limit=9, now=NOON + 2 * SECOND)
+        await opened.maintenance.prune(rule, after=0, limit=9, now=NOON + 2 * SECOND)
         assert await opened.keys(text="example") == ["new"]
 
 
@@ -251,12 +251,12 @@ async def test_what_was_brought_in_again_is_taken_in_once(opened: Opened, index:
     """Although the index has still to come to it."""
     await opened.add(page("a", "https://example.com"), page("b", "https://example.com"))
     await opened.route()
-    await opened.upkeep.prune(PruneRule(NOON + SECOND, bodies=True), after=0, limit=9, now=NOON + SECOND)
-    await opened.controls.bring_in([Imported(page("a", "https://example.com"))])
+    await opened.maintenance.prune(PruneRule(NOON + SECOND, bodies=True), after=0, limit=9, now=NOON + SECOND)
+    await opened.controls.import_deliveries([Imported(page("a", "https://example.com"))])
     await fill(index)
 
     assert await opened.keys(text="example") == ["a"]
-    await opened.controls.bring_in([Imported(page("b", "https://example.com")), Imported(page("a"))])
+    await opened.controls.import_deliveries([Imported(page("b", "https://example.com")), Imported(page("a"))])
     assert await opened.keys(text="example") == ["b", "a"]
 
 
@@ -264,9 +264,9 @@ async def test_without_an_index_a_body_comes_back_without_its_words(opened: Open
     """An index that is made later takes it in."""
     await opened.add(page("a", "https://example.com"))
     await opened.route()
-    await opened.upkeep.prune(PruneRule(NOON + SECOND, bodies=True), after=0, limit=9, now=NOON + SECOND)
+    await opened.maintenance.prune(PruneRule(NOON + SECOND, bodies=True), after=0, limit=9, now=NOON + SECOND)
 
-    await opened.controls.bring_in([Imported(page("a", "https://example.com"))])
+    await opened.controls.import_deliveries([Imported(page("a", "https://example.com"))])
 
     assert await opened.reports.search_reach() is None
 
@@ -276,10 +276,10 @@ async def test_what_is_compressed_or_brought_in_is_found(opened: Opened, index: 
     long = "https://example.com/" + "word " * 20_000
     await opened.add(page("sent", long))
     await opened.route()
-    await opened.upkeep.compress(limit=9)
-    await opened.controls.bring_in([Imported(page("imported", "https://example.com"))])
+    await opened.maintenance.compress(limit=9)
+    await opened.controls.import_deliveries([Imported(page("imported", "https://example.com"))])
     await fill(index)
-    await opened.upkeep.compress(limit=9)
+    await opened.maintenance.compress(limit=9)
 
     assert await opened.keys(text="example") == ["imported", "sent"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from receiver.core.bulk import PruneRule
 from receiver.core.clock import to_micros
-from receiver.core.types import DeliveryKey, Origin, Outcome
+from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.errors import StoreError
 from receiver.stores.sqlite.database import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
@@ -54,12 +54,12 @@ async def test_a_file_of_schema_3_is_migrated(path: Path) -> None:
             True,
             2,
         )
-        assert (await opened.upkeep.compress(limit=9)).count == 1
+        assert (await opened.maintenance.compress(limit=9)).count == 1
         detail = await opened.reports.detail(DeliveryKey("old"))
         assert (detail.body, detail.headers) == (LONG, (("a", "b"),))
-        assert await opened.add(delivery("old", body=LONG)) == [Outcome.DUPLICATE]
+        assert await opened.add(delivery("old", body=LONG)) == [AppendOutcome.DUPLICATE]
         assert (await opened.seen(1)).state is DEAD
-        assert await opened.upkeep.shrink(100) == 0, "an old file keeps its size"
+        assert await opened.maintenance.shrink(100) == 0, "an old file keeps its size"
     assert select(path, "PRAGMA integrity_check") == [("ok",)]
 
 
@@ -79,7 +79,7 @@ async def test_long_bodies_are_compressed_once_routed(sqlite_store: SqliteStore,
         await opened.route()
         await opened.add(delivery("new", body=LONG))
 
-        steps = [await opened.upkeep.compress(limit=9), await opened.upkeep.compress(limit=9)]
+        steps = [await opened.maintenance.compress(limit=9), await opened.maintenance.compress(limit=9)]
 
     codings = select(path, "SELECT d.key, b.coding FROM deliveries AS d JOIN bodies AS b USING (seq)")
     assert dict(codings) == {"long": 1, "short": 0, "noise": 0, "new": 0}
@@ -92,7 +92,7 @@ async def test_a_damaged_body_is_told_with_its_delivery(sqlite_store: SqliteStor
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery("a", body=LONG))
         await opened.route()
-        await opened.upkeep.compress(limit=9)
+        await opened.maintenance.compress(limit=9)
         execute(path, "UPDATE bodies SET body = x'789c00'")
 
         with pytest.raises(StoreError, match=r"body of delivery a is damaged; .*import the delivery"):
@@ -106,13 +106,13 @@ async def test_pruning_gives_room_back(sqlite_store: SqliteStore, path: Path) ->
         await opened.route(claim=False)
         after: int | None = 0
         while after is not None:
-            step = await opened.upkeep.prune(PruneRule(NOON + DAY), after=after, limit=1_000, now=NOON + DAY)
+            step = await opened.maintenance.prune(PruneRule(NOON + DAY), after=after, limit=1_000, now=NOON + DAY)
             after = step.after
         (unused,) = select(path, "PRAGMA freelist_count")[0]
 
-        freed = [await opened.upkeep.shrink(50)]
+        freed = [await opened.maintenance.shrink(50)]
         while freed[-1]:
-            freed.append(await opened.upkeep.shrink(50))
+            freed.append(await opened.maintenance.shrink(50))
 
         assert freed[0] == 50
         assert sum(freed) == unused

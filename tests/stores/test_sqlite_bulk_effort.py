@@ -17,8 +17,8 @@ from receiver.core.records import DeliveryFilter
 from receiver.stores.sqlite import paging as readings
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.store import SqliteStore
-from receiver.stores.sqlite.upkeep import SqliteUpkeep
 from tests.doubles import NOON, delivery
 from tests.stores.test_sqlite_effort import FACTOR, MANY, fill
 
@@ -62,7 +62,7 @@ def longest_page(path: Path, wanted: DeliveryFilter, *, by_job: bool) -> int:
     """Return the steps of the page that takes most, of all that it takes to read what is wanted."""
     longest = 0
     with closing(sqlite3.connect(path)) as connection:
-        left = readings.begun(connection, wanted, None, by_job)
+        left = readings.start_reading(connection, wanted, None, by_job)
         while left is not None:
             steps = Steps()
             steps.watch(connection)
@@ -86,10 +86,10 @@ def test_a_page_takes_no_more_steps_of_a_larger_store(
 async def pruning(path: Path, tmp_path: Path, rule: PruneRule) -> int:
     """Return how many steps one step of pruning takes on a copy."""
     steps = Steps()
-    async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").upkeep() as upkeep:
-        assert isinstance(upkeep, SqliteUpkeep)
-        await steps.watch_database(upkeep._database)
-        await upkeep.prune(rule, after=0, limit=100, now=LATER)
+    async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").maintenance() as maintenance:
+        assert isinstance(maintenance, SqliteMaintenance)
+        await steps.watch_database(maintenance._database)
+        await maintenance.prune(rule, after=0, limit=100, now=LATER)
     return steps.count
 
 
@@ -112,7 +112,7 @@ async def importing(path: Path, tmp_path: Path, key: Callable[[int], str]) -> in
     async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").controls() as controls:
         assert isinstance(controls, SqliteControls)
         await steps.watch_database(controls._database)
-        await controls.bring_in([Imported(delivery(key(number))) for number in range(1, 101)])
+        await controls.import_deliveries([Imported(delivery(key(number))) for number in range(1, 101)])
     return steps.count
 
 

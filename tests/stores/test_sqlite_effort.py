@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from receiver.core.clock import to_micros
-from receiver.core.records import Claimant, Lease, NewWork, Wanted, WorkItem
+from receiver.core.records import ClaimLimits, HandlerClaim, Lease, NewWork, WorkItem
 from receiver.core.types import HandlerSwitch
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import Database, prepare
@@ -93,9 +93,9 @@ class Worker:
         for database in databases:
             await database.call(lambda connection: connection.set_progress_handler(self.count, 1))
 
-    async def claim(self, *claimants: Claimant, limit: int = 1, now: timedelta = SECOND) -> Sequence[WorkItem]:
+    async def claim(self, *claimants: HandlerClaim, limit: int = 1, now: timedelta = SECOND) -> Sequence[WorkItem]:
         """Claim for a minute."""
-        wanted = Wanted(limit, MUCH)
+        wanted = ClaimLimits(limit, MUCH)
         return await self.queue.claim(claimants, wanted, lease=Lease(A, AFTER), now=NOON + now)
 
 
@@ -126,22 +126,22 @@ async def nothing(worker: Worker) -> None:
 
 async def claim(worker: Worker) -> None:
     """Claim one item."""
-    assert len(await worker.claim(Claimant(ONE))) == 1
+    assert len(await worker.claim(HandlerClaim(ONE))) == 1
 
 
 async def claim_nothing(worker: Worker) -> None:
     """Find out that there is nothing to claim."""
-    assert list(await worker.claim(Claimant(ONE))) == []
+    assert list(await worker.claim(HandlerClaim(ONE))) == []
 
 
 async def claim_within_limits(worker: Worker) -> None:
     """Claim one item of a handler with a rate and a limit."""
-    assert len(await worker.claim(Claimant(ONE, concurrency=2, interval=SECOND))) == 1
+    assert len(await worker.claim(HandlerClaim(ONE, concurrency=2, interval=SECOND))) == 1
 
 
 async def claim_after_a_death(worker: Worker) -> None:
     """Take back the one item whose worker died, and claim it again."""
-    assert len(await worker.claim(Claimant(ONE), now=AFTER - NOON)) == 1
+    assert len(await worker.claim(HandlerClaim(ONE), now=AFTER - NOON)) == 1
 
 
 async def settle(worker: Worker) -> None:
@@ -149,18 +149,18 @@ async def settle(worker: Worker) -> None:
     assert await worker.queue.settle([ended(1)]) == [True]
 
 
-async def give_back(worker: Worker) -> None:
+async def release_leases(worker: Worker) -> None:
     """Give back the item claimed before."""
-    await worker.queue.give_back([1], A, now=NOON)
+    await worker.queue.release_leases([1], A, now=NOON)
 
 
 async def look_around(worker: Worker) -> None:
     """Ask everything that a worker asks between its claims."""
-    await worker.queue.next_due([Claimant(ONE, interval=SECOND)], now=NOON + SECOND)
-    await worker.queue.suspects_due([Claimant(ONE)], now=NOON + SECOND)
+    await worker.queue.next_due([HandlerClaim(ONE, interval=SECOND)], now=NOON + SECOND)
+    await worker.queue.suspects_due([HandlerClaim(ONE)], now=NOON + SECOND)
     await worker.queue.switches()
     await worker.queue.held([ONE], now=NOON + SECOND, limit=1)
-    await worker.queue.unrouted(limit=9, max_bytes=MUCH)
+    await worker.queue.routing_batch(limit=9, max_bytes=MUCH)
 
 
 async def append(worker: Worker) -> None:
@@ -171,7 +171,7 @@ async def append(worker: Worker) -> None:
 
 async def route(worker: Worker) -> None:
     """Route the delivery appended before to the lane."""
-    batch = await worker.queue.unrouted(limit=9, max_bytes=MUCH)
+    batch = await worker.queue.routing_batch(limit=9, max_bytes=MUCH)
     (one,) = batch.deliveries
     work = [NewWork(one.seq, ONE, lane="lane")]
     assert await worker.queue.route(batch, work, lease=Lease(A, AFTER), now=NOON) is not None
@@ -204,7 +204,7 @@ async def release(worker: Worker) -> None:
         ("in no lane", nothing, claim_within_limits),
         ("in one lane", claim, claim_nothing),
         ("in one lane", claim, claim_after_a_death),
-        ("in one lane", claim, give_back),
+        ("in one lane", claim, release_leases),
         ("in one lane", claim, settle),
         ("in lanes of their own", claim, settle),
         ("in no lane", claim, settle),

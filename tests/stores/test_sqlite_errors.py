@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from receiver.core.records import Claimant, DeliveryFilter, Lease, Wanted
-from receiver.core.types import HandlerName, HandlerSwitch, Outcome, WorkerId
+from receiver.core.records import ClaimLimits, DeliveryFilter, HandlerClaim, Lease
+from receiver.core.types import AppendOutcome, HandlerName, HandlerSwitch, WorkerId
 from receiver.errors import ReceiverError, StoreError, StoreRefused
 from receiver.stores.sqlite.database import Database, opened, prepare, translated
 from receiver.stores.sqlite.log import SqliteLog
@@ -164,8 +164,8 @@ async def test_a_locked_database_fails_the_append_and_keeps_nothing(made: Path, 
             check_words(caught.value, made, "locked")
         held.execute("ROLLBACK")
 
-        assert await reports.unfinished() == 0
-        assert (await log.append(delivery())).outcome is Outcome.ACCEPTED
+        assert await reports.count_unfinished() == 0
+        assert (await log.append(delivery())).outcome is AppendOutcome.ACCEPTED
 
 
 async def test_a_locked_database_fails_worker_and_operator(made: Path, held: sqlite3.Connection) -> None:
@@ -176,16 +176,16 @@ async def test_a_locked_database_fails_worker_and_operator(made: Path, held: sql
     async with store.log() as log, store.queue() as queue, store.controls() as controls, store.reports() as reports:
         await log.append(delivery())
         held.execute("BEGIN IMMEDIATE")
-        batch = await queue.unrouted(limit=1, max_bytes=1)
+        batch = await queue.routing_batch(limit=1, max_bytes=1)
 
         for write in (
             queue.route(batch, [], lease=lease, now=NOON),
-            queue.begun([1], lease.worker),
+            queue.mark_started([1], lease.worker),
             queue.renew([1], lease),
             queue.settle([ended(1)]),
-            queue.give_back([1], lease.worker, now=NOON),
-            queue.take_over(lease.worker, now=NOON),
-            queue.look_again(1, at=NOON, note="x"),
+            queue.release_leases([1], lease.worker, now=NOON),
+            queue.expire_leases_of(lease.worker, now=NOON),
+            queue.recheck(1, at=NOON, note="x"),
             queue.release(1, now=NOON, note="x"),
             queue.once(handler, "key", now=NOON),
             controls.retry([1], now=NOON),
@@ -195,7 +195,7 @@ async def test_a_locked_database_fails_worker_and_operator(made: Path, held: sql
             with pytest.raises(StoreError, match="locked"):
                 await write
 
-        assert await queue.claim([Claimant(handler)], Wanted(1, 1), lease=lease, now=NOON) == ()
+        assert await queue.claim([HandlerClaim(handler)], ClaimLimits(1, 1), lease=lease, now=NOON) == ()
         assert await queue.switches() == {}
         assert [one.key async for one in reports.deliveries(DeliveryFilter())] == ["k"]
 
@@ -211,10 +211,10 @@ async def test_a_full_disk_fails_its_own_batch_and_the_log_recovers(made: Path) 
             *[log.append(delivery(str(n), body=b"x" * 100_000)) for n in range(3)], return_exceptions=True
         )
         assert [type(result) for result in results] == [StoreError] * 3
-        assert await reports.unfinished() == 0
+        assert await reports.count_unfinished() == 0
 
         await log._database.call(lambda connection: connection.execute("PRAGMA max_page_count = 100000").fetchone())
-        assert (await log.append(delivery("0", body=b"x" * 100_000))).outcome is Outcome.ACCEPTED
+        assert (await log.append(delivery("0", body=b"x" * 100_000))).outcome is AppendOutcome.ACCEPTED
 
 
 @pytest.mark.parametrize("deed", ["deleted", "moved", "replaced"])
@@ -235,4 +235,4 @@ async def test_a_database_that_is_taken_away_fails_every_append(
 
         if deed == "moved":
             aside.rename(made)
-            assert (await log.append(delivery())).outcome is Outcome.ACCEPTED
+            assert (await log.append(delivery())).outcome is AppendOutcome.ACCEPTED

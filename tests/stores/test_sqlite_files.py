@@ -15,7 +15,7 @@ import pytest
 from receiver.core.clock import to_micros
 from receiver.core.ports import Store
 from receiver.core.records import Lease, NewWork
-from receiver.core.types import HandlerName, Outcome, WorkerId
+from receiver.core.types import AppendOutcome, HandlerName, WorkerId
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
 from receiver.stores import open_store
 from receiver.stores.sqlite.database import APPLICATION_ID
@@ -73,11 +73,11 @@ async def test_deliveries_of_an_older_version_are_routed_and_known(path: Path, s
 
     async with sqlite_store.log() as log, sqlite_store.queue() as queue:
         known = await log.append(delivery("old-1", body=b"old 1"))
-        batch = await queue.unrouted(limit=10, max_bytes=1_000)
+        batch = await queue.routing_batch(limit=10, max_bytes=1_000)
         work = [NewWork(one.seq, HandlerName("h")) for one in batch.deliveries]
         ids = await queue.route(batch, work, lease=Lease(WorkerId("w"), NOON), now=NOON)
 
-    assert known.outcome is Outcome.DUPLICATE
+    assert known.outcome is AppendOutcome.DUPLICATE
     assert [(one.delivery.key, one.delivery.body) for one in batch.deliveries] == [
         ("old-1", b"old 1"),
         ("old-2", b"old 2"),
@@ -139,7 +139,7 @@ async def test_an_empty_file_becomes_a_database(path: Path, sqlite_store: Sqlite
     path.touch()
 
     async with sqlite_store.log() as log:
-        assert (await log.append(delivery())).outcome is Outcome.ACCEPTED
+        assert (await log.append(delivery())).outcome is AppendOutcome.ACCEPTED
 
 
 @pytest.mark.parametrize("face", ["controls", "reports"])
@@ -229,8 +229,8 @@ async def test_many_threads_may_open_an_empty_path_at_once(tmp_path: Path) -> No
         path = tmp_path / str(attempt) / "receiver.db"
         path.parent.mkdir()
 
-        def use(name: str, path: Path = path) -> Outcome:
-            async def append() -> Outcome:
+        def use(name: str, path: Path = path) -> AppendOutcome:
+            async def append() -> AppendOutcome:
                 async with SqliteStore(f"sqlite:///{path}").log() as log:
                     return (await log.append(delivery(name))).outcome
 
@@ -238,7 +238,7 @@ async def test_many_threads_may_open_an_empty_path_at_once(tmp_path: Path) -> No
 
         outcomes = await asyncio.gather(*[asyncio.to_thread(use, str(n)) for n in range(4)])
 
-        assert outcomes == [Outcome.ACCEPTED] * 4
+        assert outcomes == [AppendOutcome.ACCEPTED] * 4
         assert select(path, "SELECT count(*) FROM deliveries") == [(4,)]
         assert [entry.name for entry in path.parent.iterdir()] == ["receiver.db"]
 
@@ -287,7 +287,7 @@ async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
 
     async with store.log() as log, store.reports() as reports:
         await log.append(delivery())
-        assert await reports.unfinished() == 1
+        assert await reports.count_unfinished() == 1
 
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 

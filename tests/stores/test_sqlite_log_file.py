@@ -80,7 +80,7 @@ async def test_the_log_is_checkpointed_in_the_background(made: Path, sqlite_stor
 async def test_who_is_cancelled_while_a_store_closes_hears_of_it(
     made: Path, sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The end of the checkpointing may not eat it: a worker stopped at this moment would wait for its upkeep."""
+    """The end of checkpointing may not swallow it: a worker stopped at this moment would wait."""
     ending, may_end = asyncio.Event(), asyncio.Event()
 
     async def slow_to_end(checkpointer: Checkpointer) -> None:
@@ -91,7 +91,7 @@ async def test_who_is_cancelled_while_a_store_closes_hears_of_it(
             await may_end.wait()
 
     async def open_and_close() -> None:
-        async with sqlite_store.upkeep():
+        async with sqlite_store.maintenance():
             await asyncio.to_thread(int)  # the checkpointing has begun
 
     monkeypatch.setattr(Checkpointer, "run", slow_to_end)

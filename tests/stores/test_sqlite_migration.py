@@ -209,7 +209,7 @@ async def test_what_was_asked_for_once_stays_so(path: Path, tmp_path: Path, vers
         assert not await opened.queue.once(ONE, "mail", now=after_noon(DAY), until=after_noon(2 * DAY))
         assert await opened.queue.once(ONE, "job", now=NOON, until=after_noon(SECOND))
         assert await opened.queue.once(ONE, "job", now=after_noon(SECOND))
-        assert await opened.upkeep.forget(after_noon(SECOND), limit=9) == 1
+        assert await opened.maintenance.forget(after_noon(SECOND), limit=9) == 1
 
     prepare(tmp_path / "new.db", create=True)
     schema = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"

@@ -63,7 +63,7 @@ async def found(path: Path, wanted: DeliveryFilter) -> tuple[list[Any], ...]:
     """Return what is listed, and what is read in both orders."""
     async with SqliteStore(f"sqlite:///{path}").reports() as reports:
         listed = [one async for one in reports.deliveries(wanted)]
-        read = [[one async for one in reports.stored(wanted, by_job=by_job)] for by_job in (False, True)]
+        read = [[one async for one in reports.iter_deliveries(wanted, by_job=by_job)] for by_job in (False, True)]
     return listed, *read
 
 

@@ -47,7 +47,7 @@ OF_WHAT_IS_OPEN = (
 )
 """The partial indexes hold only what is open, failed or lost: going through one of them is no scan of the store."""
 FOR_PEOPLE = ("COUNTS", "LATEST_ATTEMPTS", "ONCES_BEFORE")
-"""What `handlers list` and upkeep ask, now and then: they go through everything, which no index would be worth."""
+"""What `handlers list` and maintenance ask now and then: they scan everything, and an index would cost more."""
 MOST = 20_000
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.core.records import Claimant, HeldItem, Hold, Lease, NewWork, Settlement, Wanted, WorkItem
+from receiver.core.records import ClaimLimits, HandlerClaim, HeldItem, Hold, Lease, NewWork, Settlement, WorkItem
 from receiver.core.types import HandlerName, HandlerSwitch, WorkerId
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
@@ -44,9 +44,9 @@ class Story:
     def lease(self, worker: WorkerId) -> Lease:
         return Lease(worker, self.now + LEASE)
 
-    def claimants(self) -> list[Claimant]:
+    def claimants(self) -> list[HandlerClaim]:
         names = self.rng.sample(HANDLERS, self.rng.randint(1, 3))
-        return [Claimant(name, LIMITS[name], PACES[name], self.rng.choice((1, 5, 99))) for name in names]
+        return [HandlerClaim(name, LIMITS[name], PACES[name], self.rng.choice((1, 5, 99))) for name in names]
 
     def some_ids(self) -> list[int]:
         return [self.rng.randint(0, self.made + 1) for _ in range(self.rng.randint(0, 6))]
@@ -62,8 +62,8 @@ class Story:
 
     async def route(self) -> None:
         limit, worker = self.rng.randint(1, 6), self.rng.choice(WORKERS)
-        batch = await self.left.queue.unrouted(limit=limit, max_bytes=MUCH)
-        assert batch == await self.right.queue.unrouted(limit=limit, max_bytes=MUCH)
+        batch = await self.left.queue.routing_batch(limit=limit, max_bytes=MUCH)
+        assert batch == await self.right.queue.routing_batch(limit=limit, max_bytes=MUCH)
         work = [
             NewWork(
                 one.seq,
@@ -92,7 +92,7 @@ class Story:
 
     async def claim(self) -> None:
         claimants, worker = self.claimants(), self.rng.choice(WORKERS)
-        wanted = Wanted(
+        wanted = ClaimLimits(
             self.rng.randint(0, 8), self.rng.choice((100, MUCH)), self.rng.randint(0, 2), self.rng.random() < 0.3
         )
 
@@ -125,17 +125,17 @@ class Story:
                 opened: Opened, deed: str = deed, work_id: int = work_id, worker: WorkerId = worker
             ) -> None:
                 if deed == "begun":
-                    await opened.queue.begun([work_id], worker)
+                    await opened.queue.mark_started([work_id], worker)
                 elif deed == "renew":
                     await opened.queue.renew([work_id], self.lease(worker))
                 else:
-                    await opened.queue.give_back([work_id], worker, now=self.now)
+                    await opened.queue.release_leases([work_id], worker, now=self.now)
 
             await self.both(ask)
 
-    async def take_over(self) -> None:
+    async def expire_leases_of(self) -> None:
         worker = self.rng.choice(WORKERS)
-        await self.both(lambda opened: opened.queue.take_over(worker, now=self.now))
+        await self.both(lambda opened: opened.queue.expire_leases_of(worker, now=self.now))
 
     async def look(self) -> None:
         names = self.rng.sample(HANDLERS, 2)
@@ -150,7 +150,7 @@ class Story:
 
             async def decide(opened: Opened, work_id: int = item.id, again: bool = again) -> None:
                 if again:
-                    await opened.queue.look_again(work_id, at=self.now + SECOND, note="waits")
+                    await opened.queue.recheck(work_id, at=self.now + SECOND, note="waits")
                 else:
                     await opened.queue.release(work_id, now=self.now, note="released")
 
@@ -176,13 +176,13 @@ class Story:
 
     async def compare(self) -> None:
         """Every reader sees the same in both, and no lane is stuck."""
-        claimants = [Claimant(name, LIMITS[name], PACES[name]) for name in HANDLERS]
+        claimants = [HandlerClaim(name, LIMITS[name], PACES[name]) for name in HANDLERS]
         await self.both(lambda opened: opened.work())
         await self.both(lambda opened: opened.listed())
         await self.both(lambda opened: opened.queue.next_due(claimants, now=self.now))
         await self.both(lambda opened: opened.queue.suspects_due(claimants, now=self.now))
         await self.both(lambda opened: opened.queue.switches())
-        await self.both(lambda opened: opened.reports.unfinished())
+        await self.both(lambda opened: opened.reports.count_unfinished())
         await self.both(lambda opened: opened.reports.backlog(self.now))
         await self.both(lambda opened: opened.reports.waiting())
         await self.both(self.handlers)
@@ -206,7 +206,16 @@ class Story:
     async def run(self, length: int) -> None:
         """Do so many deeds, the usual ones more often than others."""
         usual = (self.append, self.route, self.claim, self.claim, self.settle, self.settle, self.keep)
-        deeds = (*usual, *usual, self.take_over, self.look, self.retry, self.bury, self.switch, self.pass_time)
+        deeds = (
+            *usual,
+            *usual,
+            self.expire_leases_of,
+            self.look,
+            self.retry,
+            self.bury,
+            self.switch,
+            self.pass_time,
+        )
         for _ in range(length):
             await self.rng.choice(deeds)()
             await self.compare()

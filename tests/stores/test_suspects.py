@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.records import Claimant, Wanted
+from receiver.core.records import ClaimLimits, HandlerClaim
 from receiver.core.rules import suspicious
 from receiver.core.types import HandlerName, HandlerSwitch
 from tests.doubles import NOON
@@ -33,14 +33,14 @@ from tests.stores.opened import (
 
 async def due(opened: Opened, *handlers: HandlerName, now: timedelta = DAY) -> bool:
     """Tell whether a suspect is due."""
-    claimants = [Claimant(name) for name in handlers or (ONE,)]
+    claimants = [HandlerClaim(name) for name in handlers or (ONE,)]
     return await opened.queue.suspects_due(claimants, now=after_noon(now))
 
 
 async def suspect(opened: Opened, handler: HandlerName = ONE, lane: str | None = None) -> int:
     """Return a work item whose worker died after it had begun; it is due since LEASE."""
     (work_id,) = await opened.items(1, handler, claim=True, starts=True, lane=lane)
-    await opened.claim(B, (handler,), now=LEASE, wanted=Wanted(0, MUCH))  # takes it back, and claims nothing
+    await opened.claim(B, (handler,), now=LEASE, wanted=ClaimLimits(0, MUCH))  # takes it back, and claims nothing
     return work_id
 
 
@@ -53,20 +53,20 @@ async def test_an_item_is_suspected_by_how_its_workers_died(opened: Opened, hist
     (work_id,) = await opened.items(1)
     now = NOTHING
     for number, end in enumerate(history, start=1):
-        items = await opened.claim(now=now, wanted=Wanted(1, MUCH, int(end == "d"))) or await opened.claim(
-            now=now, wanted=Wanted(1, MUCH, int(end == "d"), suspects=True)
+        items = await opened.claim(now=now, wanted=ClaimLimits(1, MUCH, int(end == "d"))) or await opened.claim(
+            now=now, wanted=ClaimLimits(1, MUCH, int(end == "d"), suspects=True)
         )
         assert [item.attempt for item in items] == [number]
         if end == "f":
             assert await opened.settle(ended(work_id, WAITING, number=number, error="x")) == [True]
         now += LEASE
-        await opened.claim(B, now=now, wanted=Wanted(0, MUCH))  # takes back what was lost
+        await opened.claim(B, now=now, wanted=ClaimLimits(0, MUCH))  # takes back what was lost
 
     lost, deaths = sum(history.count(end) for end in "ld"), history.count("d")
     guilty = suspicious(lost=lost, deaths=deaths)
     assert await due(opened) is guilty
-    assert await opened.claimed(now=now, wanted=Wanted(9, MUCH, suspects=not guilty)) == []
-    (item,) = await opened.claim(now=now, wanted=Wanted(9, MUCH, suspects=guilty))
+    assert await opened.claimed(now=now, wanted=ClaimLimits(9, MUCH, suspects=not guilty)) == []
+    (item,) = await opened.claim(now=now, wanted=ClaimLimits(9, MUCH, suspects=guilty))
     assert (item.deaths, item.uncounted, item.attempt) == (deaths, lost, len(history) + 1)
 
 
@@ -82,7 +82,7 @@ async def test_what_starts_when_it_is_routed_has_begun(opened: Opened) -> None:
 async def test_the_first_ones_of_a_claim_have_begun(opened: Opened, starting: int) -> None:
     """As many as said; the others wait in their worker."""
     ids = await opened.items(2, ONE) + await opened.items(2, TWO)
-    claimed = await opened.claimed(claimants=(ONE, TWO), wanted=Wanted(9, MUCH, starting))
+    claimed = await opened.claimed(claimants=(ONE, TWO), wanted=ClaimLimits(9, MUCH, starting))
     assert claimed == ids
 
     assert set(await opened.claimed(B, (ONE, TWO), now=LEASE)) == set(ids[starting:])
@@ -94,7 +94,7 @@ async def test_what_is_noted_as_begun_has_begun(opened: Opened) -> None:
     """Those that are named."""
     first, second, third = await opened.items(3, claim=True)
 
-    await opened.queue.begun([first, third], A)
+    await opened.queue.mark_started([first, third], A)
 
     assert await opened.claimed(B, now=LEASE) == [second]
     assert set(await opened.claimed(B, now=LEASE, wanted=SUSPECTS)) == {first, third}
@@ -103,10 +103,10 @@ async def test_what_is_noted_as_begun_has_begun(opened: Opened) -> None:
 async def test_what_is_absolved_has_not_begun(opened: Opened) -> None:
     """By its holder: a worker that is told to stop may be killed before it has."""
     first, second, third = await opened.items(3, claim=True)
-    await opened.queue.begun([first, second, third], A)
+    await opened.queue.mark_started([first, second, third], A)
 
-    await opened.queue.absolve([first, second], A)
-    await opened.queue.absolve([third], B)
+    await opened.queue.clear_started([first, second], A)
+    await opened.queue.clear_started([third], B)
 
     assert set(await opened.claimed(B, now=LEASE)) == {first, second}
     assert await opened.claimed(B, now=LEASE, wanted=SUSPECTS) == [third]
@@ -115,14 +115,14 @@ async def test_what_is_absolved_has_not_begun(opened: Opened) -> None:
 async def test_only_the_holder_notes_what_has_begun(opened: Opened) -> None:
     """Another worker, one that lost the item, and one that gave it back change nothing."""
     other, lost, given_back = await opened.items(3, claim=True)
-    await opened.queue.begun([other], B)
-    await opened.queue.give_back([given_back], A, now=NOON)
-    await opened.queue.begun([given_back, 0, 12_345], A)
+    await opened.queue.mark_started([other], B)
+    await opened.queue.release_leases([given_back], A, now=NOON)
+    await opened.queue.mark_started([given_back, 0, 12_345], A)
     assert await opened.claimed(C) == [given_back]
-    await opened.queue.begun([given_back], A)
+    await opened.queue.mark_started([given_back], A)
 
     items = await opened.claim(B, now=LEASE)
-    await opened.queue.begun([lost], A)
+    await opened.queue.mark_started([lost], A)
 
     assert {(item.id, item.deaths) for item in items} == {(one, 0) for one in (other, lost, given_back)}
     assert {item.deaths for item in await opened.claim(C, now=LEASE * 2, wanted=SUSPECTS)} == {0}
@@ -131,7 +131,7 @@ async def test_only_the_holder_notes_what_has_begun(opened: Opened) -> None:
 async def test_a_worker_that_stops_in_good_order_is_no_death(opened: Opened) -> None:
     """What had begun is given back, and begins anew."""
     (work_id,) = await opened.items(1, claim=True, starts=True)
-    await opened.queue.give_back([work_id], A, now=NOON)
+    await opened.queue.release_leases([work_id], A, now=NOON)
     await opened.claim(B)
 
     (item,) = await opened.claim(C, now=LEASE)
@@ -153,8 +153,8 @@ async def test_an_attempt_that_ended_is_no_death(opened: Opened) -> None:
 async def test_a_worker_that_was_killed_is_a_death(opened: Opened) -> None:
     """Known at once, without waiting for its leases to end."""
     begun, waiting = await opened.items(2, claim=True)
-    await opened.queue.begun([begun], A)
-    await opened.queue.take_over(A, now=NOON)
+    await opened.queue.mark_started([begun], A)
+    await opened.queue.expire_leases_of(A, now=NOON)
 
     assert await opened.claimed(B) == [waiting]
     (item,) = await opened.claim(B, wanted=SUSPECTS)
@@ -164,7 +164,7 @@ async def test_a_worker_that_was_killed_is_a_death(opened: Opened) -> None:
 async def test_deaths_are_counted(opened: Opened) -> None:
     """So that somebody can decide when it has been enough."""
     work_id = await suspect(opened)
-    alone = Wanted(1, MUCH, 1, suspects=True)
+    alone = ClaimLimits(1, MUCH, 1, suspects=True)
 
     items = [(await opened.claim(now=LEASE * n, wanted=alone))[0] for n in range(1, 4)]
 
@@ -180,9 +180,9 @@ async def test_suspects_are_claimed_by_themselves(opened: Opened) -> None:
     (other,) = await opened.items(1)
 
     assert await opened.claimed(B, now=LEASE) == [other]
-    (harmless,) = await opened.items(1)
+    (escape_controls,) = await opened.items(1)
     assert await opened.claimed(B, now=LEASE, wanted=SUSPECTS) == [suspected]
-    assert await opened.states(harmless) == [WAITING]
+    assert await opened.states(escape_controls) == [WAITING]
 
 
 async def test_suspects_are_claimed_within_all_limits(opened: Opened) -> None:
@@ -192,9 +192,9 @@ async def test_suspects_are_claimed_within_all_limits(opened: Opened) -> None:
     other = await suspect(opened, TWO)
 
     assert await opened.claimed(now=LEASE - MICROSECOND, wanted=SUSPECTS) == []
-    assert await opened.claimed(now=LEASE, wanted=Wanted(1, MUCH, suspects=True)) == [first]
-    assert await opened.claimed(claimants=(Claimant(ONE, 1),), now=LEASE, wanted=SUSPECTS) == []
-    assert await opened.claimed(now=LEASE, wanted=Wanted(9, 0, suspects=True)) == [second]
+    assert await opened.claimed(now=LEASE, wanted=ClaimLimits(1, MUCH, suspects=True)) == [first]
+    assert await opened.claimed(claimants=(HandlerClaim(ONE, 1),), now=LEASE, wanted=SUSPECTS) == []
+    assert await opened.claimed(now=LEASE, wanted=ClaimLimits(9, 0, suspects=True)) == [second]
     assert await opened.claimed(claimants=(TWO,), now=LEASE, wanted=SUSPECTS) == [other]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from receiver.core.records import Hold, Wanted
+from receiver.core.records import ClaimLimits, Hold
 from receiver.core.types import HandlerSwitch, WorkState
 from tests.doubles import NOON, soon
 from tests.stores.opened import (
@@ -148,7 +148,7 @@ async def test_what_is_routed_to_a_disabled_handler_is_skipped(opened: Opened) -
 
     assert await opened.states(*ids) == [SKIPPED] * 4
     assert await opened.claim(now=DAY) == []
-    assert await opened.reports.unfinished() == 0
+    assert await opened.reports.count_unfinished() == 0
 
 
 @pytest.mark.parametrize("state", [WAITING, QUEUED, HELD])
@@ -184,7 +184,7 @@ async def test_what_fails_while_its_handler_is_disabled_is_skipped(opened: Opene
     failed, given_back, lost = await opened.items(3, claim=True)
     await opened.controls.switch(ONE, DISABLED)
     await opened.settle(ended(failed, WAITING, error="x", due=LEASE))
-    await opened.queue.give_back([given_back], A, now=NOON)
+    await opened.queue.release_leases([given_back], A, now=NOON)
 
     await opened.claim(B, now=LEASE)
 
@@ -290,7 +290,7 @@ async def test_a_head_that_ends_between_switch_and_skip_leaves_a_head(opened: Op
     await opened.settle(ended(ids[0]))
     assert await opened.states(*ids) == [DONE, WAITING, QUEUED]
 
-    await opened.claim(B, now=SECOND, wanted=Wanted(0, MUCH))
+    await opened.claim(B, now=SECOND, wanted=ClaimLimits(0, MUCH))
     assert await opened.states(*ids) == [DONE, SKIPPED, SKIPPED]
 
     await opened.controls.switch(ONE, ON)

@@ -22,7 +22,7 @@ from receiver.service.schedule import State
 from receiver.service.sender import Sender
 from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.run import simulate
-from receiver.service.simulator.scenario import Arrivals, Endpoint, Latency, Outage, OutageKind, Scenario
+from receiver.service.simulator.scenario import ArrivalPattern, Endpoint, Latency, Outage, OutageKind, Scenario
 from receiver.testing import (
     RunningReceiver,
     ScheduledSender,
@@ -75,7 +75,7 @@ async def test_a_delivery_is_stored_and_acknowledged(
     assert (sent.state, attempt.result.status, attempt.result.answer) == (State.DELIVERED, 200, "accepted")
     key = page.event.webhook_id
     assert attempt.result.key == key
-    [stored] = [one async for one in receiver_app.reports.stored(DeliveryFilter())]
+    [stored] = [one async for one in receiver_app.reports.iter_deliveries(DeliveryFilter())]
     assert (stored.delivery.body, stored.delivery.received_at) == (page.body, clock.now())
     assert dict(stored.delivery.headers)["x-firecrawl-signature"] == "***"
 
@@ -249,7 +249,7 @@ def test_the_attempts_are_those_of_the_model(
 ) -> None:
     """For any outages and latency: the same starts, ends and states that `receiver simulate` has."""
     scenario = Scenario(
-        arrivals=Arrivals(at=tuple(f"{second}s" for second in created)),
+        arrivals=ArrivalPattern(at=tuple(f"{second}s" for second in created)),
         endpoint=Endpoint(latency=Latency(p50=f"{latency_ms}ms")),
         outages=tuple(
             Outage(start=f"{start}s", end=f"{start + length}s", kind=kind) for start, length, kind in outages
@@ -322,7 +322,7 @@ async def kept(reports: Reports) -> list[tuple[object, ...]]:
     """Return what is stored, but for the times of arrival and the headers that a connection adds."""
     return [
         (one.seq, one.duplicates, one.delivery.key, one.delivery.type, one.delivery.job_id, one.delivery.body)
-        async for one in reports.stored(DeliveryFilter())
+        async for one in reports.iter_deliveries(DeliveryFilter())
     ]
 
 

@@ -14,13 +14,13 @@ from receiver.core.clock import VirtualClock
 from receiver.core.ports import DeliveryLog
 from receiver.core.records import Receipt
 from receiver.core.signing import sign
-from receiver.core.types import DeliveryKey, Outcome
+from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import Malformed, ReadTimeout, RejectedRequest, StoreError, TooLarge, Unauthenticated
 from receiver.signals import DeliveryRefused, delivery_accepted, delivery_duplicated, delivery_refused
 from receiver.stores.memory import MemoryStore
 from receiver.web.endpoint import Stopwatch, WebhookEndpoint
 from receiver.web.health import Liveness, Readiness
-from receiver.web.intake import Gate, Intake
+from receiver.web.intake import Authenticator, Intake
 from receiver.web.replies import acknowledged, method_not_allowed, not_found, refused, reply, unavailable
 from tests.doubles import LONG, NOON, SECRET, Answer, BrokenLog, SlowLog, ask, body_of, soon, turns, watching
 
@@ -36,7 +36,7 @@ def headers(body: bytes = BODY, **more: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def intake(log: DeliveryLog, *, max_body: int = 1_000, max_in_flight: int = 100_000) -> Intake:
-    gate = Gate(signature_header="X-Firecrawl-Signature", secrets=[SECRET], token_header=None, tokens=())
+    gate = Authenticator(signature_header="X-Firecrawl-Signature", secrets=[SECRET], token_header=None, tokens=())
     return Intake(log, gate, VirtualClock(NOON), max_body=max_body, max_in_flight=max_in_flight)
 
 
@@ -139,7 +139,7 @@ async def test_the_retry_of_a_late_commit_is_a_duplicate() -> None:
     log.release()
 
     assert (await soon(again)).content["status"] == "duplicate"
-    assert await log.store.unfinished() == 1
+    assert await log.store.count_unfinished() == 1
 
 
 @pytest.mark.parametrize("error", [None, StoreError("full")])
@@ -176,7 +176,7 @@ async def test_a_sender_that_goes_gets_no_answer() -> None:
         answer = await ask(app, headers=headers(), chunks=[BODY[:50]], ends="disconnect")
         assert not answer.sent
 
-    assert await store.unfinished() == 0
+    assert await store.count_unfinished() == 0
     assert (await ask(app, headers=headers(), chunks=[BODY])).status == 200
 
 
@@ -205,7 +205,7 @@ async def test_what_a_retry_cannot_help_is_4xx(sent: list[tuple[bytes, bytes]], 
     store = MemoryStore()
 
     check_error(await ask(endpoint(store), headers=sent, chunks=[BODY]), status, code)
-    assert await store.unfinished() == 0
+    assert await store.count_unfinished() == 0
     assert store.quarantined == []
 
 
@@ -283,7 +283,7 @@ async def test_a_request_that_is_cancelled_is_not_answered() -> None:
         await answering
     log.release()
 
-    assert await log.store.unfinished() == 1
+    assert await log.store.count_unfinished() == 1
 
 
 async def test_a_receive_that_raises_is_503() -> None:
@@ -510,9 +510,13 @@ def test_the_other_answers_have_the_documented_forms() -> None:
 
 @pytest.mark.parametrize(
     ("outcome", "word"),
-    [(Outcome.ACCEPTED, "accepted"), (Outcome.DUPLICATE, "duplicate"), (Outcome.CONFLICT, "duplicate")],
+    [
+        (AppendOutcome.ACCEPTED, "accepted"),
+        (AppendOutcome.DUPLICATE, "duplicate"),
+        (AppendOutcome.CONFLICT, "duplicate"),
+    ],
 )
-def test_acknowledgements_have_the_documented_form(outcome: Outcome, word: str) -> None:
+def test_acknowledgements_have_the_documented_form(outcome: AppendOutcome, word: str) -> None:
     """Status and id, in compact JSON."""
     answer = Answer(acknowledged(Receipt(DeliveryKey("k"), outcome)))
 

@@ -13,7 +13,7 @@ from receiver.core.clock import VirtualClock
 from receiver.core.ports import DeliveryLog
 from receiver.core.records import DeliveryFilter, Receipt
 from receiver.core.signing import sign
-from receiver.core.types import DeliveryKey, Outcome
+from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import Malformed, Overloaded, StoreError, TooLarge, Unauthenticated
 from receiver.signals import (
     DeliveryAccepted,
@@ -25,7 +25,7 @@ from receiver.signals import (
     flush,
 )
 from receiver.stores.memory import MemoryStore
-from receiver.web.intake import Admission, Budget, Gate, Intake
+from receiver.web.intake import Admission, Authenticator, Budget, Intake
 from tests.doubles import LONG, NOON, SECRET, BrokenLog, SlowLog, body_of, soon, told, turns, watching
 
 BODY = body_of(webhookId="w-1")
@@ -35,8 +35,10 @@ RawHeaders = Sequence[tuple[bytes, bytes]]
 
 def gate(
     secrets: Sequence[str] = (SECRET,), *, token_header: str | None = None, tokens: Sequence[str] = ()
-) -> Gate:
-    return Gate(signature_header="X-Firecrawl-Signature", secrets=secrets, token_header=token_header, tokens=tokens)
+) -> Authenticator:
+    return Authenticator(
+        signature_header="X-Firecrawl-Signature", secrets=secrets, token_header=token_header, tokens=tokens
+    )
 
 
 def signed(body: bytes = BODY, secret: str = SECRET) -> RawHeaders:
@@ -44,7 +46,7 @@ def signed(body: bytes = BODY, secret: str = SECRET) -> RawHeaders:
 
 
 def intake(
-    log: DeliveryLog, of: Gate | None = None, *, max_body: int = 10_000, max_in_flight: int = 100_000
+    log: DeliveryLog, of: Authenticator | None = None, *, max_body: int = 10_000, max_in_flight: int = 100_000
 ) -> Intake:
     return Intake(log, of or gate(), VirtualClock(NOON), max_body=max_body, max_in_flight=max_in_flight)
 
@@ -52,7 +54,7 @@ def intake(
 # --- Gate
 
 
-def opens(of: Gate, headers: RawHeaders, body: bytes = BODY) -> bool:
+def opens(of: Authenticator, headers: RawHeaders, body: bytes = BODY) -> bool:
     """Tell whether a request with these headers and this body is authentic."""
     said = ""
     try:
@@ -101,7 +103,7 @@ BOTH = gate(token_header="X-Token", tokens=["tok-1"])
     ids=told,
 )
 def test_a_signature_counts_alone_where_there_are_secrets_else_the_token(
-    of: Gate, headers: RawHeaders, opened: bool
+    of: Authenticator, headers: RawHeaders, opened: bool
 ) -> None:
     """With nothing configured every request is authentic."""
     assert opens(of, headers) is opened
@@ -116,7 +118,7 @@ def test_what_no_body_could_make_authentic_is_refused_before_it_is_read() -> Non
 
 def test_another_signature_header_can_be_configured() -> None:
     """Its name is compared in lower case, and its value is masked."""
-    of = Gate(signature_header="X-Hub-Signature-256", secrets=[SECRET], token_header=None, tokens=())
+    of = Authenticator(signature_header="X-Hub-Signature-256", secrets=[SECRET], token_header=None, tokens=())
     headers = [(b"x-hub-signature-256", sign(BODY, SECRET).encode())]
 
     assert opens(of, headers)
@@ -235,7 +237,7 @@ async def test_an_authentic_body_is_stored_with_its_exact_bytes() -> None:
 
     receipt = await taker.accept(headers, dict(headers), BODY, taker.admit(dict(headers), None))
 
-    assert (receipt.key, receipt.outcome) == ("w-1", Outcome.ACCEPTED)
+    assert (receipt.key, receipt.outcome) == ("w-1", AppendOutcome.ACCEPTED)
     detail = await store.detail(receipt.key)
     assert detail.body == BODY
     assert detail.headers == (("x-firecrawl-signature", "***"), ("x-a", "\xff"))
@@ -255,7 +257,7 @@ async def test_a_body_that_is_not_authentic_is_not_kept() -> None:
             taker.accept(headers, dict(headers), BODY, admission)
 
     assert store.quarantined == []
-    assert await store.unfinished() == 0
+    assert await store.count_unfinished() == 0
 
 
 @pytest.mark.parametrize("body", [b"not json", b"[]", b"{}", b"\xff", b""])
@@ -435,7 +437,7 @@ async def test_a_subscriber_of_deliveries_that_raises_or_blocks_costs_no_receipt
 
     with delivery_accepted.connected_to(block):
         receipt = await soon(accept(intake(MemoryStore()), signed(), BODY))
-        assert receipt.outcome is Outcome.ACCEPTED
+        assert receipt.outcome is AppendOutcome.ACCEPTED
         end.set()
     assert flush(timedelta(seconds=LONG))
 

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from receiver.web.metrics import MetricsEndpoint
-from receiver.web.metrics_server import serve_apart
+from receiver.web.metrics_server import serve_metrics
 from tests.doubles import soon
 
 TEXT = b"# TYPE receiver_x gauge\nreceiver_x 1.0\n"
@@ -42,7 +42,7 @@ async def test_they_are_served_while_the_event_loop_is_blocked(caplog: pytest.Lo
     caplog.set_level(logging.INFO)
     if host == "::1" and not _has_ipv6():
         pytest.skip("no IPv6 here")
-    async with serve_apart(MetricsEndpoint(read, token=None), host, 0):
+    async with serve_metrics(MetricsEndpoint(read, token=None), host, 0):
         url = url_of(caplog)
 
         assert fetch(url) == (200, TEXT)
@@ -53,7 +53,7 @@ async def test_they_are_served_while_the_event_loop_is_blocked(caplog: pytest.Lo
 async def test_the_server_ends_with_its_block(caplog: pytest.LogCaptureFixture) -> None:
     """Also while a scraper keeps its connection for the next time."""
     caplog.set_level(logging.INFO)
-    async with serve_apart(MetricsEndpoint(read, token=None), "127.0.0.1", 0):
+    async with serve_metrics(MetricsEndpoint(read, token=None), "127.0.0.1", 0):
         port = int(url_of(caplog).rpartition(":")[2].partition("/")[0])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -70,7 +70,7 @@ async def test_a_server_may_end_before_it_has_begun(caplog: pytest.LogCaptureFix
     caplog.set_level(logging.INFO)
     for _ in range(5):
         caplog.clear()
-        async with serve_apart(MetricsEndpoint(read, token=None), "127.0.0.1", 0):
+        async with serve_metrics(MetricsEndpoint(read, token=None), "127.0.0.1", 0):
             port = int(url_of(caplog).rpartition(":")[2].partition("/")[0])
 
         with pytest.raises(ConnectionError):
@@ -81,7 +81,7 @@ async def test_a_port_that_is_taken_is_told_and_stops_nothing(caplog: pytest.Log
     """The handlers are more important than figures about them."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        async with serve_apart(MetricsEndpoint(read, token=None), "127.0.0.1", port):
+        async with serve_metrics(MetricsEndpoint(read, token=None), "127.0.0.1", port):
             [record] = caplog.records
 
     assert record.levelno == logging.WARNING
@@ -92,7 +92,7 @@ async def test_a_port_that_is_taken_is_told_and_stops_nothing(caplog: pytest.Log
 
 async def test_a_host_that_is_not_here_is_told_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
     """As a port that is taken."""
-    async with serve_apart(MetricsEndpoint(read, token="t"), "no.such.host.invalid", 0):
+    async with serve_metrics(MetricsEndpoint(read, token="t"), "no.such.host.invalid", 0):
         pass
 
     assert [record.getMessage() for record in caplog.records] == ["metrics_not_served"]

@@ -22,7 +22,7 @@ async def test_what_was_imported_is_looked_at_and_not_worked_on() -> None:
         ran.append(ctx.delivery.key)
 
     async with bench(router) as at:
-        await at.store.bring_in([Imported(delivery("imported"))])
+        await at.store.import_deliveries([Imported(delivery("imported"))])
         await at.add(delivery("sent"))
 
         assert ran == ["sent"]
@@ -42,7 +42,7 @@ async def test_what_was_fetched_runs_as_a_backfill() -> None:
             raise failures.pop()
 
     async with bench(router) as at:
-        await at.store.bring_in([Imported(delivery("fetched"), origin=Origin.BACKFILL)])
+        await at.store.import_deliveries([Imported(delivery("fetched"), origin=Origin.BACKFILL)])
         await at.after(timedelta(seconds=5))
 
         assert await at.states() == [WorkState.DONE]

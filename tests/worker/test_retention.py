@@ -26,7 +26,7 @@ async def running(
     store: MemoryStore, clock: VirtualClock, *, bodies: timedelta | None = None, keys: timedelta | None = None
 ) -> AsyncIterator[None]:
     """Let retention run in a block."""
-    task = asyncio.create_task(Retention(store.upkeep, clock, bodies=bodies, keys=keys).run())
+    task = asyncio.create_task(Retention(store.maintenance, clock, bodies=bodies, keys=keys).run())
     await turns()
     yield
     task.cancel()
@@ -44,7 +44,7 @@ async def filled(store: MemoryStore, ages: dict[str, timedelta]) -> None:
     """Store deliveries of these ages that no handler wanted."""
     for key, age in ages.items():
         await store.append(delivery(key, received_at=NOON - age))
-    batch = await store.unrouted(limit=10_000, max_bytes=10**9)
+    batch = await store.routing_batch(limit=10_000, max_bytes=10**9)
     await store.route(batch, [], lease=Lease(WorkerId("w"), NOON), now=NOON)
 
 
@@ -117,7 +117,7 @@ async def test_what_was_asked_for_once_goes_with_the_keys() -> None:
     [
         (StoreError("the disk is full"), "upkeep_failed"),
         (ConfigurationError("no full text search"), "upkeep_failed"),
-        (KeyError("a fault of ours"), "upkeep_broken"),
+        (KeyError("a fault of ours"), "maintenance_crashed"),
     ],
 )
 async def test_what_fails_is_looked_at_again(
@@ -129,16 +129,16 @@ async def test_what_fails_is_looked_at_again(
     failures = [failure]
 
     @asynccontextmanager
-    async def upkeep() -> AsyncIterator[MemoryStore]:
+    async def maintenance() -> AsyncIterator[MemoryStore]:
         if failures:
             raise failures.pop()
         yield store
 
-    task = asyncio.create_task(Retention(upkeep, clock, bodies=None, keys=DAY).run())
+    task = asyncio.create_task(Retention(maintenance, clock, bodies=None, keys=DAY).run())
     await turns()
     assert await kept(store) == {"old": True}
     assert [record.message for record in caplog.records] == [event]
-    assert (caplog.records[0].exc_info is not None) is (event == "upkeep_broken")
+    assert (caplog.records[0].exc_info is not None) is (event == "maintenance_crashed")
     await look(clock)
     assert await kept(store) == {}
     task.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from receiver import Router
-from receiver.core.records import Claimant, Lease, NewWork, Wanted, WorkFilter
+from receiver.core.records import ClaimLimits, HandlerClaim, Lease, NewWork, WorkFilter
 from receiver.core.types import DeliveryState, HandlerName, WorkerId, WorkState
 from receiver.errors import StoreError, StoreRefused
 from receiver.events import CrawlPage, Event
@@ -101,7 +101,7 @@ async def test_what_gathers_for_a_batch_has_not_begun() -> None:
 
     async with bench(router, started=False) as at:
         await at.store.append(delivery())
-        batch = await at.store.unrouted(limit=1, max_bytes=9_999)
+        batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
         new = [NewWork(1, HandlerName("batch"), claim=False)]
         await at.store.route(batch, new, lease=Lease(WorkerId("other"), NOON), now=NOON)
         await at.start()
@@ -298,12 +298,14 @@ async def test_work_of_a_handler_that_left_the_code_is_taken_back_from_dead_work
     """So that it can be seen as waiting, and buried."""
     async with bench(Router(), started=False) as at:
         await at.store.append(delivery())
-        batch = await at.store.unrouted(limit=1, max_bytes=9_999)
+        batch = await at.store.routing_batch(limit=1, max_bytes=9_999)
         lease = Lease(WorkerId("dead"), NOON + MINUTE)
         await at.store.route(batch, [NewWork(1, HandlerName("gone"))], lease=lease, now=NOON)
         later = NOON + 2 * MINUTE
         mine = Lease(WorkerId("me"), later + MINUTE)
-        claimed = await at.store.claim([Claimant(HandlerName("other"))], Wanted(1, 9), lease=mine, now=later)
+        claimed = await at.store.claim(
+            [HandlerClaim(HandlerName("other"))], ClaimLimits(1, 9), lease=mine, now=later
+        )
 
         assert claimed == []
         assert await at.states() == [WorkState.WAITING]

@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.core.records import Claimant, Delivery, Lease, NewWork, Settlement, Wanted, WorkItem, WorkSummary
+from receiver.core.records import (
+    ClaimLimits,
+    Delivery,
+    HandlerClaim,
+    Lease,
+    NewWork,
+    Settlement,
+    WorkItem,
+    WorkSummary,
+)
 from receiver.core.rules import POISON_AFTER
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerId, WorkState
 from receiver.errors import GiveUp, Retry, StoreError
@@ -20,13 +29,13 @@ from receiver.routing import Router
 from receiver.routing.policies import RunsIn
 from receiver.stores.memory import MemoryStore
 from receiver.worker.runner import Runner
-from receiver.worker.worker import MAX_BYTES, Dispatcher, first_of
+from receiver.worker.worker import MAX_BYTES, Worker, first_of
 from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 ME, OTHER = WorkerId("me"), WorkerId("other")
-H = Claimant(HandlerName("h"))
+H = HandlerClaim(HandlerName("h"))
 
 
 class Faulty(MemoryStore):
@@ -42,7 +51,9 @@ class Faulty(MemoryStore):
         if name in self.failing:
             raise self.failing[name]
 
-    async def claim(self, claimants: Sequence[Claimant], wanted: Wanted, **more: Any) -> Sequence[WorkItem]:
+    async def claim(
+        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, **more: Any
+    ) -> Sequence[WorkItem]:
         """Claim, unless it fails."""
         self._fail("claim")
         return await super().claim(claimants, wanted, **more)
@@ -57,10 +68,10 @@ class Faulty(MemoryStore):
         self._fail("settle")
         return await super().settle(settlements)
 
-    async def give_back(self, work_ids: Sequence[int], worker: WorkerId, **more: Any) -> None:
+    async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, **more: Any) -> None:
         """Give back, unless it fails."""
         self._fail("give_back")
-        await super().give_back(work_ids, worker, **more)
+        await super().release_leases(work_ids, worker, **more)
 
 
 class Bench:
@@ -97,7 +108,7 @@ class Bench:
         max_bytes: int = MAX_BYTES,
     ) -> AsyncIterator[asyncio.Event]:
         """Run a worker for the length of the block, then stop it."""
-        dispatcher = Dispatcher(
+        dispatcher = Worker(
             self.store,
             self.router,
             self.clock,
@@ -190,7 +201,7 @@ async def test_no_more_run_at_one_time_than_allowed(bench: Bench) -> None:
             gate.set()
         await turns()
     assert now == []
-    assert await bench.store.unfinished() == 0
+    assert await bench.store.count_unfinished() == 0
 
 
 async def test_an_event_that_no_handler_wants_is_done(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -402,7 +413,7 @@ async def test_results_are_kept_while_the_store_is_away(bench: Bench, caplog: py
 
         assert {await bench.state(key) for key in ("a", "b0", "b1", "b2")} == {DeliveryState.DONE}
     assert bench.ran == ["a", "b0", "b1", "b2"]
-    assert "results_waiting" in [record.getMessage() for record in caplog.records]
+    assert "settle_retrying" in [record.getMessage() for record in caplog.records]
 
 
 async def test_an_error_that_no_store_should_raise_is_not_silent(
@@ -451,7 +462,7 @@ async def test_a_lease_is_renewed_while_the_handler_runs(bench: Bench) -> None:
         for _ in range(60):
             await bench.after(20 * SECOND)
         lease = Lease(OTHER, bench.clock.now() + MINUTE)
-        assert await bench.store.claim((H,), Wanted(9, 10**9), lease=lease, now=bench.clock.now()) == []
+        assert await bench.store.claim((H,), ClaimLimits(9, 10**9), lease=lease, now=bench.clock.now()) == []
         done.set()
         await turns()
         assert await bench.state() is DeliveryState.DONE
@@ -476,7 +487,7 @@ async def test_a_lost_lease_is_told_and_its_result_not_recorded(
             await bench.after(20 * SECOND)
         now = bench.clock.now()
         (item,) = await MemoryStore.claim(
-            bench.store, (H,), Wanted(1, 1, suspects=True), lease=Lease(OTHER, now + MINUTE), now=now
+            bench.store, (H,), ClaimLimits(1, 1, suspects=True), lease=Lease(OTHER, now + MINUTE), now=now
         )
         done.set()
         await turns()
@@ -517,7 +528,7 @@ async def test_the_work_of_a_worker_that_died_is_claimed_when_its_lease_ends(ben
     """As another attempt, without anyone asking."""
     bench.handler()(lambda event: bench.ran.append(event.webhook_id))
     await bench.add(delivery())
-    batch = await bench.store.unrouted(limit=1, max_bytes=1)
+    batch = await bench.store.routing_batch(limit=1, max_bytes=1)
     new = [NewWork(1, HandlerName("h"))]
     await bench.store.route(batch, new, lease=Lease(OTHER, NOON + MINUTE), now=NOON)
 
@@ -533,12 +544,12 @@ async def kill_workers(bench: Bench, times: int, *keys: str, handler: str = "h")
     """Let as many workers die over deliveries; their leases have ended afterwards."""
     name = HandlerName(handler)
     await bench.add(*[delivery(key) for key in keys])
-    batch = await bench.store.unrouted(limit=99, max_bytes=10**9)
+    batch = await bench.store.routing_batch(limit=99, max_bytes=10**9)
     work = [NewWork(one.seq, name, starts=True) for one in batch.deliveries]
     await bench.store.route(batch, work, lease=Lease(OTHER, NOON), now=NOON)
-    suspects = Wanted(99, 10**9, starting=99, suspects=True)
+    suspects = ClaimLimits(99, 10**9, starting=99, suspects=True)
     for _ in range(times - 1):
-        await bench.store.claim((Claimant(name),), suspects, lease=Lease(OTHER, NOON), now=NOON)
+        await bench.store.claim((HandlerClaim(name),), suspects, lease=Lease(OTHER, NOON), now=NOON)
 
 
 async def test_lost_attempts_are_not_held_against_the_handler(bench: Bench) -> None:
@@ -582,7 +593,7 @@ async def test_what_may_have_killed_its_worker_runs_alone(bench: Bench) -> None:
 
     assert bench.ran[:2] == ["a", "b"]
     assert sorted(bench.ran) == ["a", "b", "c", "d"]
-    assert await bench.store.unfinished() == 0
+    assert await bench.store.count_unfinished() == 0
     assert most == 2  # c and d, and nothing beside a and b
 
 
@@ -625,7 +636,7 @@ async def test_a_worker_holds_no_more_bytes_than_it_may(bench: Bench) -> None:
         assert started == 2  # one more is taken while anything is left
         release.set()
         await turns()
-        assert await bench.store.unfinished() == 0
+        assert await bench.store.count_unfinished() == 0
 
 
 async def test_what_killed_too_many_workers_is_dead(bench: Bench) -> None:
@@ -661,7 +672,7 @@ async def test_a_suspect_that_becomes_due_is_waited_for_without_spinning(bench: 
 async def kill_workers_later(bench: Bench) -> None:
     """Let a worker die over a delivery while another one is at work and has just looked."""
     await bench.store.append(delivery())
-    batch = await bench.store.unrouted(limit=1, max_bytes=1)
+    batch = await bench.store.routing_batch(limit=1, max_bytes=1)
     new = [NewWork(1, HandlerName("h"), starts=True)]
     await bench.store.route(batch, new, lease=Lease(OTHER, NOON), now=NOON)
 
@@ -746,7 +757,7 @@ async def test_a_store_that_is_away_does_not_keep_a_worker_from_stopping(
         await bench.add(delivery("a"), delivery("b"))
 
     words = {record.getMessage() for record in caplog.records}
-    assert {"results_waiting", "results_lost", "work_not_given_back"} <= words
+    assert {"settle_retrying", "results_lost", "work_not_given_back"} <= words
 
 
 async def test_a_handler_that_refuses_to_end_is_left_behind(bench: Bench) -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from receiver.cli.common.output import counted, flush, harmless, iso, note, write_line
+from receiver.cli.common.output import counted, escape_controls, flush, iso, note, write_line
 from receiver.cli.common.progress import progress
 from receiver.cli.common.stdout import drop_stdout
 
@@ -25,7 +25,7 @@ def count_lines(kind: str, counts: Mapping[str, int], others: int) -> Iterator[s
     yield f"  by {kind}"
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     for name, number in ordered[:_SHOWN]:
-        yield f"    {number:>11,}  {harmless(name)}"
+        yield f"    {number:>11,}  {escape_controls(name)}"
     if more := max(0, len(ordered) - _SHOWN) + (others > 0):
         yield f"                 and {more:,} more"
 
@@ -36,7 +36,7 @@ def span_and_first(first_at: datetime | None, last_at: datetime | None, first: I
         oldest, newest = iso(first_at, "seconds"), iso(last_at, "seconds")
         yield f"  arrived   {oldest}" + (f" to {newest}" if newest != oldest else "")
     for number, line in enumerate(first):
-        yield f"  {'' if number else 'first':<9} {harmless(line)}"
+        yield f"  {'' if number else 'first':<9} {escape_controls(line)}"
 
 
 def say(line: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from receiver.cli.common.output import harmless
+from receiver.cli.common.output import escape_controls
 from receiver.core.clock import SystemClock
 from receiver.core.durations import is_duration, parse_duration
 from receiver.core.jobs import JobFilter, JobState
@@ -41,7 +41,7 @@ def text(value: str) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise click.BadParameter(f"{harmless(value)} is not UTF-8 text") from None
+        raise click.BadParameter(f"{escape_controls(value)} is not UTF-8 text") from None
     return value
 
 

@@ -9,7 +9,7 @@ import click
 _FIELD_WIDTH = 1000
 
 
-def harmless(outside: str, *, keep: str = "") -> str:
+def escape_controls(outside: str, *, keep: str = "") -> str:
     """Return text from outside, what could steer a terminal written as escapes; characters in `keep` stay."""
     if outside.isprintable():
         return outside
@@ -26,13 +26,13 @@ def shortened(line: str, width: int = _FIELD_WIDTH) -> str:
 
 def shown(value: object) -> str:
     """Return a value on one line, harmless and not endless; `-` for what is missing."""
-    return "-" if value is None else harmless(shortened(str(value)))
+    return "-" if value is None else escape_controls(shortened(str(value)))
 
 
 def short_id(key: str) -> str:
     """Return the beginning of a delivery's id that is enough to tell it from others by eye, and to ask for it."""
     is_uuid = len(key) == 36 and key[8] == "-"
-    return harmless(key[:8] if is_uuid else key[:15])
+    return escape_controls(key[:8] if is_uuid else key[:15])
 
 
 def iso(when: datetime, timespec: str = "microseconds") -> str:
@@ -71,7 +71,7 @@ def counted(number: int, noun: str) -> str:
 
 def quoted(word: str) -> str:
     """Return a word as it is written in a shell, harmless."""
-    return shlex.quote(harmless(word))
+    return shlex.quote(escape_controls(word))
 
 
 def note(words: str) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # it takes 50 ms, and is needed on terminals only
     from rich.progress import Progress
 
 
-class Lines:
+class ProgressLines:
     """Writes lines to what is standard output now, and moves the bar, if there is one."""
 
     def __init__(self, bar: "Progress | None" = None) -> None:
@@ -36,18 +36,18 @@ class Lines:
 
 
 @contextmanager
-def lines_and_progress(words: str, total: int | None) -> Iterator[Lines]:
+def lines_and_progress(words: str, total: int | None) -> Iterator[ProgressLines]:
     """Show on a terminal how far it is, while the block writes lines through what it is given.
 
     Nothing is shown before the first step, so that what is done at once needs no bar.
     """
     if not sys.stderr.isatty():
-        yield Lines()
+        yield ProgressLines()
         return
     bar = _bar()
     bar.add_task(words, total=total)
     try:
-        yield Lines(bar)
+        yield ProgressLines(bar)
     finally:
         if bar.live.is_started:
             bar.stop()
@@ -73,11 +73,17 @@ def _bar() -> "Progress":
     )
     from rich.text import Text
 
-    class Rate(ProgressColumn):
+    class ProgressRate(ProgressColumn):
         """How many a second."""
 
         def render(self, task: Task) -> Text:
             return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        ProgressRate(),
+        TimeRemainingColumn(),
+    )
     return Progress(*columns, console=Console(stderr=True), transient=True)

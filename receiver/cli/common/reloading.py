@@ -8,7 +8,7 @@ from pathlib import Path
 
 from receiver.cli.common.confirm import agreed
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.output import harmless, note
+from receiver.cli.common.output import escape_controls, note
 
 _POLL_SECONDS = 0.3
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
@@ -36,7 +36,7 @@ def run_and_watch(arguments: Sequence[str], *, yes: bool) -> int:
         finally:
             running.terminate()
             running.wait()
-        note(f"\n── {harmless(changed)} changed; once more")
+        note(f"\n── {escape_controls(changed)} changed; once more")
 
 
 def _wait_for_change(before: Files, running: "subprocess.Popen[bytes]") -> str:

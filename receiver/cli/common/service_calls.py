@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from receiver.cli.common.output import harmless
+from receiver.cli.common.output import escape_controls
 from receiver.errors import ReceiverError, ServerError, ServiceError, ServiceUnreachable, UnexpectedAnswer
 from receiver.settings import Settings
 
 if TYPE_CHECKING:  # it loads httpx
     from receiver.service.client import AsyncClient
-    from receiver.service.client.calls import Call
+    from receiver.service.client.calls import ServiceCall
 
 T = TypeVar("T")
 
@@ -39,7 +39,7 @@ def ask(settings: Settings, question: Callable[["AsyncClient"], Awaitable[T]]) -
     try:
         return asyncio.run(run())
     except ServiceError as exc:
-        raise ReceiverError(harmless(advise(exc))) from exc
+        raise ReceiverError(escape_controls(advise(exc))) from exc
 
 
 def may_be_done(error: ReceiverError) -> bool:
@@ -64,10 +64,10 @@ def build(make: Callable[..., T], **given: Any) -> T:
         first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
-        raise click.UsageError(harmless(f"{place}: {reason}" if place else reason)) from None
+        raise click.UsageError(escape_controls(f"{place}: {reason}" if place else reason)) from None
 
 
-def as_it_came(call: "Call[Any]") -> "Call[Mapping[str, Any]]":
+def as_it_came(call: "ServiceCall[Any]") -> "ServiceCall[Mapping[str, Any]]":
     """Return the call with its answer's `data` as the service wrote it, also what our models do not know."""
 
     def read(answer: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -85,6 +85,6 @@ def pairs(written: tuple[str, ...]) -> Mapping[str, str]:
     for one in written:
         name, equals, value = one.partition("=")
         if not name or not equals:
-            raise click.BadParameter(f"{harmless(one)!r} is not of the form NAME=VALUE")
+            raise click.BadParameter(f"{escape_controls(one)!r} is not of the form NAME=VALUE")
         found[name] = value
     return found

@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from receiver.core.ports import Controls, Reports, Store, Upkeep
+from receiver.core.ports import Controls, Maintenance, Reports, Store
 from receiver.settings import Settings
 from receiver.stores import open_store
 
@@ -28,9 +28,9 @@ def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
     return open_store(settings.store).reports()
 
 
-def open_upkeep(settings: Settings) -> AbstractAsyncContextManager[Upkeep]:
+def open_maintenance(settings: Settings) -> AbstractAsyncContextManager[Maintenance]:
     """Open the configured store for pruning. Entering raises StoreError when there is none."""
-    return open_store(settings.store).upkeep()
+    return open_store(settings.store).maintenance()
 
 
 @asynccontextmanager
@@ -54,12 +54,12 @@ def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
     return asyncio.run(run())
 
 
-def maintain(settings: Settings, upkeep: Callable[[Upkeep], Awaitable[T]]) -> T:
-    """Carry some upkeep out."""
+def maintain(settings: Settings, maintenance: Callable[[Maintenance], Awaitable[T]]) -> T:
+    """Carry some maintenance out."""
 
     async def run() -> T:
-        async with open_upkeep(settings) as opened:
-            return await upkeep(opened)
+        async with open_maintenance(settings) as opened:
+            return await maintenance(opened)
 
     return asyncio.run(run())
 

@@ -7,14 +7,14 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-from receiver.cli.common.output import flush, harmless, write_bytes, write_line
-from receiver.core.bulk import RefusedFilter
+from receiver.cli.common.output import escape_controls, flush, write_bytes, write_line
+from receiver.core.bulk import QuarantineFilter
 from receiver.core.jobs import JobFilter
 from receiver.core.records import DeliveryFilter, WorkFilter
 from receiver.service.samples import encode
 
 Row = TypeVar("Row")
-Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, RefusedFilter)
+Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilter)
 
 SHOWN_TO_PEOPLE = 50
 """How many rows a listing for people has when no limit is given."""
@@ -43,7 +43,7 @@ class Column(Generic[Row]):
 
     def fitted(self, row: Row, width: int) -> str:
         """Return the cell as a table has it, on one line."""
-        cell = harmless((self.in_table or self.cell)(row))
+        cell = escape_controls((self.in_table or self.cell)(row))
         return "…" + cell[1 - width :] if self.keeps_end and len(cell) > width else cell
 
 
@@ -90,7 +90,7 @@ class Listing(Generic[Row]):
             return
         for row in rows:
             cells = (column.cell(row).ljust(column.plain) for column in self.columns)
-            write_line(harmless(" ".join(cells).rstrip()))
+            write_line(escape_controls(" ".join(cells).rstrip()))
 
     def _write_table(self, rows: Sequence[Row], *, first: bool) -> None:
         """Write a table, or its next rows. Widths do not depend on the rows, so that the parts fit together."""

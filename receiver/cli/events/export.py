@@ -14,7 +14,7 @@ import click
 
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import handled_filter_options, store_option, text
-from receiver.cli.common.output import counted, flush, harmless, note
+from receiver.cli.common.output import counted, escape_controls, flush, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.core.clock import SystemClock
@@ -55,7 +55,7 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
         count, left_out = read(
             settings, lambda reports: _export(reports, wanted, stream, redact=redact, pack=target.suffix == ".gz")
         )
-    note(f"exported {counted(count, 'delivery')}" + ("" if to_stdout else f" to {harmless(file)}"))
+    note(f"exported {counted(count, 'delivery')}" + ("" if to_stdout else f" to {escape_controls(file)}"))
     if left_out:
         note(f"{counted(left_out, 'delivery')} left out, whose bodies were pruned")
     return OK
@@ -71,7 +71,7 @@ async def _export(
     writer = BundleWriter(stream, header, pack=pack)
     try:
         with progress("exported", count) as advance:
-            async for stored in reports.stored(wanted):
+            async for stored in reports.iter_deliveries(wanted):
                 if writer.count == count:
                     break  # what has come since the header was written
                 writer.add(redacted(stored.delivery) if redact else stored.delivery, stored.duplicates)
@@ -100,9 +100,9 @@ def _writing_to(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
     """Give a new file that takes the place of `target` if the block ends well, and is gone if it does not."""
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(target.stat().st_mode):
-            raise click.UsageError(f"{harmless(str(target))} is no ordinary file")
+            raise click.UsageError(f"{escape_controls(str(target))} is no ordinary file")
         if not force:
-            raise click.UsageError(f"{harmless(str(target))} is there already: --force replaces it")
+            raise click.UsageError(f"{escape_controls(str(target))} is there already: --force replaces it")
     with _told(str(target)):
         part = NamedTemporaryFile(  # noqa: SIM115 - it is renamed in the end
             dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
@@ -124,4 +124,4 @@ def _told(name: str) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        raise ReceiverError(f"cannot write {harmless(name)}: {exc.strerror or exc}") from exc
+        raise ReceiverError(f"cannot write {escape_controls(name)}: {exc.strerror or exc}") from exc

@@ -11,7 +11,7 @@ from receiver.cli.common.filter_options import handled_filter_options, json_opti
 from receiver.cli.common.output import (
     clock,
     counted,
-    harmless,
+    escape_controls,
     iso,
     note,
     short_id,
@@ -100,7 +100,7 @@ def raw(delivery_id: str, store: str | None) -> None:
             f"the body of delivery {detail.summary.key} was pruned; `events show` shows what is left"
         )
     if sys.stdout.isatty():
-        write_line(harmless(body.decode("utf-8", "backslashreplace"), keep="\n\t"))
+        write_line(escape_controls(body.decode("utf-8", "backslashreplace"), keep="\n\t"))
     else:
         write_bytes(body)
 
@@ -167,7 +167,7 @@ def readable(detail: DeliveryDetail) -> list[str]:
     lines += [
         "",
         "headers",
-        *(f"  {harmless(name)}: {_as_text(value)}" for name, value in fields["headers"].items()),
+        *(f"  {escape_controls(name)}: {_as_text(value)}" for name, value in fields["headers"].items()),
     ]
     lines += ["", "work", *(_work_line(work) for work in detail.work)]
     if not detail.work:
@@ -201,7 +201,7 @@ def _joined(detail: DeliveryDetail) -> dict[str, str]:
 
 
 def _work_line(work: WorkSummary) -> str:
-    line = f"  {work.id:<7} {harmless(work.handler):<40} {work.state.value:<8} attempts {work.attempts}"
+    line = f"  {work.id:<7} {escape_controls(work.handler):<40} {work.state.value:<8} attempts {work.attempts}"
     if work.due_at is not None:
         line += f"  due {iso(work.due_at, 'seconds')}"
     return line + (f"  {shown(words)}" if (words := told(work)) else "")
@@ -218,7 +218,7 @@ def _preview(detail: DeliveryDetail) -> list[str]:
         return [f"  pruned; it had {detail.summary.size} bytes"]
     lines = _pretty(detail.body).splitlines()
     cut = len(lines) > _PREVIEW_LINES or any(len(line) > _PREVIEW_WIDTH for line in lines)
-    shown = ["  " + harmless(shortened(line, _PREVIEW_WIDTH)) for line in lines[:_PREVIEW_LINES]]
+    shown = ["  " + escape_controls(shortened(line, _PREVIEW_WIDTH)) for line in lines[:_PREVIEW_LINES]]
     if cut:
         shown.append(f"  … cut; `receiver events raw {detail.summary.key}` writes all {len(detail.body)} bytes")
     return shown

@@ -10,12 +10,12 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option
-from receiver.cli.common.output import counted, harmless, iso, note
+from receiver.cli.common.output import counted, escape_controls, iso, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import decide
 from receiver.core.bulk import Imported
 from receiver.core.ports import Controls
-from receiver.core.types import DeliveryKey, Outcome
+from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import ReceiverError
 from receiver.replay.bundles.lines import Damage
 from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
@@ -42,15 +42,15 @@ def import_(file: IO[bytes], yes: bool, dry_run: bool, store: str | None) -> int
     bundle = read_bundle(file, max_body=settings.max_body)
     for line in _plan(bundle):
         say(line)
-    tally = _Tally(bundle.header.count)
+    tally = ImportSummary(bundle.header.count)
     if dry_run:
         for _ in _batches(bundle, tally):
             pass
         say(f"{counted(tally.whole, 'delivery')} can be imported")
     elif agreed(f"Import {counted(bundle.header.count, 'delivery')}?", yes=yes):
         decide(settings, lambda controls: _bring_in(controls, bundle, tally), create=True)
-        say(f"imported {counted(tally.outcomes[Outcome.ACCEPTED], 'delivery')}")
-        if known := tally.outcomes[Outcome.DUPLICATE]:
+        say(f"imported {counted(tally.outcomes[AppendOutcome.ACCEPTED], 'delivery')}")
+        if known := tally.outcomes[AppendOutcome.DUPLICATE]:
             say(f"{counted(known, 'delivery')} stored already")
     else:
         return FAILED
@@ -58,38 +58,40 @@ def import_(file: IO[bytes], yes: bool, dry_run: bool, store: str | None) -> int
 
 
 @dataclass(slots=True)
-class _Tally:
+class ImportSummary:
     """What has come of a bundle so far, in as much memory for one delivery as for millions."""
 
     count: int
     whole: int = 0
     looked_at: int = 0
-    outcomes: Counter[Outcome] = field(default_factory=Counter)
+    outcomes: Counter[AppendOutcome] = field(default_factory=Counter)
     conflicts: list[DeliveryKey] = field(default_factory=list)
     damaged: int = 0
     damages: list[Damage] = field(default_factory=list)
 
     def add_damage(self, damage: Damage) -> None:
+        """Count a damaged place, and keep the first few to show."""
         self.damaged += 1
         if len(self.damages) < _SHOWN:
             self.damages.append(damage)
 
-    def add_outcomes(self, batch: Sequence[Imported], outcomes: Sequence[Outcome]) -> None:
+    def add_outcomes(self, batch: Sequence[Imported], outcomes: Sequence[AppendOutcome]) -> None:
+        """Count what became of a batch, and keep the ids of conflicts."""
         self.looked_at += len(batch)
         self.outcomes.update(outcomes)
         for one, outcome in zip(batch, outcomes, strict=True):
-            if outcome is Outcome.CONFLICT and len(self.conflicts) < _SHOWN:
+            if outcome is AppendOutcome.CONFLICT and len(self.conflicts) < _SHOWN:
                 self.conflicts.append(one.delivery.key)
 
     def report(self) -> int:
         """Say what was not brought in; return the exit code."""
-        conflicting = self.outcomes[Outcome.CONFLICT]
+        conflicting = self.outcomes[AppendOutcome.CONFLICT]
         if conflicting:
             say(f"{counted(conflicting, 'conflict')}: another body is stored under the same id, and stays")
-            _say_some([harmless(key) for key in self.conflicts], conflicting)
+            _say_some([escape_controls(key) for key in self.conflicts], conflicting)
         if self.damaged:
             say(f"{counted(self.damaged, 'damaged place')}")
-            _say_some([f"line {one.line}: {harmless(one.reason)}" for one in self.damages], self.damaged)
+            _say_some([f"line {one.line}: {escape_controls(one.reason)}" for one in self.damages], self.damaged)
         return FAILED if conflicting or self.damaged else OK
 
 
@@ -101,7 +103,7 @@ def _plan(bundle: Bundle) -> Iterator[str]:
         yield "  redacted  what was on the pages is hidden"
 
 
-def _batches(bundle: Bundle, tally: _Tally) -> Iterator[list[Imported]]:
+def _batches(bundle: Bundle, tally: ImportSummary) -> Iterator[list[Imported]]:
     """Yield what is whole, in parts that the store takes at one time."""
     batch: list[Imported] = []
     size = 0
@@ -122,11 +124,11 @@ def _batches(bundle: Bundle, tally: _Tally) -> Iterator[list[Imported]]:
         yield batch
 
 
-async def _bring_in(controls: Controls, bundle: Bundle, tally: _Tally) -> None:
+async def _bring_in(controls: Controls, bundle: Bundle, tally: ImportSummary) -> None:
     """Bring in everything that is whole. A part that has begun is finished when we are asked to stop."""
 
     async def step(batch: Sequence[Imported]) -> None:
-        tally.add_outcomes(batch, await controls.bring_in(batch))
+        tally.add_outcomes(batch, await controls.import_deliveries(batch))
 
     try:
         with progress("imported", tally.count) as advance:
@@ -136,7 +138,7 @@ async def _bring_in(controls: Controls, bundle: Bundle, tally: _Tally) -> None:
     except BaseException:
         note(
             f"stopped: {tally.looked_at:,} of {counted(tally.count, 'delivery')} were looked at, "
-            f"{tally.outcomes[Outcome.ACCEPTED]:,} imported; the same command goes on with the rest"
+            f"{tally.outcomes[AppendOutcome.ACCEPTED]:,} imported; the same command goes on with the rest"
         )
         raise
 

@@ -14,7 +14,7 @@ from receiver.cli.common.progress import progress
 from receiver.cli.common.store import maintain
 from receiver.core.bulk import DeliveryPlan, PruneRule, Step
 from receiver.core.clock import SystemClock
-from receiver.core.ports import Upkeep
+from receiver.core.ports import Maintenance
 from receiver.core.types import DeliveryState
 from receiver.settings import load_settings
 
@@ -54,7 +54,7 @@ def prune(
     rule = PruneRule(
         SystemClock().now() - older_than, bodies=bodies, type=kind, state=DeliveryState(state) if state else None
     )
-    plan = maintain(settings, lambda upkeep: upkeep.prunable(rule))
+    plan = maintain(settings, lambda maintenance: maintenance.prunable(rule))
     what = "delivery" if not bodies else "body"
     if not plan.count:
         note("nothing is old enough")
@@ -65,19 +65,19 @@ def prune(
         return OK
     if not agreed(f"Remove {counted(plan.count, what)}?", yes=yes):
         return FAILED
-    count, removed = maintain(settings, lambda upkeep: _carry_out(upkeep, rule, plan))
+    count, removed = maintain(settings, lambda maintenance: _carry_out(maintenance, rule, plan))
     say(f"removed {counted(count, what)}, {size(removed)}")
     return OK
 
 
-async def _carry_out(upkeep: Upkeep, rule: PruneRule, plan: DeliveryPlan) -> tuple[int, int]:
+async def _carry_out(maintenance: Maintenance, rule: PruneRule, plan: DeliveryPlan) -> tuple[int, int]:
     """Prune step by step. A step that has begun is finished and counted when we are asked to stop."""
     count = removed = 0
     after: int | None = 0
 
     async def step(place: int) -> Step:
         nonlocal count, removed
-        done = await upkeep.prune(rule, after=place, limit=_AT_ONCE, now=SystemClock().now())
+        done = await maintenance.prune(rule, after=place, limit=_AT_ONCE, now=SystemClock().now())
         count, removed = count + done.count, removed + done.size
         return done
 
@@ -93,6 +93,6 @@ async def _carry_out(upkeep: Upkeep, rule: PruneRule, plan: DeliveryPlan) -> tup
     except BaseException:
         note(f"stopped: {count:,} of {plan.count:,} were removed; the same command goes on with the rest")
         raise
-    while await upkeep.shrink(_PAGES_AT_ONCE):
+    while await maintenance.shrink(_PAGES_AT_ONCE):
         await SystemClock().sleep(_PAUSE)
     return count, removed

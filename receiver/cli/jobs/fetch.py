@@ -11,14 +11,14 @@ import click
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import store_option, text
-from receiver.cli.common.output import counted, harmless, note, quoted
+from receiver.cli.common.output import counted, escape_controls, note, quoted
 from receiver.cli.common.progress import progress
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, arrived, events_of, unknown_options
 from receiver.cli.common.store import open_controls, open_reports
 from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock
-from receiver.core.types import Origin, Outcome
+from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import ConfigurationError, NotComparable, ReceiverError, ServiceError
 from receiver.replay.backfill.comparing import Missing, Spool, compare, to_bring_in
 from receiver.service.samples import encode
@@ -53,7 +53,7 @@ def fetch(job_id: str, folder: Path | None, unknown: Unknown, store: str | None)
         return _into_store(settings, job_id, unknown)
     _make(folder)
     written, failed = asyncio.run(_to_files(settings, job_id, folder, unknown))
-    say(f"wrote {counted(written, 'document')} to {harmless(str(folder))}")
+    say(f"wrote {counted(written, 'document')} to {escape_controls(str(folder))}")
     if failed:
         say(f"{counted(failed, 'page')} failed, and {'has' if failed == 1 else 'have'} no document")
     return OK if written else FAILED
@@ -68,7 +68,7 @@ def _into_store(settings: Settings, job_id: str, unknown: Unknown) -> int:
             raise
         stored = asyncio.run(_bring_in(settings, missing, spool)) if missing.count else 0
     say(
-        f"{counted(missing.produced, 'event')} of job {harmless(missing.job_id)}: "
+        f"{counted(missing.produced, 'event')} of job {escape_controls(missing.job_id)}: "
         f"{stored:,} new and stored, {missing.produced - stored - missing.unclear:,} there already"
     )
     if missing.unclear:
@@ -98,7 +98,7 @@ async def _bring_in(settings: Settings, missing: Missing, spool: Spool) -> int:
 
     async def step(part: Sequence[Imported]) -> None:
         nonlocal stored
-        stored += list(await controls.bring_in(part)).count(Outcome.ACCEPTED)
+        stored += list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
 
     try:
         async with open_controls(settings, create=True) as controls, open_reports(settings) as reports:
@@ -141,7 +141,7 @@ async def _to_files(settings: Settings, job_id: str, folder: Path, unknown: Unkn
             except OSError as exc:
                 raise ReceiverError(f"cannot write to {folder}: {exc.strerror}") from exc
             except BaseException:
-                note(f"stopped: wrote {counted(written, 'document')} to {harmless(str(folder))}")
+                note(f"stopped: wrote {counted(written, 'document')} to {escape_controls(str(folder))}")
                 raise
     return written, failed
 
@@ -154,6 +154,6 @@ def _in_words(job_id: str) -> Iterator[None]:
     try:
         yield
     except ServiceError as exc:
-        raise ReceiverError(harmless(advise(exc))) from exc
+        raise ReceiverError(escape_controls(advise(exc))) from exc
     except NotComparable as exc:
-        raise ReceiverError(f"job {harmless(job_id)}: {harmless(str(exc))}") from exc
+        raise ReceiverError(f"job {escape_controls(job_id)}: {escape_controls(str(exc))}") from exc

@@ -19,9 +19,9 @@ from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.filter_options import filter_options, json_option, plan_options, store_option, text
 from receiver.cli.common.interrupt import ending_at_interrupt
-from receiver.cli.common.output import counted, flush, harmless, note, write_line
+from receiver.cli.common.output import counted, escape_controls, flush, note, write_line
 from receiver.cli.common.store import configured_store
-from receiver.cli.replay.request import Options, Replaying, Way
+from receiver.cli.replay.request import ReplayMode, ReplayOptions, ReplayRequest
 from receiver.cli.replay.sources import opened_bundle
 from receiver.cli.send import checked_rate
 from receiver.core.bulk import Cursor, DeliveryPlan
@@ -31,7 +31,7 @@ from receiver.core.records import DeliveryFilter, StoredDelivery
 from receiver.errors import ConfigurationError, WrongExpression
 from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.replay.expressions import compile_expression
-from receiver.replay.selection import Choice
+from receiver.replay.selection import Selection
 from receiver.routing import Handler, Router
 from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file, load_settings
@@ -118,7 +118,9 @@ def replay(
     and the store stays as it is; exit code 1 when one failed. Two other ways: --enqueue leaves it to the workers,
     --to URL sends the deliveries to another receiver. A plan is shown first.
     """
-    options = Options(way=Way.ENQUEUE if enqueue else Way.SEND if others["url"] else Way.HERE, **others)
+    options = ReplayOptions(
+        way=ReplayMode.ENQUEUE if enqueue else ReplayMode.SEND if others["url"] else ReplayMode.HERE, **others
+    )
     _check(options, wanted, bundle, names, enqueue=enqueue, reload=reload)
     if after is not None and after.job_id is not None and order != "job":
         raise click.UsageError(f"--after {after} is a place in the order of jobs: add --order job")
@@ -129,13 +131,13 @@ def replay(
     settings = load_settings(store=store, handlers=router)
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
     export_env_file()
-    found = Router() if options.way is Way.SEND else load_router(settings.handlers, folder=Path.cwd())
-    if options.way is not Way.SEND and not len(found):
+    found = Router() if options.way is ReplayMode.SEND else load_router(settings.handlers, folder=Path.cwd())
+    if options.way is not ReplayMode.SEND and not len(found):
         raise ConfigurationError(f"{settings.handlers} has no handlers: nothing would run")
     handlers = _chosen_handlers(found, names)
     if len(names) == 1 and wanted.failed:
         wanted = replace(wanted, handler=names[0])
-    choice = Choice(wanted, handlers, where, order == "job", after)
+    choice = Selection(wanted, handlers, where, order == "job", after)
     try:
         # Connections of uvloop's own would go past the refusal of the network.
         return run(_replay(settings, bundle, found, choice, options), fastest=not options.no_network)
@@ -145,7 +147,7 @@ def replay(
 
 
 def _check(
-    options: Options,
+    options: ReplayOptions,
     wanted: DeliveryFilter,
     bundle: Path | None,
     names: Sequence[str],
@@ -156,16 +158,16 @@ def _check(
     """Refuse combinations that mean nothing."""
     if enqueue and options.url:
         raise click.UsageError("--enqueue and --to are two ways: choose one")
-    if options.way is not Way.HERE:
+    if options.way is not ReplayMode.HERE:
         here = ("record", "frozen_time", "no_network", "save", "compare")
         given = [f"--{name.replace('_', '-')}" for name in here if getattr(options, name)]
         if given := [*given, "--reload"] if reload else given:
             raise click.UsageError(f"{', '.join(given)}: only where handlers run here, without --enqueue and --to")
-    if options.way is not Way.SEND and (options.rate or options.new_ids):
+    if options.way is not ReplayMode.SEND and (options.rate or options.new_ids):
         raise click.UsageError("--rate and --new-ids go with --to URL")
     if options.save and options.compare and options.save.resolve() == options.compare.resolve():
         raise click.UsageError("--save would replace the file that --compare is to read: name another one")
-    if options.way is Way.SEND and names:
+    if options.way is ReplayMode.SEND and names:
         raise click.UsageError("--handler is about handlers here; with --to they run elsewhere")
     if bundle is not None:
         if enqueue or options.record:
@@ -183,7 +185,9 @@ def _chosen_handlers(router: Router, names: Sequence[str]) -> Sequence[Handler]:
     return [handler for handler in router if not names or any(fnmatchcase(handler.name, one) for one in names)]
 
 
-async def _replay(settings: Settings, bundle: Path | None, router: Router, choice: Choice, options: Options) -> int:
+async def _replay(
+    settings: Settings, bundle: Path | None, router: Router, choice: Selection, options: ReplayOptions
+) -> int:
     async with AsyncExitStack() as stack:
         store = configured_store(settings)
         if bundle is not None:
@@ -203,39 +207,39 @@ async def _replay(settings: Settings, bundle: Path | None, router: Router, choic
             return OK
         if not options.planned and not _agreed(options):
             return FAILED
-        return await _carry_out(Replaying(settings, store, reports, router, choice, plan, options, outer))
+        return await _carry_out(ReplayRequest(settings, store, reports, router, choice, plan, options, outer))
 
 
-def _agreed(options: Options) -> bool:
+def _agreed(options: ReplayOptions) -> bool:
     with ending_at_interrupt():
         return agreed(options.way.value[1], yes=options.yes)
 
 
-async def _carry_out(replaying: Replaying) -> int:
+async def _carry_out(replaying: ReplayRequest) -> int:
     match replaying.options.way:
-        case Way.HERE:
+        case ReplayMode.HERE:
             from receiver.cli.replay.local import run_here
 
             return await run_here(replaying)
-        case Way.ENQUEUE:
+        case ReplayMode.ENQUEUE:
             from receiver.cli.replay.elsewhere import enqueue
 
             return await enqueue(replaying)
-        case Way.SEND:
+        case ReplayMode.SEND:
             from receiver.cli.replay.elsewhere import send
 
             return await send(replaying)
 
 
-async def _show(plan: DeliveryPlan, reports: Reports, choice: Choice, options: Options) -> None:
+async def _show(plan: DeliveryPlan, reports: Reports, choice: Selection, options: ReplayOptions) -> None:
     """Write the plan: to standard output, unless that is for JSON. Handlers do not run for a closed pipe."""
-    write = note if options.as_json else write_line if options.way is Way.HERE else say
+    write = note if options.as_json else write_line if options.way is ReplayMode.HERE else say
     first: list[StoredDelivery] = []
-    async for stored in reports.stored(choice.wanted, after=choice.after, by_job=choice.by_job):
+    async for stored in reports.iter_deliveries(choice.wanted, after=choice.after, by_job=choice.by_job):
         first.append(stored)
         if len(first) == _FIRST:
             break
-    counts = {} if options.way is Way.SEND else _by_handler(plan, choice.handlers)
+    counts = {} if options.way is ReplayMode.SEND else _by_handler(plan, choice.handlers)
     by = {"handler": counts} if counts else {}
     for line in plan_lines(plan, options.way.value[0], first=first, by=by):
         write(line)
@@ -247,7 +251,7 @@ async def _show(plan: DeliveryPlan, reports: Reports, choice: Choice, options: O
     elif picky:
         write(f"  {counted(len(picky), 'handler')} of these may want fewer: where= is asked of each event")
     if choice.after is not None:
-        write(f"  what came up to {harmless(str(choice.after))} in this order is left out")
+        write(f"  what came up to {escape_controls(str(choice.after))} in this order is left out")
     flush()
 
 

@@ -10,9 +10,9 @@ from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
 from receiver.cli.common.output import counted, note
-from receiver.cli.common.progress import Lines, lines_and_progress
-from receiver.cli.replay.request import Replaying
-from receiver.cli.send import Tally, make_sender
+from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.replay.request import ReplayRequest
+from receiver.cli.send import SendSummary, make_sender
 from receiver.core.bulk import Cursor
 from receiver.core.clock import SystemClock
 from receiver.core.ports import Controls
@@ -25,7 +25,7 @@ _TOGETHER = 100
 _AT_ONE_TIME = 16
 
 
-async def enqueue(replaying: Replaying) -> int:
+async def enqueue(replaying: ReplayRequest) -> int:
     """Make new work items; return the exit code."""
     enqueuing = _Enqueuing(replaying, await replaying.controls())
     try:
@@ -48,14 +48,14 @@ async def enqueue(replaying: Replaying) -> int:
 class _Enqueuing:
     """Makes the work items of what was chosen, and knows up to where all have been made."""
 
-    def __init__(self, replaying: Replaying, controls: Controls) -> None:
+    def __init__(self, replaying: ReplayRequest, controls: Controls) -> None:
         self.made = 0
         self._place = self._reached = replaying.choice.after
         self._replaying = replaying
         self._controls = controls
         self._gathered: list[NewWork] = []
 
-    async def go_through(self, stop: asyncio.Event, lines: Lines) -> bool:
+    async def go_through(self, stop: asyncio.Event, lines: ProgressLines) -> bool:
         """Make them until somebody stops it; return False for that."""
         choice, router = self._replaying.choice, self._replaying.router
         finished = True
@@ -83,7 +83,7 @@ class _Enqueuing:
         self._place = self._reached
 
 
-async def send(replaying: Replaying) -> int:
+async def send(replaying: ReplayRequest) -> int:
     """Send the deliveries to another receiver, as the service would; return the exit code.
 
     One that does not answer, or is not able to store, ends it: there is a place to go on from.
@@ -96,7 +96,7 @@ async def send(replaying: Replaying) -> int:
             lines_and_progress("sending", replaying.plan.count) as lines,
             stopping_at_interrupt("what is on its way") as stop,
         ):
-            tally = Tally(options.as_json, write=lines.write)
+            tally = SendSummary(options.as_json, write=lines.write)
 
             def report(body: bytes, result: SendResult) -> None:
                 tally.report(body, result)
@@ -133,7 +133,7 @@ class _UnderWay:
 class _Sending:
     """Hands out the bodies to send, and knows up to where all have been answered, in whatever order."""
 
-    def __init__(self, replaying: Replaying) -> None:
+    def __init__(self, replaying: ReplayRequest) -> None:
         self.place = replaying.choice.after
         self.failed = False
         self.left_off = False

@@ -12,16 +12,16 @@ from receiver.app import open_replay
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.progress import Lines, lines_and_progress
-from receiver.cli.replay.report import Report
-from receiver.cli.replay.request import Replaying
+from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.replay.report import ReplayReport
+from receiver.cli.replay.request import ReplayRequest
 from receiver.cli.replay.saving import earlier_in, saving_to
-from receiver.core.bulk import Cursor, Recorded
+from receiver.core.bulk import Cursor, RecordedRun
 from receiver.core.clock import SystemClock
 from receiver.core.ports import Controls
 from receiver.core.types import AttemptOutcome, HandlerName, WorkState
 from receiver.replay.frozen_time import FrozenTime
-from receiver.replay.local import Here, Ran
+from receiver.replay.local import LocalRun, LocalRunner
 from receiver.replay.network import no_network
 from receiver.routing.context import AskOnce
 
@@ -29,7 +29,7 @@ _TOGETHER = 100
 """Results that one transaction records: acks wait for the write lock."""
 
 
-async def run_here(replaying: Replaying) -> int:
+async def run_here(replaying: ReplayRequest) -> int:
     """Run the handlers; return the exit code."""
     options = replaying.options
     async with AsyncExitStack() as stack:
@@ -38,7 +38,7 @@ async def run_here(replaying: Replaying) -> int:
         save = None if options.save is None else stack.enter_context(saving_to(options.save, going_on=going_on))
         controls = await replaying.controls() if options.record else None
         here = await _opened(replaying, stack)
-        report = Report(as_json=options.as_json, save=save, earlier=earlier)
+        report = ReplayReport(as_json=options.as_json, save=save, earlier=earlier)
         finished = await _Run(replaying, here, report, controls).carry_out()
         summary = report.summary(all_of_it=finished and not going_on)
     if not options.as_json:
@@ -49,7 +49,7 @@ async def run_here(replaying: Replaying) -> int:
     return FAILED if report.failed else OK
 
 
-async def _opened(replaying: Replaying, stack: AsyncExitStack) -> Here:
+async def _opened(replaying: ReplayRequest, stack: AsyncExitStack) -> LocalRunner:
     """Make what runs the handlers, in the surroundings that were asked for."""
     options, choice = replaying.options, replaying.choice
     ask_once = _asked_here()
@@ -71,13 +71,15 @@ async def _opened(replaying: Replaying, stack: AsyncExitStack) -> Here:
 class _Run:
     """Goes through what was chosen. `place` is up to where everything has been done and, if asked for, recorded."""
 
-    def __init__(self, replaying: Replaying, here: Here, report: Report, controls: Controls | None) -> None:
+    def __init__(
+        self, replaying: ReplayRequest, here: LocalRunner, report: ReplayReport, controls: Controls | None
+    ) -> None:
         self.place = self._reached = replaying.choice.after
         self._replaying = replaying
         self._here = here
         self._report = report
         self._controls = controls
-        self._to_record: list[Recorded] = []
+        self._to_record: list[RecordedRun] = []
 
     async def carry_out(self) -> bool:
         """Run the handlers until somebody stops it; return False for that, after saying how to go on."""
@@ -98,7 +100,7 @@ class _Run:
             self._replaying.tell_how_to_go_on(self.place)
         return finished
 
-    async def _go_through(self, stop: asyncio.Event, lines: Lines) -> bool:
+    async def _go_through(self, stop: asyncio.Event, lines: ProgressLines) -> bool:
         choice = self._replaying.choice
         last, finished = choice.after, True
         async for chosen in choice.of(self._replaying.reports):
@@ -117,13 +119,13 @@ class _Run:
         self._reached = last
         return finished
 
-    def _take(self, results: Sequence[Ran], lines: Lines) -> None:
+    def _take(self, results: Sequence[LocalRun], lines: ProgressLines) -> None:
         for ran in results:
             self._report.add(ran, lines)
             if self._controls is not None:
                 succeeded = ran.attempt.outcome is AttemptOutcome.SUCCEEDED
                 state = WorkState.DONE if succeeded else WorkState.DEAD
-                self._to_record.append(Recorded(ran.stored.seq, ran.handler.name, ran.attempt, state))
+                self._to_record.append(RecordedRun(ran.stored.seq, ran.handler.name, ran.attempt, state))
 
     async def _record(self) -> None:
         if self._controls is not None and self._to_record:

@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from receiver.cli.common.output import counted, duration, harmless, short_id
-from receiver.cli.common.progress import Lines
+from receiver.cli.common.output import counted, duration, escape_controls, short_id
+from receiver.cli.common.progress import ProgressLines
 from receiver.cli.replay.saving import SaveFile
 from receiver.core.types import HandlerName
-from receiver.replay.local import Ran
-from receiver.replay.outcomes import Change, Earlier, Outcome
+from receiver.replay.local import LocalRun
+from receiver.replay.outcomes import Change, Earlier, RunResult
 
 _SHOWN_VALUE = 200
 
 
-class Report:
+class ReplayReport:
     """Counts results and tells them, on the terminal and in a file."""
 
     def __init__(self, *, as_json: bool, save: SaveFile | None, earlier: Earlier | None) -> None:
@@ -26,9 +26,9 @@ class Report:
         self._save = save
         self._earlier = earlier
 
-    def add(self, ran: Ran, lines: Lines) -> None:
+    def add(self, ran: LocalRun, lines: ProgressLines) -> None:
         """Take one result in and write its line."""
-        outcome = Outcome.of(ran)
+        outcome = RunResult.of(ran)
         self._results[ran.handler.name, outcome.outcome] += 1
         if self._save is not None:
             self._save.write(f"{outcome.line()}\n".encode())
@@ -55,10 +55,10 @@ class Report:
 
     def _tell(
         self,
-        lines: Lines,
+        lines: ProgressLines,
         word: str,
-        outcome: Outcome,
-        ran: Ran,
+        outcome: RunResult,
+        ran: LocalRun,
         before: str | None = None,
         change: Change | None = None,
     ) -> None:
@@ -72,15 +72,15 @@ class Report:
                 lines.write(f"    before   {_cut(before or 'nothing')}\n    now      {now}")
 
 
-def _write(lines: Lines, word: str, outcome: Outcome, ran: Ran) -> None:
+def _write(lines: ProgressLines, word: str, outcome: RunResult, ran: LocalRun) -> None:
     told = "" if outcome.error is None else f"  {outcome.error}"
     took = duration(timedelta(seconds=outcome.seconds))
     cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.key):<15} {outcome.handler}  {took}{told}"
-    lines.write(harmless(cells))
+    lines.write(escape_controls(cells))
     if ran.traceback is not None:
-        text = harmless(ran.traceback.rstrip(), keep="\n")
+        text = escape_controls(ran.traceback.rstrip(), keep="\n")
         lines.write("\n".join(f"    {line}" for line in text.splitlines()))
 
 
 def _cut(told: str) -> str:
-    return harmless(told if len(told) <= _SHOWN_VALUE else told[:_SHOWN_VALUE] + "…")
+    return escape_controls(told if len(told) <= _SHOWN_VALUE else told[:_SHOWN_VALUE] + "…")

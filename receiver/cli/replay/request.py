@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from receiver.cli.common.output import harmless, iso, note
+from receiver.cli.common.output import escape_controls, iso, note
 from receiver.core.bulk import Cursor, DeliveryPlan
 from receiver.core.ports import Controls, Reports, Store
-from receiver.replay.selection import Choice
+from receiver.replay.selection import Selection
 from receiver.routing import Router
 from receiver.settings import Settings
 
 
-class Way(Enum):
+class ReplayMode(Enum):
     """What becomes of the deliveries: the verb of the plan, and the question."""
 
     HERE = ("replay here", "Run the handlers here and now?")
@@ -25,10 +25,10 @@ class Way(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ReplayOptions:
     """What the command line asks for beside the choice of deliveries."""
 
-    way: Way
+    way: ReplayMode
     record: bool
     frozen_time: bool
     no_network: bool
@@ -44,16 +44,16 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaying:
+class ReplayRequest:
     """One replay that has been agreed to."""
 
     settings: Settings
     store: Store
     reports: Reports
     router: Router
-    choice: Choice
+    choice: Selection
     plan: DeliveryPlan
-    options: Options
+    options: ReplayOptions
     outer: AsyncExitStack
     """Closed after the reports: the last connection to close has to be one that may empty the log of a database."""
 
@@ -70,7 +70,7 @@ class Replaying:
         instead = {flag: iso(moment) for flag, moment in moments.items() if moment is not None}
         if place is not None:
             instead["--after"] = str(place)
-        note(f"to go on where this stopped:\n  {harmless(shlex.join(_with(sys.argv[1:], instead)))}")
+        note(f"to go on where this stopped:\n  {escape_controls(shlex.join(_with(sys.argv[1:], instead)))}")
 
 
 def _with(arguments: Sequence[str], instead: Mapping[str, str]) -> Sequence[str]:

@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from receiver.cli.common.output import harmless
+from receiver.cli.common.output import escape_controls
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.replay.outcomes import Earlier, go_on, header
 
@@ -32,7 +32,7 @@ def saving_to(path: Path, *, going_on: bool) -> Iterator[SaveFile]:
 
     Raises ConfigurationError for a file with something else in it, which is left as it is.
     """
-    name = harmless(str(path))
+    name = escape_controls(str(path))
     has_some = path.is_file() and path.stat().st_size > 0
     try:
         file = path.open("r+b" if has_some else "wb")
@@ -56,7 +56,7 @@ def saving_to(path: Path, *, going_on: bool) -> Iterator[SaveFile]:
 @contextmanager
 def earlier_in(path: Path) -> Iterator[Earlier]:
     """Give the outcomes that an earlier replay saved; raises ConfigurationError for a file without any."""
-    name = harmless(str(path))
+    name = escape_controls(str(path))
     try:
         with path.open("rb") as file:
             earlier = Earlier(file, name)

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from receiver.cli.common.output import counted, harmless, note
+from receiver.cli.common.output import counted, escape_controls, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import store_at
 from receiver.core.bulk import Imported
@@ -23,7 +23,7 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
         try:
             bundle = read_bundle(file, max_body=max_body)
         except NoBundle as exc:
-            raise NoBundle(f"{harmless(str(path))}: {exc}") from None
+            raise NoBundle(f"{escape_controls(str(path))}: {exc}") from None
         store = store_at(Path(folder) / "bundle.db")
         async with store.log():
             pass  # it makes the database
@@ -36,12 +36,12 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
                         gathered.append(Imported(entry.delivery, entry.duplicates))
                     else:
                         damaged += 1
-                        note(f"{harmless(str(path))}, line {entry.line}: {harmless(entry.reason)}")
+                        note(f"{escape_controls(str(path))}, line {entry.line}: {escape_controls(entry.reason)}")
                     if len(gathered) == _TOGETHER:
-                        await controls.bring_in(gathered)
+                        await controls.import_deliveries(gathered)
                         advance(len(gathered))
                         gathered.clear()
-                await controls.bring_in(gathered)
+                await controls.import_deliveries(gathered)
         if damaged:
             note(f"{counted(damaged, 'damaged place')}; the rest is replayed")
         yield store

@@ -14,7 +14,7 @@ from receiver.cli.simulate.subcommands import QUESTIONS
 from receiver.cli.simulate.trace import STDOUT, opened, tracing
 from receiver.service.samples import encode
 from receiver.service.simulator.page import page, picture
-from receiver.service.simulator.report import Report
+from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.run import simulate as attempts_of
 from receiver.service.simulator.scenario import Faults, Scenario
 
@@ -82,7 +82,7 @@ def simulate(
             raise click.UsageError("--html and --svg show a simulation: leave them out with --to")
         return _live(scenario, as_json=as_json, trace=trace, **live)
     _check_not_live(scenario, live)
-    report = Report(scenario)
+    report = SimulationReport(scenario)
     with tracing(trace) as tell:
         for attempt in attempts_of(scenario):
             report.add(attempt)
@@ -107,12 +107,12 @@ def _check_not_live(scenario: Scenario, live: Mapping[str, Any]) -> None:
 
 
 def _live(scenario: Scenario, **options: Any) -> int:
-    from receiver.cli.simulate.live import Options, run_live  # httpx and the store take long to load
+    from receiver.cli.simulate.live import LiveOptions, run_live  # httpx and the store take long to load
 
-    return run_live(scenario, Options(**options))
+    return run_live(scenario, LiveOptions(**options))
 
 
-def _summarise(scenario: Scenario, report: Report) -> None:
+def _summarise(scenario: Scenario, report: SimulationReport) -> None:
     from receiver.cli.simulate.summary import print_summary
 
     print_summary(scenario, report)

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from receiver.cli.common.output import harmless
+from receiver.cli.common.output import escape_controls
 
 Command = Callable[..., Any]
 
@@ -21,7 +21,7 @@ def rate(written: str) -> float:
     """Accept deliveries per time: `5/s`, `300/min`, `10/h`, or a number for each second."""
     found = _RATE.fullmatch(written)
     if not found:
-        raise click.BadParameter(f"{harmless(written)} is no rate; write 5/s, 300/min or 10/h")
+        raise click.BadParameter(f"{escape_controls(written)} is no rate; write 5/s, 300/min or 10/h")
     return float(Fraction(found[1]) / _PER[found[2] or "s"])
 
 
@@ -30,7 +30,7 @@ def job(written: str) -> dict[str, Any]:
     found = _JOB.fullmatch(written)
     if not found:
         raise click.BadParameter(
-            f"{harmless(written)} is no job; write crawl:200, crawl:200@10m or crawl:200@10m:2/s"
+            f"{escape_controls(written)} is no job; write crawl:200, crawl:200@10m or crawl:200@10m:2/s"
         )
     given: dict[str, Any] = {"family": found["family"], "pages": int(found["pages"]), "at": found["at"]}
     given["pace"] = None if found["pace"] is None else rate(found["pace"])
@@ -44,7 +44,7 @@ def outage(written: str) -> dict[str, Any]:
     kind, _, status = what.partition("=")
     if not (start and dots and end) or (status and not status.isdecimal()):
         raise click.BadParameter(
-            f"{harmless(written)} is no outage; write 10m..32m, 10m..32m:hang or 10m..32m:status=503"
+            f"{escape_controls(written)} is no outage; write 10m..32m, 10m..32m:hang or 10m..32m:status=503"
         )
     given = {"from": start, "to": end, "kind": kind or "refuse"}
     return given | ({"status": int(status)} if status else {})
@@ -160,5 +160,5 @@ def _scenario(file: BinaryIO | None, given: Mapping[str, Any]) -> Any:
     flags = {name: value for name, value in given.items() if value is not None and value != ()}
     raw = {} if file is None else read_toml(file)
     raw = with_values(raw, {_FLAGS[name][0]: value for name, value in flags.items()})
-    where = "the scenario" if file is None else harmless(file.name)
+    where = "the scenario" if file is None else escape_controls(file.name)
     return scenario_of(raw, file=where, flags=dict(_FLAGS[name] for name in flags))

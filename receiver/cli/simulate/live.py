@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import flush, harmless, note, write_bytes
+from receiver.cli.common.output import escape_controls, flush, note, write_bytes
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import open_reports
 from receiver.cli.send import make_sender
@@ -25,11 +25,11 @@ from receiver.service.schedule import ATTEMPTS
 from receiver.service.sender import Sender, SendResult
 from receiver.service.simulator.arrivals import arrivals
 from receiver.service.simulator.durations import in_words
-from receiver.service.simulator.endpoint import Outcome
-from receiver.service.simulator.faults import Request, Way
+from receiver.service.simulator.endpoint import ResponseKind
+from receiver.service.simulator.faults import FaultKind, SimulatedRequest
 from receiver.service.simulator.ledger import Findings, Ledger, Mark, mark
-from receiver.service.simulator.live import Live, Reply, Sent
-from receiver.service.simulator.report import Report
+from receiver.service.simulator.live import Live, LiveSent, Reply
+from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.scenario import Endpoint, Scenario
 from receiver.settings import Settings, load_settings
 
@@ -39,7 +39,7 @@ _MEANINGS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class LiveOptions:
     """What the command line asks for beside the scenario."""
 
     url: str
@@ -51,7 +51,7 @@ class Options:
     trace: Path | None
 
 
-def run_live(scenario: Scenario, options: Options) -> int:
+def run_live(scenario: Scenario, options: LiveOptions) -> int:
     """Send the scenario's deliveries, tell what became of them, and return the exit code."""
     settings = load_settings(store=options.store)
     if scenario.faults.forged and not settings.authenticated:
@@ -69,7 +69,7 @@ def run_live(scenario: Scenario, options: Options) -> int:
         return INTERRUPTED
 
 
-def _explain(scenario: Scenario, settings: Settings, options: Options, speed: float) -> None:
+def _explain(scenario: Scenario, settings: Settings, options: LiveOptions, speed: float) -> None:
     """Say what of the scenario a live run does not have, and which times do not go together."""
     if scenario.outages and not options.play_outages:
         note(
@@ -87,10 +87,10 @@ def _explain(scenario: Scenario, settings: Settings, options: Options, speed: fl
         )
 
 
-async def _run(scenario: Scenario, settings: Settings, options: Options, speed: float) -> int:
+async def _run(scenario: Scenario, settings: Settings, options: LiveOptions, speed: float) -> int:
     started = SystemClock().now()
     since = None if options.no_check else await _mark(settings)
-    clock, ledger, report = FastClock(SystemClock(), speed), Ledger(started), Report(scenario)
+    clock, ledger, report = FastClock(SystemClock(), speed), Ledger(started), SimulationReport(scenario)
     # New ids in each run, since the store knows those of the last one.
     rng = random.Random(f"{scenario.seed} {started}")  # noqa: S311 - they need not be secret
     timeout = scenario.schedule.timeout
@@ -107,7 +107,7 @@ async def _run(scenario: Scenario, settings: Settings, options: Options, speed: 
             await live.run()
         interrupted = stop.is_set()
     for meaning, number in listener.meanings.most_common(_MEANINGS):
-        note(f"receiver: {number} not taken: {harmless(meaning)}")
+        note(f"receiver: {number} not taken: {escape_controls(meaning)}")
     played = Played(scenario, sender.address, speed, report, live.created, live.faults, interrupted)
     findings, error = await _findings(settings, ledger, since)
     if options.as_json:
@@ -157,36 +157,38 @@ class Poster:
         self._sender = sender
         self._forger = forger
 
-    async def __call__(self, request: Request) -> Reply:
+    async def __call__(self, request: SimulatedRequest) -> Reply:
         """Send a request and return what it met."""
-        sender = self._forger if request.way is Way.FORGED else self._sender
-        signed = request.body if request.way is Way.CLIPPED else None
+        sender = self._forger if request.way is FaultKind.FORGED else self._sender
+        signed = request.body if request.way is FaultKind.CLIPPED else None
         result = await sender.send(request.payload, signed=signed, over=request.upload)
         return Reply(_outcome(result), result.status, result.answer == "duplicate", result.meaning)
 
 
-def _outcome(result: SendResult) -> Outcome:
+def _outcome(result: SendResult) -> ResponseKind:
     if result.ok:
-        return Outcome.OK
+        return ResponseKind.OK
     if result.status is not None:
-        return Outcome.STATUS
-    return Outcome.REFUSED if result.answer == "no connection" else Outcome.TIMEOUT
+        return ResponseKind.STATUS
+    return ResponseKind.REFUSED if result.answer == "no connection" else ResponseKind.TIMEOUT
 
 
 class Listener:
     """Hands on what is told of each request: to the ledger, the report, the trace and the progress."""
 
-    def __init__(self, ledger: Ledger, report: Report, tell: Tell, advance: Callable[[int], None]) -> None:
+    def __init__(
+        self, ledger: Ledger, report: SimulationReport, tell: Tell, advance: Callable[[int], None]
+    ) -> None:
         self.meanings: Counter[str] = Counter()
         self._ledger = ledger
         self._report = report
         self._tell = tell
         self._advance = advance
 
-    def note(self, sent: Sent) -> None:
+    def note(self, sent: LiveSent) -> None:
         """Take note of a request."""
         key = self._ledger.note(sent)
-        if sent.reply is not None and sent.reply.meaning and sent.request.way is Way.WHOLE:
+        if sent.reply is not None and sent.reply.meaning and sent.request.way is FaultKind.WHOLE:
             self.meanings[sent.reply.meaning] += 1
         if sent.attempt is not None:
             self._report.add(sent.attempt)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from receiver.cli.common.output import counted, harmless, write_line
+from receiver.cli.common.output import counted, escape_controls, write_line
 from receiver.cli.simulate.summary import busiest, print_result, times
 from receiver.service.simulator.durations import in_words
-from receiver.service.simulator.endpoint import Outcome
+from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.ledger import Findings, Wrong
-from receiver.service.simulator.report import Report
+from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.words import described, moment
 
@@ -35,7 +35,7 @@ class Played:
     scenario: Scenario
     address: str
     speed: float
-    report: Report
+    report: SimulationReport
     created: int
     faults: Mapping[str, int]
     interrupted: bool
@@ -51,7 +51,7 @@ def as_json(played: Played, findings: Findings, *, checked: bool) -> dict[str, A
     report = played.report
     figures = {name: value for name, value in report.as_json().items() if name not in ("late", "lost")}
     figures["outcomes"] = {
-        outcome.value: number for outcome, number in report.outcomes.items() if outcome is not Outcome.LATE
+        outcome.value: number for outcome, number in report.outcomes.items() if outcome is not ResponseKind.LATE
     }
     kept = {
         "stored": findings.stored,
@@ -89,7 +89,7 @@ def _facts(played: Played) -> list[tuple[str, str]]:
     schedule, speed = played.scenario.schedule, played.speed
     waits = ", ".join(rounded(wait / speed) for wait in (schedule.timeout, *schedule.pauses))
     faults = ", ".join(f"{name} {number:,}" for name, number in played.faults.items() if number)
-    lines = dict(described(played.scenario)) | {"endpoint": harmless(played.address)}
+    lines = dict(described(played.scenario)) | {"endpoint": escape_controls(played.address)}
     lines["speed"] = f"{speed:g} times; really waits {waits}"
     lines["faults"] = faults or "none"
     return list(lines.items())
@@ -107,7 +107,7 @@ def _verdict(played: Played, findings: Findings, *, checked: bool) -> Iterator[s
     if report.longest_wait_us >= _WORTH_TELLING_US:
         yield f"Some attempts began late, by up to {moment(report.longest_wait_us)}: this is too fast for here."
     for kind, ids in findings.wrong.items():
-        examples = ", ".join(harmless(one) for one in ids[:_EXAMPLES])
+        examples = ", ".join(escape_controls(one) for one in ids[:_EXAMPLES])
         yield f"{len(ids):,} {_IN_WORDS[kind]}: {examples}{', …' if len(ids) > _EXAMPLES else ''}"
     if not checked:
         yield "The store was not looked at."

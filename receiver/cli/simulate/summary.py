@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from receiver.service.simulator.report import FATES, Report
+from receiver.service.simulator.report import FATES, SimulationReport
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.words import answer, described, moment, waves_in_steps
 
@@ -15,13 +15,16 @@ _BAR = 36
 _STEPS = 18
 
 
-def print_summary(scenario: Scenario, report: Report) -> None:
+def print_summary(scenario: Scenario, report: SimulationReport) -> None:
     """Print what was simulated, what came of it, and how many attempts started when."""
     print_result(scenario, report, described(scenario), _figures(report))
 
 
 def print_result(
-    scenario: Scenario, report: Report, facts: Sequence[tuple[str, str]], figures: Sequence[tuple[str, str]]
+    scenario: Scenario,
+    report: SimulationReport,
+    facts: Sequence[tuple[str, str]],
+    figures: Sequence[tuple[str, str]],
 ) -> None:
     """Print facts about the deliveries, what became of them, figures, and how many attempts started when."""
     console = Console(highlight=False)
@@ -55,17 +58,17 @@ def _bars(rows: Sequence[tuple[str, int, str, str]], full: str) -> Table:
     return table
 
 
-def _figures(report: Report) -> list[tuple[str, str]]:
+def _figures(report: SimulationReport) -> list[tuple[str, str]]:
     late = f"{report.late:,}, duplicates {report.duplicates:,}, out of order {report.out_of_order:,}"
     return [times(report), ("arrived late", late), busiest(report)]
 
 
-def times(report: Report) -> tuple[str, str]:
+def times(report: SimulationReport) -> tuple[str, str]:
     """Return how long deliveries took."""
     p50, p99, longest = (moment(report.times.at(share)) for share in (0.5, 0.99, 1))
     return ("time to delivery", f"p50 {p50}, p99 {p99}, longest {longest}")
 
 
-def busiest(report: Report) -> tuple[str, str]:
+def busiest(report: SimulationReport) -> tuple[str, str]:
     """Return how many attempts started together."""
     return ("busiest second", f"{report.peak_rate:,} of {report.attempts:,} attempts")

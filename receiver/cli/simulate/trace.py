@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from receiver.cli.common.output import harmless, write_bytes
+from receiver.cli.common.output import escape_controls, write_bytes
 from receiver.errors import ConfigurationError
 from receiver.service.samples import encode
 from receiver.service.simulator.report import attempt_as_json
-from receiver.service.simulator.run import Attempt
+from receiver.service.simulator.run import SimulatedAttempt
 
 STDOUT = Path("-")
-Tell = Callable[[Attempt, Mapping[str, Any]], None]
+Tell = Callable[[SimulatedAttempt, Mapping[str, Any]], None]
 """Writes an attempt, and more that is known of it."""
 
 
@@ -28,15 +28,17 @@ def tracing(path: Path | None) -> Iterator[Tell]:
             yield lambda attempt, more: (file.write(_line(attempt, more)), None)[1]
 
 
-def _line(attempt: Attempt, more: Mapping[str, Any]) -> bytes:
+def _line(attempt: SimulatedAttempt, more: Mapping[str, Any]) -> bytes:
     return encode({**attempt_as_json(attempt), **more}) + b"\n"
 
 
 def opened(path: Path) -> BinaryIO:
     """Open a file for writing. Raises ConfigurationError if that cannot be, or if it is a scenario."""
     if path.suffix == ".toml":  # `--trace scenario.toml` was meant to read it
-        raise ConfigurationError(f"{harmless(str(path))} is a scenario, and would be written over: put it first")
+        raise ConfigurationError(
+            f"{escape_controls(str(path))} is a scenario, and would be written over: put it first"
+        )
     try:
         return path.open("wb")
     except OSError as exc:
-        raise ConfigurationError(f"cannot write {harmless(str(path))}: {exc.strerror}") from exc
+        raise ConfigurationError(f"cannot write {escape_controls(str(path))}: {exc.strerror}") from exc

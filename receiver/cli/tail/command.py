@@ -10,7 +10,7 @@ import click
 
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import arrival_filter_options, json_option, store_option
-from receiver.cli.common.output import flush, harmless, note, write_bytes
+from receiver.cli.common.output import escape_controls, flush, note, write_bytes
 from receiver.cli.events.group import LISTING, summary_fields
 from receiver.cli.tail.states import Coming
 from receiver.core.clock import Clock, SystemClock
@@ -90,7 +90,7 @@ class Follower:
             self._tell("following")
             self._told = ""
         while True:
-            arrived = await reports.arrived(coming.in_any_state, after=through, limit=_AT_ONCE)
+            arrived = await reports.since(coming.in_any_state, after=through, limit=_AT_ONCE)
             self._seen(arrived.deliveries)
             self._shown(coming.picked(arrived.deliveries))
             caught_up = arrived.through < through + _AT_ONCE
@@ -126,7 +126,7 @@ class Follower:
         """Say once what is waited for."""
         if reason != self._told:
             self._told = reason
-            self._tell(f"waiting: {harmless(reason)}")
+            self._tell(f"waiting: {escape_controls(reason)}")
 
 
 class ShownToPeople:

@@ -47,5 +47,5 @@ class Coming:
         seqs, self._seqs = sorted(self._seqs), set()
         come: list[DeliverySummary] = []
         for begin in range(0, len(seqs), _AT_ONCE):
-            come += self.picked(await reports.among(self.in_any_state, seqs[begin : begin + _AT_ONCE]))
+            come += self.picked(await reports.by_seqs(self.in_any_state, seqs[begin : begin + _AT_ONCE]))
         return come

@@ -9,7 +9,7 @@ import click
 from receiver.cli.common.confirm import CHUNK, agreed, carry_out, count_lines, say, span_and_first
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option, text, work_filter_options
-from receiver.cli.common.output import counted, harmless, iso, note, shortened
+from receiver.cli.common.output import counted, escape_controls, iso, note, shortened
 from receiver.cli.common.store import decide_reading, read
 from receiver.core.bulk import WorkPlan
 from receiver.core.clock import SystemClock
@@ -246,6 +246,6 @@ def _remarks(action: _Action, scene: _Scene) -> Iterator[str]:
     for name in dict.fromkeys(kind.handler for kind in scene.plan.kinds) if action.revives else ():
         match scene.switches.get(name, HandlerSwitch.ON):
             case HandlerSwitch.PAUSED:
-                yield f"  note      {harmless(name)} is paused: they wait until it is resumed"
+                yield f"  note      {escape_controls(name)} is paused: they wait until it is resumed"
             case HandlerSwitch.DISABLED:
-                yield f"  note      {harmless(name)} is disabled: resume it first, or they are skipped again"
+                yield f"  note      {escape_controls(name)} is disabled: resume it first, or they are skipped again"

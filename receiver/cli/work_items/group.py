@@ -9,7 +9,7 @@ from receiver.cli.common.filter_options import json_option, store_option, work_f
 from receiver.cli.common.output import (
     clock,
     duration,
-    harmless,
+    escape_controls,
     iso,
     short_id,
     shortened,
@@ -148,7 +148,7 @@ def _attempt_lines(attempt: Attempt) -> list[str]:
     overdue = ["overdue: it ran longer than its time-out"] if attempt.overdue else []
     line = "  ".join([f"{attempt.number:>3}", attempt.trigger.value, began, ended, attempt.outcome.value, *overdue])
     lines = [line] + ([f"       {shown(attempt.error)}"] if attempt.error else [])
-    return lines + [f"       | {harmless(shortened(one))}" for one in (attempt.traceback or "").splitlines()]
+    return lines + [f"       | {escape_controls(shortened(one))}" for one in (attempt.traceback or "").splitlines()]
 
 
 def _took(attempt: Attempt) -> timedelta | None:

@@ -24,7 +24,7 @@ from receiver.events.documents.pages import (
     LegacyDocument,
 )
 from receiver.events.documents.results import AgentResult, AgentStep, ExtractResult
-from receiver.events.documents.shape import Shape
+from receiver.events.documents.shape import ServiceModel
 
 __all__ = [
     "ActionResults",
@@ -48,7 +48,7 @@ __all__ = [
     "MeaningfulChange",
     "MonitorCheck",
     "MonitorDiff",
-    "Shape",
+    "ServiceModel",
     "Snapshot",
     "ValueChange",
 ]

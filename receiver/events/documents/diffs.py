@@ -2,13 +2,13 @@
 
 from pydantic import Field, StrictBool, StrictInt
 
-from receiver.events.documents.shape import Items, Shape
+from receiver.events.documents.shape import Items, ServiceModel
 
 
-class DiffLine(Shape):
+class DiffLine(ServiceModel):
     """One line of a chunk: `type` is `add`, `del` or `normal`, and the flag of that name is true."""
 
-    shown = ("type", "ln", "ln1", "ln2")
+    repr_fields = ("type", "ln", "ln1", "ln2")
 
     type: str | None = None
     content: str | None = None
@@ -24,10 +24,10 @@ class DiffLine(Shape):
     """Line number after, of an unchanged line."""
 
 
-class DiffChunk(Shape):
+class DiffChunk(ServiceModel):
     """Lines that changed together; `content` is the chunk's `@@` line."""
 
-    shown = ("content",)
+    repr_fields = ("content",)
 
     content: str | None = None
     changes: Items[DiffLine] = Field(default_factory=list)
@@ -37,23 +37,23 @@ class DiffChunk(Shape):
     new_lines: StrictInt | None = None
 
 
-class DiffFile(Shape):
+class DiffFile(ServiceModel):
     """The changes of one page, as a tree."""
 
-    shown = ("from_", "to")
+    repr_fields = ("from_", "to")
 
     from_: str | None = Field(None, alias="from")
     to: str | None = None
     chunks: Items[DiffChunk] = Field(default_factory=list)
 
 
-class DiffTree(Shape):
+class DiffTree(ServiceModel):
     """A unified diff taken apart."""
 
     files: Items[DiffFile] = Field(default_factory=list)
 
 
-class Diff(Shape):
+class Diff(ServiceModel):
     """Difference of a page from its earlier scrape, as a unified diff and as a tree."""
 
     text: str | None = None

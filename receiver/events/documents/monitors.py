@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic import Field, StrictBool, StrictInt
 
-from receiver.events.documents.shape import Items, JsonObject, Moment, Number, OrEmpty, Shape
+from receiver.events.documents.shape import Items, JsonObject, Moment, Number, OrEmpty, ServiceModel
 
 
-class MeaningfulChange(Shape):
+class MeaningfulChange(ServiceModel):
     """One change that matters for the monitor's goal, in the judge's words."""
 
-    shown = ("type",)
+    repr_fields = ("type",)
 
     type: str | None = None
     """`added`, `removed` or `changed`."""
@@ -19,10 +19,10 @@ class MeaningfulChange(Shape):
     reason: str | None = None
 
 
-class Judgment(Shape):
+class Judgment(ServiceModel):
     """Whether a change matters for the monitor's goal."""
 
-    shown = ("meaningful", "confidence")
+    repr_fields = ("meaningful", "confidence")
 
     meaningful: StrictBool | None = None
     confidence: str | None = None
@@ -31,14 +31,14 @@ class Judgment(Shape):
     meaningful_changes: Items[MeaningfulChange] = Field(default_factory=list)
 
 
-class ValueChange(Shape):
+class ValueChange(ServiceModel):
     """One extracted value before and now; null is a value that was not there."""
 
     previous: Any = None
     current: Any = None
 
 
-class MonitorDiff(Shape):
+class MonitorDiff(ServiceModel):
     """What changed on a monitored page: as text, as extracted values, or both.
 
     A check read from the service can carry a tree of files under `json` instead; it is in `model_extra`.
@@ -50,16 +50,16 @@ class MonitorDiff(Shape):
     """The changed values by their JSON path, such as `jobs[1].price`."""
 
 
-class Snapshot(Shape):
+class Snapshot(ServiceModel):
     """What was extracted from a page at this check."""
 
     json_: JsonObject = Field(default_factory=dict, alias="json")
 
 
-class CheckedPage(Shape):
+class CheckedPage(ServiceModel):
     """One page as a monitor's check saw it. An event fills the first fields, the service's record the others."""
 
-    shown = ("url", "status")
+    repr_fields = ("url", "status")
 
     monitor_id: str | None = None
     check_id: str | None = None
@@ -85,10 +85,10 @@ class CheckedPage(Shape):
     """Only where a monitor extracts."""
 
 
-class CheckSummary(Shape):
+class CheckSummary(ServiceModel):
     """How many pages a check saw, by their status."""
 
-    shown = ("total_pages", "same", "changed", "new", "removed", "error")
+    repr_fields = ("total_pages", "same", "changed", "new", "removed", "error")
 
     total_pages: StrictInt = 0
     same: StrictInt = 0
@@ -98,10 +98,10 @@ class CheckSummary(Shape):
     error: StrictInt = 0
 
 
-class MonitorCheck(Shape):
+class MonitorCheck(ServiceModel):
     """One run of a monitor. An event fills the first five fields, the service's own record the others too."""
 
-    shown = ("monitor_id", "check_id", "status")
+    repr_fields = ("monitor_id", "check_id", "status")
 
     monitor_id: str | None = None
     check_id: str | None = None

@@ -6,28 +6,28 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt
 
 from receiver.events.documents.diffs import Diff
-from receiver.events.documents.shape import Items, Moment, Number, OrEmpty, Shape, Texts
+from receiver.events.documents.shape import Items, Moment, Number, OrEmpty, ServiceModel, Texts
 
 
-class JavascriptReturn(Shape):
+class JavascriptReturn(ServiceModel):
     """What one executeJavascript action returned (interface specification, section Scrape response)."""
 
-    shown = ("type",)
+    repr_fields = ("type",)
 
     type: str | None = None
     value: Any = None
 
 
-class ActionScrape(Shape):
+class ActionScrape(ServiceModel):
     """The page as one scrape action saw it (interface specification, section Scrape response)."""
 
-    shown = ("url",)
+    repr_fields = ("url",)
 
     url: str | None = None
     html: str | None = None
 
 
-class ActionResults(Shape):
+class ActionResults(ServiceModel):
     """What the requested actions gave, each list in the order of its actions."""
 
     screenshots: Items[str] = Field(default_factory=list)
@@ -41,10 +41,10 @@ def _text_as_diff(value: object) -> object:
     return {"text": value} if isinstance(value, str) else value
 
 
-class ChangeTracking(Shape):
+class ChangeTracking(ServiceModel):
     """How a page compares with its earlier scrape."""
 
-    shown = ("change_status", "visibility", "previous_scrape_at")
+    repr_fields = ("change_status", "visibility", "previous_scrape_at")
 
     previous_scrape_at: Moment | None = None
     """None when there was no earlier scrape."""
@@ -63,13 +63,13 @@ class ChangeTracking(Shape):
         return self.diff.text if self.diff else None
 
 
-class DocumentMetadata(Shape):
+class DocumentMetadata(ServiceModel):
     """What is known about a page.
 
     Beside these fields there is one key per meta tag of the page, in `model_extra`: a text or a list of them.
     """
 
-    shown = ("source_url", "status_code")
+    repr_fields = ("source_url", "status_code")
     names_keys_freely = True
 
     title: Texts | None = None
@@ -108,13 +108,13 @@ class DocumentMetadata(Shape):
         return self.num_pages is not None and self.total_pages is not None and self.total_pages > self.num_pages
 
 
-class Document(Shape):
+class Document(ServiceModel):
     """One scraped page: every field is there only when its format was asked for.
 
     The page of an error event has nothing but `metadata.source_url`.
     """
 
-    shown = ("url",)
+    repr_fields = ("url",)
 
     markdown: str | None = None
     """With PDF parsing off, a whole PDF in base64."""

@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic import Field, StrictBool, StrictInt
 
-from receiver.events.documents.shape import JsonObject, Number, Shape
+from receiver.events.documents.shape import JsonObject, Number, ServiceModel
 
 
-class ExtractResult(Shape):
+class ExtractResult(ServiceModel):
     """What an extract job found."""
 
-    shown = ("extract_id", "success")
+    repr_fields = ("extract_id", "success")
 
     success: StrictBool | None = None
     data: Any = None
@@ -27,10 +27,10 @@ class ExtractResult(Shape):
     url_trace: Any = None
 
 
-class AgentStep(Shape):
+class AgentStep(ServiceModel):
     """One action of an agent."""
 
-    shown = ("action", "credits_used")
+    repr_fields = ("action", "credits_used")
 
     credits_used: Number | None = None
     """A running estimate: only the last event of the job has the final number."""
@@ -39,10 +39,10 @@ class AgentStep(Shape):
     input: JsonObject = Field(default_factory=dict)
 
 
-class AgentResult(Shape):
+class AgentResult(ServiceModel):
     """How an agent's job ended."""
 
-    shown = ("credits_used",)
+    repr_fields = ("credits_used",)
 
     credits_used: Number | None = None
     data: Any = None

@@ -32,7 +32,7 @@ REPR_CHARACTERS = 100
 """A text is cut to this length in a `repr`: a page may be many megabytes, and logs are read by people."""
 
 
-class Shape(BaseModel):
+class ServiceModel(BaseModel):
     """Base of everything read from the service: immutable, lenient, short when printed.
 
     Values can be given by wire name or by attribute name. `model_dump(by_alias=True, exclude_unset=True)`
@@ -48,7 +48,7 @@ class Shape(BaseModel):
         hide_input_in_errors=True,
     )
 
-    shown: ClassVar[tuple[str, ...]] = ()
+    repr_fields: ClassVar[tuple[str, ...]] = ()
     """The attributes that a `repr` shows."""
 
     names_keys_freely: ClassVar[bool] = False
@@ -88,14 +88,14 @@ class Shape(BaseModel):
         return shape
 
     def __repr_args__(self) -> Iterable[tuple[str, Any]]:
-        for name in self.shown:
+        for name in self.repr_fields:
             value = getattr(self, name)
             if isinstance(value, str) and len(value) > REPR_CHARACTERS:
                 value = value[:REPR_CHARACTERS] + "..."
             yield name, value
 
 
-def _unfit_keys(exc: ValidationError, value: Mapping[str, Any], shape: type[Shape]) -> dict[str, str]:
+def _unfit_keys(exc: ValidationError, value: Mapping[str, Any], shape: type[ServiceModel]) -> dict[str, str]:
     """Return the keys of `value` that a validation complained about, each with its wire name."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     blamed = {error["loc"][0] for error in errors if error["loc"]}

@@ -55,7 +55,7 @@ async def delivered(reports: Reports, job_id: str, *, after: int = 0, partly: bo
             f"the bodies of {pruned:,} of its deliveries were pruned, so nobody knows what they were"
         )
     found = Delivered(job_id, through=after)
-    async for stored in reports.stored(wanted, after=Cursor(after)):
+    async for stored in reports.iter_deliveries(wanted, after=Cursor(after)):
         await asyncio.sleep(0)  # others in this event loop go on
         found.through = stored.seq
         try:

@@ -8,7 +8,7 @@ from receiver.errors import NotComparable, NotOver
 from receiver.replay.backfill import payloads
 from receiver.replay.backfill.payloads import Answer, Payload
 from receiver.service.client import AsyncClient, jobs, monitors
-from receiver.service.client.calls import Call
+from receiver.service.client.calls import ServiceCall
 
 _OVER = frozenset({"completed", "failed", "cancelled"})
 _NEVER_SENT = frozenset({"skipped_overlap", "skipped_no_credits"})
@@ -49,7 +49,7 @@ def produced(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
 
 
 async def _with_pages(
-    client: AsyncClient, job: Asked, first: Call[Any], failures: Callable[[str], Call[Any]]
+    client: AsyncClient, job: Asked, first: ServiceCall[Any], failures: Callable[[str], ServiceCall[Any]]
 ) -> AsyncIterator[Payload]:
     status = ""
     async for answer in client.pages(_as_it_came(first, _next)):
@@ -62,7 +62,7 @@ async def _with_pages(
 
 
 async def _only_end(
-    client: AsyncClient, job: Asked, call: Call[Any], end: Callable[[str, Answer], Payload]
+    client: AsyncClient, job: Asked, call: ServiceCall[Any], end: Callable[[str, Answer], Payload]
 ) -> AsyncIterator[Payload]:
     answer = await client.send(_as_it_came(call))
     if _ended(answer) == "cancelled" and job.family == "extract":
@@ -88,7 +88,9 @@ async def _check(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
     yield payloads.check_end(job.monitor_id, job.job_id, check)
 
 
-def _as_it_came(call: Call[Any], following: Callable[[Answer], str | None] | None = None) -> Call[Answer]:
+def _as_it_came(
+    call: ServiceCall[Any], following: Callable[[Answer], str | None] | None = None
+) -> ServiceCall[Answer]:
     """Return the call without our models: a body is made of what came, whether they know it or not."""
     return replace(call, read=lambda answer: answer, next=following)
 

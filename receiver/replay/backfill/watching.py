@@ -12,7 +12,7 @@ from enum import StrEnum
 from receiver.core.clock import Clock
 from receiver.core.jobs import JobFilter, JobSummary
 from receiver.core.ports import Controls, Reports, Store, WorkQueue
-from receiver.core.types import HandlerName, Origin, Outcome
+from receiver.core.types import AppendOutcome, HandlerName, Origin
 from receiver.errors import (
     BadRequest,
     Forbidden,
@@ -79,7 +79,7 @@ class Backfilling:
             try:
                 await self._look()
             except ReceiverError as exc:
-                log.warning("backfill_waits", extra={"reason": _told(exc)})
+                log.warning("backfill_deferred", extra={"reason": _told(exc)})
             except Exception:  # an answer as none was seen before must not end what comes after it
                 log.exception("backfill_broken")
 
@@ -99,7 +99,7 @@ class Backfilling:
         now = self._clock.now()
         jobs = reports.jobs(JobFilter(since=now - _KEPT))
         known = [(one.job_id, reason) async for one in jobs if (reason := reason_to_ask(one, now)) is not None]
-        free = await self._queue.free(_CLAIMS, [_claim(*one) for one in known], now=now)
+        free = await self._queue.available_once_keys(_CLAIMS, [_claim(*one) for one in known], now=now)
         for one in known:
             now = self._clock.now()
             if _claim(*one) in free and await self._queue.once(_CLAIMS, _claim(*one), now=now, until=now + _TAKEN):
@@ -114,8 +114,10 @@ class Backfilling:
             asked = Asked(job_id, found.family or "", found.monitor_id, at_once=_AT_ONCE)
             missing = await compare(found, produced(self._client, asked), spool)
             async for part in to_bring_in(missing, spool, reports, self._clock, origin=Origin.BACKFILL):
-                outcomes = await controls.bring_in(part)
-                new = [one for one, outcome in zip(part, outcomes, strict=True) if outcome is Outcome.ACCEPTED]
+                outcomes = await controls.import_deliveries(part)
+                new = [
+                    one for one, outcome in zip(part, outcomes, strict=True) if outcome is AppendOutcome.ACCEPTED
+                ]
                 brought_in.update(one.delivery.type for one in new)
         fields = {"job_id": job_id, "reason": reason.value, "produced": missing.produced}
         if brought_in:
@@ -131,12 +133,14 @@ class Backfilling:
         now = self._clock.now()
         outcome, wait = _outcome(brought_in, error)
         job_asked.emit(JobAsked(job_id=job_id, reason=reason, outcome=outcome, brought_in=dict(brought_in), at=now))
-        await self._queue.lapse(_CLAIMS, _claim(job_id, reason), until=None if wait is None else now + wait)
+        await self._queue.set_once_expiry(
+            _CLAIMS, _claim(job_id, reason), until=None if wait is None else now + wait
+        )
         if isinstance(error, (*FOR_ALL, StoreError)):
             raise error
         if error is None or isinstance(error, NotOver):
             return
-        word = "backfill_impossible" if wait is None else "backfill_waits"
+        word = "backfill_impossible" if wait is None else "backfill_deferred"
         log.warning(word, extra={"job_id": job_id, "reason": _told(error)})
 
 

@@ -19,7 +19,7 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class BundleLine:
     """A line with its number, without its line feed; only the last one may have ended without any."""
 
     number: int
@@ -27,7 +27,7 @@ class Line:
     ended: bool
 
 
-def lines_of(pieces: Iterable[bytes | Gap], *, longest: int) -> Iterator[Line | Damage]:
+def lines_of(pieces: Iterable[bytes | Gap], *, longest: int) -> Iterator[BundleLine | Damage]:
     """Yield every line that is not empty, or what is wrong in its place.
 
     Behind a gap lines are counted on, whatever it swallowed.
@@ -49,7 +49,7 @@ class _Cutting:
         self._parts: list[bytes] = []
         self._length = 0
 
-    def feed(self, piece: bytes) -> Iterator[Line | Damage]:
+    def feed(self, piece: bytes) -> Iterator[BundleLine | Damage]:
         """Yield the lines that end in a piece."""
         start = 0
         while (end := piece.find(b"\n", start)) >= 0:
@@ -59,7 +59,7 @@ class _Cutting:
             start = end + 1
         self._add(piece[start:])
 
-    def line(self, *, ended: bool) -> Iterator[Line | Damage]:
+    def line(self, *, ended: bool) -> Iterator[BundleLine | Damage]:
         """Yield what has gathered as a line."""
         text, length = b"".join(self._parts), self._length
         self.drop_rest()
@@ -69,7 +69,7 @@ class _Cutting:
                 f"longer than {self._longest:,} bytes, so its body is longer than RECEIVER_MAX_BODY allows",
             )
         elif text and not text.isspace():
-            yield Line(self.number, text, ended)
+            yield BundleLine(self.number, text, ended)
 
     def drop_rest(self) -> None:
         """Forget what has gathered."""

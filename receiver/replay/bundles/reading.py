@@ -7,7 +7,7 @@ from typing import IO
 from receiver.core.records import Delivery
 from receiver.errors import NoBundle
 from receiver.replay.bundles.format import Header, NoDelivery, longest_line, parse_delivery, parse_header
-from receiver.replay.bundles.lines import Damage, Line, lines_of
+from receiver.replay.bundles.lines import BundleLine, Damage, lines_of
 from receiver.replay.bundles.packing import unpacked
 
 
@@ -39,12 +39,12 @@ def read_bundle(stream: IO[bytes], *, max_body: int) -> Bundle:
             raise NoBundle("no bundle: it is empty")
         case Damage(reason=reason):
             raise NoBundle(f"no bundle: its first line is no header ({reason})")
-        case Line(text=text):
+        case BundleLine(text=text):
             header = parse_header(text)
             return Bundle(header, _entries(header, lines))
 
 
-def _entries(header: Header, lines: Iterator[Line | Damage]) -> Iterator[Entry | Damage]:
+def _entries(header: Header, lines: Iterator[BundleLine | Damage]) -> Iterator[Entry | Damage]:
     found, last = 0, 1
     for line in lines:
         if isinstance(line, Damage):

@@ -13,7 +13,7 @@ ANSWERED_WITHIN = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class ServiceCall(Generic[T]):
     """One operation of the service.
 
     `read` makes the result of the answer's JSON object; a ValueError says that it is not as documented.
@@ -34,7 +34,7 @@ class Call(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServiceResponse:
     """What came back: header names in lower case, the body unpacked."""
 
     status: int

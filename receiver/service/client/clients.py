@@ -20,9 +20,9 @@ from receiver.core.clock import BlockingClock, Clock, SystemClock
 from receiver.errors import ServiceError
 from receiver.service.client import jobs, scrapes
 from receiver.service.client import monitors as watching
-from receiver.service.client.calls import Answer, Call
+from receiver.service.client.calls import ServiceCall, ServiceResponse
 from receiver.service.client.paging import Pages
-from receiver.service.client.retrying import DEFAULT_PATIENCE, Patience, Pause, Script, script
+from receiver.service.client.retrying import DEFAULT_PATIENCE, Pause, RetryPolicy, Script, call_steps
 from receiver.service.client.transport import FAULTS, Body, in_our_words, options, request
 
 P = ParamSpec("P")
@@ -34,7 +34,7 @@ PLACES = 32
 
 
 def _in_async(
-    build: Callable[P, Call[T]],
+    build: Callable[P, ServiceCall[T]],
 ) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
     """Return the method of AsyncClient that makes this call."""
 
@@ -45,7 +45,9 @@ def _in_async(
     return operation
 
 
-def _pages_in_async(build: Callable[P, Call[T]]) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
+def _pages_in_async(
+    build: Callable[P, ServiceCall[T]],
+) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
     """Return the method of AsyncClient that makes this call for each page."""
 
     @functools.wraps(build)
@@ -55,7 +57,7 @@ def _pages_in_async(build: Callable[P, Call[T]]) -> Callable[Concatenate["AsyncC
     return operation
 
 
-def _in_plain(build: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P], T]:
+def _in_plain(build: Callable[P, ServiceCall[T]]) -> Callable[Concatenate["Client", P], T]:
     """Return the method of Client that makes this call."""
 
     @functools.wraps(build)
@@ -65,7 +67,7 @@ def _in_plain(build: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P],
     return operation
 
 
-def _pages_in_plain(build: Callable[P, Call[T]]) -> Callable[Concatenate["Client", P], Iterator[T]]:
+def _pages_in_plain(build: Callable[P, ServiceCall[T]]) -> Callable[Concatenate["Client", P], Iterator[T]]:
     """Return the method of Client that makes this call for each page."""
 
     @functools.wraps(build)
@@ -93,7 +95,7 @@ class AsyncClient:
         api_key: str,
         base_url: str = SERVICE,
         *,
-        patience: Patience = DEFAULT_PATIENCE,
+        patience: RetryPolicy = DEFAULT_PATIENCE,
         concurrency: int = PLACES,
         clock: Clock | None = None,
         rng: random.Random | None = None,
@@ -128,9 +130,9 @@ class AsyncClient:
         async with self._places:
             return await self.http.get(path, params=params)
 
-    async def send(self, call: Call[T]) -> T:
+    async def send(self, call: ServiceCall[T]) -> T:
         """Make a call, again if need be, and return its result."""
-        steps: Script[T] = script(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
+        steps: Script[T] = call_steps(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
         step = next(steps)
         try:
             while True:
@@ -143,7 +145,7 @@ class AsyncClient:
             result: T = end.value
             return result
 
-    async def pages(self, call: Call[T]) -> AsyncIterator[T]:
+    async def pages(self, call: ServiceCall[T]) -> AsyncIterator[T]:
         """Make a call, and again for each of its next pages; yield the result of each."""
         pages = Pages(call, base_path=self.http.base_url.path)
         while pages.call is not None:
@@ -151,7 +153,7 @@ class AsyncClient:
             yield page
             pages.turn(page)
 
-    async def _attempt(self, call: Call[Any]) -> Answer | ServiceError:
+    async def _attempt(self, call: ServiceCall[Any]) -> ServiceResponse | ServiceError:
         async with self._places:
             body = Body(call, until=self._clock.now() + call.answered_within)
             try:
@@ -202,7 +204,7 @@ class Client:
         api_key: str,
         base_url: str = SERVICE,
         *,
-        patience: Patience = DEFAULT_PATIENCE,
+        patience: RetryPolicy = DEFAULT_PATIENCE,
         concurrency: int = PLACES,
         clock: BlockingClock | None = None,
         rng: random.Random | None = None,
@@ -237,9 +239,9 @@ class Client:
         with self._places:
             return self.http.get(path, params=params)
 
-    def send(self, call: Call[T]) -> T:
+    def send(self, call: ServiceCall[T]) -> T:
         """Make a call, again if need be, and return its result."""
-        steps: Script[T] = script(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
+        steps: Script[T] = call_steps(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
         step = next(steps)
         try:
             while True:
@@ -252,7 +254,7 @@ class Client:
             result: T = end.value
             return result
 
-    def _attempt(self, call: Call[Any]) -> Answer | ServiceError:
+    def _attempt(self, call: ServiceCall[Any]) -> ServiceResponse | ServiceError:
         with self._places:
             body = Body(call, until=self._clock.now() + call.answered_within)
             try:

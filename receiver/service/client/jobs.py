@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from receiver.requests.base import Request
 from receiver.requests.jobs import AgentRequest, BatchScrapeRequest, CrawlRequest, ExtractRequest
 from receiver.requests.webhooks import WebhookConfig
-from receiver.service.client.calls import Call, limits, part
+from receiver.service.client.calls import ServiceCall, limits, part
 from receiver.service.client.reading import items_of, nothing, whole
 from receiver.service.responses.jobs import (
     ActiveCrawl,
@@ -32,14 +32,14 @@ def crawl(
     *,
     webhook: WebhookConfig | str | None = None,
     idempotency_key: str | None = None,
-) -> Call[JobStarted]:
+) -> ServiceCall[JobStarted]:
     """Start a crawl of a site, by its URL or a whole request, and return its id.
 
     With an idempotency key, any text, it is started at most once: a second use is a Conflict. So one from a lost
     answer is as well; handlers take `ctx.delivery.key`, which is the same in every attempt.
     """
     request = _with_webhook(CrawlRequest(url=target) if isinstance(target, str) else target, webhook)
-    return Call(
+    return ServiceCall(
         "POST",
         "/v2/crawl",
         _started,
@@ -49,91 +49,91 @@ def crawl(
     )
 
 
-def crawl_status(job_id: str, *, skip: int | None = None, limit: int | None = None) -> Call[JobStatus]:
+def crawl_status(job_id: str, *, skip: int | None = None, limit: int | None = None) -> ServiceCall[JobStatus]:
     """Return how far a crawl is, with one page of what it found: at most 100 documents, or `limit` (1 to 1000)."""
     return _status(f"/v2/crawl/{part('job_id', job_id)}", skip, limit)
 
 
-def crawl_pages(job_id: str, *, limit: int | None = None) -> Call[JobStatus]:
+def crawl_pages(job_id: str, *, limit: int | None = None) -> ServiceCall[JobStatus]:
     """Go through all that a crawl has found so far, page by page, each with at most 100 documents or `limit`."""
     return crawl_status(job_id, limit=limit)
 
 
-def crawl_errors(job_id: str) -> Call[JobErrors]:
+def crawl_errors(job_id: str) -> ServiceCall[JobErrors]:
     """Return the pages that a crawl failed on."""
     return _get(f"/v2/crawl/{part('job_id', job_id)}/errors", whole(JobErrors))
 
 
-def cancel_crawl(job_id: str) -> Call[None]:
+def cancel_crawl(job_id: str) -> ServiceCall[None]:
     """Cancel a crawl. One that is over is a Conflict."""
-    return Call("DELETE", f"/v2/crawl/{part('job_id', job_id)}", nothing)
+    return ServiceCall("DELETE", f"/v2/crawl/{part('job_id', job_id)}", nothing)
 
 
-def active_crawls() -> Call[list[ActiveCrawl]]:
+def active_crawls() -> ServiceCall[list[ActiveCrawl]]:
     """Return the crawls that are under way."""
     return _get("/v2/crawl/active", items_of(ActiveCrawl, "crawls"))
 
 
 def batch_scrape(
     target: Sequence[str] | BatchScrapeRequest, *, webhook: WebhookConfig | str | None = None
-) -> Call[JobStarted]:
+) -> ServiceCall[JobStarted]:
     """Start a batch scrape, by its URLs or a whole request, and return its id."""
     request = target if isinstance(target, BatchScrapeRequest) else BatchScrapeRequest(urls=tuple(target))
-    return Call("POST", "/v2/batch/scrape", _started, body=_with_webhook(request, webhook).wire())
+    return ServiceCall("POST", "/v2/batch/scrape", _started, body=_with_webhook(request, webhook).wire())
 
 
-def batch_status(job_id: str, *, skip: int | None = None, limit: int | None = None) -> Call[JobStatus]:
+def batch_status(job_id: str, *, skip: int | None = None, limit: int | None = None) -> ServiceCall[JobStatus]:
     """Return how far a batch is, with one page of what it found: at most 100 documents, or `limit` (1 to 1000)."""
     return _status(f"/v2/batch/scrape/{part('job_id', job_id)}", skip, limit)
 
 
-def batch_pages(job_id: str, *, limit: int | None = None) -> Call[JobStatus]:
+def batch_pages(job_id: str, *, limit: int | None = None) -> ServiceCall[JobStatus]:
     """Go through all that a batch has found so far, page by page, each with at most 100 documents or `limit`."""
     return batch_status(job_id, limit=limit)
 
 
-def batch_errors(job_id: str) -> Call[JobErrors]:
+def batch_errors(job_id: str) -> ServiceCall[JobErrors]:
     """Return the pages that a batch failed on."""
     return _get(f"/v2/batch/scrape/{part('job_id', job_id)}/errors", whole(JobErrors))
 
 
-def cancel_batch(job_id: str) -> Call[None]:
+def cancel_batch(job_id: str) -> ServiceCall[None]:
     """Cancel a batch scrape. One that is over is a Conflict."""
-    return Call("DELETE", f"/v2/batch/scrape/{part('job_id', job_id)}", nothing)
+    return ServiceCall("DELETE", f"/v2/batch/scrape/{part('job_id', job_id)}", nothing)
 
 
-def extract(request: ExtractRequest, *, webhook: WebhookConfig | str | None = None) -> Call[JobStarted]:
+def extract(request: ExtractRequest, *, webhook: WebhookConfig | str | None = None) -> ServiceCall[JobStarted]:
     """Start an extraction and return its id."""
-    return Call("POST", "/v2/extract", _started, body=_with_webhook(request, webhook).wire())
+    return ServiceCall("POST", "/v2/extract", _started, body=_with_webhook(request, webhook).wire())
 
 
-def extract_status(job_id: str) -> Call[ExtractStatus]:
+def extract_status(job_id: str) -> ServiceCall[ExtractStatus]:
     """Return how far an extraction is, and what it found. One that failed says so in `status` and `error`."""
     return _get(f"/v2/extract/{part('job_id', job_id)}", whole(ExtractStatus), about_job=True)
 
 
-def agent(target: str | AgentRequest, *, webhook: WebhookConfig | str | None = None) -> Call[JobStarted]:
+def agent(target: str | AgentRequest, *, webhook: WebhookConfig | str | None = None) -> ServiceCall[JobStarted]:
     """Start an agent, by its prompt or a whole request, and return its id."""
     request = AgentRequest(prompt=target) if isinstance(target, str) else target
-    return Call("POST", "/v2/agent", _started, body=_with_webhook(request, webhook).wire())
+    return ServiceCall("POST", "/v2/agent", _started, body=_with_webhook(request, webhook).wire())
 
 
-def agent_status(job_id: str) -> Call[AgentStatus]:
+def agent_status(job_id: str) -> ServiceCall[AgentStatus]:
     """Return how far an agent is, and what it found. One that failed says so in `status` and `error`."""
     return _get(f"/v2/agent/{part('job_id', job_id)}", whole(AgentStatus), about_job=True)
 
 
-def cancel_agent(job_id: str) -> Call[None]:
+def cancel_agent(job_id: str) -> ServiceCall[None]:
     """Cancel an agent."""
-    return Call("DELETE", f"/v2/agent/{part('job_id', job_id)}", nothing)
+    return ServiceCall("DELETE", f"/v2/agent/{part('job_id', job_id)}", nothing)
 
 
-def _get(path: str, read: Callable[[Mapping[str, Any]], T], *, about_job: bool = False) -> Call[T]:
-    return Call("GET", path, read, repeatable=True, about_job=about_job)
+def _get(path: str, read: Callable[[Mapping[str, Any]], T], *, about_job: bool = False) -> ServiceCall[T]:
+    return ServiceCall("GET", path, read, repeatable=True, about_job=about_job)
 
 
-def _status(path: str, skip: int | None, limit: int | None) -> Call[JobStatus]:
-    return Call(
+def _status(path: str, skip: int | None, limit: int | None) -> ServiceCall[JobStatus]:
+    return ServiceCall(
         "GET",
         path,
         whole(JobStatus),

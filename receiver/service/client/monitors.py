@@ -5,7 +5,7 @@ from typing import Any, Literal, get_args
 
 from receiver.events.documents.monitors import MonitorCheck
 from receiver.requests.monitors import MonitorChanges, MonitorRequest
-from receiver.service.client.calls import Call, limits, part
+from receiver.service.client.calls import ServiceCall, limits, part
 from receiver.service.client.reading import data_of, items_of, nothing
 from receiver.service.responses.monitors import Monitor
 
@@ -15,46 +15,48 @@ CheckStatus = Literal[
 ]
 
 
-def monitor(monitor_id: str) -> Call[Monitor]:
+def monitor(monitor_id: str) -> ServiceCall[Monitor]:
     """Return one monitor."""
-    return Call("GET", _path(monitor_id), data_of(Monitor), repeatable=True)
+    return ServiceCall("GET", _path(monitor_id), data_of(Monitor), repeatable=True)
 
 
-def monitors(*, limit: int | None = None, offset: int | None = None) -> Call[list[Monitor]]:
+def monitors(*, limit: int | None = None, offset: int | None = None) -> ServiceCall[list[Monitor]]:
     """Return monitors, the newest first: 25 of them, or `limit` (1 to 100)."""
     query = limits(limit=(limit, 1, 100), offset=(offset, 0, None))
-    return Call("GET", "/v2/monitor", items_of(Monitor, "data"), query=query, repeatable=True)
+    return ServiceCall("GET", "/v2/monitor", items_of(Monitor, "data"), query=query, repeatable=True)
 
 
-def create_monitor(request: MonitorRequest) -> Call[Monitor]:
+def create_monitor(request: MonitorRequest) -> ServiceCall[Monitor]:
     """Make a monitor."""
-    return Call("POST", "/v2/monitor", data_of(Monitor), body=request.wire())
+    return ServiceCall("POST", "/v2/monitor", data_of(Monitor), body=request.wire())
 
 
-def update_monitor(monitor_id: str, changes: MonitorChanges) -> Call[Monitor]:
+def update_monitor(monitor_id: str, changes: MonitorChanges) -> ServiceCall[Monitor]:
     """Change a monitor, and pause or go on with it; what `changes` leaves out stays."""
-    return Call("PATCH", _path(monitor_id), data_of(Monitor), body=changes.wire())
+    return ServiceCall("PATCH", _path(monitor_id), data_of(Monitor), body=changes.wire())
 
 
-def delete_monitor(monitor_id: str) -> Call[None]:
+def delete_monitor(monitor_id: str) -> ServiceCall[None]:
     """Delete a monitor."""
-    return Call("DELETE", _path(monitor_id), nothing)
+    return ServiceCall("DELETE", _path(monitor_id), nothing)
 
 
-def run_monitor(monitor_id: str) -> Call[MonitorCheck]:
+def run_monitor(monitor_id: str) -> ServiceCall[MonitorCheck]:
     """Run a monitor now and return its check, which has only been queued.
 
     A paused or running monitor is a Conflict; of a running one, its `answer` has the `checkId`.
     """
-    return Call("POST", f"{_path(monitor_id)}/run", _check)
+    return ServiceCall("POST", f"{_path(monitor_id)}/run", _check)
 
 
 def checks(
     monitor_id: str, *, limit: int | None = None, offset: int | None = None, status: CheckStatus | None = None
-) -> Call[list[MonitorCheck]]:
+) -> ServiceCall[list[MonitorCheck]]:
     """Return the checks of a monitor, without their pages: 25 of them, or `limit` (1 to 100)."""
     query = {**limits(limit=(limit, 1, 100), offset=(offset, 0, None)), **_status(status, CheckStatus)}
-    return Call("GET", f"{_path(monitor_id)}/checks", items_of(MonitorCheck, "data"), query=query, repeatable=True)
+    return ServiceCall(
+        "GET", f"{_path(monitor_id)}/checks", items_of(MonitorCheck, "data"), query=query, repeatable=True
+    )
 
 
 def check(
@@ -64,9 +66,9 @@ def check(
     limit: int | None = None,
     skip: int | None = None,
     status: PageStatus | None = None,
-) -> Call[MonitorCheck]:
+) -> ServiceCall[MonitorCheck]:
     """Return a check with some of its pages: 25, or `limit` (1 to 100); `status` is that of pages."""
-    return Call(
+    return ServiceCall(
         "GET",
         f"{_path(monitor_id)}/checks/{part('check_id', check_id)}",
         _check,
@@ -78,7 +80,7 @@ def check(
 
 def check_pages(
     monitor_id: str, check_id: str, *, limit: int | None = None, status: PageStatus | None = None
-) -> Call[MonitorCheck]:
+) -> ServiceCall[MonitorCheck]:
     """Go through all pages of a check, 25 or `limit` at a time; `status` is that of pages."""
     return check(monitor_id, check_id, limit=limit, status=status)
 

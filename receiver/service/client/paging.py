@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from receiver.errors import UnexpectedAnswer
-from receiver.service.client.calls import Call
+from receiver.service.client.calls import ServiceCall
 
 T = TypeVar("T")
 
@@ -19,8 +19,8 @@ class Pages(Generic[T]):
     under way always names a next page, which may be the very one just read: that, or any seen before, is the end.
     """
 
-    def __init__(self, first: Call[T], *, base_path: str) -> None:
-        self.call: Call[T] | None = first
+    def __init__(self, first: ServiceCall[T], *, base_path: str) -> None:
+        self.call: ServiceCall[T] | None = first
         self._base_path = base_path.rstrip("/")
         query = urlencode(first.query)
         self._seen = {f"{first.path}?{query}" if query else first.path}
@@ -36,7 +36,7 @@ class Pages(Generic[T]):
             self._seen.add(target)
             self.call = replace(call, path=target, query={})
 
-    def _target(self, call: Call[T], address: str) -> str:
+    def _target(self, call: ServiceCall[T], address: str) -> str:
         """Return path and query as they go below the service's address."""
         try:
             if not address.isascii() or not address.isprintable() or len(address) > _LONGEST_ADDRESS:

@@ -25,11 +25,11 @@ from receiver.errors import (
     UnexpectedAnswer,
     Unprocessable,
 )
-from receiver.events.documents.shape import Shape
-from receiver.service.client.calls import Answer, Call
+from receiver.events.documents.shape import ServiceModel
+from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 T = TypeVar("T")
-S = TypeVar("S", bound=Shape)
+S = TypeVar("S", bound=ServiceModel)
 
 _ERRORS: Mapping[int, type[ServiceError]] = {
     401: KeyRefused,
@@ -48,7 +48,7 @@ _ID_IN_WORDS = re.compile(r"\b(?:exception ID is|Error ID:) ([\w-]{1,100})")
 _WAIT_KEYS = ("retry_after_seconds", "retryAfterSeconds")
 
 
-def read_answer(call: Call[T], answer: Answer, *, key: SecretStr, now: datetime) -> T:
+def read_answer(call: ServiceCall[T], answer: ServiceResponse, *, key: SecretStr, now: datetime) -> T:
     """Return the result of a call, or raise the ServiceError that its answer is. `key` is cut out of every text."""
     if 200 <= answer.status < 300:
         body = _json_object(call, answer)
@@ -65,11 +65,11 @@ def read_answer(call: Call[T], answer: Answer, *, key: SecretStr, now: datetime)
     raise _error(kind, call, answer, _lenient_object(answer.body), key, now)
 
 
-def _named(call: Call[Any]) -> str:
+def _named(call: ServiceCall[Any]) -> str:
     return f"{call.method} {call.path}"
 
 
-def _json_object(call: Call[Any], answer: Answer) -> Mapping[str, Any]:
+def _json_object(call: ServiceCall[Any], answer: ServiceResponse) -> Mapping[str, Any]:
     try:
         value = load_json(answer.body)
     except NotJson:
@@ -90,8 +90,8 @@ def _lenient_object(body: bytes) -> Mapping[str, Any]:
 
 def _error(
     kind: type[ServiceError],
-    call: Call[Any],
-    answer: Answer,
+    call: ServiceCall[Any],
+    answer: ServiceResponse,
     body: Mapping[str, Any],
     key: SecretStr,
     now: datetime,

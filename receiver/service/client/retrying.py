@@ -1,6 +1,6 @@
 """How often a call is made: a script of attempts and pauses that a client acts out.
 
-No I/O here: `script` yields what to do, is sent what came of it, and returns the result or raises.
+No I/O here: `call_steps` yields what to do, is sent what came of it, and returns the result or raises.
 """
 
 import random
@@ -21,7 +21,7 @@ from receiver.errors import (
     ServiceUnreachable,
     UnexpectedAnswer,
 )
-from receiver.service.client.calls import Answer, Call
+from receiver.service.client.calls import ServiceCall, ServiceResponse
 from receiver.service.client.reading import read_answer
 
 T = TypeVar("T")
@@ -30,19 +30,19 @@ _PAUSES = RetrySchedule((timedelta(seconds=0.5), timedelta(seconds=2), timedelta
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """When a call is made again: after these pauses, or those that the service asks for, within `budget` in all."""
 
     pauses: RetrySchedule = _PAUSES
     budget: timedelta = timedelta(seconds=60)
 
 
-DEFAULT_PATIENCE = Patience()
+DEFAULT_PATIENCE = RetryPolicy()
 """Four attempts within a minute."""
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class CallAttempt:
     """To do: make the call, and send in what came of it."""
 
 
@@ -53,11 +53,11 @@ class Pause:
     duration: timedelta
 
 
-Script = Generator[Attempt | Pause, Answer | ServiceError | None, T]
+Script = Generator[CallAttempt | Pause, ServiceResponse | ServiceError | None, T]
 
 
-def script(
-    call: Call[T], patience: Patience, *, key: SecretStr, now: Callable[[], datetime], rng: random.Random
+def call_steps(
+    call: ServiceCall[T], patience: RetryPolicy, *, key: SecretStr, now: Callable[[], datetime], rng: random.Random
 ) -> Script[T]:
     """Say what to do until the call has succeeded or will not.
 
@@ -68,7 +68,7 @@ def script(
     maybe_done = False
     failed = 0
     while True:
-        came = yield Attempt()
+        came = yield CallAttempt()
         try:
             return _result(call, came, key, now())
         except ServiceError as error:
@@ -82,9 +82,9 @@ def script(
         yield Pause(duration)
 
 
-def _result(call: Call[T], came: Answer | ServiceError | None, key: SecretStr, now: datetime) -> T:
+def _result(call: ServiceCall[T], came: ServiceResponse | ServiceError | None, key: SecretStr, now: datetime) -> T:
     match came:
-        case Answer():
+        case ServiceResponse():
             return read_answer(call, came, key=key, now=now)
         case ServiceError():
             raise came
@@ -93,8 +93,8 @@ def _result(call: Call[T], came: Answer | ServiceError | None, key: SecretStr, n
 
 def _pause_after(
     error: ServiceError,
-    call: Call[Any],
-    patience: Patience,
+    call: ServiceCall[Any],
+    patience: RetryPolicy,
     failed: int,
     now: datetime,
     rng: random.Random,

@@ -7,7 +7,7 @@ from typing import Any
 from receiver.events.documents.pages import Document
 from receiver.requests.actions import WaitAction
 from receiver.requests.scrape import ScrapeRequest
-from receiver.service.client.calls import Call
+from receiver.service.client.calls import ServiceCall
 from receiver.service.client.reading import whole
 from receiver.service.responses.jobs import QueueStatus, ScrapeResponse
 
@@ -15,7 +15,7 @@ _MARGIN = timedelta(seconds=30)
 """What the service may need beside the time that the request allows it."""
 
 
-def scrape(target: str | ScrapeRequest) -> Call[Document]:
+def scrape(target: str | ScrapeRequest) -> ServiceCall[Document]:
     """Scrape one page now, by its URL or a whole request (version 1), and return its document.
 
     A page that answered 404 is a document too: see `metadata.status_code`.
@@ -23,12 +23,12 @@ def scrape(target: str | ScrapeRequest) -> Call[Document]:
     request = ScrapeRequest(url=target) if isinstance(target, str) else target
     waits = (action.milliseconds or 0 for action in request.actions or () if isinstance(action, WaitAction))
     allowed = timedelta(milliseconds=request.timeout + request.wait_for + sum(waits))
-    return Call("POST", "/v1/scrape", _document, body=request.wire(), answered_within=allowed + _MARGIN)
+    return ServiceCall("POST", "/v1/scrape", _document, body=request.wire(), answered_within=allowed + _MARGIN)
 
 
-def queue_status() -> Call[QueueStatus]:
+def queue_status() -> ServiceCall[QueueStatus]:
     """Return how many jobs of the account run and wait."""
-    return Call("GET", "/v2/team/queue-status", whole(QueueStatus), repeatable=True)
+    return ServiceCall("GET", "/v2/team/queue-status", whole(QueueStatus), repeatable=True)
 
 
 def _document(body: Mapping[str, Any]) -> Document:

@@ -8,9 +8,9 @@ from datetime import timedelta
 import httpx
 
 from receiver.service.client.clients import AsyncClient, Client
-from receiver.service.client.retrying import Patience
+from receiver.service.client.retrying import RetryPolicy
 
-_PATIENCE = Patience(budget=timedelta(seconds=20))
+_PATIENCE = RetryPolicy(budget=timedelta(seconds=20))
 """Handlers have a time-out of their own, and their attempts are repeated later."""
 
 

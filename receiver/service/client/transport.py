@@ -9,7 +9,7 @@ from pydantic import SecretStr
 
 from receiver.core.addresses import is_loopback
 from receiver.errors import ConfigurationError, ServiceError, ServiceUnreachable, UnexpectedAnswer
-from receiver.service.client.calls import Answer, Call
+from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 CONNECTED_WITHIN = timedelta(seconds=10)
 LONGEST_ANSWER = 256 * 1024 * 1024
@@ -53,7 +53,7 @@ def options(base_url: str, api_key: str, *, places: int) -> dict[str, Any]:
     }
 
 
-def request(http: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Request:
+def request(http: httpx.Client | httpx.AsyncClient, call: ServiceCall[Any]) -> httpx.Request:
     """Return the request of a call."""
     headers = {} if call.idempotency_key is None else {"x-idempotency-key": call.idempotency_key}
     patient = httpx.Timeout(call.answered_within.total_seconds(), connect=CONNECTED_WITHIN.total_seconds())
@@ -65,7 +65,7 @@ def request(http: httpx.Client | httpx.AsyncClient, call: Call[Any]) -> httpx.Re
 class Body:
     """The body of an answer while it comes: not too long, and not for ever."""
 
-    def __init__(self, call: Call[Any], *, until: datetime) -> None:
+    def __init__(self, call: ServiceCall[Any], *, until: datetime) -> None:
         self._call = call
         self._until = until
         self._chunks: list[bytes] = []
@@ -80,17 +80,17 @@ class Body:
             raise UnexpectedAnswer(f"{self._call.method} {self._call.path}: longer than {LONGEST_ANSWER} bytes")
         self._chunks.append(chunk)
 
-    def answer(self, response: httpx.Response) -> Answer:
+    def answer(self, response: httpx.Response) -> ServiceResponse:
         """Return the whole answer."""
         headers = {name.lower(): value for name, value in response.headers.items()}
-        return Answer(response.status_code, headers, b"".join(self._chunks))
+        return ServiceResponse(response.status_code, headers, b"".join(self._chunks))
 
 
 FAULTS = (httpx.TransportError, httpx.DecodingError)
 """What httpx raises while a call is made."""
 
 
-def in_our_words(error: Exception, call: Call[Any], service: httpx.URL) -> ServiceError:
+def in_our_words(error: Exception, call: ServiceCall[Any], service: httpx.URL) -> ServiceError:
     """Return what httpx raised as a ServiceError. Its texts are left out: they can quote what was sent."""
     name = f"{call.method} {call.path}"
     match error:

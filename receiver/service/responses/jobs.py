@@ -5,24 +5,24 @@ from typing import Any
 from pydantic import Field, StrictBool, StrictInt
 
 from receiver.events.documents.pages import Document
-from receiver.events.documents.shape import Items, JsonObject, Moment, Number, Shape
+from receiver.events.documents.shape import Items, JsonObject, Moment, Number, ServiceModel
 
 _FINAL = frozenset({"completed", "failed", "cancelled"})
 
 
-class ScrapeResponse(Shape):
+class ScrapeResponse(ServiceModel):
     """The answer to a scrape (interface specification, section Scrape response)."""
 
-    shown = ("success",)
+    repr_fields = ("success",)
 
     success: StrictBool | None = None
     data: Document | None = None
 
 
-class JobStarted(Shape):
+class JobStarted(ServiceModel):
     """A job that was begun: its events and its results go by `id`."""
 
-    shown = ("id",)
+    repr_fields = ("id",)
 
     id: str | None = None
     url: str | None = None
@@ -37,10 +37,10 @@ class JobStarted(Shape):
     thread_turn: StrictInt | None = None
 
 
-class JobStatus(Shape):
+class JobStatus(ServiceModel):
     """One page of what a crawl or a batch has found. Results are kept for 24 hours, then the job is not found."""
 
-    shown = ("status", "completed", "total")
+    repr_fields = ("status", "completed", "total")
 
     status: str | None = None
     """`scraping`, `completed`, `failed` or `cancelled`."""
@@ -63,10 +63,10 @@ class JobStatus(Shape):
         return self.status in _FINAL
 
 
-class JobError(Shape):
+class JobError(ServiceModel):
     """A page that a job failed on."""
 
-    shown = ("url", "error")
+    repr_fields = ("url", "error")
 
     id: str | None = None
     timestamp: Moment | None = None
@@ -75,7 +75,7 @@ class JobError(Shape):
     error: str | None = None
 
 
-class JobErrors(Shape):
+class JobErrors(ServiceModel):
     """The pages that a crawl or a batch failed on."""
 
     errors: Items[JobError] = Field(default_factory=list)
@@ -83,10 +83,10 @@ class JobErrors(Shape):
     """URLs that robots.txt forbids."""
 
 
-class ActiveCrawl(Shape):
+class ActiveCrawl(ServiceModel):
     """A crawl under way."""
 
-    shown = ("id", "url")
+    repr_fields = ("id", "url")
 
     id: str | None = None
     team_id: str | None = None
@@ -94,10 +94,10 @@ class ActiveCrawl(Shape):
     options: JsonObject = Field(default_factory=dict)
 
 
-class ExtractStatus(Shape):
+class ExtractStatus(ServiceModel):
     """How far an extraction is, and what it found."""
 
-    shown = ("status",)
+    repr_fields = ("status",)
 
     status: str | None = None
     """`processing`, `completed`, `failed` or `cancelled`."""
@@ -114,10 +114,10 @@ class ExtractStatus(Shape):
         return self.status in _FINAL
 
 
-class AgentStatus(Shape):
+class AgentStatus(ServiceModel):
     """How far an agent is, and what it found."""
 
-    shown = ("status", "credits_used")
+    repr_fields = ("status", "credits_used")
 
     status: str | None = None
     """`processing`, `completed` or `failed`."""
@@ -134,10 +134,10 @@ class AgentStatus(Shape):
         return self.status in _FINAL
 
 
-class QueueStatus(Shape):
+class QueueStatus(ServiceModel):
     """How busy the account is."""
 
-    shown = ("active_jobs_in_queue", "waiting_jobs_in_queue", "max_concurrency")
+    repr_fields = ("active_jobs_in_queue", "waiting_jobs_in_queue", "max_concurrency")
 
     jobs_in_queue: StrictInt | None = None
     active_jobs_in_queue: StrictInt | None = None

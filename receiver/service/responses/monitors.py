@@ -5,50 +5,50 @@ from typing import Any
 from pydantic import Field, StrictBool, StrictInt
 
 from receiver.events.documents.monitors import CheckSummary
-from receiver.events.documents.shape import Items, JsonObject, Moment, Number, Shape
+from receiver.events.documents.shape import Items, JsonObject, Moment, Number, ServiceModel
 
 
-class MonitorSchedule(Shape):
+class MonitorSchedule(ServiceModel):
     """When checks run."""
 
-    shown = ("cron", "timezone")
+    repr_fields = ("cron", "timezone")
 
     cron: str | None = None
     """Also of a monitor that was made with words."""
     timezone: str | None = None
 
 
-class EmailSettings(Shape):
+class EmailSettings(ServiceModel):
     """Mails about checks."""
 
-    shown = ("enabled",)
+    repr_fields = ("enabled",)
 
     enabled: StrictBool | None = None
     include_diffs: StrictBool | None = None
     recipients: Items[str] = Field(default_factory=list)
 
 
-class SlackSettings(Shape):
+class SlackSettings(ServiceModel):
     """Messages about checks."""
 
-    shown = ("enabled", "channel_name")
+    repr_fields = ("enabled", "channel_name")
 
     enabled: StrictBool | None = None
     channel_id: str | None = None
     channel_name: str | None = None
 
 
-class NotificationSettings(Shape):
+class NotificationSettings(ServiceModel):
     """Who is told about checks, beside the webhook."""
 
     email: EmailSettings | None = None
     slack: SlackSettings | None = None
 
 
-class EmailSubscription(Shape):
+class EmailSubscription(ServiceModel):
     """Whether a recipient has agreed to be sent mails."""
 
-    shown = ("status",)
+    repr_fields = ("status",)
 
     email: str | None = None
     status: str | None = None
@@ -57,10 +57,10 @@ class EmailSubscription(Shape):
     confirmation_email_sent: StrictBool | None = None
 
 
-class WebhookSettings(Shape):
+class WebhookSettings(ServiceModel):
     """Where a monitor's events go."""
 
-    shown = ("events",)
+    repr_fields = ("events",)
 
     url: str | None = None
     headers: JsonObject = Field(default_factory=dict)
@@ -68,10 +68,10 @@ class WebhookSettings(Shape):
     events: Items[str] = Field(default_factory=list)
 
 
-class TargetOptions(Shape):
+class TargetOptions(ServiceModel):
     """How the pages of a target are scraped. Times are in milliseconds."""
 
-    shown = ("formats",)
+    repr_fields = ("formats",)
 
     actions: Items[Any] = Field(default_factory=list)
     audit_metadata: JsonObject = Field(default_factory=dict)
@@ -100,10 +100,10 @@ class TargetOptions(Shape):
     wait_for: StrictInt | None = None
 
 
-class MonitorTarget(Shape):
+class MonitorTarget(ServiceModel):
     """What a monitor looks at: pages, a site, or searches. The fields of the other kinds are empty."""
 
-    shown = ("type", "id")
+    repr_fields = ("type", "id")
 
     id: str | None = None
     type: str | None = None
@@ -119,10 +119,10 @@ class MonitorTarget(Shape):
     crawl_options: JsonObject = Field(default_factory=dict)
 
 
-class Monitor(Shape):
+class Monitor(ServiceModel):
     """A monitor. None of these fields has to be there: the service leaves out or nulls what does not apply yet."""
 
-    shown = ("id", "name", "status")
+    repr_fields = ("id", "name", "status")
 
     id: str | None = None
     name: str | None = None

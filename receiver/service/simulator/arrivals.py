@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from receiver.service.samples import story_length
 from receiver.service.simulator.durations import MICROSECOND
-from receiver.service.simulator.scenario import Arrivals, Job
+from receiver.service.simulator.scenario import ArrivalPattern, Job
 
 _SECOND_US = 1_000_000
 FIRST_JOB = 2
@@ -27,18 +27,18 @@ class Arrival(NamedTuple):
     job: int
 
 
-def arrivals(wanted: Arrivals, seed: int) -> Iterator[Arrival]:
+def arrivals(wanted: ArrivalPattern, seed: int) -> Iterator[Arrival]:
     """Yield every arrival in the order of time; at one moment exact ones first, then the rate's, then jobs'."""
     sources = [_exact(wanted, 0), _at_rate(wanted, seed, 1)]
     sources += [_of_job(job, number) for number, job in enumerate(wanted.jobs, start=FIRST_JOB)]
     return heapq.merge(*sources)
 
 
-def _exact(wanted: Arrivals, job: int) -> Iterator[Arrival]:
+def _exact(wanted: ArrivalPattern, job: int) -> Iterator[Arrival]:
     return (Arrival(moment // MICROSECOND, job) for moment in sorted(wanted.at))
 
 
-def _at_rate(wanted: Arrivals, seed: int, job: int) -> Iterator[Arrival]:
+def _at_rate(wanted: ArrivalPattern, seed: int, job: int) -> Iterator[Arrival]:
     if wanted.rate is None:
         return iter(())
     end_us = wanted.duration // MICROSECOND

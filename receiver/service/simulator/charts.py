@@ -7,7 +7,7 @@ from itertools import groupby
 from math import log
 
 from receiver.service.simulator.durations import MICROSECOND, in_words
-from receiver.service.simulator.report import FATES, SECOND_US, Report
+from receiver.service.simulator.report import FATES, SECOND_US, SimulationReport
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.series import Series
 
@@ -79,7 +79,7 @@ def svg(charts: Sequence[Chart], *, name: str, style: str = "") -> str:
     )
 
 
-def fates(scenario: Scenario, report: Report) -> Chart:
+def fates(scenario: Scenario, report: SimulationReport) -> Chart:
     """Return deliveries over the time of their creation, by what became of them."""
     sentence = (
         f"{report.delivered:,} deliveries got through and {report.failed:,} failed, over the time of creation."
@@ -87,13 +87,13 @@ def fates(scenario: Scenario, report: Report) -> Chart:
     return _stacked("Deliveries by fate", sentence, FATES, report.fates, scenario, report)
 
 
-def waves(scenario: Scenario, report: Report) -> Chart:
+def waves(scenario: Scenario, report: SimulationReport) -> Chart:
     """Return attempts over the time of their start, by their number."""
     sentence = f"{report.attempts:,} attempts over the time of their start, the retries in waves after the outage."
     return _stacked("Attempts, in waves", sentence, FATES[:-1], report.waves, scenario, report)
 
 
-def times(report: Report) -> Chart:
+def times(report: SimulationReport) -> Chart:
     """Return which share of all deliveries had got through how long after their creation."""
     points = [(micros / SECOND_US, passed / report.deliveries) for micros, passed in report.times.curve()]
     low, high = (points[0][0], points[-1][0]) if points else (0.1, 10.0)
@@ -119,7 +119,7 @@ def times(report: Report) -> Chart:
 
 
 def _stacked(
-    title: str, sentence: str, kinds: Sequence[str], series: Series, scenario: Scenario, report: Report
+    title: str, sentence: str, kinds: Sequence[str], series: Series, scenario: Scenario, report: SimulationReport
 ) -> Chart:
     rows = series.rows()
     ends = [outage.end // MICROSECOND for outage in scenario.outages]

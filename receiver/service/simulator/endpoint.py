@@ -14,7 +14,7 @@ _SIGMAS_AT_P99 = 2.3263478740408408
 """The 99 % quantile of the standard normal distribution."""
 
 
-class Outcome(StrEnum):
+class ResponseKind(StrEnum):
     """How one attempt ended."""
 
     OK = "ok"
@@ -29,7 +29,7 @@ class Outcome(StrEnum):
     """A 2xx after the time-out: failed for the service, and arrived all the same."""
 
 
-Met = tuple[Outcome, int, int]
+Met = tuple[ResponseKind, int, int]
 """What an attempt met: its outcome, the moment the service knew it, and how long the request had to queue."""
 
 
@@ -58,15 +58,15 @@ class SimulatedEndpoint:
         waited = 0 if self._queue is None else self._queue.wait(started_us, latency)
         took = waited + latency
         if took <= self._timeout:
-            return (Outcome.STATUS if erred else Outcome.OK, started_us + took, waited)
-        return (Outcome.TIMEOUT if erred else Outcome.LATE, started_us + self._timeout, waited)
+            return (ResponseKind.STATUS if erred else ResponseKind.OK, started_us + took, waited)
+        return (ResponseKind.TIMEOUT if erred else ResponseKind.LATE, started_us + self._timeout, waited)
 
     def _out(self, started_us: int, kind: OutageKind) -> Met:
         if kind is OutageKind.REFUSE:
-            return (Outcome.REFUSED, started_us, 0)
+            return (ResponseKind.REFUSED, started_us, 0)
         if kind is OutageKind.STATUS and (latency := self._latency()) <= self._timeout:
-            return (Outcome.STATUS, started_us + latency, 0)
-        return (Outcome.TIMEOUT, started_us + self._timeout, 0)
+            return (ResponseKind.STATUS, started_us + latency, 0)
+        return (ResponseKind.TIMEOUT, started_us + self._timeout, 0)
 
 
 class _Queue:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from receiver.service.schedule import Schedule
+from receiver.service.schedule import SenderSchedule
 from receiver.service.simulator.scenario import Faults
 
 _NONE = timedelta(0)
 
 
-class Way(StrEnum):
+class FaultKind(StrEnum):
     """How a request is put on the wire."""
 
     WHOLE = "whole"
@@ -26,22 +26,22 @@ class Way(StrEnum):
     """Under a signature that is not the service's."""
 
 
-REFUSABLE = frozenset({Way.CUT, Way.CLIPPED, Way.FORGED})
+REFUSABLE = frozenset({FaultKind.CUT, FaultKind.CLIPPED, FaultKind.FORGED})
 """What no receiver may take for a delivery."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SimulatedRequest:
     """One request to a receiver. `body` is all of it, whatever is sent; `upload` is how long that takes."""
 
     body: bytes
-    way: Way = Way.WHOLE
+    way: FaultKind = FaultKind.WHOLE
     upload: timedelta = _NONE
 
     @property
     def payload(self) -> bytes:
         """The bytes that are sent."""
-        return self.body[: len(self.body) // 2] if self.way in (Way.CUT, Way.CLIPPED) else self.body
+        return self.body[: len(self.body) // 2] if self.way in (FaultKind.CUT, FaultKind.CLIPPED) else self.body
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +51,14 @@ class Faulty:
     With `again` it is sent once more after it was delivered; with `forgery` somebody else sends a forged request.
     """
 
-    first: Way = Way.WHOLE
+    first: FaultKind = FaultKind.WHOLE
     upload: timedelta = _NONE
     held_back: timedelta = _NONE
     again: bool = False
     forgery: bool = False
 
 
-def draw_faults(faults: Faults, schedule: Schedule, seed: int) -> Iterator[Faulty]:
+def draw_faults(faults: Faults, schedule: SenderSchedule, seed: int) -> Iterator[Faulty]:
     """Yield what befalls each delivery, without an end.
 
     One is held back for up to the first pause of the schedule. A slow upload takes up to twice the time-out, so
@@ -71,10 +71,12 @@ def draw_faults(faults: Faults, schedule: Schedule, seed: int) -> Iterator[Fault
             for share in (faults.duplicates, faults.reordered, faults.forged, faults.truncated, faults.slow)
         )
         held_back, upload = rng.random() * schedule.pauses[0], rng.random() * 2 * schedule.timeout
-        first = rng.choice((Way.CUT, Way.CLIPPED)) if cut else Way.SLOW if slow else Way.WHOLE
+        first = (
+            rng.choice((FaultKind.CUT, FaultKind.CLIPPED)) if cut else FaultKind.SLOW if slow else FaultKind.WHOLE
+        )
         yield Faulty(
             first,
-            upload if first is Way.SLOW else _NONE,
+            upload if first is FaultKind.SLOW else _NONE,
             held_back if late else _NONE,
             again,
             forgery,

@@ -7,15 +7,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from receiver.core.bulk import Cursor, RefusedFilter
+from receiver.core.bulk import Cursor, QuarantineFilter
 from receiver.core.envelope import read_envelope
 from receiver.core.ports import Reports
 from receiver.core.records import DeliveryFilter, Quarantined, StoredDelivery
 from receiver.core.types import DeliveryKey
 from receiver.service.schedule import State
-from receiver.service.simulator.endpoint import Outcome
-from receiver.service.simulator.faults import REFUSABLE, Way
-from receiver.service.simulator.live import Reply, Sent
+from receiver.service.simulator.endpoint import ResponseKind
+from receiver.service.simulator.faults import REFUSABLE, FaultKind
+from receiver.service.simulator.live import LiveSent, Reply
 
 _MALFORMED, _UNAUTHENTICATED = 400, 401
 
@@ -92,7 +92,7 @@ class _Refusable:
 
     @property
     def acknowledged(self) -> bool:
-        return any(reply.outcome is Outcome.OK for reply in self.replies)
+        return any(reply.outcome is ResponseKind.OK for reply in self.replies)
 
 
 class Ledger:
@@ -104,7 +104,7 @@ class Ledger:
         self._jobs: set[str] = set()
         self._refusable: dict[bytes, _Refusable] = {}
 
-    def note(self, sent: Sent) -> DeliveryKey:
+    def note(self, sent: LiveSent) -> DeliveryKey:
         """Take note of a request, and return the key of the delivery that it stands for."""
         request, reply, attempt = sent
         delivery = read_envelope((), request.body, received_at=self._now)
@@ -112,16 +112,16 @@ class Ledger:
         if reply is not None and request.way in REFUSABLE:
             # Halves of two deliveries can be equal: what tells them apart may stand in the other half.
             self._refusable.setdefault(_digest(request.payload), _Refusable(key)).replies.append(reply)
-        if request.way is Way.FORGED:
+        if request.way is FaultKind.FORGED:
             return key
         if delivery.job_id is not None:
             self._jobs.add(delivery.job_id)
         entry = self._entries.setdefault(key, _Entry(_digest(request.body)))
         entry.given_up |= attempt is not None and attempt.state is State.FAILED
         if reply is not None and request.way not in REFUSABLE:
-            entry.whole |= request.way is Way.WHOLE
-            entry.acknowledged += reply.outcome is Outcome.OK
-            entry.arrived += reply.outcome is not Outcome.REFUSED
+            entry.whole |= request.way is FaultKind.WHOLE
+            entry.acknowledged += reply.outcome is ResponseKind.OK
+            entry.arrived += reply.outcome is not ResponseKind.REFUSED
         return key
 
     def unchecked(self) -> Findings:
@@ -136,7 +136,7 @@ class Ledger:
         findings = Findings()
         findings.add(Wrong.TAKEN, self._taken())
         seen: set[DeliveryKey] = set()
-        async for stored in reports.stored(DeliveryFilter(), after=Cursor(since.seq)):
+        async for stored in reports.iter_deliveries(DeliveryFilter(), after=Cursor(since.seq)):
             self._judge(stored, findings)
             seen.add(stored.delivery.key)
         for key, entry in self._entries.items():
@@ -168,9 +168,9 @@ class Ledger:
 
     async def _check_quarantine(self, reports: Reports, since: Mark, findings: Findings) -> None:
         kept: set[bytes] = set()
-        wanted = reports.refused_requests(RefusedFilter())
+        wanted = reports.quarantined_requests(QuarantineFilter())
         for number in [one.id async for one in wanted if one.id > since.request_id]:
-            request = await reports.refused_request(number)
+            request = await reports.quarantined_request(number)
             digest = _digest(request.body)
             kept.add(digest)
             self._judge_refused(request, self._refusable.get(digest), findings)
@@ -193,7 +193,7 @@ class Ledger:
 async def mark(reports: Reports) -> Mark:
     """Return how far a store has come."""
     seqs = [one.seq async for one in reports.deliveries(DeliveryFilter(limit=1))]
-    refused = [one.id async for one in reports.refused_requests(RefusedFilter(limit=1))]
+    refused = [one.id async for one in reports.quarantined_requests(QuarantineFilter(limit=1))]
     return Mark(max(seqs, default=0), max(refused, default=0))
 
 

@@ -9,12 +9,12 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from receiver.core.clock import Clock, time_limit
-from receiver.service.schedule import ATTEMPTS, Answer, State, after, pause_before
+from receiver.service.schedule import ATTEMPTS, EndpointResponse, State, after, pause_before
 from receiver.service.simulator.arrivals import Arrival, arrivals
 from receiver.service.simulator.durations import MICROSECOND
-from receiver.service.simulator.endpoint import Outcome
-from receiver.service.simulator.faults import Faulty, Request, Way, draw_faults
-from receiver.service.simulator.run import Attempt
+from receiver.service.simulator.endpoint import ResponseKind
+from receiver.service.simulator.faults import FaultKind, Faulty, SimulatedRequest, draw_faults
+from receiver.service.simulator.run import SimulatedAttempt
 from receiver.service.simulator.scenario import Outage, OutageKind, Scenario
 from receiver.service.simulator.stories import Stories
 
@@ -25,24 +25,24 @@ class Reply(NamedTuple):
     LATE does not occur: nobody tells a sender that what it gave up has arrived after all.
     """
 
-    outcome: Outcome
+    outcome: ResponseKind
     status: int | None = None
     known: bool = False
     meaning: str = ""
 
 
-class Sent(NamedTuple):
+class LiveSent(NamedTuple):
     """One request as it ended. `attempt` is None for what is none of the schedule: a forgery, a second copy.
 
     `reply` is None if the sender held it back itself, playing an outage.
     """
 
-    request: Request
+    request: SimulatedRequest
     reply: Reply | None
-    attempt: Attempt | None
+    attempt: SimulatedAttempt | None
 
 
-Post = Callable[[Request], Awaitable[Reply]]
+Post = Callable[[SimulatedRequest], Awaitable[Reply]]
 """Sends a request, and returns what it met within the time-out of the scenario."""
 
 
@@ -68,7 +68,7 @@ class Live:
         post: Post,
         clock: Clock,
         rng: random.Random,
-        tell: Callable[[Sent], None],
+        tell: Callable[[LiveSent], None],
         stop: asyncio.Event,
         *,
         places: int,
@@ -95,7 +95,9 @@ class Live:
                 async for delivery in self._arriving():
                     group.create_task(self._deliver(delivery))
                     if delivery.faulty.forgery:
-                        group.create_task(self._send_beside(Request(self._stories.invented(), Way.FORGED)))
+                        group.create_task(
+                            self._send_beside(SimulatedRequest(self._stories.invented(), FaultKind.FORGED))
+                        )
         except BaseExceptionGroup as raised:
             raise raised.exceptions[0] from None
 
@@ -114,13 +116,13 @@ class Live:
         self.faults["duplicates"] += faulty.again
         self.faults["reordered"] += bool(faulty.held_back)
         self.faults["forged"] += faulty.forgery
-        self.faults["truncated"] += faulty.first in (Way.CUT, Way.CLIPPED)
-        self.faults["slow"] += faulty.first is Way.SLOW
+        self.faults["truncated"] += faulty.first in (FaultKind.CUT, FaultKind.CLIPPED)
+        self.faults["slow"] += faulty.first is FaultKind.SLOW
 
     async def _deliver(self, delivery: _Delivery) -> None:
         """Attempt one delivery until it comes to its end."""
         faulty, schedule = delivery.faulty, self._scenario.schedule
-        request = Request(delivery.body, faulty.first, faulty.upload)
+        request = SimulatedRequest(delivery.body, faulty.first, faulty.upload)
         due_us = delivery.arrival.created_us + faulty.held_back // MICROSECOND
         state, arrived = State.ATTEMPT, False
         while await self._until(due_us):
@@ -131,14 +133,14 @@ class Live:
             pause = pause_before(state, schedule)
             if pause is None:
                 break
-            request = Request(delivery.body)
+            request = SimulatedRequest(delivery.body)
             due_us = attempt.ended_us + pause // MICROSECOND
         if state is State.DELIVERED and faulty.again:
-            await self._send_beside(Request(delivery.body))
+            await self._send_beside(SimulatedRequest(delivery.body))
 
     async def _attempt(
-        self, delivery: _Delivery, request: Request, state: State, due_us: int, arrived_before: bool
-    ) -> Attempt | None:
+        self, delivery: _Delivery, request: SimulatedRequest, state: State, due_us: int, arrived_before: bool
+    ) -> SimulatedAttempt | None:
         """Make the attempt of this state, and tell; None if the run was stopped before there was a place for it."""
         async with self._places:
             if self._stop.is_set():
@@ -146,8 +148,8 @@ class Live:
             started_us = self._now_us()
             outcome, reply = await self._meet(request, started_us)
             ended_us = self._now_us()
-        ok = outcome is Outcome.OK
-        attempt = Attempt(
+        ok = outcome is ResponseKind.OK
+        attempt = SimulatedAttempt(
             delivery=delivery.number,
             attempt=ATTEMPTS.index(state) + 1,
             job=delivery.arrival.job,
@@ -156,37 +158,37 @@ class Live:
             ended_us=ended_us,
             waited_us=max(0, started_us - due_us),
             outcome=outcome,
-            state=after(state, Answer.SUCCESS if ok else Answer.FAILURE),
+            state=after(state, EndpointResponse.SUCCESS if ok else EndpointResponse.FAILURE),
             arrived=ok,
             arrived_before=arrived_before or (reply is not None and reply.known),
         )
-        self._tell(Sent(request, reply, attempt))
+        self._tell(LiveSent(request, reply, attempt))
         return attempt
 
-    async def _meet(self, request: Request, started_us: int) -> tuple[Outcome, Reply | None]:
+    async def _meet(self, request: SimulatedRequest, started_us: int) -> tuple[ResponseKind, Reply | None]:
         outage = self._scenario.outage_at(started_us * MICROSECOND)
         if outage is not None:
             return await self._play(outage), None
         reply = await self._post(request)
         return reply.outcome, reply
 
-    async def _play(self, outage: Outage) -> Outcome:
+    async def _play(self, outage: Outage) -> ResponseKind:
         """Fail as an attempt does that meets this outage, sending nothing."""
         match outage.kind:
             case OutageKind.REFUSE:
-                return Outcome.REFUSED
+                return ResponseKind.REFUSED
             case OutageKind.HANG:
                 await self._clock.sleep(self._scenario.schedule.timeout)
-                return Outcome.TIMEOUT
+                return ResponseKind.TIMEOUT
             case OutageKind.STATUS:
                 latency, timeout = self._scenario.endpoint.latency.p50, self._scenario.schedule.timeout
                 await self._clock.sleep(min(latency, timeout))
-                return Outcome.STATUS if latency <= timeout else Outcome.TIMEOUT
+                return ResponseKind.STATUS if latency <= timeout else ResponseKind.TIMEOUT
 
-    async def _send_beside(self, request: Request) -> None:
+    async def _send_beside(self, request: SimulatedRequest) -> None:
         async with self._places:
             if not self._stop.is_set():
-                self._tell(Sent(request, await self._post(request), None))
+                self._tell(LiveSent(request, await self._post(request), None))
 
     async def _until(self, moment_us: int) -> bool:
         """Return True at this moment of the run, or False if it was stopped before."""

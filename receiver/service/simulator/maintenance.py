@@ -7,9 +7,9 @@ from datetime import timedelta
 from receiver.service.schedule import State
 from receiver.service.simulator.arrivals import arrivals
 from receiver.service.simulator.durations import MICROSECOND
-from receiver.service.simulator.report import Report, report_on
-from receiver.service.simulator.run import Attempt, simulate
-from receiver.service.simulator.scenario import Arrivals, Outage, OutageKind, Scenario
+from receiver.service.simulator.report import SimulationReport, report_on
+from receiver.service.simulator.run import SimulatedAttempt, simulate
+from receiver.service.simulator.scenario import ArrivalPattern, Outage, OutageKind, Scenario
 
 _STEP = timedelta(minutes=1)
 _LONGEST_PART = 60
@@ -34,8 +34,8 @@ class Split:
 class Advice:
     """Results without maintenance and with it at one go; the best split, None if none of those tried is good."""
 
-    without: Report
-    at_one_go: Report
+    without: SimulationReport
+    at_one_go: SimulationReport
     best: Split | None
     tried: int
 
@@ -68,7 +68,7 @@ def _probe(scenario: Scenario, start: timedelta, length: timedelta) -> Scenario:
     within = [moment for moment in created if start <= moment < end]
     at = tuple(within[:: len(within) // _PROBED + 1])
     faultless = scenario.endpoint.model_copy(update={"error_rate": 0.0, "capacity": None})
-    return scenario.model_copy(update={"arrivals": Arrivals(at=at), "endpoint": faultless})
+    return scenario.model_copy(update={"arrivals": ArrivalPattern(at=at), "endpoint": faultless})
 
 
 def _with(scenario: Scenario, split: Split, start: timedelta, kind: OutageKind) -> Scenario:
@@ -88,7 +88,7 @@ def _loses_more(scenario: Scenario, allowed: int) -> bool:
     return False
 
 
-def _is_loss(attempt: Attempt) -> bool:
+def _is_loss(attempt: SimulatedAttempt) -> bool:
     return attempt.state is State.FAILED and not (attempt.arrived or attempt.arrived_before)
 
 

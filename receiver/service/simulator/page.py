@@ -5,7 +5,7 @@ from html import escape
 
 from receiver.service.simulator.charts import STYLE, Chart, fates, svg, times, waves
 from receiver.service.simulator.durations import MICROSECOND, in_words
-from receiver.service.simulator.report import FATES, Report
+from receiver.service.simulator.report import FATES, SimulationReport
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.series import Series
 from receiver.service.simulator.words import answer, described, in_steps, moment
@@ -32,7 +32,7 @@ summary { cursor: pointer; padding: 0.4rem 0; }
 Row = Sequence[str]
 
 
-def page(scenario: Scenario, report: Report) -> str:
+def page(scenario: Scenario, report: SimulationReport) -> str:
     """Return the page, as HTML."""
     title = "What an outage costs"
     pictures = (
@@ -51,7 +51,7 @@ def page(scenario: Scenario, report: Report) -> str:
     )
 
 
-def picture(scenario: Scenario, report: Report) -> str:
+def picture(scenario: Scenario, report: SimulationReport) -> str:
     """Return deliveries by fate and the waves of attempts as one SVG file."""
     return svg([fates(scenario, report), waves(scenario, report)], name="simulation", style=STYLE)
 
@@ -79,12 +79,12 @@ def _series(series: Series) -> Iterable[Row]:
         yield in_words(start * MICROSECOND), *(f"{count:,}" for count in counts)
 
 
-def _shares(report: Report) -> Iterable[Row]:
+def _shares(report: SimulationReport) -> Iterable[Row]:
     for share in (0.5, 0.9, 0.95, 0.99, 0.999, 1):
         yield f"{100 * share:g} % of those delivered", moment(report.times.at(share))
 
 
-def _figures(report: Report) -> Iterable[Row]:
+def _figures(report: SimulationReport) -> Iterable[Row]:
     yield "deliveries", f"{report.deliveries:,}"
     for name, number in zip(FATES, (*report.by_attempt, report.failed), strict=True):
         yield name if name == FATES[-1] else f"delivered by {name}", f"{number:,}"

@@ -4,9 +4,9 @@ from typing import Any
 
 from receiver.service.schedule import ATTEMPTS, State
 from receiver.service.simulator.durations import MICROSECOND
-from receiver.service.simulator.endpoint import Outcome
+from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.quantiles import Quantiles
-from receiver.service.simulator.run import Attempt, simulate
+from receiver.service.simulator.run import SimulatedAttempt, simulate
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.series import Series
 
@@ -15,7 +15,7 @@ FATES = ("attempt 1", "attempt 2", "attempt 3", "attempt 4", "failed")
 """What becomes of a delivery: the attempt that delivers it, or none."""
 
 
-class Report:
+class SimulationReport:
     """Statistics of the attempts of one simulation, in flat memory.
 
     `by_attempt` counts deliveries by the attempt that delivered them. `lost` are failed ones that never arrived,
@@ -29,7 +29,7 @@ class Report:
     def __init__(self, scenario: Scenario) -> None:
         self.delivered = self.failed = self.lost = 0
         self.by_attempt = [0] * len(ATTEMPTS)
-        self.outcomes = dict.fromkeys(Outcome, 0)
+        self.outcomes = dict.fromkeys(ResponseKind, 0)
         self.duplicates = self.out_of_order = 0
         self.longest_wait_us = self.ended_us = 0
         self.times = Quantiles()
@@ -38,7 +38,7 @@ class Report:
         self._starts = _BusiestSecond(scenario.schedule.timeout // MICROSECOND)
         self._newest: dict[int, int] = {}
 
-    def add(self, attempt: Attempt) -> None:
+    def add(self, attempt: SimulatedAttempt) -> None:
         """Count one attempt. They come in the order of their ends."""
         _, number, _, created_us, started_us, ended_us, waited_us, outcome, state, arrived, before = attempt
         self.outcomes[outcome] += 1
@@ -56,7 +56,7 @@ class Report:
             self.lost += not (arrived or before)
             self.fates.add(created_us, len(ATTEMPTS))
 
-    def _deliver(self, attempt: Attempt) -> None:
+    def _deliver(self, attempt: SimulatedAttempt) -> None:
         delivery, number, job, created_us, _, ended_us, *_ = attempt
         self.delivered += 1
         self.by_attempt[number - 1] += 1
@@ -80,7 +80,7 @@ class Report:
     @property
     def late(self) -> int:
         """How many attempts arrived after the time-out."""
-        return self.outcomes[Outcome.LATE]
+        return self.outcomes[ResponseKind.LATE]
 
     @property
     def peak_rate(self) -> int:
@@ -130,9 +130,9 @@ class _BusiestSecond:
             self._counts = {second: number for second, number in self._counts.items() if second >= oldest}
 
 
-def report_on(scenario: Scenario) -> Report:
+def report_on(scenario: Scenario) -> SimulationReport:
     """Run a scenario to its end and return its statistics."""
-    report = Report(scenario)
+    report = SimulationReport(scenario)
     for attempt in simulate(scenario):
         report.add(attempt)
     return report
@@ -143,7 +143,7 @@ def seconds(micros: int | None) -> float | None:
     return None if micros is None else micros / SECOND_US
 
 
-def attempt_as_json(attempt: Attempt) -> dict[str, Any]:
+def attempt_as_json(attempt: SimulatedAttempt) -> dict[str, Any]:
     """Return an attempt as a line of the trace has it."""
     return {
         "delivery": attempt.delivery,

@@ -4,17 +4,17 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from receiver.service.schedule import ATTEMPTS, Answer, Schedule, State, after, pause_before
+from receiver.service.schedule import ATTEMPTS, EndpointResponse, SenderSchedule, State, after, pause_before
 from receiver.service.simulator.arrivals import Arrival, arrivals
 from receiver.service.simulator.durations import MICROSECOND
-from receiver.service.simulator.endpoint import Outcome, SimulatedEndpoint
+from receiver.service.simulator.endpoint import ResponseKind, SimulatedEndpoint
 from receiver.service.simulator.scenario import Scenario
 
 _END, _START = 0, 1
 _NUMBERS = {state: number for number, state in enumerate(ATTEMPTS, start=1)}
 
 
-class Attempt(NamedTuple):
+class SimulatedAttempt(NamedTuple):
     """One attempt of a delivery, as it ended. Moments are microseconds from the start of the scenario.
 
     Deliveries are numbered from 1 in the order in which they are created, attempts of each from 1. `state` is where
@@ -29,13 +29,13 @@ class Attempt(NamedTuple):
     started_us: int
     ended_us: int
     waited_us: int
-    outcome: Outcome
+    outcome: ResponseKind
     state: State
     arrived: bool
     arrived_before: bool
 
 
-def simulate(scenario: Scenario) -> Iterator[Attempt]:
+def simulate(scenario: Scenario) -> Iterator[SimulatedAttempt]:
     """Yield every attempt in the order of their ends, at one moment in the order of deliveries.
 
     At one moment attempts end before others start, and these start in the order of deliveries. Memory is taken by
@@ -44,7 +44,7 @@ def simulate(scenario: Scenario) -> Iterator[Attempt]:
     coming = arrivals(scenario.arrivals, scenario.seed)
     endpoint = SimulatedEndpoint(scenario)
     pauses = _pauses(scenario.schedule)
-    heap: list[tuple[int, int, int, Attempt]] = []
+    heap: list[tuple[int, int, int, SimulatedAttempt]] = []
     created = 0
     arrival = next(coming, None)
     while heap or arrival:
@@ -63,26 +63,26 @@ def simulate(scenario: Scenario) -> Iterator[Attempt]:
         heapq.heappush(heap, (started.ended_us, _END, started.delivery, started))
 
 
-def _pauses(schedule: Schedule) -> dict[State, int | None]:
+def _pauses(schedule: SenderSchedule) -> dict[State, int | None]:
     """Return for each state how many microseconds its attempt comes after the failure before it."""
     pauses = {state: pause_before(state, schedule) for state in State}
     return {state: None if pause is None else pause // MICROSECOND for state, pause in pauses.items()}
 
 
-def _retry(endpoint: SimulatedEndpoint, failed: Attempt, now: int) -> Attempt:
+def _retry(endpoint: SimulatedEndpoint, failed: SimulatedAttempt, now: int) -> SimulatedAttempt:
     arrival = Arrival(failed.created_us, failed.job)
     return _attempt(endpoint, failed.delivery, arrival, failed.state, now, failed.arrived or failed.arrived_before)
 
 
 def _attempt(
     endpoint: SimulatedEndpoint, delivery: int, arrival: Arrival, state: State, now: int, arrived_before: bool
-) -> Attempt:
+) -> SimulatedAttempt:
     """Return the attempt of a delivery in this state that starts now."""
     outcome, ended, waited = endpoint.answer(now)
-    ok = outcome is Outcome.OK
-    arrived = ok or outcome is Outcome.LATE
-    state_after = after(state, Answer.SUCCESS if ok else Answer.FAILURE)
-    return Attempt(  # by position: by name it takes a tenth of the time of a whole simulation more
+    ok = outcome is ResponseKind.OK
+    arrived = ok or outcome is ResponseKind.LATE
+    state_after = after(state, EndpointResponse.SUCCESS if ok else EndpointResponse.FAILURE)
+    return SimulatedAttempt(  # by position: by name it takes a tenth of the time of a whole simulation more
         delivery,
         _NUMBERS[state],
         arrival.job,

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from receiver.service.samples import family_names
-from receiver.service.schedule import SERVICE, Schedule
+from receiver.service.schedule import SERVICE, SenderSchedule
 from receiver.service.simulator.durations import parse_duration
 
 _HOUR = timedelta(hours=1)
@@ -61,7 +61,7 @@ class Job(_Table):
     pace: Rate = 1.0
 
 
-class Arrivals(_Table):
+class ArrivalPattern(_Table):
     """When deliveries are created: at exact moments, at a rate, by jobs, or all of these.
 
     With a rate, in deliveries per second, they are evenly spaced from 0 and end before `duration`; with `poisson`
@@ -166,16 +166,16 @@ class Scenario(_Table):
     """Everything that a simulation depends on: the same scenario gives the same result."""
 
     seed: StrictInt = 0
-    arrivals: Arrivals = Arrivals()
+    arrivals: ArrivalPattern = ArrivalPattern()
     endpoint: Endpoint = Endpoint()
     outages: tuple[Outage, ...] = Field((), alias="outage")
     sender: Waits = Waits()
     faults: Faults = Faults()
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> SenderSchedule:
         """How long the service waits."""
-        return Schedule(self.sender.timeout, self.sender.pauses)
+        return SenderSchedule(self.sender.timeout, self.sender.pauses)
 
     def outage_at(self, moment: timedelta) -> Outage | None:
         """Return the outage that an attempt meets which starts at this moment."""

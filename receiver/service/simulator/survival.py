@@ -6,11 +6,19 @@ from datetime import timedelta
 from itertools import islice, pairwise
 
 from receiver.errors import ConfigurationError
-from receiver.service.schedule import ATTEMPTS, Schedule, State
+from receiver.service.schedule import ATTEMPTS, SenderSchedule, State
 from receiver.service.simulator.arrivals import arrivals
 from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.run import simulate
-from receiver.service.simulator.scenario import Arrivals, Endpoint, Latency, Outage, OutageKind, Scenario, Waits
+from receiver.service.simulator.scenario import (
+    ArrivalPattern,
+    Endpoint,
+    Latency,
+    Outage,
+    OutageKind,
+    Scenario,
+    Waits,
+)
 
 KINDS = (OutageKind.REFUSE, OutageKind.HANG)
 _STEPS = 4
@@ -35,7 +43,7 @@ class Survived:
     theory: timedelta
 
 
-def always_survived(kind: OutageKind, schedule: Schedule) -> timedelta:
+def always_survived(kind: OutageKind, schedule: SenderSchedule) -> timedelta:
     """Return the theory: an outage of one of KINDS that is no longer than this loses nothing, whenever it begins.
 
     A delivery that is created as the outage begins is lost if its last attempt starts in it, too, and an outage
@@ -83,7 +91,10 @@ class _Question:
         if self.created[0] < self.start:
             outages.append(Outage(start=self.created[0], end=self.start, kind=self.kind))
         scenario = Scenario(
-            arrivals=Arrivals(at=tuple(self.created)), endpoint=_AT_ONCE, outages=tuple(outages), sender=self.sender
+            arrivals=ArrivalPattern(at=tuple(self.created)),
+            endpoint=_AT_ONCE,
+            outages=tuple(outages),
+            sender=self.sender,
         )
         return any(attempt.state is State.FAILED for attempt in simulate(scenario))
 
@@ -110,12 +121,12 @@ def _starts(moments: Sequence[timedelta]) -> list[timedelta]:
     return sorted(set(steps))
 
 
-def _failed_at(attempt: int, kind: OutageKind, schedule: Schedule) -> timedelta:
+def _failed_at(attempt: int, kind: OutageKind, schedule: SenderSchedule) -> timedelta:
     """Return when this attempt of a delivery created at 0 has failed, if all before it did."""
     failure = _failure(kind, schedule)
     return sum(schedule.pauses[: attempt - 1], attempt * failure)
 
 
-def _failure(kind: OutageKind, schedule: Schedule) -> timedelta:
+def _failure(kind: OutageKind, schedule: SenderSchedule) -> timedelta:
     """Return how long an attempt takes that fails in such an outage."""
     return schedule.timeout if kind is OutageKind.HANG else _NOTHING

@@ -1,8 +1,8 @@
 """A scenario and its result in words, for the terminal and the page."""
 
 from receiver.service.simulator.durations import MICROSECOND, in_words
-from receiver.service.simulator.report import Report
-from receiver.service.simulator.scenario import Arrivals, Endpoint, Outage, OutageKind, Scenario
+from receiver.service.simulator.report import SimulationReport
+from receiver.service.simulator.scenario import ArrivalPattern, Endpoint, Outage, OutageKind, Scenario
 from receiver.service.simulator.series import Series
 
 
@@ -18,7 +18,7 @@ def described(scenario: Scenario) -> list[tuple[str, str]]:
     return [*lines, ("seed", str(scenario.seed))]
 
 
-def answer(report: Report) -> str:
+def answer(report: SimulationReport) -> str:
     """Return the result in one sentence."""
     if not report.deliveries:
         return "Nothing was delivered, because nothing arrived."
@@ -38,7 +38,7 @@ def moment(micros: int | None) -> str:
     return in_words(micros // fine * fine * MICROSECOND)
 
 
-def _arrivals(arrivals: Arrivals) -> str:
+def _arrivals(arrivals: ArrivalPattern) -> str:
     parts = [f"{len(arrivals.at)} at exact moments"] if arrivals.at else []
     if arrivals.rate is not None:
         way = "at random" if arrivals.poisson else "evenly"
@@ -62,7 +62,7 @@ def _outage(outage: Outage) -> str:
     return f"{in_words(outage.start)}..{in_words(outage.end)} ({kind})"
 
 
-def waves_in_steps(report: Report, scenario: Scenario, most: int) -> list[tuple[str, list[int], bool]]:
+def waves_in_steps(report: SimulationReport, scenario: Scenario, most: int) -> list[tuple[str, list[int], bool]]:
     """Return attempts in at most so many steps: when they started, counts by number, whether an outage was on."""
     return [
         (in_words(start * MICROSECOND), counts, _is_out(scenario, start, end))

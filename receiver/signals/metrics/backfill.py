@@ -3,7 +3,7 @@
 from prometheus_client import Counter
 
 from receiver.signals.contracts import JobAsked, job_asked
-from receiver.signals.metrics.registry import Registry, Series
+from receiver.signals.metrics.registry import MetricSeries, Registry
 
 _OUTCOMES = ("brought_in", "nothing_missing", "not_over", "impossible", "failed")
 
@@ -12,7 +12,7 @@ class BackfillMetrics:
     """Counts into a registry, from `begin` to `end`."""
 
     def __init__(self, registry: Registry) -> None:
-        self._jobs = Series(
+        self._jobs = MetricSeries(
             Counter(
                 "receiver_backfill_jobs_total",
                 "Times that the service was asked what a job produced, by outcome.",
@@ -20,7 +20,7 @@ class BackfillMetrics:
                 registry=registry,
             )
         )
-        self._deliveries = Series(
+        self._deliveries = MetricSeries(
             Counter(
                 "receiver_backfilled_total",
                 "Deliveries that had not arrived and were brought in, by type.",

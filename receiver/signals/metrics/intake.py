@@ -8,7 +8,7 @@ from prometheus_client import Counter, Histogram
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from receiver.core.types import Outcome
+from receiver.core.types import AppendOutcome
 from receiver.signals.contracts import (
     DeliveryAccepted,
     DeliveryDuplicated,
@@ -17,7 +17,7 @@ from receiver.signals.contracts import (
     delivery_duplicated,
     delivery_refused,
 )
-from receiver.signals.metrics.registry import Capped, Registry, Series
+from receiver.signals.metrics.registry import Capped, MetricSeries, Registry
 
 _MOST_TYPES = 50
 """The service has about twenty; those that come beyond this are counted together."""
@@ -65,7 +65,7 @@ class IntakeMetrics:
         self._monotonic = monotonic
         self._registry = Registry()
         self._types = Capped(_MOST_TYPES)
-        self._deliveries = Series(
+        self._deliveries = MetricSeries(
             Counter(
                 "receiver_deliveries_total",
                 "Deliveries that are durable, by outcome and type; a few of them too late for an ack.",
@@ -73,7 +73,7 @@ class IntakeMetrics:
                 registry=self._registry,
             )
         )
-        self._refusals = Series(
+        self._refusals = MetricSeries(
             Counter(
                 "receiver_refusals_total",
                 "Requests that were not acknowledged, by reason.",
@@ -81,7 +81,7 @@ class IntakeMetrics:
                 registry=self._registry,
             )
         )
-        self._answers = Series(
+        self._answers = MetricSeries(
             Histogram(
                 "receiver_answer_seconds",
                 "From a request's headers to its answer, by class of status; 2xx are the acks.",
@@ -120,16 +120,16 @@ class IntakeMetrics:
         return self._registry.exposition()
 
     def _accepted(self, delivery: DeliveryAccepted) -> None:
-        self._count(Outcome.ACCEPTED, delivery.type)
+        self._count(AppendOutcome.ACCEPTED, delivery.type)
 
     def _duplicated(self, delivery: DeliveryDuplicated) -> None:
         self._conflicts += delivery.conflict
-        self._count(Outcome.CONFLICT if delivery.conflict else Outcome.DUPLICATE, delivery.type)
+        self._count(AppendOutcome.CONFLICT if delivery.conflict else AppendOutcome.DUPLICATE, delivery.type)
 
     def _refused(self, request: DeliveryRefused) -> None:
         self._refusals[(request.reason,)].inc()
 
-    def _count(self, outcome: Outcome, kind: str) -> None:
+    def _count(self, outcome: AppendOutcome, kind: str) -> None:
         self._deliveries[outcome, self._types(kind)].inc()
 
 

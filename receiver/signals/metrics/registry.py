@@ -35,7 +35,7 @@ class Registry(CollectorRegistry):
         return generate_latest(self)
 
 
-class Series(dict[tuple[str, ...], M]):
+class MetricSeries(dict[tuple[str, ...], M]):
     """The children of a metric by their labels, made at first use. Ten times as fast as asking the metric."""
 
     def __init__(self, metric: M) -> None:

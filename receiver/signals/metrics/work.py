@@ -25,7 +25,7 @@ from receiver.signals.contracts import (
     work_dead,
 )
 from receiver.signals.metrics.backfill import BackfillMetrics
-from receiver.signals.metrics.registry import Registry, Series
+from receiver.signals.metrics.registry import MetricSeries, Registry
 
 log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class WorkMetrics:
     def __init__(self, handlers: Sequence[HandlerName], backlog: BacklogReader) -> None:
         self._reader = backlog
         self._registry = Registry()
-        self._attempts = Series(
+        self._attempts = MetricSeries(
             Counter(
                 "receiver_attempts_total",
                 "Attempts that ended, by handler and outcome.",
@@ -88,7 +88,7 @@ class WorkMetrics:
                 registry=self._registry,
             )
         )
-        self._seconds = Series(
+        self._seconds = MetricSeries(
             Histogram(
                 "receiver_handler_seconds",
                 "How long attempts took, by handler.",
@@ -97,7 +97,7 @@ class WorkMetrics:
                 registry=self._registry,
             )
         )
-        self._dead = Series(
+        self._dead = MetricSeries(
             Counter(
                 "receiver_work_dead_total",
                 "Work items that are not tried again by themselves, by handler.",

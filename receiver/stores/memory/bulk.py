@@ -4,7 +4,15 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from receiver.core.bulk import Cursor, DeliveryPlan, Imported, Recorded, RefusedFilter, RefusedSummary, WorkPlan
+from receiver.core.bulk import (
+    Cursor,
+    DeliveryPlan,
+    Imported,
+    QuarantinedSummary,
+    QuarantineFilter,
+    RecordedRun,
+    WorkPlan,
+)
 from receiver.core.records import (
     Delivery,
     DeliveryFilter,
@@ -14,8 +22,8 @@ from receiver.core.records import (
     StoredDelivery,
     WorkFilter,
 )
-from receiver.core.rules import again
-from receiver.core.types import Outcome
+from receiver.core.rules import as_replay
+from receiver.core.types import AppendOutcome
 from receiver.errors import UnknownRequest
 from receiver.stores.memory.plans import planned
 from receiver.stores.memory.reports import MemoryReports
@@ -48,11 +56,11 @@ class MemoryKeeping(MemoryReports):
             wanted_still = {one.id async for one in self.work_items(replace(wanted, limit=None))}
             yield [one for one in chosen[start : start + _CHUNK] if one in wanted_still]
 
-    async def refused_requests(self, wanted: RefusedFilter) -> AsyncIterator[RefusedSummary]:
+    async def quarantined_requests(self, wanted: QuarantineFilter) -> AsyncIterator[QuarantinedSummary]:
         """Yield the requests in quarantine, the newest first."""
         pairs = zip(reversed(self._refused_ids), reversed(self.quarantined), strict=True)
         found = [
-            RefusedSummary(number, one.received_at, one.reason, one.detail, one.key, len(one.body))
+            QuarantinedSummary(number, one.received_at, one.reason, one.detail, one.key, len(one.body))
             for number, one in pairs
             if (wanted.reason is None or one.reason == wanted.reason)
             and (wanted.since is None or one.received_at >= wanted.since)
@@ -61,7 +69,7 @@ class MemoryKeeping(MemoryReports):
         for summary in found[: wanted.limit]:
             yield summary
 
-    async def refused_request(self, request_id: int) -> Quarantined:
+    async def quarantined_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine."""
         return self.quarantined[self._refused_place(request_id)]
 
@@ -69,26 +77,26 @@ class MemoryKeeping(MemoryReports):
         """Make a request in quarantine a delivery."""
         seq = self._by_key.get(delivery.key)
         if seq is not None and not self._same_body(self._deliveries[self._place(seq)], delivery):
-            return Receipt(delivery.key, Outcome.CONFLICT)
+            return Receipt(delivery.key, AppendOutcome.CONFLICT)
         place = self._refused_place(request_id)
         del self.quarantined[place], self._refused_ids[place]
         return self._append(delivery)
 
     async def enqueue(self, work: Sequence[NewWork], *, now: datetime) -> int:
         """Make new work items."""
-        wanted = [again(one) for one in work if self._has_body(one.seq)]
+        wanted = [as_replay(one) for one in work if self._has_body(one.seq)]
         for one in wanted:
             self._make(one, None, now)
         self._changes.set()
         return len(wanted)
 
-    async def record(self, results: Sequence[Recorded], *, now: datetime) -> None:
+    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
         """Keep work items that have run elsewhere."""
         for one in results:
             if self._has_body(one.seq):
                 self._record(one, now)
 
-    async def stored(
+    async def iter_deliveries(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
     ) -> AsyncIterator[StoredDelivery]:
         """Yield the wanted deliveries with their bodies."""
@@ -98,26 +106,26 @@ class MemoryKeeping(MemoryReports):
             if _is_behind(after, one, by_job=by_job):
                 yield one
 
-    async def bring_in(self, deliveries: Sequence[Imported]) -> Sequence[Outcome]:
+    async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
         """Store deliveries from outside whose keys are not stored."""
         return [self._bring_in(one) for one in deliveries]
 
-    def _bring_in(self, one: Imported) -> Outcome:
+    def _bring_in(self, one: Imported) -> AppendOutcome:
         delivery = replace(one.delivery, origin=one.origin)
         if delivery.key not in self._by_key:
             self._add(delivery, one.duplicates)
-            return Outcome.ACCEPTED
+            return AppendOutcome.ACCEPTED
         place = self._place(self._by_key[delivery.key])
         stored = self._deliveries[place]
         if not self._same_body(stored, delivery):
-            return Outcome.CONFLICT
+            return AppendOutcome.CONFLICT
         if self._pruned.pop(stored.seq, None) is not None:
             kept = replace(stored.delivery, headers=delivery.headers, body=delivery.body)
             self._deliveries[place] = replace(stored, delivery=kept)
             self._restore_words(stored.seq, delivery.body)
-        return Outcome.DUPLICATE
+        return AppendOutcome.DUPLICATE
 
-    def _record(self, one: Recorded, now: datetime) -> None:
+    def _record(self, one: RecordedRun, now: datetime) -> None:
         work = self._make(NewWork(one.seq, one.handler, claim=False, trigger=one.attempt.trigger), None, now)
         work.state, work.attempts, work.last_error = one.state, 1, one.attempt.error
         work.history.append(one.attempt)

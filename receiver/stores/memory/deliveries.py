@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TypeVar
 
 from receiver.core.records import Delivery, Quarantined, Receipt, StoredDelivery
-from receiver.core.types import DeliveryKey, Outcome
+from receiver.core.types import AppendOutcome, DeliveryKey
 
 T = TypeVar("T")
 _SEQ = attrgetter("seq")
@@ -49,17 +49,17 @@ class MemoryDeliveries:
     def _append(self, delivery: Delivery) -> Receipt:
         if delivery.key not in self._by_key:
             self._add(delivery)
-            return Receipt(delivery.key, Outcome.ACCEPTED)
+            return Receipt(delivery.key, AppendOutcome.ACCEPTED)
         place = self._place(self._by_key[delivery.key])
         stored = self._deliveries[place]
         self._deliveries[place] = replace(stored, duplicates=stored.duplicates + 1)
         if self._same_body(stored, delivery):
-            return Receipt(delivery.key, Outcome.DUPLICATE)
+            return Receipt(delivery.key, AppendOutcome.DUPLICATE)
         detail = "a delivery with this key and another body was stored before"
         self.quarantine(
             Quarantined(delivery.received_at, "conflict", detail, delivery.key, delivery.headers, delivery.body)
         )
-        return Receipt(delivery.key, Outcome.CONFLICT)
+        return Receipt(delivery.key, AppendOutcome.CONFLICT)
 
     def _add(self, delivery: Delivery, duplicates: int = 0) -> None:
         self._last_seq += 1

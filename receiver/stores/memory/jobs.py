@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from receiver.core.jobs import (
     LAST_PAGES,
-    Arrivals,
+    JobArrivals,
     JobDetail,
     JobEnd,
     JobFilter,
@@ -97,13 +97,13 @@ def _end(ended: Delivery) -> JobEnd:
     return JobEnd(ended.type, ended.success, ended.received_at)
 
 
-def arrivals(mine: Sequence[StoredDelivery]) -> Sequence[Arrivals]:
+def arrivals(mine: Sequence[StoredDelivery]) -> Sequence[JobArrivals]:
     """Return deliveries counted by type and success, in the order of their first arrival."""
     kinds: dict[tuple[str, bool | None], list[StoredDelivery]] = {}
     for one in mine:
         kinds.setdefault((one.delivery.type, one.delivery.success), []).append(one)
     return [
-        Arrivals(
+        JobArrivals(
             kind,
             success,
             len(them),

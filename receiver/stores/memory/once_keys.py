@@ -22,11 +22,13 @@ class MemoryOnces(MemorySearch):
             self._onces[handler, key] = now, until
         return first
 
-    async def free(self, handler: HandlerName, keys: Collection[str], *, now: datetime) -> frozenset[str]:
+    async def available_once_keys(
+        self, handler: HandlerName, keys: Collection[str], *, now: datetime
+    ) -> frozenset[str]:
         """Return those that nobody has asked for, or that have lapsed."""
         return frozenset(key for key in keys if self._is_free(handler, key, now))
 
-    async def lapse(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
+    async def set_once_expiry(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
         """Change when that lapses."""
         if (asked := self._onces.get((handler, key))) is not None:
             self._onces[handler, key] = asked[0], until

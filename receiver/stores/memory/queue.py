@@ -10,18 +10,18 @@ from typing import TypeVar
 from receiver.core.records import (
     LOST,
     Attempt,
-    Claimant,
+    ClaimLimits,
+    HandlerClaim,
     HeldItem,
     JobPages,
     Lease,
     NewWork,
+    RoutingBatch,
     Settlement,
     StoredDelivery,
-    Unrouted,
-    Wanted,
     WorkItem,
 )
-from receiver.core.rules import Pace, placed, suspicious
+from receiver.core.rules import Pace, initial_state, suspicious
 from receiver.core.types import (
     OPEN_STATES,
     AttemptOutcome,
@@ -41,7 +41,7 @@ _ID = attrgetter("id")
 
 
 @dataclass(slots=True)
-class Work:
+class WorkRow:
     """A work item as it changes."""
 
     id: int
@@ -78,23 +78,23 @@ class MemoryQueue(MemoryOnces):
 
     def __init__(self) -> None:
         super().__init__()
-        self._work: list[Work] = []
+        self._work: list[WorkRow] = []
         self._last_work = 0
         self._switches: dict[HandlerName, HandlerSwitch] = {}
         self._paced_until: dict[HandlerName, datetime] = {}
 
     # --- WorkQueue
 
-    async def unrouted(self, *, limit: int, max_bytes: int) -> Unrouted:
+    async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed."""
         found = self._new()[:limit]
         backfilled = any(one.delivery.origin is Origin.BACKFILL for one in self._deliveries)
-        return Unrouted(
+        return RoutingBatch(
             self._routed, tuple(fitting(found, max_bytes, lambda one: len(one.delivery.body))), backfilled
         )
 
     async def route(
-        self, batch: Unrouted, work: Sequence[NewWork], *, lease: Lease, now: datetime
+        self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
     ) -> Sequence[int | None] | None:
         """Make work items and mark the batch as routed, unless another worker was first."""
         if batch.after != self._routed:
@@ -105,11 +105,11 @@ class MemoryQueue(MemoryOnces):
         return [one.id if one.state is WorkState.RUNNING else None for one in made]
 
     async def claim(
-        self, claimants: Sequence[Claimant], wanted: Wanted, *, lease: Lease, now: datetime
+        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, *, lease: Lease, now: datetime
     ) -> Sequence[WorkItem]:
         """Claim what is due, after taking back what dead workers held."""
         self._tidy([one.handler for one in claimants], now)
-        due: list[Work] = []
+        due: list[WorkRow] = []
         for one in claimants:
             due += self._due(one, wanted, now)[: wanted.limit - len(due)]
         chosen = fitting(due, wanted.max_bytes, lambda one: len(self._source(one).delivery.body))
@@ -120,16 +120,16 @@ class MemoryQueue(MemoryOnces):
                 self._paced_until[one.handler] = pace.after(begun, now)
         return [self._claimed(one, lease, begun=n < wanted.starting) for n, one in enumerate(chosen)]
 
-    async def suspects_due(self, claimants: Sequence[Claimant], *, now: datetime) -> bool:
+    async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
         """Tell whether an item is due that may have killed its worker."""
         return any(one.suspect and one.due_at <= now for one in self._claimable(claimants, WorkState.WAITING))
 
-    async def begun(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+    async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items have begun."""
         for one in self._leased(work_ids, worker):
             one.begun = True
 
-    async def absolve(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+    async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Take back that items have begun."""
         for one in self._leased(work_ids, worker):
             one.begun = False
@@ -148,21 +148,21 @@ class MemoryQueue(MemoryOnces):
             self._changes.set()
         return settled
 
-    async def give_back(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
+    async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
         """Make items due at once and uncount the attempt."""
         for one in self._leased(work_ids, worker):
             one.state, one.worker, one.due_at, one.begun = WorkState.WAITING, None, now, False
             one.attempts -= 1
         self._changes.set()
 
-    async def take_over(self, worker: WorkerId, *, now: datetime) -> int:
+    async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
         """End all leases of a dead worker."""
         leased = [one for one in self._work if one.held_by(worker)]
         for one in leased:
             one.due_at = now
         return len(leased)
 
-    async def next_due(self, claimants: Sequence[Claimant], *, now: datetime) -> datetime | None:
+    async def next_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> datetime | None:
         """Return when there may be something to claim or to look at."""
         intervals = {one.handler: one.interval for one in claimants}
         moments = [one.due_at for one in self._work if one.state is WorkState.RUNNING]
@@ -179,7 +179,7 @@ class MemoryQueue(MemoryOnces):
 
     async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
         """Return held items that are due for a look."""
-        claimants = [Claimant(name) for name in handlers]
+        claimants = [HandlerClaim(name) for name in handlers]
         due = [one for one in self._claimable(claimants, WorkState.HELD) if one.due_at <= now]
         return [self._held_item(one) for one in sorted(due, key=lambda one: one.due_at)[:limit]]
 
@@ -197,7 +197,7 @@ class MemoryQueue(MemoryOnces):
         missing = [one.delivery.key for one in pages if one.seq > self._routed or one.seq in unhandled]
         return JobPages(pages[-1].delivery.received_at if pages else None, missing[-1] if missing else None)
 
-    async def look_again(self, work_id: int, *, at: datetime, note: str) -> None:
+    async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep a held item until the next look."""
         for one in self._chosen([work_id]):
             if one.state is WorkState.HELD:
@@ -258,22 +258,22 @@ class MemoryQueue(MemoryOnces):
 
     # --- inside
 
-    def _source(self, work: Work) -> StoredDelivery:
+    def _source(self, work: WorkRow) -> StoredDelivery:
         return self._deliveries[self._place(work.source)]
 
-    def _chosen(self, work_ids: Sequence[int]) -> list[Work]:
+    def _chosen(self, work_ids: Sequence[int]) -> list[WorkRow]:
         places = ((work_id, bisect_left(self._work, work_id, key=_ID)) for work_id in sorted(set(work_ids)))
         return [self._work[at] for work_id, at in places if at < len(self._work) and self._work[at].id == work_id]
 
-    def _leased(self, work_ids: Sequence[int], worker: WorkerId) -> list[Work]:
+    def _leased(self, work_ids: Sequence[int], worker: WorkerId) -> list[WorkRow]:
         return [one for one in self._chosen(work_ids) if one.held_by(worker)]
 
-    def _make(self, new: NewWork, lease: Lease | None, now: datetime) -> Work:
+    def _make(self, new: NewWork, lease: Lease | None, now: datetime) -> WorkRow:
         busy = new.lane is not None and self._head(new.handler, new.lane) is not None
-        state = placed(new, self._switches.get(new.handler, HandlerSwitch.ON), lane_busy=busy)
+        state = initial_state(new, self._switches.get(new.handler, HandlerSwitch.ON), lane_busy=busy)
         holder = lease if state is WorkState.RUNNING else None
         self._last_work += 1
-        work = Work(
+        work = WorkRow(
             id=self._last_work,
             first_trigger=new.trigger,
             source=new.seq,
@@ -291,7 +291,7 @@ class MemoryQueue(MemoryOnces):
         self._work.append(work)
         return work
 
-    def _head(self, handler: HandlerName, lane: str) -> Work | None:
+    def _head(self, handler: HandlerName, lane: str) -> WorkRow | None:
         heads = (one for one in self._work if one.heads_lane and (one.handler, one.lane) == (handler, lane))
         return next(heads, None)
 
@@ -305,11 +305,11 @@ class MemoryQueue(MemoryOnces):
                     one.state, one.heads_lane, one.due_at = WorkState.WAITING, True, now
                     break
 
-    def _claimable(self, claimants: Sequence[Claimant], *states: WorkState) -> list[Work]:
+    def _claimable(self, claimants: Sequence[HandlerClaim], *states: WorkState) -> list[WorkRow]:
         names = {one.handler for one in claimants} - self._switches.keys()
         return [one for one in self._work if one.handler in names and one.state in states]
 
-    def _due(self, claimant: Claimant, wanted: Wanted, now: datetime) -> list[Work]:
+    def _due(self, claimant: HandlerClaim, wanted: ClaimLimits, now: datetime) -> list[WorkRow]:
         limit = min(wanted.limit, claimant.most)
         if claimant.concurrency is not None:
             running = sum(one.handler == claimant.handler and one.state is WorkState.RUNNING for one in self._work)
@@ -321,7 +321,7 @@ class MemoryQueue(MemoryOnces):
         due = [one for one in waiting if one.due_at <= now and one.suspect == wanted.suspects]
         return sorted(due, key=lambda one: one.due_at)[: max(0, limit)]
 
-    def _skippable(self, work: Work) -> bool:
+    def _skippable(self, work: WorkRow) -> bool:
         waits = work.state in OPEN_STATES and work.state is not WorkState.RUNNING
         return waits and self._switches.get(work.handler) is HandlerSwitch.DISABLED
 
@@ -336,7 +336,7 @@ class MemoryQueue(MemoryOnces):
             if one.handler in handlers and self._skippable(one):
                 one.state, one.heads_lane = WorkState.SKIPPED, False
 
-    def _claimed(self, work: Work, lease: Lease, *, begun: bool) -> WorkItem:
+    def _claimed(self, work: WorkRow, lease: Lease, *, begun: bool) -> WorkItem:
         work.state, work.worker, work.due_at, work.begun = WorkState.RUNNING, lease.worker, lease.until, begun
         work.attempts += 1
         return WorkItem(
@@ -363,7 +363,7 @@ class MemoryQueue(MemoryOnces):
         work.history.append(settlement.attempt)
         return True
 
-    def _held_item(self, work: Work) -> HeldItem:
+    def _held_item(self, work: WorkRow) -> HeldItem:
         delivery = self._source(work).delivery
         return HeldItem(
             id=work.id,

@@ -8,11 +8,11 @@ from fnmatch import fnmatchcase
 from itertools import islice
 
 from receiver.core.records import (
-    Arrived,
     Backlog,
     DeliveryDetail,
     DeliveryFilter,
     DeliverySummary,
+    FeedPage,
     HandlerReport,
     StoredDelivery,
     WorkDetail,
@@ -30,7 +30,7 @@ from receiver.core.types import (
     WorkState,
 )
 from receiver.errors import UnknownDelivery, UnknownWork
-from receiver.stores.memory.queue import MemoryQueue, Work
+from receiver.stores.memory.queue import MemoryQueue, WorkRow
 from receiver.stores.prefixes import candidates
 
 
@@ -50,14 +50,14 @@ class MemoryReports(MemoryQueue):
             if one.source == seq and (one.state is WorkState.DEAD or one.last_error is not None)
         )
 
-    async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
+    async def since(self, wanted: DeliveryFilter, *, after: int, limit: int) -> FeedPage:
         """Return the wanted ones of the next deliveries, the oldest first."""
         looked_at = [one.seq for one in self._deliveries if one.seq > after][:limit]
         through = looked_at[-1] if looked_at else after
         fitting = [one for _, one in self._newest(replace(wanted, limit=None)) if after < one.seq <= through]
-        return Arrived(tuple(reversed(fitting)), through)
+        return FeedPage(tuple(reversed(fitting)), through)
 
-    async def among(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
+    async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
         """Return the wanted ones of the deliveries with these seqs, the oldest first."""
         fitting = [one for _, one in self._newest(replace(wanted, limit=None)) if one.seq in seqs]
         return fitting[::-1]
@@ -83,7 +83,7 @@ class MemoryReports(MemoryQueue):
         body = None if stored.seq in self._pruned else stored.delivery.body
         return DeliveryDetail(self._summary(stored), stored.delivery.headers, body, work)
 
-    async def unfinished(self) -> int:
+    async def count_unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
         return len(await self.open_seqs(limit=len(self._deliveries)))
 
@@ -175,7 +175,7 @@ class MemoryReports(MemoryQueue):
             return DeliveryState.WORKING
         return DeliveryState.DEAD if WorkState.DEAD in states else DeliveryState.DONE
 
-    def _summary_of(self, work: Work) -> WorkSummary:
+    def _summary_of(self, work: WorkRow) -> WorkSummary:
         delivery = self._source(work).delivery
         return WorkSummary(
             id=work.id,

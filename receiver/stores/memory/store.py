@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 
 from receiver.stores.memory.bulk import MemoryKeeping
 from receiver.stores.memory.jobs import MemoryJobs
-from receiver.stores.memory.upkeep import MemoryUpkeep
+from receiver.stores.memory.maintenance import MemoryMaintenance
 
 
-class MemoryStore(MemoryKeeping, MemoryUpkeep, MemoryJobs):
+class MemoryStore(MemoryKeeping, MemoryMaintenance, MemoryJobs):
     """A Store and all its faces in one. Everything is gone with the process."""
 
     def exists(self) -> bool:
@@ -29,4 +29,4 @@ class MemoryStore(MemoryKeeping, MemoryUpkeep, MemoryJobs):
     queue = log
     controls = log
     reports = log
-    upkeep = log
+    maintenance = log

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from receiver.core.clock import from_micros, to_micros
-from receiver.core.records import LOST, Claimant, Wanted
+from receiver.core.records import LOST, ClaimLimits, HandlerClaim
 from receiver.core.rules import Pace
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.stores.sqlite import statements
@@ -20,14 +20,14 @@ def switches(connection: sqlite3.Connection) -> Mapping[HandlerName, HandlerSwit
     return {name: HandlerSwitch(switch) for name, switch in connection.execute(statements.SWITCHES)}
 
 
-def claimable(connection: sqlite3.Connection, claimants: Sequence[Claimant]) -> list[Claimant]:
+def claimable(connection: sqlite3.Connection, claimants: Sequence[HandlerClaim]) -> list[HandlerClaim]:
     """Return those whose handlers are neither paused nor disabled."""
     off = switches(connection)
     return [one for one in claimants if one.handler not in off]
 
 
 def anything_to_do(
-    connection: sqlite3.Connection, claimants: Sequence[Claimant], wanted: Wanted, now: datetime
+    connection: sqlite3.Connection, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, now: datetime
 ) -> bool:
     """Tell whether a claim would change anything. This takes no lock, and most often the answer is no."""
     if _leases_ended(connection, now, limit=1):
@@ -42,7 +42,7 @@ def anything_to_do(
     return False
 
 
-def tidy(connection: sqlite3.Connection, claimants: Sequence[Claimant], now: datetime) -> None:
+def tidy(connection: sqlite3.Connection, claimants: Sequence[HandlerClaim], now: datetime) -> None:
     """Take back what dead workers held, and skip what waits for disabled handlers."""
     if lost := _leases_ended(connection, now, limit=_MOST_AT_ONCE):
         values = {"ids": json.dumps(lost), "now": to_micros(now), "error": LOST}
@@ -68,7 +68,7 @@ def _skip(connection: sqlite3.Connection, handler: HandlerName) -> None:
 
 
 def choose(
-    connection: sqlite3.Connection, claimants: Sequence[Claimant], wanted: Wanted, now: datetime
+    connection: sqlite3.Connection, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, now: datetime
 ) -> list[int]:
     """Return the ids to claim, the longest due first within each handler, and note what their rates allow next."""
     ids: list[int] = []
@@ -88,7 +88,7 @@ def choose(
     return ids
 
 
-def next_due(connection: sqlite3.Connection, claimants: Sequence[Claimant], now: datetime) -> datetime | None:
+def next_due(connection: sqlite3.Connection, claimants: Sequence[HandlerClaim], now: datetime) -> datetime | None:
     """Return when one of these has something due, to be skipped or to look at, or anybody's lease ends."""
     off = switches(connection)
     moments = [_moment(*connection.execute(statements.NEXT_LEASE_END))]
@@ -113,7 +113,7 @@ def _leases_ended(connection: sqlite3.Connection, now: datetime, *, limit: int) 
 
 
 def _due(
-    connection: sqlite3.Connection, claimant: Claimant, wanted: Wanted, now: datetime, *, limit: int
+    connection: sqlite3.Connection, claimant: HandlerClaim, wanted: ClaimLimits, now: datetime, *, limit: int
 ) -> list[tuple[int, int]]:
     """Return id and size of what may be claimed within the handler's limits."""
     limit = min(limit, claimant.most)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
-from receiver.core.bulk import Imported, Recorded
+from receiver.core.bulk import Imported, RecordedRun
 from receiver.core.clock import to_micros
 from receiver.core.records import Delivery, NewWork, Receipt
-from receiver.core.rules import again
-from receiver.core.types import HandlerName, HandlerSwitch, Outcome
+from receiver.core.rules import as_replay
+from receiver.core.types import AppendOutcome, HandlerName, HandlerSwitch
 from receiver.errors import UnknownRequest
 from receiver.stores.sqlite import imports, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
@@ -48,9 +48,9 @@ class SqliteControls:
 
         await self._database.call(write)
 
-    async def bring_in(self, deliveries: Sequence[Imported]) -> Sequence[Outcome]:
+    async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
         """Store deliveries from outside whose keys are not stored."""
-        outcomes: list[Outcome] = []
+        outcomes: list[AppendOutcome] = []
         parts = list(imports.parts(deliveries))
         for number, part in enumerate(parts, start=1):
             # A sync is one of everything that was committed before: the last one is enough for the call.
@@ -63,13 +63,13 @@ class SqliteControls:
 
     def _bring_in(
         self, deliveries: Sequence[Imported], synced: str, connection: sqlite3.Connection
-    ) -> tuple[list[Outcome], bool]:
+    ) -> tuple[list[AppendOutcome], bool]:
         """Store them in one transaction; and tell whether others have committed since the last."""
         seen, self._seen = self._seen, data_version(connection)
         connection.execute(f"PRAGMA synchronous = {synced}")
         try:
             with self._database.transaction(connection):
-                outcomes = imports.bring_in(connection, deliveries)
+                outcomes = imports.import_deliveries(connection, deliveries)
         finally:
             connection.execute("PRAGMA synchronous = FULL")
         self._checkpointer.after_commit(connection)
@@ -81,14 +81,14 @@ class SqliteControls:
         def write(connection: sqlite3.Connection) -> int:
             with self._database.transaction(connection):
                 there = with_bodies(connection, [one.seq for one in work])
-                wanted = [again(one) for one in work if one.seq in there]
+                wanted = [as_replay(one) for one in work if one.seq in there]
                 make(connection, wanted, lease=None, now=now)
             self._checkpointer.after_commit(connection)
             return len(wanted)
 
         return await self._database.call(write)
 
-    async def record(self, results: Sequence[Recorded], *, now: datetime) -> None:
+    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
         """Keep work items that have run elsewhere."""
 
         def write(connection: sqlite3.Connection) -> None:
@@ -106,7 +106,7 @@ class SqliteControls:
             with self._database.transaction(connection):
                 known = connection.execute(statements.KEPT, (delivery.key,)).fetchone() is not None
                 if known and not same_body(connection, delivery):
-                    return Receipt(delivery.key, Outcome.CONFLICT)
+                    return Receipt(delivery.key, AppendOutcome.CONFLICT)
                 if connection.execute(statements.FREE, (request_id,)).rowcount == 0:
                     raise UnknownRequest(f"there is no request {request_id} in quarantine")
                 (receipt,) = insert_deliveries(connection, [delivery])

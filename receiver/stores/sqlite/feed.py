@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from receiver.core.records import Arrived, DeliveryFilter, DeliverySummary
+from receiver.core.records import DeliveryFilter, DeliverySummary, FeedPage
 from receiver.errors import StoreError
 from receiver.stores.sqlite.database import Database, data_version, same_file
 from receiver.stores.sqlite.filters import row_by_row
@@ -44,21 +44,21 @@ class ArrivalReports:
         self._opened_as = path.stat()
         self._seen: int | None = None
 
-    async def arrived(self, wanted: DeliveryFilter, *, after: int, limit: int) -> Arrived:
+    async def since(self, wanted: DeliveryFilter, *, after: int, limit: int) -> FeedPage:
         """Return the wanted ones of the next deliveries, the oldest first."""
         conditions, values = row_by_row(wanted)
 
-        def read(connection: sqlite3.Connection) -> Arrived:
+        def read(connection: sqlite3.Connection) -> FeedPage:
             (through,) = connection.execute(THROUGH, {"after": after, "rows": limit}).fetchone()
             if through is None:
-                return Arrived((), after)
+                return FeedPage((), after)
             bounds = {"after": after, "through": through}
             rows = connection.execute(ARRIVED.format(conditions=conditions), {**values, **bounds})
-            return Arrived(tuple(delivery_summary(row) for row in rows), through)
+            return FeedPage(tuple(delivery_summary(row) for row in rows), through)
 
         return await self._database.call(read)
 
-    async def among(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
+    async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
         """Return the wanted ones of the deliveries with these seqs, the oldest first."""
         conditions, values = row_by_row(wanted)
         statement = AMONG.format(conditions=conditions)

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from receiver.core.bulk import RefusedFilter
+from receiver.core.bulk import QuarantineFilter
 from receiver.core.clock import to_micros
 from receiver.core.records import DeliveryFilter, WorkFilter
 from receiver.core.search import Phrase, parse_query
@@ -51,7 +51,7 @@ def all_work_at_once(wanted: WorkFilter) -> tuple[str, _Values]:
     return f"({rows})", values
 
 
-def refused_listing(wanted: RefusedFilter) -> tuple[str, _Values]:
+def refused_listing(wanted: QuarantineFilter) -> tuple[str, _Values]:
     """Return the statement and its values; `before` and `rows` are still missing."""
     conditions: list[_Condition] = []
     if wanted.reason is not None:

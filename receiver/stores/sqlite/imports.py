@@ -8,7 +8,7 @@ from pydantic_core import to_json
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.records import Delivery
-from receiver.core.types import Origin, Outcome
+from receiver.core.types import AppendOutcome, Origin
 from receiver.stores.sqlite import search, statements
 from receiver.stores.sqlite.log import same_body
 from receiver.stores.sqlite.work_rows import insert
@@ -30,32 +30,32 @@ def parts(deliveries: Sequence[Imported]) -> Iterator[Sequence[Imported]]:
         yield deliveries[begin:]
 
 
-def bring_in(connection: sqlite3.Connection, deliveries: Sequence[Imported]) -> list[Outcome]:
+def import_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Imported]) -> list[AppendOutcome]:
     """Store what is new, inside a transaction of the caller's."""
     (last,) = connection.execute(statements.LAST_SEQ).fetchone()
     numbered = list(enumerate(deliveries, start=last + 1))
     if any(one.origin is Origin.BACKFILL for one in deliveries):
         connection.execute(statements.MARK_BACKFILLED)
     before = connection.total_changes
-    insert(connection, statements.bring_in, [_row(seq, one) for seq, one in numbered])
+    insert(connection, statements.import_deliveries, [_row(seq, one) for seq, one in numbered])
     if connection.total_changes - before == len(deliveries):
         insert(connection, statements.insert_bodies, [_body(seq, one.delivery) for seq, one in numbered])
-        return [Outcome.ACCEPTED] * len(deliveries)
+        return [AppendOutcome.ACCEPTED] * len(deliveries)
     new = {seq for (seq,) in connection.execute(statements.INSERTED_SINCE, (last,))}
     insert(connection, statements.insert_bodies, [_body(seq, one.delivery) for seq, one in numbered if seq in new])
-    return [Outcome.ACCEPTED if seq in new else _known(connection, one.delivery) for seq, one in numbered]
+    return [AppendOutcome.ACCEPTED if seq in new else _known(connection, one.delivery) for seq, one in numbered]
 
 
-def _known(connection: sqlite3.Connection, delivery: Delivery) -> Outcome:
+def _known(connection: sqlite3.Connection, delivery: Delivery) -> AppendOutcome:
     """Compare with the stored delivery of this key, and give that its body back if it had been pruned."""
     if not same_body(connection, delivery):
-        return Outcome.CONFLICT
+        return AppendOutcome.CONFLICT
     seq, _, body, _ = connection.execute(statements.KEPT, (delivery.key,)).fetchone()
     if body is None:
         insert(connection, statements.insert_bodies, [_body(seq, delivery)])
         connection.execute(statements.RESTORED, (seq,))
         search.restore(connection, seq, delivery.body)
-    return Outcome.DUPLICATE
+    return AppendOutcome.DUPLICATE
 
 
 def _row(seq: int, one: Imported) -> tuple[object, ...]:

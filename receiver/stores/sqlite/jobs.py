@@ -11,7 +11,7 @@ from receiver.core.clock import from_micros, to_micros
 from receiver.core.jobs import (
     LAST_PAGES,
     PAGE,
-    Arrivals,
+    JobArrivals,
     JobDetail,
     JobEnd,
     JobFilter,
@@ -246,9 +246,9 @@ def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("COMMIT")
 
 
-def _arrivals(connection: sqlite3.Connection, job_id: str) -> Sequence[Arrivals]:
+def _arrivals(connection: sqlite3.Connection, job_id: str) -> Sequence[JobArrivals]:
     rows = connection.execute(ARRIVALS, (job_id,))
-    return [Arrivals(kind, flag(success), *numbers) for kind, success, *numbers in rows]
+    return [JobArrivals(kind, flag(success), *numbers) for kind, success, *numbers in rows]
 
 
 def _arrived_at(connection: sqlite3.Connection, seq: int) -> Any:

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 from receiver.core.clock import to_micros
 from receiver.core.group_commit import GroupCommit
 from receiver.core.records import Delivery, Quarantined, Receipt
-from receiver.core.types import Headers, Outcome
+from receiver.core.types import AppendOutcome, Headers
 from receiver.errors import StoreError
 from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
@@ -85,11 +85,11 @@ def insert_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Deliv
     cursor = connection.execute(statements.insert_deliveries(len(deliveries)), rows)
     if cursor.rowcount == len(deliveries):
         _insert_bodies(connection, bodies)
-        return [Receipt(one.key, Outcome.ACCEPTED) for one in deliveries]
+        return [Receipt(one.key, AppendOutcome.ACCEPTED) for one in deliveries]
     new = {seq for (seq,) in connection.execute(statements.INSERTED_SINCE, (last,))}
     _insert_bodies(connection, [body for body in bodies if body[0] in new])
     return [
-        Receipt(one.key, Outcome.ACCEPTED) if seq in new else _count_again(connection, one)
+        Receipt(one.key, AppendOutcome.ACCEPTED) if seq in new else _count_again(connection, one)
         for seq, one in enumerate(deliveries, start=last + 1)
     ]
 
@@ -116,7 +116,7 @@ def _count_again(connection: sqlite3.Connection, delivery: Delivery) -> Receipt:
     """Count a delivery on the stored one with its key; keep its body too if that is another."""
     connection.execute(statements.COUNT_DUPLICATE, (delivery.key,))
     if same_body(connection, delivery):
-        return Receipt(delivery.key, Outcome.DUPLICATE)
+        return Receipt(delivery.key, AppendOutcome.DUPLICATE)
     _quarantine(
         connection,
         Quarantined(
@@ -128,7 +128,7 @@ def _count_again(connection: sqlite3.Connection, delivery: Delivery) -> Receipt:
             body=delivery.body,
         ),
     )
-    return Receipt(delivery.key, Outcome.CONFLICT)
+    return Receipt(delivery.key, AppendOutcome.CONFLICT)
 
 
 def _quarantine(connection: sqlite3.Connection, item: Quarantined) -> None:

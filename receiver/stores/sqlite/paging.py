@@ -64,7 +64,7 @@ class Reading:
         )
 
 
-def begun(
+def start_reading(
     connection: sqlite3.Connection, wanted: DeliveryFilter, after: Cursor | None, by_job: bool
 ) -> Reading | None:
     """Return a reading of what is stored now."""

@@ -9,15 +9,15 @@ from typing import Any
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.records import (
-    Claimant,
+    ClaimLimits,
+    HandlerClaim,
     HeldItem,
     JobPages,
     Lease,
     NewWork,
+    RoutingBatch,
     Settlement,
     StoredDelivery,
-    Unrouted,
-    Wanted,
     WorkItem,
 )
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkerId, WorkState
@@ -38,10 +38,10 @@ class SqliteQueue:
         self._checkpointer = checkpointer
         self._seen: int | None = None
 
-    async def unrouted(self, *, limit: int, max_bytes: int) -> Unrouted:
+    async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed."""
 
-        def read(connection: sqlite3.Connection) -> Unrouted:
+        def read(connection: sqlite3.Connection) -> RoutingBatch:
             (after,) = connection.execute(statements.ROUTED).fetchone()
             found: list[StoredDelivery] = []
             total = 0
@@ -51,12 +51,12 @@ class SqliteQueue:
                     break
                 found.append(stored_delivery(row))
             (backfilled,) = connection.execute(statements.ANY_BACKFILLED).fetchone()
-            return Unrouted(after, tuple(found), bool(backfilled))
+            return RoutingBatch(after, tuple(found), bool(backfilled))
 
         return await self._database.call(read)
 
     async def route(
-        self, batch: Unrouted, work: Sequence[NewWork], *, lease: Lease, now: datetime
+        self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
     ) -> Sequence[int | None] | None:
         """Make work items and mark the batch as routed, unless another worker was first."""
         through = batch.deliveries[-1].seq
@@ -74,7 +74,7 @@ class SqliteQueue:
         return await self._database.call(write)
 
     async def claim(
-        self, claimants: Sequence[Claimant], wanted: Wanted, *, lease: Lease, now: datetime
+        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, *, lease: Lease, now: datetime
     ) -> Sequence[WorkItem]:
         """Claim what is due, after taking back what dead workers held."""
 
@@ -99,7 +99,7 @@ class SqliteQueue:
 
         return await self._database.call(write)
 
-    async def suspects_due(self, claimants: Sequence[Claimant], *, now: datetime) -> bool:
+    async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
         """Tell whether an item is due that may have killed its worker."""
 
         def read(connection: sqlite3.Connection) -> bool:
@@ -111,11 +111,11 @@ class SqliteQueue:
 
         return await self._database.call(read)
 
-    async def begun(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+    async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items have begun."""
         await self._write(statements.BEGUN, {"ids": json.dumps(list(work_ids)), "worker": worker})
 
-    async def absolve(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+    async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Take back that items have begun."""
         await self._write(statements.ABSOLVE, {"ids": json.dumps(list(work_ids)), "worker": worker})
 
@@ -145,17 +145,17 @@ class SqliteQueue:
 
         return await self._database.call(write)
 
-    async def give_back(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
+    async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
         """Make items due at once and uncount the attempt."""
         values = {"ids": json.dumps(list(work_ids)), "worker": worker, "now": to_micros(now)}
         await self._write(statements.GIVE_BACK, values)
 
-    async def take_over(self, worker: WorkerId, *, now: datetime) -> int:
+    async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
         """End all leases of a dead worker."""
         values = {"worker": worker, "now": to_micros(now)}
         return await self._write(statements.TAKE_OVER, values)
 
-    async def next_due(self, claimants: Sequence[Claimant], *, now: datetime) -> datetime | None:
+    async def next_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> datetime | None:
         """Return when there may be something to claim or to look at."""
         return await self._database.call(lambda connection: claims.next_due(connection, claimants, now))
 
@@ -197,7 +197,7 @@ class SqliteQueue:
 
         return await self._database.call(read)
 
-    async def look_again(self, work_id: int, *, at: datetime, note: str) -> None:
+    async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep a held item until the next look."""
         await self._write(statements.LOOK_AGAIN, (to_micros(at), note, work_id))
 
@@ -216,7 +216,9 @@ class SqliteQueue:
         lapses = None if until is None else to_micros(until)
         return await self._write(statements.ONCE, (handler, key, to_micros(now), lapses)) == 1
 
-    async def free(self, handler: HandlerName, keys: Collection[str], *, now: datetime) -> frozenset[str]:
+    async def available_once_keys(
+        self, handler: HandlerName, keys: Collection[str], *, now: datetime
+    ) -> frozenset[str]:
         """Return those that nobody has asked for, or that have lapsed."""
         values = {"handler": handler, "keys": json.dumps(sorted(keys)), "now": to_micros(now)}
 
@@ -225,7 +227,7 @@ class SqliteQueue:
 
         return await self._database.call(read)
 
-    async def lapse(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
+    async def set_once_expiry(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
         """Change when that lapses."""
         await self._write(statements.LAPSE, (None if until is None else to_micros(until), handler, key))
 

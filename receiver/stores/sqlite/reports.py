@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.core.bulk import Cursor, DeliveryPlan, RefusedFilter, RefusedSummary, WorkPlan
+from receiver.core.bulk import Cursor, DeliveryPlan, QuarantinedSummary, QuarantineFilter, WorkPlan
 from receiver.core.clock import from_micros
 from receiver.core.records import (
     Backlog,
@@ -67,11 +67,13 @@ class SqliteReports(ArrivalReports, JobReports):
         """Return what an action on the wanted deliveries would touch."""
         return await self._database.call(lambda connection: plans.plan(connection, wanted, after, by_job))
 
-    async def stored(
+    async def iter_deliveries(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
     ) -> AsyncIterator[StoredDelivery]:
         """Yield the wanted deliveries with their bodies; one page is read while that before it is used."""
-        reading = await self._database.call(lambda connection: readings.begun(connection, wanted, after, by_job))
+        reading = await self._database.call(
+            lambda connection: readings.start_reading(connection, wanted, after, by_job)
+        )
         following = None if reading is None else asyncio.create_task(self._database.call(reading.page))
         try:
             while following is not None:
@@ -123,7 +125,7 @@ class SqliteReports(ArrivalReports, JobReports):
             raise UnknownDelivery(f"there is no delivery {key}")
         return found
 
-    async def unfinished(self) -> int:
+    async def count_unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""
         return await self._database.call(
             lambda connection: int(connection.execute(statements.UNFINISHED).fetchone()[0])
@@ -162,13 +164,13 @@ class SqliteReports(ArrivalReports, JobReports):
             left -= len(rows)
             first, last = (first, rows[-1][0] - 1) if newest_first else (rows[-1][0] + 1, last)
 
-    async def refused_requests(self, wanted: RefusedFilter) -> AsyncIterator[RefusedSummary]:
+    async def quarantined_requests(self, wanted: QuarantineFilter) -> AsyncIterator[QuarantinedSummary]:
         """Yield the requests in quarantine, the newest first."""
         statement, values = refused_listing(wanted)
         async for row in self._rows(statement, values, wanted.limit):
-            yield RefusedSummary(row[0], from_micros(row[1]), *row[2:])
+            yield QuarantinedSummary(row[0], from_micros(row[1]), *row[2:])
 
-    async def refused_request(self, request_id: int) -> Quarantined:
+    async def quarantined_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine."""
         rows = await self._page(statements.REFUSED, {"id": request_id})
         for received_at, reason, detail, key, headers, body in rows:

@@ -320,7 +320,7 @@ INSERT INTO handlers (name, switch) VALUES (?, ?) ON CONFLICT (name) DO UPDATE S
 _IMPORTED_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
-def bring_in(rows: int) -> str:
+def import_deliveries(rows: int) -> str:
     """Insert rows from outside whose key is not stored; the others are passed over."""
     return (
         "INSERT INTO deliveries "
@@ -334,7 +334,7 @@ RESTORED = "UPDATE deliveries SET pruned_at = NULL WHERE seq = ?"
 
 FREE = "DELETE FROM quarantine WHERE id = ?"
 
-# --- Upkeep
+# --- Maintenance
 
 REMOVE_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(?))"
 

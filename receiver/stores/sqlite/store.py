@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
-from receiver.core.ports import Controls, DeliveryLog, Reports, SearchIndex, Upkeep, WorkQueue
+from receiver.core.ports import Controls, DeliveryLog, Maintenance, Reports, SearchIndex, WorkQueue
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database, database_path, exists, opened, prepare
 from receiver.stores.sqlite.log import SqliteLog
+from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.search import SqliteSearch
-from receiver.stores.sqlite.upkeep import SqliteUpkeep
 
 _ANY = "PRAGMA cache_size = -16000;"
 # Sorting a million rows takes as much memory as they need unless it may go to a file.
@@ -84,12 +84,12 @@ class SqliteStore:
             yield SqliteReports(await self._connection(stack, _READS, read_only=True), self._path)
 
     @asynccontextmanager
-    async def upkeep(self) -> AsyncIterator[Upkeep]:
+    async def maintenance(self) -> AsyncIterator[Maintenance]:
         """Open for pruning and shrinking."""
         await asyncio.to_thread(prepare, self._path, create=False)
         async with AsyncExitStack() as stack:
             database = await self._connection(stack, _WRITES + _UNSYNCED)
-            yield SqliteUpkeep(database, await self._checkpointer(stack))
+            yield SqliteMaintenance(database, await self._checkpointer(stack))
 
     async def _connection(self, stack: AsyncExitStack, setup: str, *, read_only: bool = False) -> Database:
         database = await opened(

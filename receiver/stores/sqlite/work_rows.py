@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import chain
 
-from receiver.core.bulk import Recorded
+from receiver.core.bulk import RecordedRun
 from receiver.core.clock import to_micros
 from receiver.core.records import Attempt, Lease, NewWork
-from receiver.core.rules import placed
+from receiver.core.rules import initial_state
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.stores.sqlite import claims, statements
 
@@ -39,7 +39,7 @@ def make(
     return list(zip(_last_ids(connection, len(work)), states, strict=True))
 
 
-def record(connection: sqlite3.Connection, results: Sequence[Recorded], now: datetime) -> None:
+def record(connection: sqlite3.Connection, results: Sequence[RecordedRun], now: datetime) -> None:
     """Write down work items that have run already, with their attempts, inside a transaction."""
     if not results:
         return
@@ -87,7 +87,7 @@ def _places(connection: sqlite3.Connection, work: Sequence[NewWork]) -> list[Wor
     states = []
     for one in work:
         lane = (one.handler, one.lane)
-        state = placed(one, off.get(one.handler, HandlerSwitch.ON), lane_busy=lane in busy)
+        state = initial_state(one, off.get(one.handler, HandlerSwitch.ON), lane_busy=lane in busy)
         if _heads_lane(one, state):
             busy.add(lane)
         states.append(state)

@@ -7,7 +7,7 @@ import pytest
 
 from receiver.core.bulk import PruneRule
 from receiver.core.records import Lease
-from receiver.core.types import Origin, Outcome, WorkerId
+from receiver.core.types import AppendOutcome, Origin, WorkerId
 from receiver.errors import NotComparable, NotFound, ServerError
 from receiver.events import CrawlPage, parse_event
 from tests.doubles import NOON
@@ -27,7 +27,7 @@ async def test_only_what_did_not_arrive_is_brought_in(open_world: Open) -> None:
     missing = await world.compare()
 
     assert (missing.produced, missing.counts) == (3, {"crawl.page": 1, "crawl.completed": 1})
-    assert await world.bring_in(missing) == {Outcome.ACCEPTED: 2}
+    assert await world.import_deliveries(missing) == {AppendOutcome.ACCEPTED: 2}
     page, end = await world.made()
     key = page.pop("webhookId")
     assert page == {
@@ -71,8 +71,8 @@ async def test_bringing_in_again_changes_nothing(open_world: Open) -> None:
     first = await world.compare()
     late = await world.compare()  # as by somebody else at the same time
 
-    assert await world.bring_in(first) == {Outcome.ACCEPTED: 4}
-    assert await world.bring_in(late) == {}
+    assert await world.import_deliveries(first) == {AppendOutcome.ACCEPTED: 4}
+    assert await world.import_deliveries(late) == {}
     assert (await world.compare()).count == 0
     assert len(await world.stored()) == 5
 
@@ -84,7 +84,7 @@ async def test_what_arrives_while_somebody_thinks_it_over_is_left_out(open_world
     missing = await world.compare()
     await world.add(sent("crawl.page", "w2", [document(2)]))
 
-    assert await world.bring_in(missing) == {Outcome.ACCEPTED: 2}
+    assert await world.import_deliveries(missing) == {AppendOutcome.ACCEPTED: 2}
     assert [one["type"] for one in await world.made()] == ["crawl.page", "crawl.completed"]
 
 
@@ -318,14 +318,14 @@ async def test_a_fault_in_the_middle_leaves_nothing_of_the_job(open_world: Open)
         await world.compare(family="crawl")
 
     assert world.spool.end() == before
-    assert await world.bring_in(kept) == {Outcome.ACCEPTED: 2}
+    assert await world.import_deliveries(kept) == {AppendOutcome.ACCEPTED: 2}
 
 
 async def test_pruned_bodies_cannot_be_compared(open_world: Open) -> None:
     """Nobody knows which pages they were, and a page must not come in twice."""
     world = open_world(crawl(document(1)))
     await world.add(sent("crawl.page", "w1", [document(1)]))
-    batch = await world.store.unrouted(limit=9, max_bytes=10**6)
+    batch = await world.store.routing_batch(limit=9, max_bytes=10**6)
     await world.store.route(batch, [], lease=Lease(WorkerId("w"), NOON), now=NOON)
     rule = PruneRule(NOON.replace(year=2027), bodies=True)
     await world.store.prune(rule, after=0, limit=9, now=NOON)

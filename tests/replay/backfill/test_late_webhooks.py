@@ -70,7 +70,7 @@ async def test_the_late_webhook_of_what_was_brought_in_makes_no_work(
         assert seen == ["crawl.page w4"]
         assert (await on.store.detail(sent("crawl.page", "w1").key)).work == ()
     told = [(record.message, record.__dict__["key"]) for record in caplog.records]
-    assert told == [("backfilled_before", key) for key in ("w1", "w2", "w3")]
+    assert told == [("late_webhook_skipped", key) for key in ("w1", "w2", "w3")]
 
 
 async def test_of_two_that_wait_together_one_is_handled(open_world: Open) -> None:
@@ -84,7 +84,7 @@ async def test_of_two_that_wait_together_one_is_handled(open_world: Open) -> Non
         parts = [part async for part in found]
         await on.store.append(sent("crawl.page", "w1", [document(1)]))
         for part in parts:
-            await on.store.bring_in(part)
+            await on.store.import_deliveries(part)
         await on.start()
         await on.after(2 * SECOND)
 
@@ -98,7 +98,7 @@ async def test_an_imported_one_keeps_no_webhook_from_its_handlers(open_world: Op
     await world.backfill(family="crawl")
     made = await world.stored()
     async with bench(recording(seen)) as on:
-        await on.store.bring_in([Imported(one, origin=Origin.IMPORT) for one in made])
+        await on.store.import_deliveries([Imported(one, origin=Origin.IMPORT) for one in made])
         await on.add(sent("crawl.page", "w1", [document(1)]))
 
     assert seen == ["crawl.page w1"]

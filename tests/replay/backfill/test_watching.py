@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from receiver.core.bulk import Imported
-from receiver.core.types import Outcome
+from receiver.core.types import AppendOutcome
 from receiver.errors import StoreError
 from receiver.replay.backfill.watching import EVERY, RETRIES_OVER, SILENCE, Backfilling
 from receiver.service.client import AsyncClient
@@ -200,7 +200,7 @@ async def test_a_service_that_is_down_is_asked_again_at_the_next_look(
 
     assert len(await world.made()) == 1
     told = [record.message for record in caplog.records if record.name == "receiver.replay.backfill.watching"]
-    assert told == ["backfill_waits", "backfill_waits", "backfilled"]
+    assert told == ["backfill_deferred", "backfill_deferred", "backfilled"]
 
 
 @pytest.mark.parametrize(("status", "asked"), [(500, True), (401, False)])
@@ -223,13 +223,13 @@ class Filling(MemoryStore):
 
     full_after: int | None = None
 
-    async def bring_in(self, deliveries: Sequence[Imported]) -> Sequence[Outcome]:
+    async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
         """Take a part in, while there is room."""
         if self.full_after == 0:
             raise StoreError("the disk is full")
         if self.full_after is not None:
             self.full_after -= 1
-        return await super().bring_in(deliveries)
+        return await super().import_deliveries(deliveries)
 
 
 async def test_what_came_of_asking_is_told_each_time(open_world: Open) -> None:

@@ -10,7 +10,7 @@ import httpx
 from receiver.core.clock import VirtualClock
 from receiver.core.envelope import read_envelope
 from receiver.core.records import Delivery, DeliveryFilter
-from receiver.core.types import Origin, Outcome
+from receiver.core.types import AppendOutcome, Origin
 from receiver.replay.backfill.comparing import Missing, Spool, compare, delivered, to_bring_in
 from receiver.replay.backfill.production import Asked, produced
 from receiver.service.client import AsyncClient
@@ -90,20 +90,20 @@ class World:
         asked = Asked(self.job_id, found.family or family or "", found.monitor_id or monitor_id)
         return await compare(found, produced(self.client, asked), self.spool, **options)
 
-    async def bring_in(self, missing: Missing) -> Counter[Outcome]:
+    async def import_deliveries(self, missing: Missing) -> Counter[AppendOutcome]:
         """Bring in what is missing, and return what became of it."""
-        outcomes: Counter[Outcome] = Counter()
+        outcomes: Counter[AppendOutcome] = Counter()
         async for part in to_bring_in(missing, self.spool, self.store, self.clock, origin=Origin.BACKFILL):
-            outcomes.update(await self.store.bring_in(part))
+            outcomes.update(await self.store.import_deliveries(part))
         return outcomes
 
-    async def backfill(self, **options: Any) -> Counter[Outcome]:
+    async def backfill(self, **options: Any) -> Counter[AppendOutcome]:
         """Compare and bring in."""
-        return await self.bring_in(await self.compare(**options))
+        return await self.import_deliveries(await self.compare(**options))
 
     async def stored(self) -> list[Delivery]:
         """Return what is stored, the oldest first."""
-        return [one.delivery async for one in self.store.stored(DeliveryFilter())]
+        return [one.delivery async for one in self.store.iter_deliveries(DeliveryFilter())]
 
     async def made(self) -> list[dict[str, Any]]:
         """Return the bodies of what was made here, the oldest first."""

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
-from receiver.service.client import AsyncClient, Client, Patience
+from receiver.service.client import AsyncClient, Client, RetryPolicy
 from receiver.service.client.retrying import DEFAULT_PATIENCE
 from tests.doubles import NOON
 
@@ -71,7 +71,7 @@ class Caller:
     """One of the two clients, called by the names of its operations."""
 
     def __init__(
-        self, kind: str, service: Service, *, base: str = BASE, patience: Patience = DEFAULT_PATIENCE
+        self, kind: str, service: Service, *, base: str = BASE, patience: RetryPolicy = DEFAULT_PATIENCE
     ) -> None:
         self.kind = kind
         self.clock = Ticking(NOON)

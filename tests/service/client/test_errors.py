@@ -28,11 +28,11 @@ from receiver.errors import (
     UnexpectedAnswer,
     Unprocessable,
 )
-from receiver.service.client import Patience
+from receiver.service.client import RetryPolicy
 from tests.service.client.calling import KEY, Caller, Service, said
 
 PAGE = "https://example.com/"
-IMPATIENT = Patience(budget=timedelta(0))
+IMPATIENT = RetryPolicy(budget=timedelta(0))
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pytest
 
 from receiver.core.retries import RetrySchedule
 from receiver.errors import KeyRefused, RateLimited, ServiceUnreachable, UnexpectedAnswer
-from receiver.service.client import AsyncClient, Client, Patience
-from receiver.service.client.calls import Call
+from receiver.service.client import AsyncClient, Client, RetryPolicy
+from receiver.service.client.calls import ServiceCall
 from receiver.service.client.jobs import crawl, crawl_status
 from receiver.service.client.retrying import DEFAULT_PATIENCE
 from tests.doubles import LONG, NOON, soon
@@ -23,7 +23,7 @@ from tests.service.client.calling import KEY, Steady, Ticking
 from tests.service.client.stub import Connection, serving
 
 DONE = {"success": True, "status": "completed", "data": [{"markdown": "x" * 1000}]}
-ONCE = Patience(RetrySchedule(()))
+ONCE = RetryPolicy(RetrySchedule(()))
 
 
 def done(connection: Connection) -> None:
@@ -37,7 +37,7 @@ class Both:
         self.kind = kind
         self.clock = Ticking(NOON)
 
-    async def send(self, address: str, call: Call[Any], *, patience: Patience = DEFAULT_PATIENCE) -> Any:
+    async def send(self, address: str, call: ServiceCall[Any], *, patience: RetryPolicy = DEFAULT_PATIENCE) -> Any:
         """Make one call with a new client."""
         options: dict[str, Any] = {"clock": self.clock, "rng": Steady(), "patience": patience}
         if self.kind == "async":
@@ -138,7 +138,7 @@ async def test_silence_is_no_answer(both: Both) -> None:
     def silent(connection: Connection) -> None:
         heard.wait(LONG)
 
-    call = Call("GET", "/v2/crawl/1", lambda body: body, answered_within=timedelta(milliseconds=50))
+    call = ServiceCall("GET", "/v2/crawl/1", lambda body: body, answered_within=timedelta(milliseconds=50))
     with serving(silent) as stub:
         try:
             with pytest.raises(ServiceUnreachable, match="no answer in time"):

@@ -23,11 +23,11 @@ from receiver.errors import (
     ServiceUnreachable,
     UnexpectedAnswer,
 )
-from receiver.service.client import AsyncClient, Patience
-from receiver.service.client.calls import Answer, Call
+from receiver.service.client import AsyncClient, RetryPolicy
+from receiver.service.client.calls import ServiceCall, ServiceResponse
 from receiver.service.client.jobs import crawl, crawl_status
 from receiver.service.client.reading import wait_asked_for
-from receiver.service.client.retrying import Attempt, Pause, script
+from receiver.service.client.retrying import CallAttempt, Pause, call_steps
 from tests.doubles import NOON
 from tests.service.client.calling import BASE, KEY, Caller, Service, said
 
@@ -249,11 +249,13 @@ async def test_a_big_pdf_says_when_it_is_ready(caller: Caller, service: Service)
 # --- the script alone
 
 
-def steps_of(call: Call[Any], patience: Patience, outcomes: list[Answer | ServiceError]) -> tuple[list[Any], Any]:
+def steps_of(
+    call: ServiceCall[Any], patience: RetryPolicy, outcomes: list[ServiceResponse | ServiceError]
+) -> tuple[list[Any], Any]:
     """Act out a script on a clock that its pauses move; return its steps, and its result or error."""
     now = NOON
     acted: list[Any] = []
-    steps = script(call, patience, key=SecretStr("k"), now=lambda: now, rng=random.Random(1))
+    steps = call_steps(call, patience, key=SecretStr("k"), now=lambda: now, rng=random.Random(1))
     step: Any = next(steps)
     try:
         while True:
@@ -271,17 +273,17 @@ def steps_of(call: Call[Any], patience: Patience, outcomes: list[Answer | Servic
 
 def test_a_script_is_attempts_with_pauses_between() -> None:
     """And knows no connection."""
-    good = Answer(200, {}, b'{"success": true, "status": "scraping"}')
+    good = ServiceResponse(200, {}, b'{"success": true, "status": "scraping"}')
     lost = ServiceUnreachable("lost")
-    acted, result = steps_of(crawl_status("1"), Patience(), [lost, lost, good])
+    acted, result = steps_of(crawl_status("1"), RetryPolicy(), [lost, lost, good])
 
-    assert [type(step) for step in acted] == [Attempt, Pause, Attempt, Pause, Attempt]
+    assert [type(step) for step in acted] == [CallAttempt, Pause, CallAttempt, Pause, CallAttempt]
     assert result.status == "scraping"
 
 
 def test_pauses_are_spread() -> None:
     """Calls that failed together do not come back together, nor before the time they were given."""
-    patience = Patience(RetrySchedule((SECOND, SECOND), jitter=0.5), budget=timedelta(minutes=5))
+    patience = RetryPolicy(RetrySchedule((SECOND, SECOND), jitter=0.5), budget=timedelta(minutes=5))
     limited = RateLimited("limited", status=429, retry_after=10 * SECOND)
     acted, result = steps_of(crawl(PAGE), patience, [limited, limited, ServiceUnreachable("x", sent=False)])
 
@@ -295,7 +297,7 @@ def test_pauses_are_spread() -> None:
 def test_a_broken_answer_is_asked_for_again_and_a_redirect_is_not(status: int | None, again: bool) -> None:
     """It would redirect again."""
     acted, _ = steps_of(
-        crawl_status("1"), Patience(), [UnexpectedAnswer("x", status=status), NotFound("gone", status=404)]
+        crawl_status("1"), RetryPolicy(), [UnexpectedAnswer("x", status=status), NotFound("gone", status=404)]
     )
 
     assert (len(acted) > 1) is again

@@ -5,10 +5,10 @@ from datetime import timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from receiver.service.simulator.report import Report
+from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import (
-    Arrivals,
+    ArrivalPattern,
     Endpoint,
     Job,
     Latency,
@@ -40,7 +40,7 @@ def worlds(draw: st.DrawFn) -> tuple[World, Scenario]:
         created += [(at + place, number) for place in range(pages + 2)]
     world = World(sorted(created), outages, latency, erring, capacity, timeout, list(pauses))
     return world, Scenario(
-        arrivals=Arrivals(
+        arrivals=ArrivalPattern(
             at=tuple(second * SECOND for second in exact),
             jobs=tuple(Job(family="crawl", pages=pages, at=at * SECOND) for at, pages in jobs),
         ),
@@ -57,7 +57,7 @@ def test_both_make_the_same_attempts_and_count_the_same(drawn: tuple[World, Scen
     world, scenario = drawn
     ticking = Run(world).run()
     attempts = list(simulate(scenario))
-    report = Report(scenario)
+    report = SimulationReport(scenario)
     for attempt in attempts:
         report.add(attempt)
 

@@ -7,32 +7,34 @@ import pytest
 from receiver.core.envelope import read_envelope
 from receiver.core.records import Delivery, Quarantined
 from receiver.service.schedule import State
-from receiver.service.simulator.endpoint import Outcome
-from receiver.service.simulator.faults import Request, Way
+from receiver.service.simulator.endpoint import ResponseKind
+from receiver.service.simulator.faults import FaultKind, SimulatedRequest
 from receiver.service.simulator.ledger import Findings, Ledger, Mark, Wrong, mark
-from receiver.service.simulator.live import Reply, Sent
-from receiver.service.simulator.run import Attempt
+from receiver.service.simulator.live import LiveSent, Reply
+from receiver.service.simulator.run import SimulatedAttempt
 from receiver.stores.memory import MemoryStore
 from tests.doubles import NOON, body_of, delivery
 
 BODY = body_of(id="job-1", webhookId="one")
 OTHER = body_of(id="job-1", webhookId="two")
-OK, LATER = Reply(Outcome.OK, 200), Reply(Outcome.STATUS, 503)
-REFUSED, NO_ANSWER = Reply(Outcome.REFUSED), Reply(Outcome.TIMEOUT)
-MALFORMED, UNAUTHENTICATED = Reply(Outcome.STATUS, 400), Reply(Outcome.STATUS, 401)
+OK, LATER = Reply(ResponseKind.OK, 200), Reply(ResponseKind.STATUS, 503)
+REFUSED, NO_ANSWER = Reply(ResponseKind.REFUSED), Reply(ResponseKind.TIMEOUT)
+MALFORMED, UNAUTHENTICATED = Reply(ResponseKind.STATUS, 400), Reply(ResponseKind.STATUS, 401)
 
 
-def sent(reply: Reply | None, body: bytes = BODY, way: Way = Way.WHOLE, state: State = State.RETRY_1) -> Sent:
-    outcome = Outcome.REFUSED if reply is None else reply.outcome
-    attempt = Attempt(1, 1, 0, 0, 0, 0, 0, outcome, state, outcome is Outcome.OK, False)
-    return Sent(Request(body, way), reply, None if way is Way.FORGED else attempt)
+def sent(
+    reply: Reply | None, body: bytes = BODY, way: FaultKind = FaultKind.WHOLE, state: State = State.RETRY_1
+) -> LiveSent:
+    outcome = ResponseKind.REFUSED if reply is None else reply.outcome
+    attempt = SimulatedAttempt(1, 1, 0, 0, 0, 0, 0, outcome, state, outcome is ResponseKind.OK, False)
+    return LiveSent(SimulatedRequest(body, way), reply, None if way is FaultKind.FORGED else attempt)
 
 
 def as_stored(body: bytes) -> Delivery:
     return read_envelope((), body, received_at=NOON)
 
 
-def refused(request: Request, reason: str = "malformed") -> Quarantined:
+def refused(request: SimulatedRequest, reason: str = "malformed") -> Quarantined:
     return Quarantined(NOON, reason, "", None, (), request.payload)
 
 
@@ -43,7 +45,7 @@ class Kept:
         self.store = MemoryStore()
         self.ledger = Ledger(NOON)
 
-    async def check(self, *all_sent: Sent) -> Findings:
+    async def check(self, *all_sent: LiveSent) -> Findings:
         for one in all_sent:
             self.ledger.note(one)
         return await self.ledger.check(self.store, Mark(0, 0))
@@ -113,8 +115,8 @@ async def test_what_was_given_up_is_lost_if_the_receiver_had_a_chance(
 
 async def test_attempts_that_the_sender_itself_spoilt_are_no_chance(kept: Kept) -> None:
     """Cut short or too slow, and the rest in outages that it played."""
-    spoilt = [sent(MALFORMED, way=Way.CUT), sent(NO_ANSWER, OTHER, Way.SLOW)]
-    await kept.store.quarantine(refused(Request(BODY, Way.CUT)))
+    spoilt = [sent(MALFORMED, way=FaultKind.CUT), sent(NO_ANSWER, OTHER, FaultKind.SLOW)]
+    await kept.store.quarantine(refused(SimulatedRequest(BODY, FaultKind.CUT)))
 
     assert not (
         await kept.check(*spoilt, sent(None, state=State.FAILED), sent(None, OTHER, state=State.FAILED))
@@ -131,17 +133,17 @@ async def test_what_was_given_up_and_arrived_all_the_same_is_not_lost(kept: Kept
     assert findings.unanswered == 1
 
 
-@pytest.mark.parametrize("way", [Way.FORGED, Way.CUT, Way.CLIPPED])
-async def test_what_no_receiver_may_take_is_wrong_if_it_is_acknowledged(kept: Kept, way: Way) -> None:
+@pytest.mark.parametrize("way", [FaultKind.FORGED, FaultKind.CUT, FaultKind.CLIPPED])
+async def test_what_no_receiver_may_take_is_wrong_if_it_is_acknowledged(kept: Kept, way: FaultKind) -> None:
     """The answer is enough to know."""
     assert (await kept.check(sent(OK, way=way))).wrong == {Wrong.TAKEN: ["one"]}
     assert kept.ledger.unchecked().wrong == {Wrong.TAKEN: ["one"]}
 
 
-@pytest.mark.parametrize("way", [Way.FORGED, Way.CUT, Way.CLIPPED])
-async def test_what_no_receiver_may_take_is_wrong_in_the_store(kept: Kept, way: Way) -> None:
+@pytest.mark.parametrize("way", [FaultKind.FORGED, FaultKind.CUT, FaultKind.CLIPPED])
+async def test_what_no_receiver_may_take_is_wrong_in_the_store(kept: Kept, way: FaultKind) -> None:
     """Whatever was answered."""
-    stored = replace(as_stored(BODY), body=Request(BODY, way).payload)
+    stored = replace(as_stored(BODY), body=SimulatedRequest(BODY, way).payload)
     await kept.store.append(stored)
 
     assert (await kept.check(sent(UNAUTHENTICATED, way=way))).wrong == {Wrong.TAKEN: ["one"]}
@@ -149,12 +151,12 @@ async def test_what_no_receiver_may_take_is_wrong_in_the_store(kept: Kept, way: 
 
 async def test_refused_as_malformed_means_kept_and_as_not_authentic_means_not(kept: Kept) -> None:
     """Both the right way round."""
-    await kept.store.quarantine(refused(Request(BODY, Way.CUT)))
+    await kept.store.quarantine(refused(SimulatedRequest(BODY, FaultKind.CUT)))
 
     findings = await kept.check(
-        sent(MALFORMED, way=Way.CUT),
-        sent(UNAUTHENTICATED, OTHER, Way.CLIPPED),
-        sent(UNAUTHENTICATED, way=Way.FORGED),
+        sent(MALFORMED, way=FaultKind.CUT),
+        sent(UNAUTHENTICATED, OTHER, FaultKind.CLIPPED),
+        sent(UNAUTHENTICATED, way=FaultKind.FORGED),
     )
 
     assert not findings.wrong
@@ -163,13 +165,13 @@ async def test_refused_as_malformed_means_kept_and_as_not_authentic_means_not(ke
 
 async def test_refused_as_malformed_and_not_kept_is_found(kept: Kept) -> None:
     """Nothing authentic is thrown away."""
-    assert (await kept.check(sent(MALFORMED, way=Way.CUT))).wrong == {Wrong.NOT_IN_QUARANTINE: ["one"]}
+    assert (await kept.check(sent(MALFORMED, way=FaultKind.CUT))).wrong == {Wrong.NOT_IN_QUARANTINE: ["one"]}
 
 
-@pytest.mark.parametrize("way", [Way.FORGED, Way.CLIPPED])
-async def test_refused_as_not_authentic_and_kept_is_found(kept: Kept, way: Way) -> None:
+@pytest.mark.parametrize("way", [FaultKind.FORGED, FaultKind.CLIPPED])
+async def test_refused_as_not_authentic_and_kept_is_found(kept: Kept, way: FaultKind) -> None:
     """Anybody could fill the disk."""
-    await kept.store.quarantine(refused(Request(BODY, way)))
+    await kept.store.quarantine(refused(SimulatedRequest(BODY, way)))
 
     assert (await kept.check(sent(UNAUTHENTICATED, way=way))).wrong == {Wrong.IN_QUARANTINE: ["one"]}
 
@@ -198,10 +200,10 @@ async def test_what_was_never_sent_is_told_apart_from_what_others_sent(kept: Kep
 async def test_what_came_before_the_run_is_no_part_of_it(kept: Kept) -> None:
     """Neither deliveries nor what is in quarantine."""
     await kept.store.append(delivery("before", job_id="job-1"))
-    await kept.store.quarantine(refused(Request(BODY, Way.CLIPPED)))
+    await kept.store.quarantine(refused(SimulatedRequest(BODY, FaultKind.CLIPPED)))
     since = await mark(kept.store)
     await kept.store.append(as_stored(BODY))
-    kept.ledger.note(sent(UNAUTHENTICATED, way=Way.CLIPPED))
+    kept.ledger.note(sent(UNAUTHENTICATED, way=FaultKind.CLIPPED))
     kept.ledger.note(sent(OK))
 
     findings = await kept.ledger.check(kept.store, since)

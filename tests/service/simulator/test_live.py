@@ -13,12 +13,12 @@ from receiver.core.clock import FastClock, VirtualClock
 from receiver.core.envelope import read_envelope
 from receiver.errors import Malformed
 from receiver.service.schedule import State
-from receiver.service.simulator.endpoint import Outcome
-from receiver.service.simulator.faults import Request, Way
-from receiver.service.simulator.live import Live, Reply, Sent
-from receiver.service.simulator.run import Attempt, simulate
+from receiver.service.simulator.endpoint import ResponseKind
+from receiver.service.simulator.faults import FaultKind, SimulatedRequest
+from receiver.service.simulator.live import Live, LiveSent, Reply
+from receiver.service.simulator.run import SimulatedAttempt, simulate
 from receiver.service.simulator.scenario import (
-    Arrivals,
+    ArrivalPattern,
     Endpoint,
     Faults,
     Job,
@@ -31,17 +31,17 @@ from receiver.service.simulator.scenario import (
 from tests.doubles import NOON, pass_time, turns
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
-ONE = Arrivals(at=(timedelta(0),))
-OK, REFUSED, TIMEOUT = Reply(Outcome.OK, 200), Reply(Outcome.REFUSED), Reply(Outcome.TIMEOUT)
+ONE = ArrivalPattern(at=(timedelta(0),))
+OK, REFUSED, TIMEOUT = Reply(ResponseKind.OK, 200), Reply(ResponseKind.REFUSED), Reply(ResponseKind.TIMEOUT)
 
-Post = Callable[[Request], Awaitable[Reply]]
+Post = Callable[[SimulatedRequest], Awaitable[Reply]]
 
 
 def answering(*replies: Reply) -> Post:
     """Answer with these at once, the last one for ever."""
     left = list(replies)
 
-    async def post(request: Request) -> Reply:
+    async def post(request: SimulatedRequest) -> Reply:
         return left.pop(0) if len(left) > 1 else left[0]
 
     return post
@@ -55,7 +55,7 @@ class Played:
     ) -> None:
         self.below = VirtualClock(NOON)
         self.clock = FastClock(self.below, speed) if speed != 1 else self.below
-        self.sent: list[Sent] = []
+        self.sent: list[LiveSent] = []
         self.stop = asyncio.Event()
         self._step = SECOND / speed
         self._latency = scenario.endpoint.latency.p50
@@ -64,7 +64,7 @@ class Played:
         )
         self.running = asyncio.create_task(self.live.run())
 
-    async def _works(self, request: Request) -> Reply:
+    async def _works(self, request: SimulatedRequest) -> Reply:
         await self.clock.sleep(self._latency)
         return OK
 
@@ -77,7 +77,7 @@ class Played:
         return self
 
     @property
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> list[SimulatedAttempt]:
         """Those of the schedule, in the order in which a simulation tells them."""
         told = [one.attempt for one in self.sent if one.attempt is not None]
         return sorted(told, key=lambda one: (one.ended_us, one.delivery))
@@ -102,22 +102,22 @@ def test_the_timeline_is_that_of_the_simulation(at: list[timedelta], outages: li
     is one whose requests time out, whatever becomes of them.
     """
     scenario = Scenario(
-        arrivals=Arrivals(at=tuple(at)),
+        arrivals=ArrivalPattern(at=tuple(at)),
         outages=tuple(outages),
         endpoint=Endpoint(latency=Latency(p50=latency * SECOND)),
         sender=Waits(timeout=10 * SECOND, pauses=(4 * SECOND, 11 * SECOND, 23 * SECOND)),
     )
 
-    async def played() -> list[Attempt]:
-        async def works(request: Request) -> Reply:
+    async def played() -> list[SimulatedAttempt]:
+        async def works(request: SimulatedRequest) -> Reply:
             await run.clock.sleep(min(latency * SECOND, scenario.schedule.timeout))
             return OK if latency * SECOND <= scenario.schedule.timeout else TIMEOUT
 
         run = Played(scenario, works)
         return (await run.to_its_end()).attempts
 
-    def told(attempt: Attempt) -> tuple[object, ...]:
-        outcome = Outcome.TIMEOUT if attempt.outcome is Outcome.LATE else attempt.outcome
+    def told(attempt: SimulatedAttempt) -> tuple[object, ...]:
+        outcome = ResponseKind.TIMEOUT if attempt.outcome is ResponseKind.LATE else attempt.outcome
         return (*attempt[:6], outcome, attempt.state)
 
     assert [told(one) for one in asyncio.run(played())] == [told(one) for one in simulate(scenario)]
@@ -137,7 +137,7 @@ async def test_at_sixty_times_the_speed_the_whole_schedule_takes_21_seconds() ->
 
 async def test_what_is_refused_comes_again_until_it_is_taken() -> None:
     """With the same bytes; a retry that the receiver knew already is told as one."""
-    known = Reply(Outcome.OK, 200, known=True)
+    known = Reply(ResponseKind.OK, 200, known=True)
     run = await Played(Scenario(arrivals=ONE), answering(REFUSED, TIMEOUT, known)).to_its_end()
 
     assert [one.state for one in run.attempts] == [State.RETRY_1, State.RETRY_2, State.DELIVERED]
@@ -148,7 +148,7 @@ async def test_what_is_refused_comes_again_until_it_is_taken() -> None:
 async def test_bodies_are_the_stories_of_the_jobs() -> None:
     """In their order; what belongs to no job of the scenario is a crawl."""
     jobs = (Job(family="agent", pages=1, at=SECOND), Job(family="extract", pages=3, at=10 * SECOND))
-    run = await Played(Scenario(arrivals=Arrivals(at=(timedelta(0),), jobs=jobs))).to_its_end()
+    run = await Played(Scenario(arrivals=ArrivalPattern(at=(timedelta(0),), jobs=jobs))).to_its_end()
 
     types = [read_envelope((), one.request.body, received_at=NOON).type for one in run.sent]
     assert types == [
@@ -162,7 +162,7 @@ async def test_bodies_are_the_stories_of_the_jobs() -> None:
 
 
 def faulty(**shares: float) -> Scenario:
-    return Scenario(arrivals=Arrivals(rate=1, duration=20 * SECOND), faults=Faults(**shares))
+    return Scenario(arrivals=ArrivalPattern(rate=1, duration=20 * SECOND), faults=Faults(**shares))
 
 
 async def test_a_duplicate_is_the_same_bytes_after_they_were_delivered() -> None:
@@ -189,25 +189,25 @@ async def test_reordered_deliveries_are_overtaken() -> None:
 
 async def test_a_forgery_comes_beside_the_delivery_and_is_never_tried_again() -> None:
     """It is a delivery that the service never made."""
-    run = await Played(faulty(forged=1), answering(Reply(Outcome.STATUS, 401))).to_its_end()
+    run = await Played(faulty(forged=1), answering(Reply(ResponseKind.STATUS, 401))).to_its_end()
 
-    forged = [one for one in run.sent if one.request.way is Way.FORGED]
+    forged = [one for one in run.sent if one.request.way is FaultKind.FORGED]
     bodies = {one.request.body for one in forged}
     assert len(bodies) == len(forged) == run.live.faults["forged"] == 20
     assert all(one.attempt is None for one in forged)
-    assert not bodies & {one.request.body for one in run.sent if one.request.way is not Way.FORGED}
+    assert not bodies & {one.request.body for one in run.sent if one.request.way is not FaultKind.FORGED}
 
 
 async def test_a_truncated_delivery_comes_whole_with_its_retry() -> None:
     """Half of its first request is no envelope, whichever signature it has."""
 
-    async def post(request: Request) -> Reply:
-        return OK if request.payload == request.body else Reply(Outcome.STATUS, 400)
+    async def post(request: SimulatedRequest) -> Reply:
+        return OK if request.payload == request.body else Reply(ResponseKind.STATUS, 400)
 
     run = await Played(faulty(truncated=1), post).to_its_end()
 
-    cut = [one.request for one in run.sent if one.request.way is not Way.WHOLE]
-    assert {one.way for one in cut} == {Way.CUT, Way.CLIPPED}
+    cut = [one.request for one in run.sent if one.request.way is not FaultKind.WHOLE]
+    assert {one.way for one in cut} == {FaultKind.CUT, FaultKind.CLIPPED}
     assert len(cut) == run.live.faults["truncated"] == 20
     for request in cut:
         with pytest.raises(Malformed):
@@ -220,7 +220,7 @@ async def test_slow_uploads_are_too_slow_or_not() -> None:
     run = await Played(faulty(slow=1)).to_its_end()
 
     uploads = [one.request.upload for one in run.sent]
-    assert {one.request.way for one in run.sent} == {Way.SLOW}
+    assert {one.request.way for one in run.sent} == {FaultKind.SLOW}
     assert min(uploads) < 10 * SECOND < max(uploads) <= 20 * SECOND
 
 
@@ -237,7 +237,7 @@ async def test_faults_are_the_same_for_a_seed() -> None:
 
 async def test_what_has_no_place_waits_and_its_wait_is_told() -> None:
     """An attempt starts when it has one: the time-out counts from there."""
-    at_once = Arrivals(at=(timedelta(0),) * 3)
+    at_once = ArrivalPattern(at=(timedelta(0),) * 3)
     slow = Endpoint(latency=Latency(p50=4 * SECOND))
     run = await Played(Scenario(arrivals=at_once, endpoint=slow), places=1).to_its_end()
 
@@ -250,7 +250,7 @@ async def test_when_it_is_stopped_nothing_new_begins_and_what_is_on_its_way_ends
     answered = asyncio.Event()
     posted = 0
 
-    async def post(request: Request) -> Reply:
+    async def post(request: SimulatedRequest) -> Reply:
         nonlocal posted
         posted += 1
         if posted == 1:
@@ -258,7 +258,7 @@ async def test_when_it_is_stopped_nothing_new_begins_and_what_is_on_its_way_ends
         await answered.wait()
         return OK
 
-    run = Played(Scenario(arrivals=Arrivals(at=(timedelta(0), SECOND, MINUTE))), post)
+    run = Played(Scenario(arrivals=ArrivalPattern(at=(timedelta(0), SECOND, MINUTE))), post)
     for _ in range(2):
         await pass_time(run.below, SECOND)
     run.stop.set()
@@ -275,7 +275,7 @@ async def test_when_it_is_stopped_nothing_new_begins_and_what_is_on_its_way_ends
 async def test_what_the_listener_raises_ends_the_run_as_it_is() -> None:
     """A closed pipe stays a closed pipe."""
 
-    def tell(sent: Sent) -> None:
+    def tell(sent: LiveSent) -> None:
         raise BrokenPipeError
 
     scenario = Scenario(arrivals=ONE)

@@ -9,21 +9,23 @@ import pytest
 
 from receiver.service.simulator.page import page, picture
 from receiver.service.simulator.report import report_on
-from receiver.service.simulator.scenario import Arrivals, Endpoint, Latency, Outage, OutageKind, Scenario
+from receiver.service.simulator.scenario import ArrivalPattern, Endpoint, Latency, Outage, OutageKind, Scenario
 
 MINUTE = timedelta(minutes=1)
 SVG = "{http://www.w3.org/2000/svg}"
 
 OUT = Scenario(
-    arrivals=Arrivals(rate=1.0),
+    arrivals=ArrivalPattern(rate=1.0),
     outages=(
         Outage(start=10 * MINUTE, end=35 * MINUTE),
         Outage(start=50 * MINUTE, end=51 * MINUTE, kind=OutageKind.HANG),
     ),
 )
 NOTHING = Scenario()
-SLOW = Scenario(arrivals=Arrivals(at=(MINUTE,)), endpoint=Endpoint(latency=Latency(p50=MINUTE)))
-AT_ONCE = Scenario(arrivals=Arrivals(at=(timedelta(0),)), endpoint=Endpoint(latency=Latency(p50=timedelta(0))))
+SLOW = Scenario(arrivals=ArrivalPattern(at=(MINUTE,)), endpoint=Endpoint(latency=Latency(p50=MINUTE)))
+AT_ONCE = Scenario(
+    arrivals=ArrivalPattern(at=(timedelta(0),)), endpoint=Endpoint(latency=Latency(p50=timedelta(0)))
+)
 SCENARIOS = {"out": OUT, "nothing": NOTHING, "slow": SLOW, "at once": AT_ONCE}
 
 

@@ -8,21 +8,29 @@ from receiver.errors import ConfigurationError
 from receiver.service.simulator.drain import load, trials
 from receiver.service.simulator.maintenance import advise
 from receiver.service.simulator.report import report_on
-from receiver.service.simulator.scenario import Arrivals, Endpoint, Latency, Outage, OutageKind, Scenario, Waits
+from receiver.service.simulator.scenario import (
+    ArrivalPattern,
+    Endpoint,
+    Latency,
+    Outage,
+    OutageKind,
+    Scenario,
+    Waits,
+)
 from receiver.service.simulator.survival import survive
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 START = 10 * MINUTE
-EVERY_SECOND = Scenario(arrivals=Arrivals(rate=1.0, duration=50 * MINUTE))
-MINUTELY = Scenario(arrivals=Arrivals(rate=1 / 60, duration=60 * MINUTE))
+EVERY_SECOND = Scenario(arrivals=ArrivalPattern(rate=1.0, duration=50 * MINUTE))
+MINUTELY = Scenario(arrivals=ArrivalPattern(rate=1 / 60, duration=60 * MINUTE))
 
 
 @pytest.mark.parametrize(
     "scenario",
     [
         MINUTELY,
-        Scenario(arrivals=Arrivals(at=(MINUTE,))),
-        Scenario(arrivals=Arrivals(rate=0.01, duration=30 * MINUTE, poisson=True), seed=5),
+        Scenario(arrivals=ArrivalPattern(at=(MINUTE,))),
+        Scenario(arrivals=ArrivalPattern(rate=0.01, duration=30 * MINUTE, poisson=True), seed=5),
         MINUTELY.model_copy(update={"sender": Waits(timeout=3 * SECOND, pauses=(SECOND, 7 * SECOND, MINUTE))}),
     ],
 )
@@ -85,7 +93,8 @@ def test_a_longer_one_is_split_so_that_it_loses_nothing(kind: OutageKind) -> Non
 def test_maintenance_may_lose_what_is_lost_without_it() -> None:
     """An outage of the scenario is not the fault of the work."""
     scenario = Scenario(
-        arrivals=Arrivals(rate=0.1, duration=50 * MINUTE), outages=(Outage(start=timedelta(0), end=22 * MINUTE),)
+        arrivals=ArrivalPattern(rate=0.1, duration=50 * MINUTE),
+        outages=(Outage(start=timedelta(0), end=22 * MINUTE),),
     )
     advice = advise(scenario, 5 * MINUTE, start=40 * MINUTE, kind=OutageKind.REFUSE)
 
@@ -96,7 +105,7 @@ def test_maintenance_may_lose_what_is_lost_without_it() -> None:
 def test_no_split_helps_where_every_attempt_fails() -> None:
     """With pauses that meet every part, the answer is that there is none."""
     waits = Waits(pauses=(SECOND, SECOND, SECOND))
-    scenario = Scenario(arrivals=Arrivals(rate=0.1, duration=20 * MINUTE), sender=waits)
+    scenario = Scenario(arrivals=ArrivalPattern(rate=0.1, duration=20 * MINUTE), sender=waits)
 
     assert advise(scenario, 3 * MINUTE, start=timedelta(0), kind=OutageKind.REFUSE).best is None
 
@@ -104,7 +113,7 @@ def test_no_split_helps_where_every_attempt_fails() -> None:
 def test_a_wave_drains_from_some_capacity_on_and_never_below() -> None:
     """More than the traffic alone needs, and no more than it needs with all attempts."""
     scenario = Scenario(
-        arrivals=Arrivals(rate=1.0, duration=60 * MINUTE),
+        arrivals=ArrivalPattern(rate=1.0, duration=60 * MINUTE),
         endpoint=Endpoint(latency=Latency(p50=2 * SECOND)),
         outages=(Outage(start=MINUTE, end=20 * MINUTE),),
     )
@@ -120,7 +129,7 @@ def test_a_wave_drains_from_some_capacity_on_and_never_below() -> None:
 def test_traffic_that_ends_with_the_outage_cannot_tell_whether_a_wave_drains() -> None:
     """It says what to change."""
     scenario = Scenario(
-        arrivals=Arrivals(rate=1.0, duration=20 * MINUTE), outages=(Outage(start=MINUTE, end=19 * MINUTE),)
+        arrivals=ArrivalPattern(rate=1.0, duration=20 * MINUTE), outages=(Outage(start=MINUTE, end=19 * MINUTE),)
     )
 
     with pytest.raises(ConfigurationError, match=r"let arrivals\.duration be longer"):
@@ -130,4 +139,4 @@ def test_traffic_that_ends_with_the_outage_cannot_tell_whether_a_wave_drains() -
 def test_capacity_needs_traffic_that_lasts() -> None:
     """A single moment has no rate."""
     with pytest.raises(ConfigurationError, match="more than one moment"):
-        load(Scenario(arrivals=Arrivals(at=(timedelta(0),))))
+        load(Scenario(arrivals=ArrivalPattern(at=(timedelta(0),))))

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from receiver.service.schedule import State
-from receiver.service.simulator.endpoint import Outcome
+from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.quantiles import Quantiles
-from receiver.service.simulator.report import Report
-from receiver.service.simulator.run import Attempt
+from receiver.service.simulator.report import SimulationReport
+from receiver.service.simulator.run import SimulatedAttempt
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.series import Series
 
@@ -68,9 +68,11 @@ def test_a_series_counts_everything_in_at_most_240_steps(things: list[tuple[int,
     assert sum(sum(counts) for _, counts in rows) == len(things)
 
 
-def attempt(number: int, started: int, ended: int) -> Attempt:
+def attempt(number: int, started: int, ended: int) -> SimulatedAttempt:
     started_us, ended_us = started * SECOND_US, ended * SECOND_US
-    return Attempt(number, 1, 0, 0, started_us, ended_us, 0, Outcome.TIMEOUT, State.RETRY_1, False, False)
+    return SimulatedAttempt(
+        number, 1, 0, 0, started_us, ended_us, 0, ResponseKind.TIMEOUT, State.RETRY_1, False, False
+    )
 
 
 def test_the_busiest_second_is_found_wherever_it_lies() -> None:
@@ -78,7 +80,7 @@ def test_the_busiest_second_is_found_wherever_it_lies() -> None:
     for busiest in range(200):
         attempts = [attempt(second, second, second) for second in range(220)]
         attempts += [attempt(1_000 + one, busiest, busiest + 10) for one in range(3)]
-        report = Report(Scenario())
+        report = SimulationReport(Scenario())
         for one in sorted(attempts, key=lambda one: one.ended_us):
             report.add(one)
 
@@ -87,8 +89,8 @@ def test_the_busiest_second_is_found_wherever_it_lies() -> None:
 
 def test_seconds_are_told_exactly() -> None:
     """Microseconds survive the way through JSON."""
-    report = Report(Scenario())
-    report.add(attempt(1, 0, 1)._replace(ended_us=1_000_001, state=State.DELIVERED, outcome=Outcome.OK))
+    report = SimulationReport(Scenario())
+    report.add(attempt(1, 0, 1)._replace(ended_us=1_000_001, state=State.DELIVERED, outcome=ResponseKind.OK))
 
     assert report.as_json()["time_to_delivery_s"] == {"p50": 1.000001, "p99": 1.000001, "max": 1.000001}
     assert timedelta(seconds=report.as_json()["ended_s"]) == timedelta(microseconds=1_000_001)

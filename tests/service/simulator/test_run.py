@@ -10,7 +10,7 @@ from receiver.service.simulator.arrivals import arrivals
 from receiver.service.simulator.report import report_on
 from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import (
-    Arrivals,
+    ArrivalPattern,
     Endpoint,
     Job,
     Latency,
@@ -21,7 +21,7 @@ from receiver.service.simulator.scenario import (
 )
 
 SECOND, MINUTE, HOUR = timedelta(seconds=1), timedelta(minutes=1), timedelta(hours=1)
-ONE = Arrivals(at=(timedelta(0),))
+ONE = ArrivalPattern(at=(timedelta(0),))
 
 
 def out(kind: OutageKind, end: timedelta = 2 * HOUR, **more: int) -> tuple[Outage, ...]:
@@ -109,7 +109,8 @@ def test_an_endpoint_that_always_errs_delivers_nothing() -> None:
 def test_requests_beyond_the_capacity_wait_their_turn_and_may_time_out() -> None:
     """One at a time, four seconds each: the third of four is late by waiting, and its work is done all the same."""
     scenario = Scenario(
-        arrivals=Arrivals(at=(timedelta(0),) * 4), endpoint=Endpoint(latency=Latency(p50=4 * SECOND), capacity=1)
+        arrivals=ArrivalPattern(at=(timedelta(0),) * 4),
+        endpoint=Endpoint(latency=Latency(p50=4 * SECOND), capacity=1),
     )
 
     first = {
@@ -128,9 +129,9 @@ def test_deliveries_that_fall_behind_a_later_one_of_their_job_are_out_of_order()
     """The two that met the outage are delivered after the third; of another job, they would not count."""
     outage = out(OutageKind.REFUSE, 2 * SECOND)
     story = Job(family="monitor", pages=2)
-    one_job = report_on(Scenario(arrivals=Arrivals(jobs=(story,)), outages=outage))
+    one_job = report_on(Scenario(arrivals=ArrivalPattern(jobs=(story,)), outages=outage))
     apart = tuple(Job(family="monitor", pages=0, at=second * SECOND) for second in range(3))
-    three_jobs = report_on(Scenario(arrivals=Arrivals(jobs=apart), outages=outage))
+    three_jobs = report_on(Scenario(arrivals=ArrivalPattern(jobs=apart), outages=outage))
 
     assert (one_job.deliveries, one_job.out_of_order) == (3, 2)
     assert (three_jobs.deliveries, three_jobs.out_of_order) == (3, 0)
@@ -157,7 +158,7 @@ def test_the_same_seed_gives_the_same_attempts_and_another_seed_others() -> None
     """With everything random that there is."""
     scenario = Scenario(
         seed=7,
-        arrivals=Arrivals(rate=2.0, duration=10 * MINUTE, poisson=True),
+        arrivals=ArrivalPattern(rate=2.0, duration=10 * MINUTE, poisson=True),
         endpoint=Endpoint(latency=Latency(p50=SECOND, p99=20 * SECOND), error_rate=0.1, capacity=5),
     )
 
@@ -168,7 +169,7 @@ def test_the_same_seed_gives_the_same_attempts_and_another_seed_others() -> None
 def test_a_lognormal_latency_has_the_quantiles_that_were_asked_for() -> None:
     """Over 20,000 requests: half within p50, 99 of 100 within p99."""
     scenario = Scenario(
-        arrivals=Arrivals(rate=20_000.0, duration=SECOND),
+        arrivals=ArrivalPattern(rate=20_000.0, duration=SECOND),
         endpoint=Endpoint(latency=Latency(p50=200 * SECOND / 1000, p99=3 * SECOND)),
     )
     took = [one.ended_us - one.started_us for one in simulate(scenario)]
@@ -179,7 +180,7 @@ def test_a_lognormal_latency_has_the_quantiles_that_were_asked_for() -> None:
 
 def test_an_error_rate_is_the_share_that_errs() -> None:
     """A fifth of 10,000, give or take."""
-    scenario = Scenario(arrivals=Arrivals(rate=10_000.0, duration=SECOND), endpoint=Endpoint(error_rate=0.2))
+    scenario = Scenario(arrivals=ArrivalPattern(rate=10_000.0, duration=SECOND), endpoint=Endpoint(error_rate=0.2))
     firsts = [one.outcome.value for one in simulate(scenario) if one.attempt == 1]
 
     assert 0.18 < firsts.count("status") / len(firsts) < 0.22
@@ -187,15 +188,15 @@ def test_an_error_rate_is_the_share_that_errs() -> None:
 
 def test_evenly_spaced_deliveries_begin_at_0_and_end_before_the_duration() -> None:
     """Three a second for a second and a third are at 0, 1/3, 2/3 and 1; whole microseconds, without drift."""
-    wanted = Arrivals(rate=3.0, duration=SECOND * 4 / 3)
+    wanted = ArrivalPattern(rate=3.0, duration=SECOND * 4 / 3)
 
     assert [one.created_us for one in arrivals(wanted, 0)] == [0, 333_333, 666_666, 1_000_000]
-    assert [one.created_us for one in arrivals(Arrivals(rate=3.0, duration=HOUR), 0)][-3] == 3_599_000_000
+    assert [one.created_us for one in arrivals(ArrivalPattern(rate=3.0, duration=HOUR), 0)][-3] == 3_599_000_000
 
 
 def test_poisson_deliveries_have_the_rate_on_average() -> None:
     """Ten a second for a quarter of an hour are about 9,000, all within it and in their order."""
-    moments = [one.created_us for one in arrivals(Arrivals(rate=10.0, duration=15 * MINUTE, poisson=True), 3)]
+    moments = [one.created_us for one in arrivals(ArrivalPattern(rate=10.0, duration=15 * MINUTE, poisson=True), 3)]
 
     assert 8_700 < len(moments) < 9_300
     assert moments == sorted(moments)
@@ -205,7 +206,7 @@ def test_poisson_deliveries_have_the_rate_on_average() -> None:
 @pytest.mark.parametrize("family", family_names())
 def test_a_job_has_as_many_deliveries_as_its_story_has_events(family: str) -> None:
     """So that a simulation and what is really sent agree."""
-    wanted = Arrivals(jobs=(Job(family=family, pages=7, at=MINUTE, pace=2.0),))
+    wanted = ArrivalPattern(jobs=(Job(family=family, pages=7, at=MINUTE, pace=2.0),))
     moments = [one.created_us for one in arrivals(wanted, 0)]
 
     assert len(moments) == len(list(job_story(family, 7, random.Random(1))))
@@ -214,7 +215,7 @@ def test_a_job_has_as_many_deliveries_as_its_story_has_events(family: str) -> No
 
 def test_arrivals_of_every_kind_come_in_the_order_of_time() -> None:
     """Exact moments, the rate and jobs are merged; exact moments may be written in any order."""
-    wanted = Arrivals(
+    wanted = ArrivalPattern(
         at=(3 * SECOND, timedelta(0)),
         rate=1.0,
         duration=3 * SECOND,

@@ -13,7 +13,7 @@ from receiver.errors import ConfigurationError
 from receiver.service.schedule import SERVICE
 from receiver.service.simulator.durations import in_words, parse_duration
 from receiver.service.simulator.scenario import (
-    Arrivals,
+    ArrivalPattern,
     Endpoint,
     Job,
     Latency,
@@ -57,7 +57,7 @@ def test_every_key_is_understood() -> None:
     """Each as its table of the scenario."""
     assert read(EVERYTHING) == Scenario(
         seed=7,
-        arrivals=Arrivals(
+        arrivals=ArrivalPattern(
             at=(timedelta(0), 90 * SECOND),
             rate=5.0,
             duration=60 * MINUTE,
@@ -74,7 +74,7 @@ def test_nothing_at_all_is_one_delivery_a_second_with_the_service_as_it_is() -> 
     """For an hour, to an endpoint without faults."""
     scenario = read("")
 
-    assert scenario.arrivals == Arrivals(rate=1.0)
+    assert scenario.arrivals == ArrivalPattern(rate=1.0)
     assert scenario.arrivals.duration == 60 * MINUTE
     assert scenario.schedule == SERVICE
     assert (scenario.outages, scenario.endpoint.capacity, scenario.endpoint.error_rate) == ((), None, 0.0)
@@ -84,7 +84,7 @@ def test_exact_moments_or_jobs_alone_have_no_rate_beside_them() -> None:
     """The default is for a scenario that says nothing of arrivals."""
     assert read('arrivals.at = ["0s"]').arrivals.rate is None
     assert read('arrivals.jobs = [{ family = "agent", pages = 1 }]').arrivals.rate is None
-    assert read('arrivals.duration = "2h"').arrivals == Arrivals(rate=1.0, duration=120 * MINUTE)
+    assert read('arrivals.duration = "2h"').arrivals == ArrivalPattern(rate=1.0, duration=120 * MINUTE)
 
 
 @pytest.mark.parametrize(

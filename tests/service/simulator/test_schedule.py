@@ -11,9 +11,9 @@ from receiver.service.schedule import (
     ATTEMPTS,
     MOVES,
     SERVICE,
-    Answer,
+    EndpointResponse,
     IllegalMove,
-    Schedule,
+    SenderSchedule,
     State,
     after,
     pause_before,
@@ -34,8 +34,8 @@ EXPECTED = {
 """Interface specification, section States and transitions."""
 
 
-@pytest.mark.parametrize(("state", "answer"), list(product(State, Answer)))
-def test_every_state_moves_as_the_interface_says_or_not_at_all(state: State, answer: Answer) -> None:
+@pytest.mark.parametrize(("state", "answer"), list(product(State, EndpointResponse)))
+def test_every_state_moves_as_the_interface_says_or_not_at_all(state: State, answer: EndpointResponse) -> None:
     """A move that is not in the table raises, naming both, and the table is what it was."""
     before = {one: dict(moves) for one, moves in MOVES.items()}
 
@@ -66,7 +66,7 @@ def test_pauses_are_parameters() -> None:
     """A schedule of one's own changes every pause."""
     pauses = (MINUTE * 2, MINUTE * 3, MINUTE * 4)
 
-    assert [pause_before(state, Schedule(pauses=pauses)) for state in ATTEMPTS[1:]] == list(pauses)
+    assert [pause_before(state, SenderSchedule(pauses=pauses)) for state in ATTEMPTS[1:]] == list(pauses)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_schedule_that_does_not_wait_cannot_be_made(
 ) -> None:
     """The mistake is found when it is made."""
     with pytest.raises(ValueError, match="longer than nothing"):
-        Schedule(timeout, pauses)
+        SenderSchedule(timeout, pauses)
 
 
 def test_a_router_is_quiet_for_longer_than_a_first_retry_takes() -> None:

@@ -20,8 +20,8 @@ _HEAVIEST = 2 * 1024 * 1024
 """Bytes of bodies that one transaction removes or rewrites: acks wait for the write lock."""
 
 
-class SqliteUpkeep:
-    """An Upkeep. Its commits are not synced: after a power cut something may have to be removed again."""
+class SqliteMaintenance:
+    """An Maintenance. Its commits are not synced: after a power cut something may have to be removed again."""
 
     def __init__(self, database: Database, checkpointer: Checkpointer) -> None:
         self._database = database

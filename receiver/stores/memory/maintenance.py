@@ -9,8 +9,8 @@ from receiver.stores.memory.plans import planned
 from receiver.stores.memory.reports import MemoryReports
 
 
-class MemoryUpkeep(MemoryReports):
-    """An Upkeep. Memory is given back by itself, so that there is nothing to compress or to shrink."""
+class MemoryMaintenance(MemoryReports):
+    """An Maintenance. Memory is given back by itself, so that there is nothing to compress or to shrink."""
 
     async def prunable(self, rule: PruneRule) -> DeliveryPlan:
         """Return what pruning by this rule would remove now."""
