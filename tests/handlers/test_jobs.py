@@ -153,15 +153,15 @@ def test_texts_from_outside_stay_on_their_line() -> None:
     """No error text, URL or metadata can add a heading, a table row, a tag or a front-matter field."""
     hostile = "x\n# heading\n---\n| a | b |\n<script>\x1b[31m\ud83d`*_" + "y" * 1000
     summaries = []
-    for text in ("escape_controls", hostile):
+    for text in ("harmless", hostile):
         with fresh_output() as output:
             error = page("crawl.page.error", f"https://example.com/<b> {text}", error=text)
             handle(jobs.router, error | {"metadata": {text: text}})
             handle(jobs.router, payload("crawl.failed", error=text))
             summaries.append(summary_of(output))
 
-    escape_controls, summary = summaries
-    assert len(summary.splitlines()) == len(escape_controls.splitlines())
+    harmless, summary = summaries
+    assert len(summary.splitlines()) == len(harmless.splitlines())
     assert "<script>" not in summary.replace("\\<script\\>", "").replace("%3Cscript%3E", "")
     assert "\x1b" not in summary
 

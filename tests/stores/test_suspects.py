@@ -180,9 +180,9 @@ async def test_suspects_are_claimed_by_themselves(opened: Opened) -> None:
     (other,) = await opened.items(1)
 
     assert await opened.claimed(B, now=LEASE) == [other]
-    (escape_controls,) = await opened.items(1)
+    (harmless,) = await opened.items(1)
     assert await opened.claimed(B, now=LEASE, wanted=SUSPECTS) == [suspected]
-    assert await opened.states(escape_controls) == [WAITING]
+    assert await opened.states(harmless) == [WAITING]
 
 
 async def test_suspects_are_claimed_within_all_limits(opened: Opened) -> None:
