@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,15 @@ from tests.doubles import LONG
 ROOT = Path(__file__).parent.parent
 
 
-def imported(statement: str, *, folder: Path = ROOT) -> set[str]:
+@cache
+def imported(statement: str) -> frozenset[str]:
     """Return the modules that are loaded after a statement."""
     program = f"import sys, json\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LONG, check=True, cwd=folder
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LONG, check=True, cwd=ROOT
     )
     assert done.stderr == ""
-    return set(json.loads(done.stdout))
+    return frozenset(json.loads(done.stdout))
 
 
 @pytest.mark.parametrize(

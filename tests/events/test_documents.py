@@ -320,6 +320,7 @@ json_values = st.recursive(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
+@settings(max_examples=settings().max_examples // 3)
 @given(data=st.data())
 def test_no_object_fails_and_no_key_is_lost(shape: type[ServiceModel], data: st.DataObject) -> None:
     """Each key is a field that was set, or is in `model_extra` with the very value that came."""
@@ -351,7 +352,7 @@ writable_values = st.recursive(
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=15)
+@settings(max_examples=settings().max_examples // 3)
 @given(data=st.data())
 def test_what_is_written_as_json_reads_back_as_itself(shape: type[ServiceModel], data: st.DataObject) -> None:
     """Whatever was in it; only a lone surrogate cannot be written."""
