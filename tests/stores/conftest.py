@@ -33,7 +33,8 @@ class Kept:
     def quarantined(self) -> list[Refused]:
         """Return the requests in quarantine, the oldest first."""
         if isinstance(self._store, MemoryStore):
-            return [Refused(one.reason, one.key, one.headers, one.body) for one in self._store.quarantined]
+            kept = self._store.state.quarantined.values()
+            return [Refused(one.reason, one.key, one.headers, one.body) for one in kept]
         return [
             Refused(reason, key, tuple((name, value) for name, value in headers), body)
             for reason, key, headers, body in select(
