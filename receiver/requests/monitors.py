@@ -3,7 +3,7 @@
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, JsonValue, StrictBool, StrictInt, model_validator
+from pydantic import AfterValidator, Field, JsonValue, StrictInt, model_validator
 
 from receiver.requests.base import Request, Tagged, WebAddress
 from receiver.requests.fields import (
@@ -109,6 +109,7 @@ class MonitorChanges(_MonitorOptions):
     """The fields of a monitor to change, at least one; the others stay as they are."""
 
     name: Name | None = None
+    """A new name."""
     status: Literal["active", "paused"] | None = None
     """`paused` stops the checks, `active` resumes them."""
     schedule: Schedule | None = None
