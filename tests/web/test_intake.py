@@ -402,7 +402,7 @@ async def test_subscribers_are_told_of_what_is_durable() -> None:
         await turns()
 
     common: dict[str, Any] = {
-        "key": DeliveryKey("w-1"),
+        "id": DeliveryKey("w-1"),
         "type": "crawl.page",
         "job_id": None,
         "received_at": NOON,
