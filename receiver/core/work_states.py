@@ -108,7 +108,7 @@ def next_state(before: WorkState | None, cause: Cause) -> WorkState:
     try:
         return MOVES[before, cause]
     except KeyError:
-        raise ImpossibleMove(f"a work item that is {before or 'not made yet'} cannot be {cause}") from None
+        raise ImpossibleMove(f"no work item changes from {before or 'nothing'} by {cause!r}") from None
 
 
 def states_before(*causes: Cause) -> tuple[WorkState, ...]:
