@@ -48,7 +48,8 @@ EARLIER = {
     "ClickAction CrawlRequest CrawlTarget CreditEstimate EmailNotification ExecuteJavascriptAction ExtractRequest "
     "JsonOptions Location MonitorChanges MonitorRequest Notification Operation PdfAction PressAction Profile "
     "Request Schedule ScrapeAction ScrapeOptions ScrapeRequest ScrapeTarget ScreenshotAction ScrollAction "
-    "SearchTarget Target ThreatProtection WaitAction WebhookConfig WriteAction estimate_credits to_event_type to_filter_value",
+    "SearchTarget Target ThreatProtection WaitAction WebhookConfig WriteAction estimate_credits to_event_type "
+    "to_filter_value",
     "receiver.signals": "AttemptFailed AttemptStarted AttemptSucceeded DeliveryAccepted DeliveryDuplicated "
     "DeliveryRefused JobAsked Signal WorkDead WorkDone attempt_failed attempt_started attempt_succeeded "
     "delivery_accepted delivery_duplicated delivery_refused flush job_asked work_dead work_done",
