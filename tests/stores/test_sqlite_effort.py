@@ -19,7 +19,8 @@ from receiver.core.clock import to_micros
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import NewWork
 from receiver.stores.sqlite.controls import SqliteControls
-from receiver.stores.sqlite.database import Database, prepare
+from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery

@@ -19,7 +19,7 @@ from receiver.core.types import AppendOutcome, HandlerName, WorkerId
 from receiver.core.work import NewWork
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
 from receiver.stores import open_store
-from receiver.stores.sqlite.database import APPLICATION_ID
+from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import LONG, NOON, delivery
 from tests.stores.rows import execute, select

@@ -13,7 +13,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState
 from receiver.core.types import DeliveryState
 from receiver.stores.sqlite import narrowing as few
-from receiver.stores.sqlite.database import prepare
+from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.jobs import job_listing
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
