@@ -35,6 +35,11 @@ def loaded_after(*statements: str) -> dict[str, set[str]]:
     return {statement: set(names) for statement, names in json.loads(done.stdout).items()}
 
 
+def imported(statement: str) -> set[str]:
+    """Return the modules that are loaded after one statement."""
+    return loaded_after(statement)[statement]
+
+
 def assert_not_loaded(modules: list[str], forbidden: Callable[[str], bool]) -> None:
     """Fail for the first module whose import loads something forbidden. One interpreter imports them in turn."""
     for statement, loaded in loaded_after(*[f"import {module}" for module in modules]).items():
@@ -97,8 +102,7 @@ def test_the_client_and_its_requests_are_loaded_when_they_are_asked_for() -> Non
     assert_not_loaded(
         ["receiver.cli.main", "receiver.app", "receiver.cli.serve", "receiver.cli.work"], lambda name: name in late
     )
-    asked = "import receiver; receiver.AsyncClient"
-    assert {"httpx", "receiver.service.client"} <= loaded_after(asked)[asked]
+    assert {"httpx", "receiver.service.client"} <= imported("import receiver; receiver.AsyncClient")
 
 
 def test_the_package_loads_nothing_before_a_name_is_asked_for() -> None:
