@@ -71,7 +71,11 @@ class Receiver:
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
-        """Open the store for as long as the block lasts. `app` is ignored; frameworks pass theirs."""
+        """Open the store for as long as the block lasts. `app` is ignored; frameworks pass theirs.
+
+        Raises ConfigurationError when there is neither a secret nor a token, unless ALLOW_UNSIGNED is set.
+        """
+        self.settings.require_authentication()
         if not self.settings.authenticated:
             log.warning(
                 "authentication_not_configured",

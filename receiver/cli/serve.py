@@ -39,7 +39,7 @@ def serve(worker: bool, **flags: object) -> None:
     """
     settings = load_settings(**flags)
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
-    settings.require_safe_address()
+    settings.require_authentication()
     settings.require_safe_metrics()
     app = Receiver(settings)
     listener = bind(settings.host, settings.port)
