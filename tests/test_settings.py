@@ -2,6 +2,7 @@
 
 import os
 import traceback
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -255,11 +256,12 @@ def test_an_unknown_keyword_is_refused_with_a_suggestion(keyword: str, near: str
     """However settings are made: it would be ignored in silence, and unsigned deliveries be taken."""
     hint = f"; did you mean {near}?" if near else ""
     values: dict[str, Any] = {keyword: (HIDDEN,)}
-    for make in (
+    ways: tuple[Callable[[], Settings], ...] = (
         lambda: Settings(**values),
         lambda: load_settings(**values),
         lambda: Settings.model_validate(values),
-    ):
+    )
+    for make in ways:
         with pytest.raises(ConfigurationError) as caught:
             make()
         assert str(caught.value) == f"{keyword} in the arguments is no setting{hint}"

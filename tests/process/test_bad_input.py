@@ -322,7 +322,7 @@ def test_what_only_reads_does_not_create_a_store(tmp_path: Path, command: tuple[
     ],
 )
 def test_an_unknown_handlers_module_is_told(tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
-    """Exit code 2 and one line, whatever the name looks like."""
+    """Exit code 2 and one line, whatever the name looks like. (`serve` has the same from its first worker.)"""
     deployment = prepared(tmp_path, handlers=name)
     before = files(tmp_path)
 
