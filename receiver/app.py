@@ -17,7 +17,9 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.core.clock import Clock, SystemClock
-from receiver.core.ports import DeliveryLog, Store, WorkQueue
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.store import Store
 from receiver.core.types import WorkerId
 from receiver.replay.frozen_time import FrozenTime
 from receiver.replay.local import LocalRunner
@@ -52,11 +54,18 @@ class Receiver:
     """
 
     def __init__(
-        self, settings: Settings | None = None, *, store: Store | None = None, clock: Clock | None = None
+        self,
+        settings: Settings | None = None,
+        *,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        worker_lives: Callable[[], bool] | None = None,
     ) -> None:
+        """`worker_lives` tells whether the worker that is watched beside this app lives, for `/readyz?worker=1`."""
         self.settings = settings or load_settings()
         self._store = store or open_store(self.settings.store)
         self._clock = clock or SystemClock()
+        self._worker_lives = worker_lives
         self._endpoints: dict[str, ASGIApp] = {}
         self._elsewhere: ASGIApp = _not_running
         self._lifespan = Starlette(lifespan=self.lifespan)
@@ -71,7 +80,11 @@ class Receiver:
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
-        """Open the store for as long as the block lasts. `app` is ignored; frameworks pass theirs."""
+        """Open the store for as long as the block lasts. `app` is ignored; frameworks pass theirs.
+
+        Raises ConfigurationError when there is neither a secret nor a token, unless ALLOW_UNSIGNED is set.
+        """
+        self.settings.require_authentication()
         if not self.settings.authenticated:
             log.warning(
                 "authentication_not_configured",
@@ -107,7 +120,7 @@ class Receiver:
         )
         endpoints: dict[str, ASGIApp] = {
             "/healthz": Liveness(),
-            "/readyz": Readiness(intake, deadline=settings.ack_deadline),
+            "/readyz": Readiness(intake, deadline=settings.ack_deadline, worker_lives=self._worker_lives),
         }
         stopwatch = None
         if settings.metrics:

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from receiver.core.clock import VirtualClock
-from receiver.core.records import Delivery, Quarantined, Receipt
+from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.quarantine import Quarantined
 from receiver.core.types import DeliveryKey, Headers
 from receiver.signals import Signal
 from receiver.stores.memory import MemoryStore
@@ -222,6 +223,7 @@ async def ask(
     chunks: Sequence[bytes] = (b"",),
     ends: str = "complete",
     root_path: str = "",
+    query: bytes = b"",
 ) -> Answer:
     """Put one request to an ASGI app by hand.
 
@@ -252,7 +254,7 @@ async def ask(
         "scheme": "http",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query,
         "root_path": root_path,
         "headers": list(headers),
         "client": ("127.0.0.1", 50000),

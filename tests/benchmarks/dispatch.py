@@ -23,10 +23,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement
 from receiver.core.clock import SystemClock, to_micros
-from receiver.core.ports import WorkQueue
-from receiver.core.records import Attempt, ClaimLimits, HandlerClaim, Lease, NewWork, Settlement
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
+from receiver.core.work import Attempt, NewWork
 from receiver.stores import open_store
 from tests.benchmarks.prefill import Prefill
 from tests.benchmarks.queue_rivals import POSTGRES, rivals_here
@@ -48,11 +49,11 @@ _OPEN = """
 SELECT (SELECT max(seq) FROM deliveries) - (SELECT value FROM marks WHERE name = 'routed')
     + EXISTS (
         SELECT 1 FROM work_items
-        WHERE state IN ('waiting', 'queued', 'running') AND handler = '{}' AND due_at < {}
+        WHERE state IN ('waiting', 'queued', 'running') AND handler = '{}' AND coalesce(due_at, 0) < {}
     )
 """
 _SOON_MICROS = 600_000_000
-"""Running work has a lease that ends before; what waits in a store from the start is due much later."""
+"""Work that waits in a store from the start is due much later."""
 _LAST_WORK = "SELECT max(id) FROM work_items"
 _BEGUN = "SELECT min(started_at) FROM attempts WHERE work_id > {}"
 _LONGEST_SECONDS = 300

@@ -7,27 +7,16 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from receiver.core.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
-from receiver.core.records import (
-    Attempt,
-    ClaimLimits,
-    Delivery,
-    HandlerClaim,
-    HeldItem,
-    Hold,
-    Lease,
-    NewWork,
-    RoutingBatch,
-    Settlement,
-    WorkFilter,
-    WorkItem,
-    WorkSummary,
-)
+from receiver.core.claims import ClaimLimits, HandlerClaim, HeldItem, Lease, RoutingBatch, Settlement, WorkItem
+from receiver.core.deliveries import Delivery
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Store
 from receiver.core.retries import RetrySchedule
 from receiver.core.rules import (
     POISON_AFTER,
-    Bury,
-    Complete,
     Failed,
     Refused,
     Release,
@@ -36,6 +25,7 @@ from receiver.core.rules import (
     Succeeded,
     check_hold,
     decide,
+    state_after,
 )
 from receiver.core.types import (
     AppendOutcome,
@@ -46,6 +36,7 @@ from receiver.core.types import (
     WorkerId,
     WorkState,
 )
+from receiver.core.work import Attempt, Hold, NewWork, WorkFilter, WorkSummary
 from tests.doubles import NOON, delivery
 from tests.flows.rules_items import Item, Policy
 from tests.flows.rules_model import Rules
@@ -258,14 +249,8 @@ class World:
             now=self.now,
             rng=self._rng,
         )
-        due_at = self.now
-        match decision:
-            case Complete():
-                state = WorkState.DONE
-            case RetryAt(due_at):
-                state = WorkState.WAITING
-            case Bury():
-                state = WorkState.DEAD
+        state = state_after(decision)
+        due_at = decision.due_at if isinstance(decision, RetryAt) else self.now
         outcome = AttemptOutcome.FAILED if ending.error else AttemptOutcome.SUCCEEDED
         attempt = Attempt(item.attempt, item.trigger, self.now, self.now, outcome, ending.error)
         holds = state is WorkState.DEAD and policy.holds_when_dead

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from receiver.app import Receiver
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.signing import sign
 from receiver.settings import Settings
 from receiver.stores.memory import MemoryStore
@@ -147,7 +147,7 @@ async def check_kept(
     """Compare what is in the store with what was asked and answered."""
     details = [await store.detail(one.key) async for one in store.deliveries(DeliveryFilter())]
     stored = [detail.body for detail in details]
-    quarantined = [one.body for one in store.quarantined]
+    quarantined = [one.body for one in store.state.quarantined.values()]
     authentic = [one.body for one in made if one.authentic(configured)]
     taken = [
         (one, got)
@@ -168,7 +168,8 @@ async def check_kept(
     for key in {got.content["id"] for _, got in taken}:
         outcomes = [got.content["status"] for _, got in taken if got.content["id"] == key]
         assert outcomes.count("accepted") == 1
-    for headers in [detail.headers for detail in details] + [request.headers for request in store.quarantined]:
+    requests = store.state.quarantined.values()
+    for headers in [one.headers for one in details] + [one.headers for one in requests]:
         masked = {"x-firecrawl-signature"} if configured == "secret" else {"x-firecrawl-signature", "x-token"}
         assert {value for name, value in headers if name in masked} <= {"***"}
         assert SECRET not in {value for _, value in headers}

@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 
 from receiver.app import Receiver, new_worker_id, run_worker
 from receiver.cli.common.store import open_reports
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.signing import sign
 from receiver.core.types import DeliveryKey
 from receiver.errors import ConfigurationError
@@ -352,6 +352,17 @@ async def test_a_store_that_cannot_be_opened_ends_the_start(settings: Settings, 
     with pytest.raises(ConfigurationError, match="cannot create the database"):
         async with serving(nowhere):
             pass
+
+
+async def test_a_receiver_without_authentication_does_not_start(tmp_path: Path) -> None:
+    """Also in another app: neither a secret nor a token, and nobody has said that this is meant."""
+    store = f"sqlite:///{tmp_path}/r.db"
+
+    with pytest.raises(ConfigurationError, match="ALLOW_UNSIGNED"):
+        async with serving(Settings(store=store)):
+            pass
+    async with serving(Settings(store=store, allow_unsigned=True)):
+        pass
 
 
 async def test_one_settings_can_be_made_of_the_other(settings: Settings) -> None:

@@ -382,11 +382,11 @@ class Deployment:
     def standing(self) -> str:
         """Say what is still to be done and in which state it is, for the message of a failure."""
         counts = self.rows(
-            "SELECT handler, state, suspect, begun, count(*), min(due_at), max(due_at) FROM work_items"
+            "SELECT handler, state, suspect, started, count(*), min(due_at), max(due_at) FROM work_items"
             f" WHERE state IN {_OPEN} GROUP BY 1, 2, 3, 4"
         )
         examples = self.rows(
-            "SELECT id, delivery_seq, handler, state, attempts, uncounted, lost, deaths, suspect, begun, due_at,"
+            "SELECT id, delivery_seq, handler, state, attempts, uncounted, lost, deaths, suspect, started, due_at,"
             f" worker, lane, heads_lane, last_error FROM work_items WHERE state IN {_OPEN} ORDER BY due_at LIMIT 5"
         )
         marks = self.rows("SELECT value, (SELECT max(seq) FROM deliveries) FROM marks WHERE name = 'routed'")
@@ -395,7 +395,7 @@ class Deployment:
         return "\n".join(
             [
                 f"{self.unfinished()} deliveries or work items are not finished at {now}; routed and last: {marks}",
-                *(f"handler, state, suspect, begun, how many, due from, to: {row}" for row in counts),
+                *(f"handler, state, suspect, started, how many, due from, to: {row}" for row in counts),
                 *(f"for example: {row}" for row in examples),
                 f"switched off: {off}",
             ]

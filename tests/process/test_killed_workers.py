@@ -125,7 +125,7 @@ async def test_the_work_of_a_killed_worker_is_done_when_its_leases_end(tmp_path:
         await workers.ran(2)
         await until(lambda: len(deployment.work()) == 6, "all of it to be claimed")
         await workers.kill(first)
-        leases = dict(deployment.rows("SELECT id, due_at FROM work_items WHERE state = 'running'"))
+        leases = dict(deployment.rows("SELECT id, lease_until FROM work_items WHERE state = 'running'"))
         assert len(leases) == 6
 
         await workers.start()

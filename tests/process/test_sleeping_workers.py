@@ -85,7 +85,7 @@ async def fall_asleep(deployment: Deployment, worker: Program) -> None:
         await stop(worker)
 
     def ended() -> bool:
-        [(last,)] = deployment.rows("SELECT max(due_at) FROM work_items WHERE state = 'running'")
+        [(last,)] = deployment.rows("SELECT max(lease_until) FROM work_items WHERE state = 'running'")
         return int(last) < to_micros(SystemClock().now())
 
     await until(ended, "the leases of the sleeping worker to end")

@@ -5,8 +5,9 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 
-from receiver.core.bulk import DeliveryPlan, PruneRule, Step
+from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import to_micros
+from receiver.core.retention import PruneRule, Step
 from receiver.stores.sqlite import report_statements, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.compression import DEFLATED, LEAST, deflated
@@ -61,10 +62,10 @@ class SqliteMaintenance:
         """Forget what handlers asked for once."""
 
         def step(connection: sqlite3.Connection) -> int:
-            found = connection.execute(report_statements.ONCES_BEFORE, (to_micros(before), limit)).fetchall()
+            found = connection.execute(report_statements.ONCE_KEYS_BEFORE, (to_micros(before), limit)).fetchall()
             if found:
                 with self._database.transaction(connection):
-                    connection.executemany(statements.REMOVE_ONCE, found)
+                    connection.executemany(statements.REMOVE_ONCE_KEY, found)
                 self._checkpointer.after_commit(connection)
             return len(found)
 
