@@ -66,8 +66,8 @@ async def until(
             while not holds():  # noqa: ASYNC110 - another process changes it
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
-        told = what if isinstance(what, str) else what()
-        raise AssertionError(f"waited {within:g} s in vain for: {told}") from None
+        waited_for = what if isinstance(what, str) else what()
+        raise AssertionError(f"waited {within:g} s in vain for: {waited_for}") from None
 
 
 # --- processes
@@ -89,7 +89,7 @@ class Program:
     """One run of a command with all processes that it starts, in a group of its own as in a terminal."""
 
     def __init__(self, start: Callable[[int], Started]) -> None:
-        """Start the process by a function that is told where it writes its output."""
+        """Start the process by a function that gets the descriptor of its output."""
         read_end, write_end = os.pipe()
         self._read_end = read_end
         try:
@@ -127,7 +127,7 @@ class Program:
         def found() -> list[str]:
             return [line for line in self.lines if all(word in line for word in words)]
 
-        with self._told_on_failure(f"line {times} with {words}"):
+        with self._output_on_failure(f"line {times} with {words}"):
             async with asyncio.timeout(within), self._news:
                 await self._news.wait_for(lambda: self._over or len(found()) >= times)
         assert len(found()) >= times, f"the program ended without line {times} with {words}:\n{self.output}"
@@ -135,13 +135,13 @@ class Program:
 
     async def gone(self) -> None:
         """Return when the program and every process it has started have ended, however that came."""
-        with self._told_on_failure("the end of all processes"):
+        with self._output_on_failure("the end of all processes"):
             async with asyncio.timeout(PATIENCE_SECONDS), self._news:
                 await self._news.wait_for(lambda: self._over)
 
     async def exit_code(self) -> int:
         """Return the exit code of the program itself, negative for a signal."""
-        with self._told_on_failure("the program's end"):
+        with self._output_on_failure("the program's end"):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 return await asyncio.to_thread(self._process.wait)
 
@@ -210,11 +210,11 @@ class Program:
             self._over = True
             self._news.notify_all()
 
-    def _told_on_failure(self, what: str) -> "_Told":
-        return _Told(self, what)
+    def _output_on_failure(self, what: str) -> "_OutputOnFailure":
+        return _OutputOnFailure(self, what)
 
 
-class _Told:
+class _OutputOnFailure:
     """Turns a time-out into a failure that shows the program's output."""
 
     def __init__(self, program: Program, what: str) -> None:
@@ -241,7 +241,7 @@ class Serving(Program):
 
     async def becomes_ready(self) -> None:
         """Return when a write to the store succeeds."""
-        with self._told_on_failure("/readyz to answer 200"):
+        with self._output_on_failure("/readyz to answer 200"):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 while (await get(self.port, "/readyz")).status != 200:  # noqa: ASYNC110 - as above
                     await asyncio.sleep(_POLL_SECONDS)
