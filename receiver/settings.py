@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from receiver.core.addresses import is_loopback
 from receiver.core.durations import parse_duration
+from receiver.core.text import did_you_mean
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
 
@@ -305,7 +306,7 @@ def _refuse_unknown_names(env_file: Path) -> None:
         for name in names:
             if name.upper().startswith(PREFIX) and (own := name.upper().removeprefix(PREFIX)) not in known:
                 close = difflib.get_close_matches(own, known, n=1)
-                hint = f"; did you mean {PREFIX}{close[0]}?" if close else ""
+                hint = did_you_mean([f"{PREFIX}{one}" for one in close])
                 raise ConfigurationError(f"{name} in {origin} is no setting{hint}")
 
 

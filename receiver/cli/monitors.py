@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from receiver.cli.common.filter_options import json_option, limit_option, text
-from receiver.cli.common.output import clock, escape_controls, iso, note, quoted, write_bytes, write_line
+from receiver.cli.common.output import clock, iso, note, quoted, write_bytes, write_line
 from receiver.cli.common.service_calls import as_it_came, ask
 from receiver.cli.common.tables import SHOWN_TO_PEOPLE, Column, Listing
+from receiver.core.text import escape_controls
 from receiver.service.samples import encode
 from receiver.settings import load_settings
 

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Any, TextIO
 
+from receiver.core.text import escape_controls
+
 _DETAILS = ("traceback", "stub")
 """Fields of several lines, shown below the line."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -159,14 +161,14 @@ class ConsoleFormatter(logging.Formatter):
             lines = [known(fields)] if known else _other(record, fields).split("\n")
         except (KeyError, TypeError, ValueError):  # somebody else's record with one of our words
             lines = _other(record, {}).split("\n")
-        text = f"{_moment(record).astimezone():%H:%M:%S} " + "\n".join(_harmless(line) for line in lines)
+        text = f"{_moment(record).astimezone():%H:%M:%S} " + "\n".join(escape_controls(line) for line in lines)
         details = (
             fields.get("traceback")
             or fields.get("stub")
             or (record.exc_info and self.formatException(record.exc_info))
         )
         if details:
-            text += "\n" + "\n".join(_harmless(one) for one in str(details).rstrip().splitlines())
+            text += "\n" + "\n".join(escape_controls(one) for one in str(details).rstrip().splitlines())
         return text
 
 
@@ -241,9 +243,3 @@ def _of_job(fields: dict[str, Any]) -> str:
 
 def _size(size: int) -> str:
     return f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
-
-
-def _harmless(line: str) -> str:
-    if line.isprintable():
-        return line
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any, get_args
 
 from receiver.core.deliveries import Delivery
+from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryKey
 from receiver.events import EVENT_CLASSES, Event
 from receiver.events.documents.shape import ServiceModel
@@ -95,7 +96,7 @@ class DriftCounter:
 def drift_of(event: Event) -> frozenset[Drift]:
     """Return what our models do not know of an event, each once however often it is in there; 200 at most."""
     if event.type not in EVENT_CLASSES:
-        return frozenset((Drift(_readable(event.type, _LONGEST_TYPE), DriftKind.TYPE, ""),))
+        return frozenset((Drift(escape_controls(event.type[:_LONGEST_TYPE]), DriftKind.TYPE, ""),))
     found: set[_Found] = set()
     _walk(event, "", found)
     return frozenset([Drift(event.type, kind, path) for kind, path in found]) if found else _NONE
@@ -130,13 +131,9 @@ def _own(model: type[ServiceModel], extra: Mapping[str, Any], path: str) -> Iter
     unknown = () if model.names_keys_freely else extra.keys() - known
     yield from [(DriftKind.FORM, f"{before}{key}") for key in unfit]
     yield from [
-        (DriftKind.FIELD, f"{before}{_readable(key, _LONGEST_KEY)}") for key in islice(unknown, _MOST_IN_AN_EVENT)
+        (DriftKind.FIELD, f"{before}{escape_controls(key[:_LONGEST_KEY])}")
+        for key in islice(unknown, _MOST_IN_AN_EVENT)
     ]
-
-
-def _readable(outside: str, longest: int) -> str:
-    """Return a name on one line, not endless, that every terminal and JSON text takes."""
-    return outside[:longest] if outside.isprintable() else ascii(outside[:longest])[1:-1]
 
 
 @functools.cache

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 from receiver.core.retries import DEFAULT_SCHEDULE, LONGEST_PAUSE, RetrySchedule
+from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError
 from receiver.events import Event
 from receiver.routing.introspection import is_async, takes_one_argument
@@ -85,8 +86,7 @@ def require_known(options: Options) -> None:
     known = HandlerOptions.__annotations__
     for name in options:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}=?" if close else ""
+            hint = did_you_mean([f"{one}=" for one in difflib.get_close_matches(name, known, n=1)])
             raise TypeError(f"a handler has no option {name}={hint}")
 
 

@@ -7,10 +7,11 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-from receiver.cli.common.output import escape_controls, flush, write_bytes, write_line
+from receiver.cli.common.output import flush, write_bytes, write_line
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
 from receiver.core.quarantine import QuarantineFilter
+from receiver.core.text import escape_controls
 from receiver.core.work import WorkFilter
 from receiver.service.samples import encode
 

@@ -10,11 +10,12 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option
-from receiver.cli.common.output import counted, escape_controls, iso, note
+from receiver.cli.common.output import iso, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import decide
 from receiver.core.bulk import Imported
 from receiver.core.ports.controls import Controls
+from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import ReceiverError
 from receiver.replay.bundles.lines import Damage

@@ -9,13 +9,14 @@ from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.delivery_plans import plan_lines, size
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import age, plan_options, store_option, text
-from receiver.cli.common.output import counted, note
+from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import maintain
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import SystemClock
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.retention import PruneRule, Step
+from receiver.core.text import counted
 from receiver.core.types import DeliveryState
 from receiver.settings import load_settings
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import counted, note
+from receiver.cli.common.output import note
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
 from receiver.cli.replay.request import ReplayRequest
 from receiver.cli.send import SendSummary, make_sender
 from receiver.core.bulk import Cursor
 from receiver.core.clock import SystemClock
 from receiver.core.ports.controls import Controls
+from receiver.core.text import counted
 from receiver.core.work import NewWork
 from receiver.replay.requeue import new_work, with_new_id
 from receiver.service.sender import SendResult

@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from receiver.cli.common.output import counted, escape_controls, note
+from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import store_at
 from receiver.core.bulk import Imported
 from receiver.core.ports.store import Store
+from receiver.core.text import counted, escape_controls
 from receiver.errors import NoBundle
 from receiver.replay.bundles.reading import Entry, read_bundle
 

@@ -12,13 +12,14 @@ from pydantic import SecretStr
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import escape_controls, flush, note, write_bytes
+from receiver.cli.common.output import flush, note, write_bytes
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import open_reports
 from receiver.cli.send import make_sender
 from receiver.cli.simulate.live_summary import Played, as_json, print_played, rounded
 from receiver.cli.simulate.trace import STDOUT, Tell, tracing
 from receiver.core.clock import FastClock, SystemClock
+from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError, StoreError
 from receiver.service.samples import encode
 from receiver.service.schedule import ATTEMPTS

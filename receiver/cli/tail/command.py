@@ -10,13 +10,14 @@ import click
 
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import arrival_filter_options, json_option, store_option
-from receiver.cli.common.output import escape_controls, flush, note, write_bytes
+from receiver.cli.common.output import flush, note, write_bytes
 from receiver.cli.events.group import LISTING, summary_fields
 from receiver.cli.tail.states import Coming
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
+from receiver.core.text import escape_controls
 from receiver.errors import StoreError, StoreRefused, UnknownDelivery
 from receiver.service.samples import encode
 from receiver.settings import load_settings
