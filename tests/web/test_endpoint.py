@@ -433,6 +433,17 @@ async def test_ready_is_who_can_write() -> None:
     check_error(await ask(Readiness(intake(MemoryStore()), deadline=LATE), "POST"), 405, "method_not_allowed")
 
 
+async def test_ready_tells_about_the_worker_when_asked() -> None:
+    """200 while it lives; 503 between two, and where none is watched."""
+    taking = intake(MemoryStore())
+    for lives, status in ((lambda: True, 200), (lambda: False, 503), (None, 503)):
+        app = Readiness(taking, deadline=LATE, worker_lives=lives)
+
+        assert (await ask(app, "GET", query=b"worker=1")).status == status
+        assert (await ask(app, "GET", query=b"worker=0")).status == 200
+        assert (await ask(app, "GET")).status == 200
+
+
 async def test_a_store_that_hangs_is_not_ready() -> None:
     """Inside the deadline; and ready again when it has caught up."""
     log = SlowLog()
