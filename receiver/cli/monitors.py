@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
     from receiver.service.client import AsyncClient
     from receiver.service.responses import Monitor
 
-_AT_ONCE = 100
+MAX_ITEMS = 100
 
 
 @click.group()
@@ -84,7 +84,7 @@ def run(monitor_id: str, as_json: bool) -> None:
 async def _monitors(client: "AsyncClient", most: int | None) -> list["Monitor"]:
     found: list[Monitor] = []
     while most is None or len(found) < most:
-        limit = _AT_ONCE if most is None else min(_AT_ONCE, most - len(found))
+        limit = MAX_ITEMS if most is None else min(MAX_ITEMS, most - len(found))
         some = await client.monitors(limit=limit, offset=len(found))
         found += some
         if len(some) < limit:

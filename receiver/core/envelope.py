@@ -26,7 +26,7 @@ _SECRET_HEADERS = frozenset(
 )
 PLAIN_ID = re.compile(r"[0-9A-Za-z._:-]{1,200}")
 """What may serve as a key as it is: it appears in URLs, JSON, shells and log lines."""
-_LONGEST_TEXT = 200
+MAX_TEXT_LENGTH = 200
 
 
 def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> Delivery:
@@ -96,4 +96,4 @@ def _text(value: Any) -> str | None:
 
 def readable(text: str) -> str:
     """Return text that every store and terminal takes: no control characters, no lone surrogates, not endless."""
-    return escape_controls(text[:_LONGEST_TEXT])[:_LONGEST_TEXT]
+    return escape_controls(text[:MAX_TEXT_LENGTH])[:MAX_TEXT_LENGTH]

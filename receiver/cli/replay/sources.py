@@ -14,7 +14,7 @@ from receiver.core.text import counted, escape_controls
 from receiver.errors import NoBundle
 from receiver.replay.bundles.reading import Entry, read_bundle
 
-_TOGETHER = 500
+MAX_ITEMS = 500
 
 
 @asynccontextmanager
@@ -38,7 +38,7 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
                     else:
                         damaged += 1
                         note(f"{escape_controls(str(path))}, line {entry.line}: {escape_controls(entry.reason)}")
-                    if len(gathered) == _TOGETHER:
+                    if len(gathered) == MAX_ITEMS:
                         await controls.import_deliveries(gathered)
                         advance(len(gathered))
                         gathered.clear()

@@ -23,7 +23,7 @@ from receiver.service.samples import encode
 from receiver.settings import load_settings
 from receiver.stores import open_store
 
-_AT_ONCE = 500
+SCAN_LIMIT = 500
 """Deliveries looked at in one read."""
 _PAUSE = timedelta(milliseconds=500)
 """Between two looks for a store that is not there."""
@@ -92,10 +92,10 @@ class Follower:
             self._tell("following")
             self._told = ""
         while True:
-            arrived = await reports.since(coming.in_any_state, after=through, limit=_AT_ONCE)
+            arrived = await reports.since(coming.in_any_state, after=through, limit=SCAN_LIMIT)
             self._seen(arrived.deliveries)
             self._shown(coming.picked(arrived.deliveries))
-            caught_up = arrived.through < through + _AT_ONCE
+            caught_up = arrived.through < through + SCAN_LIMIT
             self._through = through = arrived.through
             if caught_up:
                 self._shown(await coming.come(reports))
