@@ -23,7 +23,7 @@ from typing import IO, Any, Self
 
 from receiver.core.clock import SystemClock, to_micros
 from receiver.core.signing import sign
-from receiver.stores.sqlite.compression import decoded
+from receiver.stores.sql.compression import decoded
 
 SECRET = "a-secret-of-the-process-tests"
 WINDOW_SECONDS = 10.0

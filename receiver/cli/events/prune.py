@@ -20,7 +20,7 @@ from receiver.core.types import DeliveryState
 from receiver.settings import load_settings
 
 _AT_ONCE = 100
-_PAGES_AT_ONCE = 100
+_BYTES_AT_ONCE = 800 * 1024
 _PAUSE = timedelta(milliseconds=10)
 """Between steps that hold the write lock: who waits for it, with acks, looks now and then whether it is free."""
 
@@ -94,6 +94,6 @@ async def _carry_out(maintenance: Maintenance, rule: PruneRule, plan: DeliveryPl
     except BaseException:
         note(f"stopped: {count:,} of {plan.count:,} were removed; the same command goes on with the rest")
         raise
-    while await maintenance.shrink(_PAGES_AT_ONCE):
+    while await maintenance.reclaim(_BYTES_AT_ONCE):
         await SystemClock().sleep(_PAUSE)
     return count, removed

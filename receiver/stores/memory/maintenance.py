@@ -40,7 +40,7 @@ class MemoryMaintenance(MemoryReports):
         """Do nothing."""
         return Step(0, 0, None)
 
-    async def shrink(self, pages: int) -> int:
+    async def reclaim(self, limit: int) -> int:
         """Do nothing."""
         return 0
 

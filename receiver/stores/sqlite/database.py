@@ -41,16 +41,23 @@ _HOPELESS = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 class Database:
     """A connection with its own thread, which runs a whole transaction there in one hop.
 
-    It is open inside `async with`.
+    It is open inside `async with`. `after_commit` is called in the thread behind each transaction.
     """
 
     def __init__(
-        self, path: Path, *, setup: str = "", read_only: bool = False, patience: timedelta = LOCK_PATIENCE
+        self,
+        path: Path,
+        *,
+        setup: str = "",
+        read_only: bool = False,
+        patience: timedelta = LOCK_PATIENCE,
+        after_commit: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         self._path = path
         self._setup = setup
         self._read_only = read_only
         self._patience = patience
+        self._after_commit = after_commit
         self._thread: ConnectionThread | None = None
         self._connection: sqlite3.Connection | None = None
 
@@ -97,6 +104,8 @@ class Database:
         """Hold the write lock for a block in the thread; commit at its end, or undo all of it."""
         with transaction(connection, self._patience):
             yield
+        if self._after_commit is not None:
+            self._after_commit(connection)
 
 
 def _connect(path: Path, setup: str, *, read_only: bool) -> sqlite3.Connection:
@@ -167,7 +176,7 @@ def data_version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def same_file(connection: sqlite3.Connection, path: Path, opened_as: os.stat_result) -> bool:
+def same_file(path: Path, opened_as: os.stat_result) -> bool:
     """Tell whether the path still leads to the file that was opened."""
     try:
         now = path.stat()

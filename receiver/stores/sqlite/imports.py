@@ -9,12 +9,13 @@ from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, Origin
-from receiver.stores.sqlite import search, statements
+from receiver.stores.sql.inserting import insert
+from receiver.stores.sqlite import search
 from receiver.stores.sqlite.log import same_body
-from receiver.stores.sqlite.work_rows import insert
+from receiver.stores.sqlite.statements import log as statements
 
-_MOST = 100
-_HEAVIEST = 1024 * 1024
+MAX_ITEMS = 100
+MAX_BYTES = 1024 * 1024
 """Deliveries and bytes of bodies in one transaction: acks wait for the write lock."""
 
 
@@ -22,7 +23,7 @@ def parts(deliveries: Sequence[Imported]) -> Iterator[Sequence[Imported]]:
     """Split into what one transaction takes."""
     begin = size = 0
     for end, one in enumerate(deliveries):
-        if end > begin and (end - begin == _MOST or size + len(one.delivery.body) > _HEAVIEST):
+        if end > begin and (end - begin == MAX_ITEMS or size + len(one.delivery.body) > MAX_BYTES):
             yield deliveries[begin:end]
             begin, size = end, 0
         size += len(one.delivery.body)

@@ -14,14 +14,13 @@ from receiver.core.group_commit import GroupCommit
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, Headers
 from receiver.errors import StoreError
-from receiver.stores.sqlite import statements
-from receiver.stores.sqlite.checkpoints import Checkpointer
-from receiver.stores.sqlite.compression import decoded
+from receiver.stores.sql.compression import decoded
 from receiver.stores.sqlite.database import Database, same_file
+from receiver.stores.sqlite.statements import log as statements
 
-_MOST = 512
+MAX_ITEMS = 512
 """Deliveries in one transaction; their parameters stay far below SQLite's limit of 32,766."""
-_HEAVIEST = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """Bytes in one transaction, so that small deliveries do not wait for a pile of large ones."""
 
 _Item = Delivery | Quarantined | datetime
@@ -30,13 +29,12 @@ _Item = Delivery | Quarantined | datetime
 class SqliteLog:
     """A DeliveryLog. A resolved future means that SQLite has synced the write-ahead log to the disk."""
 
-    def __init__(self, database: Database, path: Path, checkpointer: Checkpointer) -> None:
-        self._database = database
+    def __init__(self, database: Database, path: Path) -> None:
+        self.database = database
         self._path = path
-        self._checkpointer = checkpointer
         self._opened_as = path.stat()
         self._commits: GroupCommit[_Item, Receipt | None] = GroupCommit(
-            self._write, most=_MOST, weigh=_weight, heaviest=_HEAVIEST
+            self._write, most=MAX_ITEMS, weigh=_weight, heaviest=MAX_BYTES
         )
 
     def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
@@ -56,21 +54,20 @@ class SqliteLog:
         await self._commits.aclose()
 
     async def _write(self, batch: list[_Item]) -> Sequence[Receipt | None]:
-        return await self._database.call(lambda connection: self._commit(connection, batch))
+        return await self.database.call(lambda connection: self._commit(connection, batch))
 
     def _commit(self, connection: sqlite3.Connection, batch: list[_Item]) -> Sequence[Receipt | None]:
-        if not same_file(connection, self._path, self._opened_as):
+        if not same_file(self._path, self._opened_as):
             # Writing on would succeed, into a file that nobody can find any more.
             raise StoreError(f"the database {self._path} was moved or deleted; put it back or restart")
         deliveries = [item for item in batch if isinstance(item, Delivery)]
-        with self._database.transaction(connection):
+        with self.database.transaction(connection):
             receipts = iter(insert_deliveries(connection, deliveries) if deliveries else ())
             for item in batch:
                 if isinstance(item, Quarantined):
                     _quarantine(connection, item)
                 elif isinstance(item, datetime):
                     connection.execute(statements.PROBE, (to_micros(item),))
-        self._checkpointer.after_commit(connection)
         return [next(receipts) if isinstance(item, Delivery) else None for item in batch]
 
 

@@ -51,8 +51,8 @@ class SqliteStore:
     @asynccontextmanager
     async def log(self) -> AsyncIterator[DeliveryLog]:
         """Open for appending; creates the file if there is none."""
-        async with self._writer(_SYNCED, create=True) as (database, checkpointer):
-            log = SqliteLog(database, self._path, checkpointer)
+        async with self._writer(_SYNCED, create=True) as database:
+            log = SqliteLog(database, self._path)
             try:
                 yield log
             finally:
@@ -61,28 +61,28 @@ class SqliteStore:
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[WorkQueue]:
         """Open for working; creates the file if there is none."""
-        async with self._writer(_UNSYNCED, create=True) as (database, checkpointer):
-            yield SqliteQueue(database, checkpointer)
+        async with self._writer(_UNSYNCED, create=True) as database:
+            yield SqliteQueue(database)
 
     @asynccontextmanager
     async def search(self) -> AsyncIterator[SearchIndex]:
         """Open for indexing; creates the file if there is none."""
-        async with self._writer(_UNSYNCED, create=True) as (database, checkpointer):
-            index = SqliteSearch(database, checkpointer)
+        async with self._writer(_UNSYNCED, create=True) as database:
+            index = SqliteSearch(database)
             await index.make()
             yield index
 
     @asynccontextmanager
     async def controls(self) -> AsyncIterator[Controls]:
         """Open for deciding."""
-        async with self._writer(_SYNCED, create=False) as (database, checkpointer):
-            yield SqliteControls(database, checkpointer)
+        async with self._writer(_SYNCED, create=False) as database:
+            yield SqliteControls(database)
 
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Maintenance]:
         """Open for pruning and shrinking."""
-        async with self._writer(_UNSYNCED, create=False) as (database, checkpointer):
-            yield SqliteMaintenance(database, checkpointer)
+        async with self._writer(_UNSYNCED, create=False) as database:
+            yield SqliteMaintenance(database)
 
     @asynccontextmanager
     async def reports(self) -> AsyncIterator[Reports]:
@@ -92,11 +92,10 @@ class SqliteStore:
             yield SqliteReports(database, self._path)
 
     @asynccontextmanager
-    async def _writer(self, setup: str, *, create: bool) -> AsyncIterator[tuple[Database, Checkpointer]]:
+    async def _writer(self, setup: str, *, create: bool) -> AsyncIterator[Database]:
         await asyncio.to_thread(prepare, self._path, create=create)
         setup = _ANY + _WRITES + setup
-        async with (
-            Database(self._path, setup=setup, patience=self._patience) as database,
-            self._checkpointer.used() as checkpointer,
-        ):
-            yield database, checkpointer
+        after_commit = self._checkpointer.after_commit
+        database = Database(self._path, setup=setup, patience=self._patience, after_commit=after_commit)
+        async with database, self._checkpointer.used():
+            yield database

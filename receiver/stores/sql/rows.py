@@ -9,7 +9,7 @@ from receiver.core.clock import from_micros
 from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
 from receiver.core.types import AttemptOutcome, DeliveryState, Headers, Origin, Trigger, WorkState
 from receiver.core.work import Attempt, WorkSummary
-from receiver.stores.sqlite.compression import PLAIN, decoded
+from receiver.stores.sql.compression import PLAIN, decoded
 
 _ORIGINS = {origin.value: origin for origin in Origin}
 

@@ -1,23 +1,23 @@
 """Going through many deliveries with their bodies, page by page."""
 
-import json
-import sqlite3
 from dataclasses import dataclass, replace
 from typing import Self
 
 from receiver.core.bulk import Cursor
 from receiver.core.deliveries import DeliveryFilter, StoredDelivery
-from receiver.stores.sqlite import report_statements as statements
-from receiver.stores.sqlite.filters import row_by_row
-from receiver.stores.sqlite.narrowing import among_few
-from receiver.stores.sqlite.rows import stored_delivery
+from receiver.stores.sql import narrowing
+from receiver.stores.sql.connection import SqlConnection, SqlRows, Values, number
+from receiver.stores.sql.narrowing import among_few
+from receiver.stores.sql.rows import stored_delivery
+from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
+from receiver.stores.sql.statements.reads import Reads
 
-_MOST = 1_000
-_HEAVIEST = 4 * 1024 * 1024
-"""Bodies and bytes of them in a page; a longer body is a page of its own."""
-_LOOKED_AT = 10_000
+MAX_ITEMS = 1_000
+MAX_BYTES = 4 * 1024 * 1024
+"""Bodies in a page and their bytes; a longer body is a page of its own."""
+SCAN_LIMIT = 10_000
 """Deliveries that one page looks at, so that a rare kind is found in short steps."""
-_LOOKED_AT_IN_JOBS = 2_000
+JOBS_SCAN_LIMIT = 2_000
 """Fewer, as their places are read anew for each page."""
 
 
@@ -25,35 +25,38 @@ _LOOKED_AT_IN_JOBS = 2_000
 class Reading:
     """What is still to be read: deliveries from `first` through `through`, behind a place."""
 
+    reads: Reads
     conditions: str
-    values: dict[str, object]
+    values: Values
     first: int
     through: int
     place: Cursor
     in_jobs: bool
     """Job by job, before those without a job."""
 
-    def page(self, connection: sqlite3.Connection) -> tuple[list[StoredDelivery], Self | None]:
+    def page(self, connection: SqlConnection) -> tuple[list[StoredDelivery], Self | None]:
         """Return the next deliveries, in their order, and what is left after them; None is nothing."""
         if self.in_jobs:
             return self._jobs_page(connection)
-        last = min(self.place.seq + _LOOKED_AT, self.through)
+        last = min(self.place.seq + SCAN_LIMIT, self.through)
         values = self.values | {"after": self.place.seq, "until_seq": last}
-        page, ended = _fetched(connection.execute(statements.IN_ORDER.format(conditions=self.conditions), values))
+        page, ended = _fetched(
+            connection.execute(self.reads.deliveries.in_order.format(conditions=self.conditions), values)
+        )
         place = Cursor(last if ended else page[-1].seq)
         return page, replace(self, place=place) if place.seq < self.through else None
 
-    def _jobs_page(self, connection: sqlite3.Connection) -> tuple[list[StoredDelivery], Self | None]:
-        behind = {"after_job": self.place.job_id, "after": self.place.seq, "most": _LOOKED_AT_IN_JOBS}
-        places = connection.execute(statements.PLACES_IN_JOBS, behind).fetchall()
-        seqs = json.dumps([seq for _, seq in places if self.first <= seq <= self.through])
+    def _jobs_page(self, connection: SqlConnection) -> tuple[list[StoredDelivery], Self | None]:
+        behind = {"after_job": self.place.job_id, "after": self.place.seq, "most": JOBS_SCAN_LIMIT}
+        places = connection.execute(self.reads.deliveries.places_in_jobs, behind).fetchall()
+        seqs = self.reads.dialect.array([seq for _, seq in places if self.first <= seq <= self.through])
         rows = connection.execute(
-            statements.THESE_IN_ORDER.format(conditions=self.conditions), self.values | {"seqs": seqs}
+            self.reads.deliveries.these_in_order.format(conditions=self.conditions), self.values | {"seqs": seqs}
         )
         page, ended = _fetched(rows)
         if not ended:
             return page, replace(self, place=Cursor.at(page[-1], by_job=True))
-        if len(places) == _LOOKED_AT_IN_JOBS:
+        if len(places) == JOBS_SCAN_LIMIT:
             job_id, seq = places[-1]
             return page, replace(self, place=Cursor(seq, job_id))
         return page, replace(
@@ -65,16 +68,22 @@ class Reading:
 
 
 def start_reading(
-    connection: sqlite3.Connection, wanted: DeliveryFilter, after: Cursor | None, by_job: bool
+    connection: SqlConnection,
+    reads: Reads,
+    wanted: DeliveryFilter,
+    after: Cursor | None,
+    by_job: bool,
+    *,
+    narrow_limit: int = narrowing.SCAN_LIMIT,
 ) -> Reading | None:
     """Return a reading of what is stored now."""
-    (through,) = connection.execute(statements.LAST_DELIVERY).fetchone()
-    conditions, values = row_by_row(wanted)
-    narrower, few = among_few(connection, wanted)
+    through = number(connection, LAST_DELIVERY, {})
+    conditions, values = reads.filters.row_by_row(wanted)
+    narrower, few = among_few(connection, reads, wanted, scan_limit=narrow_limit)
     conditions, values = f"{conditions} {narrower}", values | few
     first: int | None = 1
     if wanted.limit is not None:
-        sql = statements.FIRST_OF_NEWEST.format(conditions=conditions)
+        sql = reads.deliveries.first_of_newest.format(conditions=conditions)
         (first,) = connection.execute(sql, values | {"through": through, "most": wanted.limit}).fetchone()
     if first is None or through == 0:
         return None
@@ -84,10 +93,10 @@ def start_reading(
         conditions += " AND d.job_id IS NULL"
     if not in_jobs:
         place = Cursor(max(place.seq, first - 1))
-    return Reading(conditions, values, first, through, place, in_jobs)
+    return Reading(reads, conditions, values, first, through, place, in_jobs)
 
 
-def _fetched(rows: sqlite3.Cursor) -> tuple[list[StoredDelivery], bool]:
+def _fetched(rows: SqlRows) -> tuple[list[StoredDelivery], bool]:
     """Return what one page holds, and whether those were all the rows. Each is read when it is asked for."""
     page: list[StoredDelivery] = []
     size = 0
@@ -95,7 +104,7 @@ def _fetched(rows: sqlite3.Cursor) -> tuple[list[StoredDelivery], bool]:
         one = stored_delivery(row)
         page.append(one)
         size += len(one.delivery.body)
-        if len(page) >= _MOST or size >= _HEAVIEST:
+        if len(page) >= MAX_ITEMS or size >= MAX_BYTES:
             rows.close()
             return page, False
     return page, True

@@ -1,0 +1,84 @@
+"""The SQL that claims work items, and takes back what dead workers held."""
+
+from receiver.stores.sql.statements.columns import STORED
+
+# Of all handlers: one that is not in this worker's code must not leave its work running for ever.
+LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :now LIMIT :limit"
+
+LOSE_ATTEMPTS = """
+INSERT INTO attempts (work_id, number, trigger, ended_at, outcome, error, overdue)
+SELECT id, attempts, iif(attempts = 1, trigger, 'retry'), :now, 'lost', :error, 0
+FROM work_items WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+
+# Suspicious as `rules.suspicious` says; in an UPDATE every column still has its old value on the right.
+LOSE = """
+UPDATE work_items SET
+    state = 'waiting', due_at = lease_until, lease_until = NULL, worker = NULL, started = 0, last_error = :error,
+    uncounted = uncounted + 1, lost = lost + 1, deaths = deaths + started,
+    suspect = (deaths + started >= 1 OR lost + 1 >= 2)
+WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+
+SKIPPABLE = """
+SELECT EXISTS (SELECT 1 FROM work_items WHERE handler = :handler AND state = 'waiting')
+    OR EXISTS (SELECT 1 FROM work_items WHERE handler = :handler AND state = 'queued')
+    OR EXISTS (SELECT 1 FROM work_items WHERE handler = :handler AND state = 'held')
+"""
+
+
+def skip(state: str) -> str:
+    """Skip work items of a handler that are in this state."""
+    return f"""
+    UPDATE work_items SET state = 'skipped', due_at = NULL, recheck_at = NULL, heads_lane = 0
+    WHERE id IN (SELECT id FROM work_items WHERE handler = :handler AND state = '{state}' LIMIT :limit)
+    """
+
+
+RUNNING = "SELECT count(*) FROM work_items WHERE handler = :handler AND state = 'running'"
+
+PACED_UNTIL = "SELECT paced_until FROM handlers WHERE name = :handler"
+
+PACE = """
+INSERT INTO handlers (name, paced_until) VALUES (:handler, :until)
+ON CONFLICT (name) DO UPDATE SET paced_until = excluded.paced_until
+"""
+
+DUE = """
+SELECT w.id, d.size FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+WHERE w.handler = :handler AND w.state = 'waiting' AND w.due_at <= :now AND w.suspect = 0
+ORDER BY w.due_at LIMIT :limit
+"""
+
+DUE_SUSPECTS = """
+SELECT w.id, d.size FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+WHERE w.handler = :handler AND w.state = 'waiting' AND w.suspect = 1 AND w.due_at <= :now
+ORDER BY w.due_at LIMIT :limit
+"""
+
+CLAIM = """
+UPDATE work_items SET
+    state = 'running', due_at = NULL, lease_until = :until, worker = :worker, attempts = attempts + 1,
+    started = id IN (SELECT value FROM json_each(:starting))
+WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+
+CLAIMED = f"""
+SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {STORED}
+FROM json_each(:ids) AS ids
+JOIN work_items AS w ON w.id = ids.value
+JOIN deliveries AS d ON d.seq = w.delivery_seq
+JOIN bodies AS b ON b.seq = d.seq
+ORDER BY ids.key
+"""
+
+SUSPECT_DUE = """
+SELECT 1 FROM work_items WHERE handler = :handler AND state = 'waiting' AND suspect = 1 AND due_at <= :now
+"""
+
+NEXT_LEASE_END = "SELECT min(lease_until) FROM work_items WHERE state = 'running'"
+
+NEXT_DUE = """
+SELECT min(due_at) FROM work_items WHERE handler = :handler AND state = 'waiting'
+UNION ALL SELECT min(recheck_at) FROM work_items WHERE handler = :handler AND state = 'held'
+"""
