@@ -19,11 +19,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Protocol, Self
 
 from receiver.core.clock import SystemClock, to_micros
 from receiver.core.signing import sign
 from receiver.stores.sql.compression import decoded
+from tests.process import warm
+from tests.process.warm import Finished as Finished
 
 SECRET = "a-secret-of-the-process-tests"
 WINDOW_SECONDS = 10.0
@@ -73,22 +75,27 @@ async def until(
 # --- processes
 
 
+class Started(Protocol):
+    """A process, as `subprocess.Popen` is one."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal, or None while the process runs."""
+
+    def wait(self) -> int:
+        """Return the exit code when the process has ended."""
+
+
 class Program:
     """One run of a command with all processes that it starts, in a group of its own as in a terminal."""
 
-    def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, start: Callable[[int], Started]) -> None:
+        """Start the process by a function that is told where it writes its output."""
         read_end, write_end = os.pipe()
         self._read_end = read_end
         try:
-            self._process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=write_end,
-                stderr=write_end,
-                start_new_session=True,
-            )
+            self._process = start(write_end)
         finally:
             os.close(write_end)
         self.pid = self._process.pid
@@ -160,7 +167,8 @@ class Program:
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the program itself."""
         self.children()
-        self._process.send_signal(number)
+        if not self.has_ended():
+            os.kill(self.pid, number)
 
     def send_signal_to_group(self, number: signal.Signals) -> None:
         """Send a signal as a terminal does, to what runs in the program's own process group."""
@@ -264,22 +272,11 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-@dataclass(frozen=True)
-class Finished:
-    """What a command did that has ended."""
-
-    code: int
-    stdout: bytes
-    stderr: str
-
-    @property
-    def text(self) -> str:
-        """Return all that it wrote."""
-        return self.stdout.decode("utf-8", "replace") + self.stderr
-
-
 class Deployment:
     """A folder with handlers and settings, in which commands run and see no other setting than these."""
+
+    cold = False
+    """Whether programs import all that they need, as outside of tests: for where the start itself is under test."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
@@ -313,39 +310,43 @@ class Deployment:
             cached.unlink()
 
     @asynccontextmanager
-    async def start(
-        self, *arguments: str, launcher: tuple[str, ...] = ("-m", "receiver")
-    ) -> AsyncIterator[Program]:
-        """Start a `receiver` command; its processes end with the block."""
-        command = [sys.executable, *launcher, *arguments]
-        async with Program(command, self.folder, self.environment) as program:
+    async def start(self, *arguments: str, launcher: tuple[str, ...] = ()) -> AsyncIterator[Program]:
+        """Start a `receiver` command, or another program with these arguments; its processes end with the block."""
+        async with Program(self._starter(launcher, arguments)) as program:
             yield program
 
     @asynccontextmanager
     async def serve(
-        self, *arguments: str, launcher: tuple[str, ...] = ("-m", "receiver"), wait: bool = True
+        self, *arguments: str, launcher: tuple[str, ...] = (), wait: bool = True
     ) -> AsyncIterator[Serving]:
         """Start `receiver serve`, by default until it is ready; its processes end with the block."""
-        command = [sys.executable, *launcher, "serve", *arguments]
-        async with Serving(command, self.folder, self.environment) as serving:
+        async with Serving(self._starter(launcher, ("serve", *arguments))) as serving:
             if wait:
                 await serving.listening()
             yield serving
+
+    def _starter(self, launcher: tuple[str, ...], arguments: tuple[str, ...]) -> Callable[[int], Started]:
+        def warm_start(output: int) -> Started:
+            return warm.start(arguments, self.folder, self.environment, stdout=output, stderr=output)
+
+        def cold_start(output: int) -> Started:
+            return subprocess.Popen(
+                [sys.executable, *(launcher or ("-m", "receiver")), *arguments],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+        return cold_start if launcher or self.cold else warm_start
 
     def run(
         self, *arguments: str, within: float = PATIENCE_SECONDS, environment: Mapping[str, str] | None = None
     ) -> Finished:
         """Run a command to its end, with these variables beside the settings."""
-        done = subprocess.run(
-            [sys.executable, "-m", "receiver", *arguments],
-            cwd=self.folder,
-            env=self.environment | dict(environment or {}),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=within,
-            check=False,
-        )
-        return Finished(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+        return warm.run(arguments, self.folder, self.environment | dict(environment or {}), within=within)
 
     # --- what is in the store
 

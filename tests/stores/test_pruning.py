@@ -11,12 +11,13 @@ from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, WorkS
 from receiver.core.work import NewWork
 from receiver.errors import UnknownDelivery, UnknownWork
 from tests.doubles import NOON, delivery
-from tests.stores.opened import MUCH, (
+from tests.stores.opened import (
     DAY,
     DEAD,
     DONE,
     HELD,
     MICROSECOND,
+    MUCH,
     ONE,
     QUEUED,
     RUNNING,

@@ -9,6 +9,7 @@ from receiver.core.clock import from_micros, to_micros
 from receiver.core.rules import Pace
 from receiver.core.types import HandlerName, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import LOST
+from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.rows import stored_delivery
@@ -27,7 +28,7 @@ class ClaimStatements(Protocol):
     """Record the lost attempts of `:ids`, with `:now` and `:error`."""
     LOSE: str
     """Make lost items due, and count the loss."""
-    SKIPPABLE: str
+    ANY_SKIPPABLE: str
     """Whether `:handler` has items that wait, are queued or held."""
     RUNNING: str
     """How many items of `:handler` run."""
@@ -186,12 +187,12 @@ class Claims:
         return [work_id for (work_id,) in rows]
 
     def _skippable(self, connection: SqlConnection, handler: HandlerName) -> bool:
-        (found,) = connection.execute(self._sql.SKIPPABLE, {"handler": handler}).fetchone()
+        (found,) = connection.execute(self._sql.ANY_SKIPPABLE, {"handler": handler}).fetchone()
         return bool(found)
 
     def _skip(self, connection: SqlConnection, handler: HandlerName) -> None:
         """Skip from the ends of the lanes: a queued item always has a head before it, which it waits for."""
-        for state in (WorkState.QUEUED, WorkState.WAITING, WorkState.HELD):
+        for state in sorted(SKIPPABLE, key=lambda state: state is not WorkState.QUEUED):
             values = {"handler": handler, "limit": MAX_ITEMS}
             if connection.execute(self._sql.skip(state), values).rowcount == MAX_ITEMS:
                 return

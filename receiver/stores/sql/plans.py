@@ -1,6 +1,6 @@
 """Plans: what a mass action is about to touch, from looking at all of it."""
 
-from receiver.core.bulk import MOST_TYPES, Cursor, DeliveryPlan, WorkKind, WorkPlan
+from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan, WorkKind, WorkPlan
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import HandlerName, WorkState
@@ -9,7 +9,7 @@ from receiver.stores.sql.connection import SqlConnection, Values
 from receiver.stores.sql.statements import plans as statements
 from receiver.stores.sql.statements.reads import Reads
 
-MAX_KINDS = 24
+MAX_COUNTED_KINDS = 24
 """Up to so many kinds are counted each by a condition of its own. GROUP BY would sort all rows, which costs more
 than going through them twice."""
 
@@ -80,11 +80,11 @@ def _counted(
     """
     columns = ", ".join(kinds)
     found = connection.execute(
-        statements.KINDS.format(kinds=columns, source=among or source, most=MAX_KINDS + 1), values
+        statements.KINDS.format(kinds=columns, source=among or source, most=MAX_COUNTED_KINDS + 1), values
     ).fetchall()
-    if len(found) > MAX_KINDS:
+    if len(found) > MAX_COUNTED_KINDS:
         row = connection.execute(statements.SUMS.format(sums=sums, source=source), values).fetchone()
-        by_kind = statements.BY_KIND.format(kinds=columns, source=source, most=MOST_TYPES)
+        by_kind = statements.BY_KIND.format(kinds=columns, source=source, most=MAX_KINDS)
         return row, {tuple(kind): number for *kind, number in connection.execute(by_kind, values)}
     of_each = [_count_of(kinds, number) for number in range(len(found))]
     named = {f"kind_{n}_{m}": value for n, kind in enumerate(found) for m, value in enumerate(kind)}

@@ -9,6 +9,7 @@ from receiver.core.clock import to_micros
 from receiver.core.rules import initial_state
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.core.work import NewWork, RecordedRun
+from receiver.core.work_states import LANE_HEADS
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import attempt_row, insert
@@ -111,4 +112,4 @@ def _new_row(one: NewWork, state: WorkState, lease: Lease | None, now: datetime)
 
 
 def _heads_lane(one: NewWork, state: WorkState) -> bool:
-    return one.lane is not None and state in (WorkState.WAITING, WorkState.RUNNING)
+    return one.lane is not None and state in LANE_HEADS

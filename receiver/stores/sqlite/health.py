@@ -1,18 +1,17 @@
 """What an operator should know about the SQLite of this Python."""
 
-import sqlite3
 from collections.abc import Sequence
 
 _WAL_RESET_FIXED = (3, 51, 3)
 _WAL_RESET_FIXED_IN_BRANCHES = ((3, 50, 7), (3, 44, 6))
 
 
-def health_notes() -> Sequence[str]:
-    """Return what could harm the store, each with what to do."""
-    if not _has_wal_reset_bug(sqlite3.sqlite_version_info):
+def health_notes(version: tuple[int, ...]) -> Sequence[str]:
+    """Return what could harm a store with this version of SQLite, each with what to do."""
+    if not _has_wal_reset_bug(version):
         return ()
     return (
-        f"SQLite {sqlite3.sqlite_version} has a bug that can, very rarely, damage the database; "
+        f"SQLite {'.'.join(map(str, version))} has a bug that can, very rarely, damage the database; "
         "use a Python with SQLite 3.51.3 or later: https://sqlite.org/wal.html#walresetbug",
     )
 

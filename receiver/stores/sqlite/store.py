@@ -1,8 +1,9 @@
 """A store in one SQLite file, for any number of processes on one machine."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 
 from receiver.core.ports.controls import Controls
@@ -14,7 +15,9 @@ from receiver.core.ports.search import SearchIndex
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
+from receiver.stores.sqlite.dialect import require_module
 from receiver.stores.sqlite.files import database_path, exists, prepare
+from receiver.stores.sqlite.health import health_notes
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.queue import SqliteQueue
@@ -47,6 +50,15 @@ class SqliteStore:
     def exists(self) -> bool:
         """Tell whether the file is there."""
         return exists(self._path)
+
+    async def health_notes(self) -> Sequence[str]:
+        """Return what could harm the file, each with what to do."""
+        return health_notes(sqlite3.sqlite_version_info)
+
+    async def require_search(self) -> None:
+        """Raise ConfigurationError where this Python's SQLite has no full text search."""
+        with closing(sqlite3.connect(":memory:")) as connection:
+            require_module(connection)
 
     @asynccontextmanager
     async def log(self) -> AsyncIterator[DeliveryLog]:

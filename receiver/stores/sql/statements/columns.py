@@ -16,4 +16,4 @@ STORED = (
 
 def in_states(states: Collection[WorkState], column: str = "state") -> str:
     """Return the condition that a work item is in one of these states."""
-    return f"{column} IN ({', '.join(repr(state.value) for state in WorkState if state in states)})"
+    return f"{column} IN ({', '.join(repr(state.value) for state in states)})"

@@ -1,6 +1,7 @@
 """The SQL that reads deliveries: listings, pages with bodies, what is new, and what pruning may remove."""
 
-from receiver.core.types import OPEN_STATES, DeliveryState, WorkState
+from receiver.core.types import DeliveryState, WorkState
+from receiver.core.work_states import OPEN
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.statements.columns import ROUTED, STORED, in_states
 
@@ -12,7 +13,7 @@ _ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
 STATE = f"""
 CASE
     WHEN d.seq > ({ROUTED}) THEN '{DeliveryState.NEW}'
-    WHEN EXISTS ({_ITS_WORK} AND {in_states(OPEN_STATES, "w.state")}) THEN '{DeliveryState.WORKING}'
+    WHEN EXISTS ({_ITS_WORK} AND {in_states(OPEN, "w.state")}) THEN '{DeliveryState.WORKING}'
     WHEN EXISTS ({_ITS_WORK} AND w.state = '{WorkState.DEAD}') THEN '{DeliveryState.DEAD}'
     ELSE '{DeliveryState.DONE}'
 END
@@ -107,7 +108,9 @@ class DeliveryStatements:
         """
         self.by_seqs = f"SELECT {SUMMARY} FROM deliveries AS d WHERE {among_seqs} {{conditions}} ORDER BY d.seq"
         self.open_seqs = open_seqs(dialect)
-        self.newest_open = f"{NEW_SEQS} UNION {self.open_seqs} ORDER BY 1 DESC LIMIT :rows"
+        self.newest_open = f"""
+            {NEW_SEQS} UNION SELECT delivery_seq FROM ({self.open_seqs}) AS open_items ORDER BY 1 DESC LIMIT :rows
+        """
         by_failure = dialect.by_index("work_failed")
         self.dead_seqs = f"SELECT delivery_seq FROM work_items {by_failure} WHERE state = 'dead'"
         self.failed_seqs = f"""
@@ -125,6 +128,5 @@ def open_seqs(dialect: Dialect) -> str:
     }
     return " UNION ALL ".join(
         f"SELECT delivery_seq FROM work_items {dialect.by_index(indexes[state])} WHERE state = '{state}'"
-        for state in WorkState
-        if state in OPEN_STATES
+        for state in OPEN
     )

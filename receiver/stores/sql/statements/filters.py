@@ -8,6 +8,7 @@ from receiver.core.quarantine import QuarantineFilter
 from receiver.core.search import parse_query
 from receiver.core.types import DeliveryState, WorkState
 from receiver.core.work import WorkFilter
+from receiver.core.work_states import ENDED
 from receiver.stores.sql.connection import Values
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.statements.columns import ROUTED, in_states
@@ -26,14 +27,14 @@ class Filters:
     def __init__(self, dialect: Dialect) -> None:
         self._dialect = dialect
         self._deliveries = DeliveryStatements(dialect)
-        over = (WorkState.DONE, WorkState.SKIPPED)
+        peaceful = [state for state in ENDED if state is not WorkState.DEAD]
         routed = f"AND d.seq <= ({ROUTED})"
         self._states = {
             DeliveryState.NEW: f"AND d.seq > ({ROUTED})",
             DeliveryState.WORKING: f"{routed} AND d.seq IN ({open_seqs(dialect)})",
             DeliveryState.DEAD: f"{routed} AND d.seq IN ({self._deliveries.dead_seqs}) "
-            f"AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states((*over, WorkState.DEAD), 'w.state')})",
-            DeliveryState.DONE: f"{routed} AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states(over, 'w.state')})",
+            f"AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states(ENDED, 'w.state')})",
+            DeliveryState.DONE: f"{routed} AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states(peaceful, 'w.state')})",
         }
 
     def delivery_listing(self, wanted: DeliveryFilter, narrower: str = "") -> tuple[str, Values]:

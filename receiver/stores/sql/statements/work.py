@@ -1,10 +1,17 @@
 """The SQL that reads work items, handlers, health and quarantine."""
 
+from receiver.core.work_states import RUN_ENDS, SKIPPABLE
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sql.statements.columns import ROUTED, in_states
 from receiver.stores.sql.statements.deliveries import open_seqs
 
 _NEW_DELIVERIES = f"SELECT count(*) FROM deliveries WHERE seq > ({ROUTED})"
+
+# Each state by its own index.
+_WAITING = " UNION ALL ".join(
+    f"SELECT handler, count(*) AS items FROM work_items WHERE state = '{state}' GROUP BY handler"
+    for state in SKIPPABLE
+)
 
 # The columns that `rows.work_summary` reads.
 _WORK = """
@@ -36,18 +43,12 @@ class HealthStatements:
 
     switches = "SELECT name, switch FROM handlers WHERE switch <> 'on'"
     counts = "SELECT handler, state, count(*) FROM work_items GROUP BY handler, state"
-    waiting = """
-        SELECT handler, sum(items) FROM (
-            SELECT handler, count(*) AS items FROM work_items WHERE state = 'waiting' GROUP BY handler
-            UNION ALL SELECT handler, count(*) FROM work_items WHERE state = 'queued' GROUP BY handler
-            UNION ALL SELECT handler, count(*) FROM work_items WHERE state = 'held' GROUP BY handler
-        ) AS parts GROUP BY handler
-    """
-    latest_attempts = """
+    waiting = f"SELECT handler, sum(items) FROM ({_WAITING}) AS parts GROUP BY handler"
+    latest_attempts = f"""
         SELECT a.ended_at - a.started_at
         FROM (
             SELECT id FROM work_items
-            WHERE handler = :handler AND state IN ('done', 'dead') ORDER BY id DESC LIMIT 100
+            WHERE handler = :handler AND {in_states(RUN_ENDS)} ORDER BY id DESC LIMIT 100
         ) AS w
         JOIN attempts AS a ON a.work_id = w.id
         WHERE a.started_at IS NOT NULL ORDER BY 1

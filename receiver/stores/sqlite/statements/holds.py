@@ -1,6 +1,6 @@
 """The SQL of held work items and of the pages that they wait for."""
 
-from receiver.core.types import OPEN_STATES
+from receiver.core.work_states import OPEN
 from receiver.stores.sql.statements.columns import ROUTED, in_states
 
 HELD = """
@@ -20,7 +20,7 @@ SELECT key FROM deliveries WHERE job_id = :job_id AND type = :page_type AND seq 
 # The newest first: where one is open, that is mostly among them.
 OPEN_PAGE = f"""
 SELECT d.key FROM deliveries AS d JOIN work_items AS w ON w.delivery_seq = d.seq
-WHERE d.job_id = :job_id AND d.type = :page_type AND {in_states(OPEN_STATES, "w.state")}
+WHERE d.job_id = :job_id AND d.type = :page_type AND {in_states(OPEN, "w.state")}
     AND w.handler IN (SELECT value FROM json_each(:handlers))
 ORDER BY d.seq DESC LIMIT 1
 """

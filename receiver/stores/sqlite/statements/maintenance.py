@@ -25,10 +25,7 @@ SELECT d.seq, d.size, b.body FROM deliveries AS d JOIN bodies AS b ON b.seq = d.
 WHERE d.seq > :after AND d.seq <= :last AND d.size >= :least AND b.coding = 0 ORDER BY d.seq
 """
 
-COMPRESS = """
-SELECT d.seq, d.size, b.body FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
-WHERE d.seq > :after AND d.seq <= :last AND d.size >= :least AND b.coding = 0 ORDER BY d.seq
-"""
+COMPRESS = "UPDATE bodies SET body = ?, coding = ? WHERE seq = ? AND coding = 0"
 
 ADVANCE_COMPRESSED = """
 INSERT INTO marks (name, value) VALUES ('compressed', ?)
