@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any, Protocol
 
+from receiver.core.batching import BatchSize
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.rules import Pace
@@ -141,18 +143,15 @@ class Claims:
         Within each handler the longest due comes first.
         """
         ids: list[int] = []
-        total = 0
+        taken = BatchSize(wanted.limit, wanted.max_bytes)
         for one in _claimable(connection, claimants):
-            before = len(ids)
-            for work_id, size in self._due(connection, one, wanted, now, limit=wanted.limit - before):
-                total += size
-                if ids and total > wanted.max_bytes:
-                    break
-                ids.append(work_id)
-            if one.interval is not None and len(ids) > before:
-                until = self._pace(connection, one.handler, one.interval).after(len(ids) - before, now)
+            due = self._due(connection, one, wanted, now, limit=wanted.limit - len(ids))
+            chosen = [work_id for work_id, _ in takewhile(lambda row: taken.take(row[1]), due)]
+            ids += chosen
+            if one.interval is not None and chosen:
+                until = self._pace(connection, one.handler, one.interval).after(len(chosen), now)
                 connection.execute(self._sql.PACE, {"handler": one.handler, "until": to_micros(until)})
-            if len(ids) >= wanted.limit or total > wanted.max_bytes:
+            if len(chosen) < len(due) or taken.is_full:
                 break
         return ids
 

@@ -11,7 +11,7 @@ from receiver.core.clock import from_micros, to_micros
 from receiver.core.jobs import JobArrivals, JobDetail, JobEnd, JobFilter, JobState, JobSummary, JobWork, job_of
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.errors import UnknownJob
-from receiver.stores.prefixes import MOST, candidates
+from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.rows import flag
 from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
@@ -149,7 +149,7 @@ def resolved(connection: SqlConnection, reads: Reads, prefix: str) -> str:
     """Return the one job id that begins so, or is so, or raise UnknownJob."""
     found: list[str] = []
     row = connection.execute(reads.jobs.next_job, {"from_id": prefix, "known_id": ""}).fetchone()
-    while row is not None and row[0].startswith(prefix) and len(found) <= MOST:
+    while row is not None and row[0].startswith(prefix) and len(found) <= MAX_NAMED:
         found.append(row[0])
         row = connection.execute(reads.jobs.next_job, {"from_id": row[0], "known_id": row[0]}).fetchone()
     if len(found) == 1 or prefix in found:

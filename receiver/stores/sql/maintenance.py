@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from receiver.core.batching import BatchSize
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import to_micros
 from receiver.core.retention import PruneRule, Step
@@ -86,10 +87,9 @@ class SqlMaintenance:
 def _together(rows: SqlRows, limit: int) -> tuple[list[int], bool]:
     """Return the deliveries that one transaction takes, at least one, and whether those were all."""
     chosen: list[int] = []
-    total = 0
+    taken = BatchSize(limit, MAX_BYTES)
     for seq, size in rows:
-        total += size
-        if len(chosen) == limit or (chosen and total > MAX_BYTES):
+        if not taken.take(size):
             rows.close()
             return chosen, False
         chosen.append(seq)

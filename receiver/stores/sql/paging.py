@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Self
 
+from receiver.core.batching import BatchSize
 from receiver.core.bulk import Cursor
 from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.stores.sql import narrowing
@@ -99,12 +100,12 @@ def start_reading(
 def _fetched(rows: SqlRows) -> tuple[list[StoredDelivery], bool]:
     """Return what one page holds, and whether those were all the rows. Each is read when it is asked for."""
     page: list[StoredDelivery] = []
-    size = 0
+    taken = BatchSize(MAX_ITEMS, MAX_BYTES)
     for row in rows:
         one = stored_delivery(row)
         page.append(one)
-        size += len(one.delivery.body)
-        if len(page) >= MAX_ITEMS or size >= MAX_BYTES:
+        taken.add(len(one.delivery.body))
+        if taken.is_full:
             rows.close()
             return page, False
     return page, True

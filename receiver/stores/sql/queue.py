@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from receiver.core.batching import BatchSize
 from receiver.core.claims import (
     ClaimLimits,
     HandlerClaim,
@@ -40,10 +41,9 @@ class SqlQueue:
         def read(connection: SqlConnection) -> RoutingBatch:
             after = number(connection, ROUTED, {})
             found: list[StoredDelivery] = []
-            total = 0
+            taken = BatchSize(limit, max_bytes)
             for size, *row in connection.execute(sql.UNROUTED, {"after": after, "limit": limit}):
-                total += size
-                if found and total > max_bytes:
+                if not taken.take(size):
                     break
                 found.append(stored_delivery(row))
             return RoutingBatch(after, tuple(found), bool(number(connection, sql.ANY_BACKFILLED, {})))

@@ -12,7 +12,7 @@ from receiver.core.quarantine import Quarantined, QuarantinedSummary, Quarantine
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
 from receiver.errors import UnknownDelivery, UnknownRequest, UnknownWork
-from receiver.stores.prefixes import MOST, candidates
+from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql import jobs, narrowing, plans
 from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
@@ -100,7 +100,7 @@ class SqlReports(FeedReports, JobReports):
 
         def read(connection: SqlConnection) -> list[str]:
             # Every key is ASCII, so this bound is above all that begin with the prefix.
-            bounds = {"first": prefix, "above": prefix + "\x7f", "rows": MOST + 1}
+            bounds = {"first": prefix, "above": prefix + "\x7f", "rows": MAX_NAMED + 1}
             return [key for (key,) in connection.execute(self._reads.deliveries.keys_from, bounds)]
 
         keys = await self.database.call(read)

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic_core import to_json
 
+from receiver.core.batching import batches
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
@@ -21,14 +22,7 @@ MAX_BYTES = 1024 * 1024
 
 def parts(deliveries: Sequence[Imported]) -> Iterator[Sequence[Imported]]:
     """Split into what one transaction takes."""
-    begin = size = 0
-    for end, one in enumerate(deliveries):
-        if end > begin and (end - begin == MAX_ITEMS or size + len(one.delivery.body) > MAX_BYTES):
-            yield deliveries[begin:end]
-            begin, size = end, 0
-        size += len(one.delivery.body)
-    if deliveries:
-        yield deliveries[begin:]
+    return batches(deliveries, MAX_ITEMS, MAX_BYTES, lambda one: len(one.delivery.body))
 
 
 def import_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Imported]) -> list[AppendOutcome]:

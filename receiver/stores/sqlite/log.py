@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from pydantic_core import to_json
 
@@ -33,21 +34,22 @@ class SqliteLog:
         self.database = database
         self._path = path
         self._opened_as = path.stat()
-        self._commits: GroupCommit[_Item, Receipt | None] = GroupCommit(
-            self._write, most=MAX_ITEMS, weigh=_weight, heaviest=MAX_BYTES
+        # The result is a Receipt for a Delivery, and None for the others.
+        self._commits: GroupCommit[_Item, Any] = GroupCommit(
+            self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=_size_of
         )
 
     def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
         """Store a delivery unless its key is stored."""
-        return self._commits.submit(delivery)  # type: ignore[return-value]  # a Delivery results in a Receipt
+        return self._commits.submit(delivery)
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Keep a refused request."""
-        return self._commits.submit(request)  # type: ignore[return-value]
+        return self._commits.submit(request)
 
     def probe(self, now: datetime) -> asyncio.Future[None]:
         """Write a mark."""
-        return self._commits.submit(now)  # type: ignore[return-value]
+        return self._commits.submit(now)
 
     async def aclose(self) -> None:
         """Return when everything submitted was written or has failed."""
@@ -141,5 +143,5 @@ def _json(headers: Headers) -> str:
     return to_json(headers).decode()  # in a third of the time that the standard library takes
 
 
-def _weight(item: _Item) -> int:
+def _size_of(item: _Item) -> int:
     return 0 if isinstance(item, datetime) else len(item.body)

@@ -1,8 +1,8 @@
 """What keeps a SQLite file small. Steps choose what to do first, and hold the write lock only to do it."""
 
 import sqlite3
-from collections.abc import Sequence
 
+from receiver.core.batching import BatchSize
 from receiver.core.retention import Step
 from receiver.stores.sql.compression import DEFLATED, LEAST, deflated
 from receiver.stores.sql.connection import number
@@ -30,8 +30,8 @@ class SqliteMaintenance(SqlMaintenance):
             after, routed = (number(connection, sql, {}) for sql in (statements.COMPRESSED, ROUTED))
             last = min(after + SCAN_LIMIT, routed)
             rows = connection.execute(statements.TO_COMPRESS, {"after": after, "last": last, "least": LEAST})
-            bodies = _some(rows, limit)
-            place = bodies[-1][0] if len(bodies) == limit or _is_heavy(bodies) else last
+            bodies, ended = _batch(rows, limit)
+            place = last if ended else bodies[-1][0]
             smaller = [(small, DEFLATED, seq) for seq, _, body in bodies if (small := deflated(body)) is not None]
             if place > after:
                 with self.database.transaction(connection):
@@ -59,16 +59,14 @@ class SqliteMaintenance(SqlMaintenance):
         return await self.database.call(step)
 
 
-def _some(rows: sqlite3.Cursor, limit: int) -> list[tuple[int, int, bytes]]:
-    """Return rows of which the last one may be the one that is too much."""
+def _batch(rows: sqlite3.Cursor, limit: int) -> tuple[list[tuple[int, int, bytes]], bool]:
+    """Return the bodies that one transaction rewrites, and whether those were all."""
     found: list[tuple[int, int, bytes]] = []
+    taken = BatchSize(limit, MAX_BYTES)
     for row in rows:
         found.append(row)
-        if len(found) == limit or _is_heavy(found):
+        taken.add(row[1])
+        if taken.is_full:
             rows.close()
-            break
-    return found
-
-
-def _is_heavy(bodies: Sequence[tuple[int, int, bytes]]) -> bool:
-    return sum(size for _, size, _ in bodies) >= MAX_BYTES
+            return found, False
+    return found, True
