@@ -124,12 +124,16 @@ def state_after(decision: Decision) -> WorkState:
             return next_state(WorkState.RUNNING, Cause.FAILED_FOR_GOOD)
 
 
+SUSPECT_DEATHS, SUSPECT_LOSSES = 1, 2
+"""From so many deaths or lost attempts on, a work item is suspicious."""
+
+
 def suspicious(*, lost: int, deaths: int) -> bool:
     """Tell whether an item may be what kills its workers, so that it has to run with nothing beside it.
 
     `lost` of its attempts ended with their worker, and `deaths` of those are known to have begun.
     """
-    return deaths >= 1 or lost >= 2
+    return deaths >= SUSPECT_DEATHS or lost >= SUSPECT_LOSSES
 
 
 def as_replay(work: NewWork) -> NewWork:

@@ -5,7 +5,7 @@ from receiver.stores.sql.connection import SqlConnection, Values
 from receiver.stores.sql.statements.reads import Reads
 
 SCAN_LIMIT = 10_000
-"""Above it, going through deliveries one by one soon finds one that matches."""
+"""If an index returns more, reading deliveries one by one soon finds matches."""
 
 
 def among_few(

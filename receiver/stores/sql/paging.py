@@ -1,4 +1,4 @@
-"""Going through many deliveries with their bodies, page by page."""
+"""Read many deliveries with their bodies, page by page."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -15,16 +15,16 @@ from receiver.stores.sql.statements.reads import Reads
 
 MAX_ITEMS = 1_000
 MAX_BYTES = 4 * 1024 * 1024
-"""Bodies in a page and their bytes; a longer body is a page of its own."""
+"""Deliveries in a page and bytes of their bodies. A longer body is a page of its own."""
 SCAN_LIMIT = 10_000
-"""Deliveries that one page looks at, so that a rare kind is found in short steps."""
+"""Deliveries that one page examines, so that the search for a rare kind takes short steps."""
 JOBS_SCAN_LIMIT = 2_000
-"""Fewer, as their places are read anew for each page."""
+"""The same in the order of jobs. It is lower, as each page reads the places in that order again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is still to be read: deliveries from `first` through `through`, behind a place."""
+    """What is left to read: deliveries from `first` through `through`, behind a place."""
 
     reads: Reads
     conditions: str
@@ -36,14 +36,13 @@ class Reading:
     """Job by job, before those without a job."""
 
     def page(self, connection: SqlConnection) -> tuple[list[StoredDelivery], Self | None]:
-        """Return the next deliveries, in their order, and what is left after them; None is nothing."""
+        """Return the next deliveries in their order, and what is left after them; None for nothing."""
         if self.in_jobs:
             return self._jobs_page(connection)
         last = min(self.place.seq + SCAN_LIMIT, self.through)
         values = self.values | {"after": self.place.seq, "until_seq": last}
-        page, ended = _fetched(
-            connection.execute(self.reads.deliveries.in_order.format(conditions=self.conditions), values)
-        )
+        statement = self.reads.deliveries.in_order.format(conditions=self.conditions)
+        page, ended = _fetched(connection.execute(statement, values))
         place = Cursor(last if ended else page[-1].seq)
         return page, replace(self, place=place) if place.seq < self.through else None
 
@@ -77,7 +76,7 @@ def start_reading(
     *,
     narrow_limit: int = narrowing.SCAN_LIMIT,
 ) -> Reading | None:
-    """Return a reading of what is stored now."""
+    """Return a reading of the wanted deliveries that are stored now; None if there are none."""
     through = number(connection, LAST_DELIVERY, {})
     conditions, values = reads.filters.row_by_row(wanted)
     narrower, few = among_few(connection, reads, wanted, scan_limit=narrow_limit)
@@ -98,7 +97,7 @@ def start_reading(
 
 
 def _fetched(rows: SqlRows) -> tuple[list[StoredDelivery], bool]:
-    """Return what one page holds, and whether those were all the rows. Each is read when it is asked for."""
+    """Return the deliveries of one page, and whether those were all the rows."""
     page: list[StoredDelivery] = []
     taken = BatchSize(MAX_ITEMS, MAX_BYTES)
     for row in rows:

@@ -1,4 +1,4 @@
-"""Plans: what a mass action is about to touch, from looking at all of it."""
+"""Plans: count what a mass action would touch."""
 
 from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan, WorkKind, WorkPlan
 from receiver.core.clock import from_micros
@@ -10,8 +10,8 @@ from receiver.stores.sql.statements import plans as statements
 from receiver.stores.sql.statements.reads import Reads
 
 MAX_COUNTED_KINDS = 24
-"""Up to so many kinds are counted each by a condition of its own. GROUP BY would sort all rows, which costs more
-than going through them twice."""
+"""Up to so many kinds, each has a count with a condition of its own. GROUP BY would sort all rows, which takes
+longer than reading them twice."""
 
 _BEHIND = {
     (False, False): "d.seq > :after",
@@ -19,7 +19,7 @@ _BEHIND = {
     (True, False): "d.job_id IS NULL AND d.seq > :after",
     (True, True): "(d.job_id IS NULL OR (d.job_id, d.seq) > (:after_job, :after))",
 }
-"""What lies behind a place: in the order of jobs or not, and with a job or not."""
+"""The condition for rows behind a place, by two questions: is the order that of jobs, and has the place a job?"""
 
 
 def plan(
@@ -76,7 +76,7 @@ def _counted(
 ) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
     """Return how many rows a source has, with sums over them, and the numbers of the most frequent kinds.
 
-    `among` is a source that has all the kinds, and is gone through faster.
+    `among` is another source that has at least these kinds, and that is read faster.
     """
     columns = ", ".join(kinds)
     found = connection.execute(

@@ -136,7 +136,7 @@ def transaction(connection: sqlite3.Connection, patience: timedelta) -> Iterator
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            with suppress(sqlite3.Error):  # the first error is the one to tell
+            with suppress(sqlite3.Error):  # the first error is the cause
                 connection.execute("ROLLBACK")
         raise
 
@@ -144,8 +144,8 @@ def transaction(connection: sqlite3.Connection, patience: timedelta) -> Iterator
 def _begin(connection: sqlite3.Connection, patience: timedelta) -> None:
     """Take the write lock, asking for it at short intervals.
 
-    SQLite's own waiting backs off to sleeps of 100 ms (busy_timeout), and a web process under load takes the
-    lock again within one: a worker would hardly ever get it. The connection's busy_timeout has to be 0.
+    SQLite's own waiting sleeps for up to 100 ms (busy_timeout). A web process under load takes the lock again
+    within that time, so a worker would hardly ever get it. The connection's busy_timeout has to be 0.
     """
     began = time.monotonic()
     while True:
@@ -171,7 +171,7 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def data_version(connection: sqlite3.Connection) -> int:
-    """Return a number that is another one once another connection has committed (SQLite manual, data_version)."""
+    """Return a number that changes when another connection commits (SQLite manual, PRAGMA data_version)."""
     (version,) = connection.execute("PRAGMA data_version").fetchone()
     return int(version)
 

@@ -4,7 +4,7 @@ import sqlite3
 
 from receiver.core.batching import BatchSize
 from receiver.core.retention import Step
-from receiver.stores.sql.compression import DEFLATED, LEAST, deflated
+from receiver.stores.sql.compression import DEFLATED, MIN_BYTES, deflated
 from receiver.stores.sql.connection import number
 from receiver.stores.sql.maintenance import MAX_BYTES, SCAN_LIMIT, SqlMaintenance
 from receiver.stores.sql.statements.columns import ROUTED
@@ -29,7 +29,7 @@ class SqliteMaintenance(SqlMaintenance):
         def step(connection: sqlite3.Connection) -> Step:
             after, routed = (number(connection, sql, {}) for sql in (statements.COMPRESSED, ROUTED))
             last = min(after + SCAN_LIMIT, routed)
-            rows = connection.execute(statements.TO_COMPRESS, {"after": after, "last": last, "least": LEAST})
+            rows = connection.execute(statements.TO_COMPRESS, {"after": after, "last": last, "least": MIN_BYTES})
             bodies, ended = _batch(rows, limit)
             place = last if ended else bodies[-1][0]
             smaller = [(small, DEFLATED, seq) for seq, _, body in bodies if (small := deflated(body)) is not None]

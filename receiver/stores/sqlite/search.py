@@ -1,4 +1,4 @@
-"""The index of words, in SQLite's own full text search (FTS5), and how it is filled and asked."""
+"""Fill the index of words, which is SQLite's own full text search (FTS5)."""
 
 import json
 import sqlite3
@@ -15,13 +15,13 @@ from receiver.stores.sqlite.statements import search as statements
 
 
 class SqliteSearch:
-    """A SearchIndex. Its commits are not synced: the mark that says how far it is lies beside it."""
+    """A SearchIndex. Its commits are not synced: the mark for its progress is in the same database."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
 
     async def make(self) -> None:
-        """Make the index if there is none. Raises ConfigurationError where SQLite cannot."""
+        """Make the index if there is none. Raises ConfigurationError where SQLite has no full text search."""
 
         def write(connection: sqlite3.Connection) -> None:
             require_module(connection)
@@ -32,7 +32,7 @@ class SqliteSearch:
         await self.database.call(write)
 
     async def index(self, *, limit: int, max_bytes: int) -> int:
-        """Take the next deliveries in, and return how many there were."""
+        """Index the next deliveries, and return how many there were."""
 
         def write(connection: sqlite3.Connection) -> int:
             (after,) = connection.execute(statements.INDEXED).fetchone()
@@ -56,9 +56,9 @@ def reach(connection: sqlite3.Connection) -> SearchReach | None:
 
 
 def restore(connection: sqlite3.Connection, seq: int, body: bytes) -> None:
-    """Take a delivery in that has its body again, inside a transaction of the caller's; without an index nothing.
+    """Index a delivery whose body was restored, inside a transaction of the caller. Do nothing without an index.
 
-    Also one that the index has not come to: it may be at this very place.
+    A delivery that the index has not reached yet is indexed too: the index may be at this place just now.
     """
     if connection.execute(statements.EXISTS).fetchone()[0]:
         connection.execute(statements.INSERT_WORDS, (_as_json([(seq, texts_of(body))]),))
@@ -69,7 +69,7 @@ def _as_json(rows: Sequence[tuple[int, Texts]]) -> str:
 
 
 def _read(connection: sqlite3.Connection, after: int, limit: int, max_bytes: int) -> list[tuple[int, Texts]]:
-    """Read the words of the next bodies, of one at least if there is one."""
+    """Read the words of the next bodies, at least of one if there is one."""
     rows: list[tuple[int, Texts]] = []
     taken = BatchSize(limit, max_bytes)
     cursor = connection.execute(statements.UNINDEXED, (after, limit))
@@ -86,4 +86,4 @@ def _texts(seq: int, body: bytes, coding: int) -> Texts:
     try:
         return texts_of(decoded(body, coding, key=str(seq)))
     except StoreError:
-        return Texts()  # damaged: whoever reads it is told
+        return Texts()  # a damaged body is an error for its readers only

@@ -25,10 +25,10 @@ from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.search import SqliteSearch
 
 _ANY = "PRAGMA cache_size = -16000;"
-# Sorting a million rows takes as much memory as they need unless it may go to a file.
+# To sort a million rows, SQLite takes as much memory as they need, unless it may use a file.
 _READS = "PRAGMA busy_timeout = 5000; PRAGMA temp_store = DEFAULT;"
-# macOS writes through the drive's own cache only when asked (SQLite manual, PRAGMA fullfsync); a checkpoint must,
-# whoever makes it, as it takes from the log what was acknowledged.
+# macOS writes through the cache of the drive only on request (SQLite manual, PRAGMA fullfsync). Every checkpoint
+# has to request it, as it removes acknowledged deliveries from the log.
 _WRITES = """
 PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 268435456;
 PRAGMA temp_store = MEMORY;
@@ -44,7 +44,7 @@ class SqliteStore:
     def __init__(self, url: str, *, patience: timedelta = LOCK_PATIENCE) -> None:
         self._path = database_path(url)
         self._patience = patience
-        # A checkpoint syncs what the worker's own commits left unsynced.
+        # A checkpoint also syncs the commits of workers, which are not synced themselves.
         self._checkpointer = Checkpointer(lambda: Database(self._path, setup=_ANY + _WRITES + _SYNCED))
 
     def exists(self) -> bool:

@@ -1,9 +1,10 @@
 """The SQL that claims work items, and takes back what dead workers held."""
 
+from receiver.core.rules import SUSPECT_DEATHS, SUSPECT_LOSSES
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.statements.columns import STORED
 
-# Of all handlers: one that is not in this worker's code must not leave its work running for ever.
+# The leases of all handlers: this worker may not have the code of some, and their work must not run for ever.
 LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :now LIMIT :limit"
 
 LOSE_ATTEMPTS = """
@@ -12,12 +13,12 @@ SELECT id, attempts, iif(attempts = 1, trigger, 'retry'), :now, 'lost', :error, 
 FROM work_items WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
-# Suspicious as `rules.suspicious` says; in an UPDATE every column still has its old value on the right.
-LOSE = """
+# The condition is that of `rules.suspicious`. On the right side of an UPDATE every column has its old value.
+LOSE = f"""
 UPDATE work_items SET
     state = 'waiting', due_at = lease_until, lease_until = NULL, worker = NULL, started = 0, last_error = :error,
     uncounted = uncounted + 1, lost = lost + 1, deaths = deaths + started,
-    suspect = (deaths + started >= 1 OR lost + 1 >= 2)
+    suspect = (deaths + started >= {SUSPECT_DEATHS} OR lost + 1 >= {SUSPECT_LOSSES})
 WHERE id IN (SELECT value FROM json_each(:ids))
 """
 

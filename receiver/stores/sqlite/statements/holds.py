@@ -17,7 +17,7 @@ UNROUTED_PAGE = f"""
 SELECT key FROM deliveries WHERE job_id = :job_id AND type = :page_type AND seq > ({ROUTED}) LIMIT 1
 """
 
-# The newest first: where one is open, that is mostly among them.
+# The newest first: if a page is open, it is mostly among these.
 OPEN_PAGE = f"""
 SELECT d.key FROM deliveries AS d JOIN work_items AS w ON w.delivery_seq = d.seq
 WHERE d.job_id = :job_id AND d.type = :page_type AND {in_states(OPEN, "w.state")}
@@ -27,7 +27,7 @@ ORDER BY d.seq DESC LIMIT 1
 
 RECHECK = "UPDATE work_items SET recheck_at = :at, note = :note WHERE id = :id AND state = 'held'"
 
-# In a lane it takes its turn, which comes at once where nobody is at the head.
+# An item with a lane joins the queue. PROMOTE then takes it at once if the lane has no head.
 RELEASE = """
 UPDATE work_items SET
     state = iif(lane IS NULL, 'waiting', 'queued'), due_at = iif(lane IS NULL, :now, NULL), recheck_at = NULL,

@@ -5,7 +5,7 @@ SELECT id, worker, attempts, lane FROM work_items
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running'
 """
 
-# Most items end so, and this takes less time than SETTLE.
+# Most items end in success, and this statement takes less time than SETTLE.
 FINISH = """
 UPDATE work_items SET
     state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
