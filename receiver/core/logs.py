@@ -31,7 +31,7 @@ def configure_logs(*, level: str, as_json: bool) -> None:
     handler = BackgroundHandler(sys.stderr) if sys.stderr else logging.NullHandler()
     handler.setFormatter(JsonFormatter() if as_json else ConsoleFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore", "aiosqlite"):
+    for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
 
 

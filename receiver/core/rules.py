@@ -124,12 +124,16 @@ def state_after(decision: Decision) -> WorkState:
             return next_state(WorkState.RUNNING, Cause.FAILED_FOR_GOOD)
 
 
+SUSPECT_DEATHS, SUSPECT_LOSSES = 1, 2
+"""From so many deaths or lost attempts on, a work item is suspicious."""
+
+
 def suspicious(*, lost: int, deaths: int) -> bool:
     """Tell whether an item may have killed its workers. Then it must run alone.
 
     `lost` counts its attempts that ended with their worker, and `deaths` those of them that had started.
     """
-    return deaths >= 1 or lost >= 2
+    return deaths >= SUSPECT_DEATHS or lost >= SUSPECT_LOSSES
 
 
 def as_replay(work: NewWork) -> NewWork:

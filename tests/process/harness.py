@@ -23,7 +23,7 @@ from typing import IO, Any, Protocol, Self
 
 from receiver.core.clock import SystemClock, to_micros
 from receiver.core.signing import sign
-from receiver.stores.sqlite.compression import decoded
+from receiver.stores.sql.compression import decoded
 from tests.process import warm
 from tests.process.warm import Finished as Finished
 
