@@ -240,7 +240,7 @@ async def test_every_failure_of_the_connection_is_a_result(error: Exception, ans
         (400, "quarantine"),
         (401, "the receiver has another secret"),
         (404, "no endpoint at this path"),
-        (405, "something else at this path"),
+        (405, "not that of the endpoint"),
         (408, "read time-out"),
         (413, "longer than"),
         (503, "cannot store now"),

@@ -133,7 +133,7 @@ def test_exact_moments_or_jobs_alone_have_no_rate_beside_them() -> None:
             "status is 204: it has to be greater",
         ),
         ('[outage]\nfrom = "1s"\nto = "2s"', "outage is {"),
-        ('sender.timeout = "0s"', 'sender.timeout is "0s": it has to be longer than nothing'),
+        ('sender.timeout = "0s"', 'sender.timeout is "0s": it has to be longer than 0'),
         ('sender.pauses = ["1m", "2m", "3m", "4m"]', "there are 3 retries, so 3 pauses"),
     ],
 )
