@@ -9,7 +9,7 @@ import pytest
 
 from receiver.core.types import DeliveryKey
 from receiver.events import Event, parse_event
-from receiver.events.drift import MOST_KINDS, Drift, DriftCounter, DriftKind, drift_of
+from receiver.events.drift import MAX_KINDS, Drift, DriftCounter, DriftKind, drift_of
 from receiver.service.samples import encode, load_sample, sample_names
 from receiver.worker.drift_log import DriftLogger
 from tests.cases import for_each
@@ -105,7 +105,7 @@ def test_a_tally_counts_deliveries_and_remembers_the_last() -> None:
         tally.add(event(data=[{"tone": 1}, {"tone": 2}]), seen)
     tally.add(event(), delivery("d", received_at=NOON + 9 * MINUTE))
 
-    (one,) = tally.sights()
+    (one,) = tally.counts()
 
     assert (one.count, one.first_at, one.last_at, one.key) == (3, NOON, NOON + 2 * MINUTE, "c")
 
@@ -116,18 +116,18 @@ def test_what_was_seen_last_comes_first() -> None:
     tally.add(event(new=1), delivery(received_at=NOON + MINUTE))
     tally.add(event(old=1), delivery(received_at=NOON))
 
-    assert [one.drift.path for one in tally.sights()] == ["new", "old"]
+    assert [one.drift.path for one in tally.counts()] == ["new", "old"]
 
 
 def test_a_tally_takes_so_many_kinds_at_most() -> None:
     """The others are counted together; those it has go on to be counted."""
     tally = DriftCounter()
-    for number in range(MOST_KINDS + 5):
+    for number in range(MAX_KINDS + 5):
         tally.add(event(f"type{number}.x"), delivery())
     tally.add(event("type0.x"), delivery())
 
-    assert (len(tally.sights()), tally.others) == (MOST_KINDS, 5)
-    assert {one.count for one in tally.sights() if one.drift.type == "type0.x"} == {2}
+    assert (len(tally.counts()), tally.others) == (MAX_KINDS, 5)
+    assert {one.count for one in tally.counts() if one.drift.type == "type0.x"} == {2}
 
 
 def test_a_worker_says_each_thing_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -147,7 +147,7 @@ def test_a_worker_does_not_talk_without_end(caplog: pytest.LogCaptureFixture) ->
     """Whoever sends random keys could fill a disk with it."""
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
-    for number in range(MOST_KINDS + 5):
+    for number in range(MAX_KINDS + 5):
         drifting.look(event(f"type{number}.x"), delivery())
 
-    assert len(caplog.records) == MOST_KINDS
+    assert len(caplog.records) == MAX_KINDS

@@ -123,7 +123,7 @@ def test_plain_http_is_for_a_service_of_ones_own(url: str) -> None:
         ({"url": "hooks.example.com"}, "url\n.*begins with https:// or http:// and a host"),
         ({"url": "http://hooks.example.com/"}, "url: it has to begin with https://"),
         ({"url": "http://8.8.8.8/"}, "url: it has to begin with https://"),
-        ({"url": "https://me:s3cret@hooks.example.com/"}, "url: no user and password in it"),
+        ({"url": "https://me:s3cret@hooks.example.com/"}, "url: it must not contain a user and password"),
         ({"url": HOOK, "headers": {"x-FireCrawl-signature": "s3cret"}}, "headers: X-Firecrawl-Signature"),
         ({"url": HOOK, "headers": {"X-Token": 5}}, "headers.X-Token\n.*valid string"),
         ({"url": HOOK, "headers": {"X-Token": None}}, "headers.X-Token\n.*valid string"),

@@ -29,7 +29,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 SERVICE = "https://api.firecrawl.dev"
-PLACES = 32
+MAX_REQUESTS = 32
 """The most requests at one time. Others wait outside of httpx's pool, which gets slow when many wait in it."""
 
 
@@ -96,7 +96,7 @@ class AsyncClient:
         base_url: str = SERVICE,
         *,
         patience: RetryPolicy = DEFAULT_PATIENCE,
-        concurrency: int = PLACES,
+        concurrency: int = MAX_REQUESTS,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -205,7 +205,7 @@ class Client:
         base_url: str = SERVICE,
         *,
         patience: RetryPolicy = DEFAULT_PATIENCE,
-        concurrency: int = PLACES,
+        concurrency: int = MAX_REQUESTS,
         clock: BlockingClock | None = None,
         rng: random.Random | None = None,
         transport: httpx.BaseTransport | None = None,
