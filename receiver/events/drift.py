@@ -9,15 +9,16 @@ from itertools import islice
 from typing import Any, get_args
 
 from receiver.core.deliveries import Delivery
+from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryKey
 from receiver.events import EVENT_CLASSES, Event
 from receiver.events.documents.shape import ServiceModel
 
-MAX_KINDS = 1_000
+MAX_DRIFTS = 1_000
 """The most kinds of drift counted one by one: their names come from outside, and memory is bounded."""
-_MAX_KINDS_PER_EVENT = 200
-_MAX_KEY_LENGTH = 60
-_MAX_TYPE_LENGTH = 200
+MAX_DRIFTS_OF_EVENT = 200
+MAX_KEY_LENGTH = 60
+MAX_TYPE_LENGTH = 200
 
 
 class DriftKind(StrEnum):
@@ -82,7 +83,7 @@ class DriftCounter:
                 known.count += 1
                 known.first_at = min(known.first_at, at)
                 known.last_at, known.key = max((known.last_at, known.key), (at, delivery.key))
-            elif len(self._counts) < MAX_KINDS:
+            elif len(self._counts) < MAX_DRIFTS:
                 self._counts[one] = DriftCount(one, 1, at, at, delivery.key)
             else:
                 self.others += 1
@@ -95,7 +96,7 @@ class DriftCounter:
 def drift_of(event: Event) -> frozenset[Drift]:
     """Return the drift of an event, each kind once, at most 200 kinds."""
     if event.type not in EVENT_CLASSES:
-        return frozenset((Drift(_readable(event.type, _MAX_TYPE_LENGTH), DriftKind.TYPE, ""),))
+        return frozenset((Drift(escape_controls(event.type[:MAX_TYPE_LENGTH]), DriftKind.TYPE, ""),))
     found: set[_Found] = set()
     _walk(event, "", found)
     return frozenset([Drift(event.type, kind, path) for kind, path in found]) if found else _NONE
@@ -103,7 +104,7 @@ def drift_of(event: Event) -> frozenset[Drift]:
 
 def _walk(shape: ServiceModel, path: str, found: set[_Found]) -> None:
     model = type(shape)
-    if shape.__pydantic_extra__ and len(found) < _MAX_KINDS_PER_EVENT:
+    if shape.__pydantic_extra__ and len(found) < MAX_DRIFTS_OF_EVENT:
         found.update(_own(model, shape.__pydantic_extra__, path))
     values = shape.__dict__
     for name, wire_name in _fields_with_shapes(model):
@@ -130,14 +131,9 @@ def _own(model: type[ServiceModel], extra: Mapping[str, Any], path: str) -> Iter
     unknown = () if model.names_keys_freely else extra.keys() - known
     yield from [(DriftKind.FORM, f"{before}{key}") for key in unfit]
     yield from [
-        (DriftKind.FIELD, f"{before}{_readable(key, _MAX_KEY_LENGTH)}")
-        for key in islice(unknown, _MAX_KINDS_PER_EVENT)
+        (DriftKind.FIELD, f"{before}{escape_controls(key[:MAX_KEY_LENGTH])}")
+        for key in islice(unknown, MAX_DRIFTS_OF_EVENT)
     ]
-
-
-def _readable(outside: str, longest: int) -> str:
-    """Return a name shortened and safe for terminals and JSON texts."""
-    return outside[:longest] if outside.isprintable() else ascii(outside[:longest])[1:-1]
 
 
 @functools.cache

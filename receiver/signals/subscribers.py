@@ -23,7 +23,7 @@ Subscriber = TypeVar("Subscriber", bound=Callable[..., Any])
 MAX_WAITING = 10_000
 """The most records that wait for one subscriber: some megabytes, and some seconds of the fastest worker."""
 _QUIET_SECONDS = 60.0
-_MAX_KINDS = 100
+MAX_KINDS = 100
 _END = object()
 
 
@@ -112,7 +112,7 @@ class Quiet:
 
     def count(self, kind: str, now: float) -> int:
         """Return how many messages of a kind to report now, those kept back included; 0 to keep this one back."""
-        if kind not in self._kinds and len(self._kinds) >= _MAX_KINDS:
+        if kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
             self._kinds.clear()
         again_at, kept_back = self._kinds.get(kind, (now, 0))
         if now < again_at:

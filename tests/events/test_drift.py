@@ -9,7 +9,7 @@ import pytest
 
 from receiver.core.types import DeliveryKey
 from receiver.events import Event, parse_event
-from receiver.events.drift import MAX_KINDS, Drift, DriftCounter, DriftKind, drift_of
+from receiver.events.drift import MAX_DRIFTS, Drift, DriftCounter, DriftKind, drift_of
 from receiver.service.samples import encode, load_sample, sample_names
 from receiver.worker.drift_log import DriftLogger
 from tests.cases import for_each
@@ -122,11 +122,11 @@ def test_the_most_recent_drift_comes_first() -> None:
 def test_the_number_of_kinds_is_limited() -> None:
     """Further kinds are counted together; known kinds are still counted one by one."""
     tally = DriftCounter()
-    for number in range(MAX_KINDS + 5):
+    for number in range(MAX_DRIFTS + 5):
         tally.add(event(f"type{number}.x"), delivery())
     tally.add(event("type0.x"), delivery())
 
-    assert (len(tally.counts()), tally.others) == (MAX_KINDS, 5)
+    assert (len(tally.counts()), tally.others) == (MAX_DRIFTS, 5)
     assert {one.count for one in tally.counts() if one.drift.type == "type0.x"} == {2}
 
 
@@ -147,7 +147,7 @@ def test_a_worker_limits_its_log_lines_of_drift(caplog: pytest.LogCaptureFixture
     """Random keys could otherwise fill a disk."""
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
-    for number in range(MAX_KINDS + 5):
+    for number in range(MAX_DRIFTS + 5):
         drifting.look(event(f"type{number}.x"), delivery())
 
-    assert len(caplog.records) == MAX_KINDS
+    assert len(caplog.records) == MAX_DRIFTS

@@ -588,7 +588,7 @@ def test_the_memory_for_kinds_is_limited() -> None:
     for number in range(10_000):
         assert quiet.count(f"kind {number}", 0.0) == 1
 
-    assert len(quiet._kinds) <= subscribers._MAX_KINDS
+    assert len(quiet._kinds) <= subscribers.MAX_KINDS
 
 
 @dataclass(frozen=True)

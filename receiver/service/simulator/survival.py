@@ -22,8 +22,8 @@ from receiver.service.simulator.scenario import (
 
 KINDS = (OutageKind.REFUSE, OutageKind.HANG)
 _STEPS = 4
-_MAX_ARRIVALS = 100_000
-_MAX_SIMULATED = 1_000
+SCAN_LIMIT = 100_000
+_SIMULATED = 1_000
 _AT_ONCE = Endpoint(latency=Latency(p50=timedelta(0)))
 _NOTHING = timedelta(0)
 
@@ -62,7 +62,7 @@ def survive(scenario: Scenario) -> Iterator[Survived]:
     Of the scenario, only the creation of deliveries and the service's waits count: outside of the outage the
     endpoint answers at once. A scenario without deliveries is a ConfigurationError.
     """
-    coming = islice(arrivals(scenario.arrivals, scenario.seed), _MAX_ARRIVALS)
+    coming = islice(arrivals(scenario.arrivals, scenario.seed), SCAN_LIMIT)
     moments = [arrival.created_us * MICROSECOND for arrival in coming]
     if not moments:
         raise ConfigurationError(
@@ -71,7 +71,7 @@ def survive(scenario: Scenario) -> Iterator[Survived]:
     schedule = scenario.schedule
     for kind in KINDS:
         for start in _starts(moments):
-            after = [moment for moment in moments if moment >= start][:_MAX_SIMULATED]
+            after = [moment for moment in moments if moment >= start][:_SIMULATED]
             next_in = after[0] - start
             longest = _longest(_Question(kind, scenario.sender, after, start))
             yield Survived(kind, next_in, 0, longest, next_in + always_survived(kind, schedule))
