@@ -1,10 +1,13 @@
 """The HTTP server: uvicorn with our limits, on a socket that was bound before anything else was touched."""
 
+import asyncio
 import errno
+import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -12,12 +15,48 @@ from starlette.types import ASGIApp
 from receiver.errors import ConfigurationError
 from receiver.web.http_protocol import BoundedProtocol
 
-_MOST_CONNECTIONS = 2_000
-_KEPT_DESCRIPTORS = 100
+log = logging.getLogger(__name__)
+
+_MOST_CONNECTIONS, _FEWEST_CONNECTIONS = 2_000, 20
+_KEPT_DESCRIPTORS = 150
+"""For the store and the log, and for connections that are closed or refused since they are too many."""
+_BACKLOG = 2_048
+_ACCEPTED_AT_ONCE = 16
+"""Connections taken in before those that are too many are closed; asyncio takes both numbers for one."""
+_EPISODE_SECONDS = 60.0
+_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class AcceptFailures:
+    """An exception handler of an event loop that tells only once of connections that cannot be taken in.
+
+    asyncio tries that again each second, and tells of each attempt with a traceback.
+    """
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handle what asyncio reports."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR and "accept" in context["message"]):
+            loop.default_exception_handler(context)
+            return
+        last, self._last = self._last, loop.time()
+        if last is None or self._last - last > _EPISODE_SECONDS:
+            advice = "connections wait until others are closed; see the limit on open files"
+            log.error("connections_not_accepted", extra={"reason": error.strerror, "advice": advice})
 
 
 class Server(uvicorn.Server):
     """A uvicorn server that leaves signals to its caller, who sets `should_exit`."""
+
+    async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        """Listen with a long queue, and take in few connections at a time."""
+        asyncio.get_running_loop().set_exception_handler(AcceptFailures())
+        await super().startup(list(sockets or ()))
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -77,6 +116,7 @@ def make_server(
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            backlog=_ACCEPTED_AT_ONCE,
             timeout_graceful_shutdown=max(1, round(shutdown.total_seconds())),
         )
     )
@@ -87,12 +127,13 @@ def _connection_limit() -> int:
     import resource  # not on Windows, where only this server cannot run
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
     wanted = _MOST_CONNECTIONS + _KEPT_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    if soft < wanted:
         with suppress(ValueError, OSError):  # macOS refuses more than OPEN_MAX
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-        return max(_KEPT_DESCRIPTORS, soft - _KEPT_DESCRIPTORS)
-    return _MOST_CONNECTIONS
+    return min(_MOST_CONNECTIONS, max(_FEWEST_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
