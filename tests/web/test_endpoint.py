@@ -206,7 +206,7 @@ async def test_what_a_retry_cannot_help_is_4xx(sent: list[tuple[bytes, bytes]], 
 
     check_error(await ask(endpoint(store), headers=sent, chunks=[BODY]), status, code)
     assert await store.count_unfinished() == 0
-    assert store.quarantined == []
+    assert not store.state.quarantined
 
 
 async def test_a_refusal_by_headers_does_not_wait_for_the_body() -> None:
@@ -236,7 +236,7 @@ async def test_a_malformed_body_is_400_and_kept() -> None:
     store = MemoryStore()
 
     check_error(await ask(endpoint(store), headers=headers(b"[]"), chunks=[b"[]"]), 400, "malformed")
-    assert [kept.body for kept in store.quarantined] == [b"[]"]
+    assert [kept.body for kept in store.state.quarantined.values()] == [b"[]"]
 
 
 async def test_too_much_at_once_is_503() -> None:

@@ -20,6 +20,7 @@ from receiver.cli.common.output import (
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing
 from receiver.cli.work_items.actions import WORK_ID, bury, retry
+from receiver.cli.work_items.states import states
 from receiver.core.types import WorkState
 from receiver.core.work import Attempt, WorkDetail, WorkFilter, WorkSummary
 from receiver.service.samples import encode
@@ -42,6 +43,7 @@ def work_items() -> None:
 
 work_items.add_command(retry)
 work_items.add_command(bury)
+work_items.add_command(states)
 
 
 @work_items.command("list")
