@@ -19,10 +19,10 @@ from receiver.web.replies import reply, unavailable
 
 log = logging.getLogger(__name__)
 
-_MOST_UNFRAMED = 64 * 1024
+MAX_UNFRAMED_BYTES = 64 * 1024
 """Bytes of headers, trailers or chunk extensions in a row. Node's own limit for a sender's headers is 16 KiB."""
-_MOST_PIPELINED = 16
-_MOST_REFUSED = 50
+MAX_PIPELINED = 16
+MAX_REFUSED = 50
 """Connections beyond the limit that are open to be answered 503."""
 _MARGIN_SECONDS = 1.0
 """The endpoint counts its read time-out from the end of the headers, and says 408. When the headers took no longer
@@ -154,7 +154,7 @@ class BoundedProtocol(HttpToolsProtocol):
             del self.idle[longest_idle]
             self.connections.discard(longest_idle)  # at once: uvloop tells some turns later that it is lost
             longest_idle.transport.close()
-        elif len(self.connections) > self.most_connections + _MOST_REFUSED:
+        elif len(self.connections) > self.most_connections + MAX_REFUSED:
             self.transport.abort()  # for more than that there may be no file descriptors
 
     def data_received(self, data: bytes) -> None:
@@ -169,7 +169,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._complete:
             self._stop_timer()
-        elif self._unframed > _MOST_UNFRAMED:
+        elif self._unframed > MAX_UNFRAMED_BYTES:
             self._stop_timer()
             self.transport.abort()
         elif self._timer is None:
@@ -183,7 +183,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.offered is not None:
             self.headers[:] = self.offered  # what is kept is what was sent
             self.offered = None
-        if len(self.pipeline) >= _MOST_PIPELINED:
+        if len(self.pipeline) >= MAX_PIPELINED:
             self.transport.abort()
         if not self.transport.is_closing():
             self.app = self._app_for_request()

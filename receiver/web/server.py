@@ -17,7 +17,7 @@ from receiver.web.http_protocol import BoundedProtocol
 
 log = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS, _FEWEST_CONNECTIONS = 2_000, 20
+MAX_CONNECTIONS, MIN_CONNECTIONS = 2_000, 20
 _KEPT_DESCRIPTORS = 150
 """For the store and the log, and for connections that are closed or refused since they are too many."""
 _BACKLOG = 2_048
@@ -128,12 +128,12 @@ def _connection_limit() -> int:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return _MOST_CONNECTIONS
-    wanted = _MOST_CONNECTIONS + _KEPT_DESCRIPTORS
+        return MAX_CONNECTIONS
+    wanted = MAX_CONNECTIONS + _KEPT_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft < wanted:
         with suppress(ValueError, OSError):  # macOS refuses more than OPEN_MAX
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-    return min(_MOST_CONNECTIONS, max(_FEWEST_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
+    return min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
