@@ -10,10 +10,11 @@ from datetime import timedelta
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from receiver.errors import ConfigurationError
 from receiver.web.http_protocol import BoundedProtocol
+from receiver.web.replies import unavailable
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +109,7 @@ def make_server(
     protocol = type("Protocol", (BoundedProtocol,), limits)
     return Server(
         uvicorn.Config(
-            app,
+            NeverFails(app),
             http=protocol,
             ws="none",
             lifespan="off",
@@ -137,3 +138,28 @@ def _connection_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
     return min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
+
+
+class NeverFails:
+    """An ASGI app that answers 503 where the app within fails, so that the sender comes again."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        begun = False
+
+        async def note_and_send(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_and_send)
+        except Exception as exc:
+            log.error("request_failed", exc_info=None if isinstance(exc, MemoryError) else exc)
+            if begun:
+                raise
+            for message in unavailable("the request could not be answered; send it again"):
+                await send(message)
