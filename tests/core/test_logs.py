@@ -93,6 +93,11 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "worker_started": ({"handlers": 3, "worker": "host-1-ab"}, ("worker_started", "handlers=3", "host-1-ab")),
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
+    "request_failed": ({}, ("request_failed",)),
+    "connections_not_accepted": (
+        {"reason": "Too many open files", "advice": "see the limit"},
+        ("connections_not_accepted", "Too many open files", "see the limit"),
+    ),
     "too_many_connections": ({}, ("WARNING", "too_many_connections")),
     "authentication_not_configured": (
         {"advice": "set RECEIVER_SECRETS"},
