@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from receiver.core.clock import SystemClock, to_micros
-from receiver.stores.sqlite.compression import decoded
+from receiver.stores.sql.compression import decoded
 from tests.process import warm
 from tests.process.load import Load
 from tests.process.programs import Program, Serving, Started, kill
