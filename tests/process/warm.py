@@ -197,6 +197,7 @@ class _Forking:
 
     def _become(self, request: dict[str, Any], descriptors: list[int]) -> None:
         os.setsid()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored where the tests run under nohup
         *output, _ = descriptors
         for number, descriptor in enumerate([os.open(os.devnull, os.O_RDONLY), *output]):
             os.dup2(descriptor, number)
