@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 STEADY = {"lease": "60"}
-"""For tests that count runs: on a machine that stalls for a second, a shorter lease may end and its work run again."""
+"""For tests that count runs: on a machine that stalls, a shorter lease may end, and its work runs again."""
 
 POISON = "workers died or lost their leases while it ran"
 """Part of the error of a work item that is dead for that."""
