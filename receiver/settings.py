@@ -236,6 +236,11 @@ class Settings(BaseSettings):
         """Return the static header's values in the clear, for comparing only."""
         return tuple(token.get_secret_value() for token in self.tokens)
 
+    def plain_other_secrets(self) -> tuple[str, ...]:
+        """Return in the clear what authenticates no delivery, for finding it only in what is kept."""
+        others = (self.metrics_token, self.api_key)
+        return tuple(other.get_secret_value() for other in others if other is not None)
+
     def plain_metrics_token(self) -> str | None:
         """Return the token for the metrics in the clear, for comparing only."""
         return None if self.metrics_token is None else self.metrics_token.get_secret_value()
