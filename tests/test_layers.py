@@ -50,7 +50,7 @@ def test_the_intake_knows_neither_stores_nor_worker_nor_events(module: str) -> N
 
 
 @pytest.mark.parametrize(
-    "module", ["receiver.cli.signing", "receiver.cli.main", "receiver.service.samples", "receiver.events"]
+    "module", ["receiver.cli.sign", "receiver.cli.main", "receiver.service.samples", "receiver.events"]
 )
 def test_small_commands_load_no_server(module: str) -> None:
     """`receiver sign` answers at once."""
@@ -63,7 +63,10 @@ def test_small_commands_load_no_server(module: str) -> None:
     "module",
     [
         f"receiver.cli.{name}"
-        for name in ("events.group", "jobs.group", "work_items.group", "handlers", "quarantine", "drift")
+        for name in (
+            *("events.list", "events.show", "jobs.list", "jobs.show", "work_items.list", "work_items.retry"),
+            *("handlers.list", "handlers.pause", "quarantine.list", "drift"),
+        )
     ],
 )
 def test_commands_that_look_into_the_store_load_no_server_and_no_worker(module: str) -> None:
@@ -72,6 +75,14 @@ def test_commands_that_look_into_the_store_load_no_server_and_no_worker(module: 
 
     assert not loaded & {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "prometheus_client"}
     assert not {name for name in loaded if name.startswith(("receiver.app", "receiver.web", "receiver.worker"))}
+
+
+def test_a_group_imports_only_the_command_that_is_typed() -> None:
+    """`receiver events list` does not wait for what `receiver events export` needs."""
+    loaded = imported("from receiver.cli.main import receiver; receiver(['events', 'list', '--help'], standalone_mode=False)")
+
+    assert "receiver.cli.events.list" in loaded
+    assert not loaded & {"receiver.cli.events.export", "receiver.replay.bundles.writing", "receiver.cli.jobs.group"}
 
 
 @pytest.mark.parametrize(

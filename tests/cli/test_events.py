@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from receiver.cli.common.filter_options import parse_moment
-from receiver.cli.events.group import detail_fields, readable, write_json_list, write_list
+from receiver.cli.events.show import readable
+from receiver.cli.events.table import EVENTS
 from receiver.cli.main import receiver, run
 from receiver.core.records import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary, WorkSummary
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
@@ -367,7 +368,7 @@ def detail(body: bytes, *work: WorkSummary, state: DeliveryState = DeliveryState
 )
 def test_items_are_counted_whatever_form_data_has(data: str, items: int) -> None:
     """As the events read it: an object is one item, null is none."""
-    assert detail_fields(detail(b'{"type":"x","data":%s}' % data.encode()))["items"] == items
+    assert event_detail(detail(b'{"type":"x","data":%s}' % data.encode()))["items"] == items
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from receiver.cli.jobs.group import readable
+from receiver.cli.jobs.show import readable
 from receiver.cli.main import receiver, run
 from receiver.core.bulk import Imported
 from receiver.core.jobs import JobArrivals, JobDetail

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.cli.work_items.group import detail_fields, readable
+from receiver.cli.work_items.show import readable
 from receiver.core.records import LOST, Attempt, WorkDetail, WorkSummary
 from receiver.core.types import AttemptOutcome, DeliveryKey, Trigger, WorkState
+from receiver.core.views import work_detail
 from tests.cli.kept import (
     DEAD,
     DONE,
@@ -359,7 +360,7 @@ def test_an_attempt_that_nobody_saw_has_no_duration() -> None:
         in lines
     )
     assert "  2  retry  2026-08-04T12:00:00.000Z  ended 2026-08-04T11:59:59.000Z after 0 ms  succeeded" in lines
-    assert [one["duration_seconds"] for one in detail_fields(shown_item)["history"]] == [None, 0.0]
+    assert [one["duration_seconds"] for one in work_detail(shown_item)["history"]] == [None, 0.0]
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])

@@ -21,7 +21,7 @@ from receiver.core.jobs import (
     job_of,
 )
 from receiver.core.types import HandlerSwitch, WorkState
-from receiver.errors import UnknownJob
+from receiver.errors import AmbiguousJob, UnknownJob
 from receiver.stores.prefixes import MOST, candidates
 from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.claims import switches
@@ -233,7 +233,7 @@ def resolved(connection: sqlite3.Connection, prefix: str) -> str:
         row = connection.execute(NEXT_JOB, (row[0], row[0])).fetchone()
     if len(found) == 1 or prefix in found:
         return prefix if prefix in found else found[0]
-    raise UnknownJob(candidates(prefix, found, noun="job"))
+    raise (AmbiguousJob if found else UnknownJob)(candidates(prefix, found, noun="job"))
 
 
 @contextmanager
