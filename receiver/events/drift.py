@@ -1,4 +1,4 @@
-"""What arrives and our models do not know: types, fields, and known fields that have another form."""
+"""Drift: event types, fields and forms of known fields that arrive and that our models do not know."""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, get_args
 
-from receiver.core.records import Delivery
+from receiver.core.deliveries import Delivery
 from receiver.core.types import DeliveryKey
 from receiver.events import EVENT_CLASSES, Event
 from receiver.events.documents.shape import ServiceModel
@@ -33,15 +33,17 @@ class DriftKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One thing that our models do not know.
-
-    `path` leads to it by wire names, as `data[].metadata.statusCode`, with `[]` for the items of a list and `*` for
-    the values of a free object; it is empty for a type.
-    """
+    """One thing that our models do not know."""
 
     type: str
+    """The event's type."""
     kind: DriftKind
+    """Whether the type, a field or the form of a value is unknown."""
     path: str
+    """Where in the event, by wire names, as `data[].metadata.statusCode`; empty for a type.
+
+    `[]` stands for the items of a list, `*` for the values of a free object.
+    """
 
 
 _Found = tuple[DriftKind, str]
@@ -50,13 +52,18 @@ _NONE: frozenset[Drift] = frozenset()
 
 @dataclass(slots=True)
 class DriftCount:
-    """How often something was seen, once per delivery; `key` is that of the delivery seen last."""
+    """How often something was seen."""
 
     drift: Drift
+    """The thing that was seen."""
     count: int
+    """In how many deliveries it was seen."""
     first_at: datetime
+    """When the first of them arrived, in UTC."""
     last_at: datetime
+    """When the last of them arrived, in UTC."""
     key: DeliveryKey
+    """Public id of the last of them."""
 
 
 class DriftCounter:

@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from receiver.core.records import Attempt, StoredDelivery, WorkItem
+from receiver.core.claims import WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Result
 from receiver.core.types import HandlerName, Trigger
+from receiver.core.work import Attempt
 from receiver.routing import Handler
 from receiver.routing.policies import RunsIn
 from receiver.worker.fanout import read_event, wanting

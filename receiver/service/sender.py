@@ -1,4 +1,4 @@
-"""The service's side of a delivery: sign the bytes, post them, and tell what came back."""
+"""The service's side of a delivery: sign the bytes, post them, and say what came back."""
 
 import asyncio
 import socket
@@ -26,18 +26,18 @@ _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What became of one delivery.
-
-    `status` is None when no answer came. `answer` is the word the receiver used (`accepted`, `duplicate`,
-    `unauthenticated`), or what went wrong on the way; `key` is the id it gave the delivery. `meaning` is a
-    sentence for people, empty when the delivery was taken. `answer` and `key` come from outside.
-    """
+    """What became of one delivery. `answer` and `key` come from outside."""
 
     status: int | None
+    """HTTP status of the answer; None when none came."""
     answer: str
+    """The receiver's word (`accepted`, `duplicate`, `unauthenticated`), or what went wrong on the way."""
     key: str | None
+    """The id that the receiver gave the delivery; None when it gave none."""
     seconds: float
+    """Seconds from the first byte sent to the end of the answer."""
     meaning: str = ""
+    """A sentence for people; empty when the delivery was accepted."""
 
     @property
     def ok(self) -> bool:

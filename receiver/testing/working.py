@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
-from receiver.core.ports import WorkQueue
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import WorkerId
 from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from receiver.core.clock import Clock
+from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.envelope import mask_headers, read_envelope
-from receiver.core.ports import DeliveryLog
-from receiver.core.records import Delivery, Quarantined, Receipt
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.quarantine import Quarantined
 from receiver.core.signing import token_matches, verify
 from receiver.core.types import AppendOutcome, Headers
 from receiver.errors import Malformed, Overloaded, TooLarge, Unauthenticated
@@ -233,7 +234,7 @@ def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
         if delivery_accepted.receivers:
             delivery_accepted.emit(
                 DeliveryAccepted(
-                    key=delivery.key,
+                    id=delivery.key,
                     type=delivery.type,
                     job_id=delivery.job_id,
                     size=len(delivery.body),
@@ -243,7 +244,7 @@ def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
     elif delivery_duplicated.receivers:
         delivery_duplicated.emit(
             DeliveryDuplicated(
-                key=delivery.key,
+                id=delivery.key,
                 type=delivery.type,
                 job_id=delivery.job_id,
                 size=len(delivery.body),

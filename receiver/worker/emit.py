@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import TypedDict
 
-from receiver.core.records import Settlement, WorkItem
+from receiver.core.claims import Settlement, WorkItem
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger, WorkState
 from receiver.signals.contracts import (
     AttemptFailed,
@@ -22,7 +22,7 @@ from receiver.signals.contracts import (
 class _Common(TypedDict):
     work_id: int
     handler: HandlerName
-    key: DeliveryKey
+    id: DeliveryKey
     type: str
     job_id: str | None
     attempt: int
@@ -91,7 +91,7 @@ def _common(item: WorkItem, at: datetime) -> _Common:
     return {
         "work_id": item.id,
         "handler": item.handler,
-        "key": delivery.key,
+        "id": delivery.key,
         "type": delivery.type,
         "job_id": delivery.job_id,
         "attempt": item.attempt,

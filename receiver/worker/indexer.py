@@ -4,7 +4,7 @@ import logging
 from datetime import timedelta
 
 from receiver.core.clock import Clock
-from receiver.core.ports import SearchIndex
+from receiver.core.ports.search import SearchIndex
 from receiver.errors import ReceiverError
 
 log = logging.getLogger(__name__)

@@ -22,8 +22,8 @@ class Processes:
     """At most `size` processes, each started when there is no idle one for a call, and kept for the next call.
 
     A process belongs to one call at a time, so when it dies or is killed no other call suffers. All of them end
-    when this is closed and, since each holds the other end of a socket of ours, when this process dies. One that
-    holds the interpreter lock then, deep in a C extension, ends when it lets go.
+    when this is closed and, since each holds the other end of a socket of ours, when this process dies. One whose
+    C code holds the interpreter lock then is ended by the kernel half a minute later, on Linux.
     """
 
     # Not a ProcessPoolExecutor: one process of it that dies takes every call of the pool with it, none of them

@@ -11,10 +11,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from receiver.core.claims import WorkItem
 from receiver.core.clock import Clock
-from receiver.core.records import Attempt, StoredDelivery, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Died, Failed, Refused, Result, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName, WorkState
+from receiver.core.work import Attempt
 from receiver.events import Event
 from receiver.routing import Handler
 from receiver.routing.context import AskOnce, BatchContext, Clients, Context, DeliveryInfo, HandlerLog, Services

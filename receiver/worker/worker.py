@@ -8,11 +8,13 @@ from collections.abc import Container, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
 from receiver.core.clock import Clock
-from receiver.core.ports import WorkQueue
-from receiver.core.records import ClaimLimits, HandlerClaim, Lease, NewWork, StoredDelivery, WorkItem
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.rules import POISON_AFTER
 from receiver.core.types import HandlerName, WorkerId
+from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.events import Event
 from receiver.routing import Handler, Router

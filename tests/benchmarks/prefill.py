@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from receiver.events import parse_event
-from receiver.stores.sqlite.database import prepare
+from receiver.stores.sqlite.files import prepare
 from tests.benchmarks.payloads import Pages, request_head
 
 _NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"

@@ -16,8 +16,9 @@ from receiver.cli.common.filter_options import parse_moment
 from receiver.cli.events.show import readable
 from receiver.cli.events.table import EVENTS
 from receiver.cli.main import receiver, run
-from receiver.core.records import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary, WorkSummary
+from receiver.core.deliveries import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
+from receiver.core.work import WorkSummary
 from receiver.stores import open_store
 from tests.cli.kept import (
     BODY,

@@ -24,6 +24,8 @@ from typing import IO, Any, Self
 from receiver.core.clock import SystemClock, to_micros
 from receiver.core.signing import sign
 from receiver.stores.sqlite.compression import decoded
+from tests.process import warm
+from tests.process.warm import Finished as Finished
 
 SECRET = "a-secret-of-the-process-tests"
 WINDOW_SECONDS = 10.0
@@ -264,20 +266,6 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-@dataclass(frozen=True)
-class Finished:
-    """What a command did that has ended."""
-
-    code: int
-    stdout: bytes
-    stderr: str
-
-    @property
-    def text(self) -> str:
-        """Return all that it wrote."""
-        return self.stdout.decode("utf-8", "replace") + self.stderr
-
-
 class Deployment:
     """A folder with handlers and settings, in which commands run and see no other setting than these."""
 
@@ -336,16 +324,7 @@ class Deployment:
         self, *arguments: str, within: float = PATIENCE_SECONDS, environment: Mapping[str, str] | None = None
     ) -> Finished:
         """Run a command to its end, with these variables beside the settings."""
-        done = subprocess.run(
-            [sys.executable, "-m", "receiver", *arguments],
-            cwd=self.folder,
-            env=self.environment | dict(environment or {}),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=within,
-            check=False,
-        )
-        return Finished(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+        return warm.run(arguments, self.folder, self.environment | dict(environment or {}), within=within)
 
     # --- what is in the store
 

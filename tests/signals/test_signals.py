@@ -6,8 +6,10 @@ from typing import Any
 import blinker
 import pytest
 
+from receiver.core.types import DeliveryKey, HandlerName, Trigger
 from receiver.signals import Signal
 from receiver.signals import contracts as signals
+from tests.doubles import NOON
 
 PROMISED = {
     "delivery_accepted": signals.DeliveryAccepted,
@@ -58,3 +60,23 @@ def test_the_public_names_are_sorted_and_there() -> None:
     for name in signals.__all__:
         assert hasattr(signals, name)
     assert set(signals.__all__) >= {*PROMISED, *(record.__name__ for record in PROMISED.values())}
+
+
+def test_the_older_name_of_the_id_still_reads_it() -> None:
+    """Subscribers written before `id` was the name read `key`."""
+    accepted = signals.DeliveryAccepted(
+        id=DeliveryKey("w-1"), type="crawl.page", job_id=None, size=5, received_at=NOON
+    )
+    done = signals.WorkDone(
+        work_id=1,
+        handler=HandlerName("h"),
+        id=DeliveryKey("w-2"),
+        type="crawl.page",
+        job_id=None,
+        attempt=1,
+        trigger=Trigger.DELIVERY,
+        at=NOON,
+        received_at=NOON,
+    )
+
+    assert (accepted.key, done.key) == ("w-1", "w-2")

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.claims import Lease
 from receiver.core.clock import to_micros
-from receiver.core.ports import Store
-from receiver.core.records import Lease, NewWork
+from receiver.core.ports.store import Store
 from receiver.core.types import AppendOutcome, HandlerName, WorkerId
+from receiver.core.work import NewWork
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
 from receiver.stores import open_store
-from receiver.stores.sqlite.database import APPLICATION_ID
+from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import LONG, NOON, delivery
 from tests.stores.rows import execute, select

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from receiver.core.clock import to_micros
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState
-from receiver.core.records import DeliveryFilter
 from receiver.core.types import DeliveryState
 from receiver.stores.sqlite import narrowing as few
-from receiver.stores.sqlite.database import prepare
+from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.jobs import job_listing
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.core.ports import DeliveryLog
-from receiver.core.records import DeliveryFilter, Receipt
+from receiver.core.deliveries import DeliveryFilter, Receipt
+from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import Malformed, Overloaded, StoreError, TooLarge, Unauthenticated
@@ -402,7 +402,7 @@ async def test_subscribers_are_told_of_what_is_durable() -> None:
         await turns()
 
     common: dict[str, Any] = {
-        "key": DeliveryKey("w-1"),
+        "id": DeliveryKey("w-1"),
         "type": "crawl.page",
         "job_id": None,
         "received_at": NOON,

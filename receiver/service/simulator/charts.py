@@ -55,11 +55,14 @@ STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture: its title, what it shows in a sentence, and its shapes, WIDTH wide and HEIGHT high."""
+    """One picture."""
 
     title: str
+    """The chart's title."""
     sentence: str
+    """What the chart shows, for readers who cannot see it."""
     shapes: str
+    """SVG elements, WIDTH wide and HEIGHT high."""
 
 
 def svg(charts: Sequence[Chart], *, name: str, style: str = "") -> str:

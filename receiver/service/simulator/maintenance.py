@@ -22,7 +22,9 @@ class Split:
     """The work in parts, one after the other, with the endpoint up for the same time between them."""
 
     parts: tuple[timedelta, ...]
+    """How long each part of the work takes."""
     up: timedelta
+    """How long the endpoint is up between two parts."""
 
     @property
     def takes(self) -> timedelta:
@@ -32,12 +34,16 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Results without maintenance and with it at one go; the best split, None if none of those tried is good."""
+    """What maintenance costs, and the best way to split it."""
 
     without: SimulationReport
+    """The result without maintenance."""
     at_one_go: SimulationReport
+    """The result with all of the work in one part."""
     best: Split | None
+    """The best way to split the work; None if no split that was tried is good."""
     tried: int
+    """How many splits were tried."""
 
 
 def advise(scenario: Scenario, length: timedelta, *, start: timedelta, kind: OutageKind) -> Advice:

@@ -32,15 +32,19 @@ _NOTHING = timedelta(0)
 class Survived:
     """The longest outage that loses nothing, if it begins at a certain moment.
 
-    Either `next_in` after its beginning the next delivery is created; or, `next_in` being None, attempt number
-    `failed` of a delivery has just failed in a short outage before it.
+    That moment either lies before a delivery is created, or an attempt of a delivery has just failed.
     """
 
     kind: OutageKind
+    """How attempts fail in the outage."""
     next_in: timedelta | None
+    """How long after the beginning of the outage the next delivery is created; None in the second case."""
     failed: int
+    """Number of the attempt that has just failed; 0 in the first case."""
     simulated: timedelta
+    """The longest outage that loses nothing, by the simulation."""
     theory: timedelta
+    """The same by the theory."""
 
 
 def always_survived(kind: OutageKind, schedule: SenderSchedule) -> timedelta:
@@ -82,9 +86,13 @@ class _Question:
     """Whether an outage from `start` loses any of these deliveries; attempts before it have failed already."""
 
     kind: OutageKind
+    """How attempts fail in the outage."""
     sender: Waits
+    """How long the service waits."""
     created: Sequence[timedelta]
+    """When the deliveries are created, the earliest first."""
     start: timedelta
+    """When the outage begins."""
 
     def loses(self, length: timedelta) -> bool:
         outages = [Outage(start=self.start, end=self.start + length, kind=self.kind)]
