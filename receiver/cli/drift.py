@@ -11,8 +11,8 @@ from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing, moment_column
 from receiver.core.clock import iso
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.ports.reports import Reports
 from receiver.errors import Malformed
 from receiver.events import parse_event
 from receiver.events.drift import DriftCount, DriftCounter, DriftKind

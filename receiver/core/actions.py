@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from receiver.core.records import WorkFilter, WorkSummary
 from receiver.core.types import WorkState
+from receiver.core.work import WorkFilter, WorkSummary
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,20 +7,13 @@ import json
 from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.core.bulk import QuarantinedSummary
 from receiver.core.clock import iso
+from receiver.core.deliveries import DeliveryDetail, DeliverySummary
 from receiver.core.jobs import JobDetail, JobSummary, JobWork, warnings
 from receiver.core.lenient_json import NotJson, load_json
-from receiver.core.records import (
-    Attempt,
-    DeliveryDetail,
-    DeliverySummary,
-    HandlerReport,
-    Quarantined,
-    WorkDetail,
-    WorkSummary,
-)
+from receiver.core.quarantine import Quarantined, QuarantinedSummary
 from receiver.core.types import WorkState
+from receiver.core.work import Attempt, HandlerReport, WorkDetail, WorkSummary
 
 View = dict[str, Any]
 

@@ -6,7 +6,7 @@ from receiver.cli.common.confirm import count_lines, span_and_first
 from receiver.cli.common.output import counted, short_id
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import iso
-from receiver.core.records import StoredDelivery
+from receiver.core.deliveries import StoredDelivery
 
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 

@@ -3,14 +3,15 @@
 from dataclasses import replace
 from typing import TypeVar
 
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter, WorkFilter
+from receiver.core.ports.reports import JobReader
+from receiver.core.work import WorkFilter
 
 Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter)
 
 
-async def with_whole_job_id(reports: Reports, wanted: Filter) -> Filter:
+async def with_whole_job_id(reports: JobReader, wanted: Filter) -> Filter:
     """Return the filter with the whole id of the job that `--job` names by its beginning.
 
     Raises UnknownJob if no job begins so, or several do.

@@ -9,7 +9,7 @@ import click
 
 from receiver.cli.common.filter_options import text
 from receiver.cli.common.store import configured_store, open_reports
-from receiver.core.ports import Reports
+from receiver.core.ports.reports import Reports
 from receiver.errors import AmbiguousJob, UnknownJob
 from receiver.replay.backfill.comparing import Delivered, delivered
 from receiver.settings import Settings

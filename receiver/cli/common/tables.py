@@ -7,10 +7,11 @@ from datetime import datetime
 from typing import Any, Generic, TypeVar
 
 from receiver.cli.common.output import clock, escape_controls, flush, note, write_json, write_line
-from receiver.core.bulk import QuarantineFilter
 from receiver.core.clock import iso
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
-from receiver.core.records import DeliveryFilter, WorkFilter
+from receiver.core.quarantine import QuarantineFilter
+from receiver.core.work import WorkFilter
 
 Row = TypeVar("Row")
 Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilter)

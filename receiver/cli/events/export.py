@@ -20,7 +20,7 @@ from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.ports.reports import DeliveryReader
+from receiver.core.ports.reports import Reports
 from receiver.errors import ReceiverError
 from receiver.replay.bundles.format import Header
 from receiver.replay.bundles.redaction import redacted
@@ -64,7 +64,7 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
 
 
 async def _export(
-    reports: DeliveryReader, wanted: DeliveryFilter, stream: IO[bytes], *, redact: bool, pack: bool
+    reports: Reports, wanted: DeliveryFilter, stream: IO[bytes], *, redact: bool, pack: bool
 ) -> tuple[int, int]:
     """Write the planned events; return how many, and how many were left out because their bodies were pruned."""
     wanted = await with_whole_job_id(reports, wanted)

@@ -10,8 +10,8 @@ from receiver.cli.common.output import counted, note
 from receiver.cli.common.store import read
 from receiver.cli.events.table import EVENTS
 from receiver.core.clock import iso
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.ports.reports import Reports
 from receiver.settings import load_settings
 
 

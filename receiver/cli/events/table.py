@@ -2,7 +2,7 @@
 
 from receiver.cli.common.output import short_id
 from receiver.cli.common.tables import Column, Listing, moment_column
-from receiver.core.records import DeliverySummary
+from receiver.core.deliveries import DeliverySummary
 from receiver.core.types import DeliveryState
 from receiver.core.views import event_summary
 

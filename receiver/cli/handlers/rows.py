@@ -14,9 +14,9 @@ import click
 from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.output import counted, escape_controls, note, quoted
 from receiver.cli.common.store import read
-from receiver.core.records import HandlerReport
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.views import waiting_items
+from receiver.core.work import HandlerReport
 from receiver.errors import ConfigurationError
 from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file

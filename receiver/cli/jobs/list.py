@@ -11,7 +11,7 @@ from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing, moment_column
 from receiver.core.clock import SystemClock
 from receiver.core.jobs import JobFilter, JobState, JobSummary, warnings
-from receiver.core.ports import Reports
+from receiver.core.ports.reports import Reports
 from receiver.core.views import job_summary
 from receiver.settings import load_settings
 

@@ -10,7 +10,7 @@ from receiver.cli.common.output import duration, shown, write_json, write_line, 
 from receiver.cli.common.store import read
 from receiver.core.clock import SystemClock, iso
 from receiver.core.jobs import JobArrivals, JobDetail, JobWork, warnings
-from receiver.core.ports import Reports
+from receiver.core.ports.reports import Reports
 from receiver.core.types import HandlerSwitch
 from receiver.core.views import job_detail, job_summary, job_work_counts
 from receiver.settings import load_settings

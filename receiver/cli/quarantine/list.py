@@ -7,7 +7,7 @@ import click
 from receiver.cli.common.filter_options import json_option, limit_option, span_options, store_option, text
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing, moment_column
-from receiver.core.bulk import QuarantinedSummary, QuarantineFilter
+from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
 from receiver.core.views import quarantined_summary
 from receiver.settings import load_settings
 

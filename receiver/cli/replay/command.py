@@ -24,7 +24,7 @@ from receiver.cli.replay.request import ReplayRequest
 from receiver.cli.replay.rules import check_combination
 from receiver.cli.replay.sources import opened_bundle
 from receiver.core.logs import configure_logs
-from receiver.core.ports import Reports
+from receiver.core.ports.reports import Reports
 from receiver.errors import ConfigurationError
 from receiver.replay.selection import Selection
 from receiver.routing import Handler, Router

@@ -10,8 +10,8 @@ from receiver.cli.common.progress import ProgressLines, lines_and_progress
 from receiver.cli.replay.request import ReplayRequest
 from receiver.core.bulk import Cursor
 from receiver.core.clock import SystemClock
-from receiver.core.ports import Controls
-from receiver.core.records import NewWork
+from receiver.core.ports.controls import Controls
+from receiver.core.work import NewWork
 from receiver.replay.requeue import new_work
 
 _MAX_ITEMS = 100

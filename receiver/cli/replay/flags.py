@@ -13,7 +13,7 @@ from receiver.cli.common.filter_options import filter_options, json_option, plan
 from receiver.cli.send import checked_rate
 from receiver.core.bulk import Cursor
 from receiver.core.clock import iso
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.errors import WrongExpression
 from receiver.replay.expressions import compile_expression
 

@@ -7,8 +7,8 @@ from receiver.cli.common.delivery_plans import plan_lines
 from receiver.cli.common.output import counted, escape_controls, flush, note, write_line
 from receiver.cli.replay.flags import ReplayFlags, ReplayMode
 from receiver.core.bulk import DeliveryPlan
-from receiver.core.ports import Reports
-from receiver.core.records import StoredDelivery
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.ports.reports import Reports
 from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.replay.selection import Selection
 from receiver.routing import Handler

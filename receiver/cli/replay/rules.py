@@ -33,7 +33,8 @@ def check_combination(flags: ReplayFlags) -> None:
             raise click.UsageError(message.format(given=", ".join(refused)))
     for options, needed in _NEEDS:
         if (refused := [one for one in options if one in given]) and needed not in given:
-            raise click.UsageError(f"{', '.join(refused)}: only with {needed}")
+            verb = "needs" if len(refused) == 1 else "need"
+            raise click.UsageError(f"{' and '.join(refused)} {verb} {needed}")
     if flags.save and flags.compare and flags.save.resolve() == flags.compare.resolve():
         raise click.UsageError("--save would replace the file that --compare reads: name another one")
     if flags.after is not None and flags.after.job_id is not None and not flags.by_job:

@@ -111,7 +111,7 @@ def simulate(
 def _check_not_live(scenario: Scenario, live: Mapping[str, Any]) -> None:
     """Raise UsageError for options that need --to; say which part of the scenario a simulation leaves out."""
     if given := [name for name, value in live.items() if value]:
-        raise click.UsageError(f"--{given[0].replace('_', '-')} only with --to URL")
+        raise click.UsageError(f"--{given[0].replace('_', '-')} needs --to URL")
     if scenario.faults != Faults():
         note("a simulation has no faults of the sender: add --to URL")
 

@@ -13,10 +13,11 @@ from receiver.cli.common.filter_options import arrival_filter_options, json_opti
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.output import escape_controls, flush, note, write_json
 from receiver.cli.events.table import EVENTS
-from receiver.cli.tail.states import Followed
+from receiver.cli.tail.states import MAX_FOLLOWED, Followed
 from receiver.core.clock import Clock, SystemClock
-from receiver.core.ports import Reports, Store
-from receiver.core.records import DeliveryFilter, DeliverySummary
+from receiver.core.deliveries import DeliveryFilter, DeliverySummary
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Store
 from receiver.errors import AmbiguousJob, StoreError, StoreRefused, UnknownDelivery, UnknownJob
 from receiver.settings import load_settings
 from receiver.stores import open_store
@@ -54,15 +55,25 @@ def tail(wanted: DeliveryFilter, lines: int, as_json: bool, store: str | None) -
 class Follower:
     """Follows a store, also if it is absent for a while. It remembers what it has shown by the seq."""
 
-    def __init__(self, store: Store, clock: Clock, show: Show, *, note: Callable[[str], None] = note) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        show: Show,
+        *,
+        note: Callable[[str], None] = note,
+        max_followed: int = MAX_FOLLOWED,
+    ) -> None:
         self._store = store
+        self._max_followed = max_followed
         self._clock = clock
         self._show = show
         self._note = note
         self._reason = ""
         self._absent = False
         self._last: DeliverySummary | None = None
-        self._through: int | None = None
+        self.through: int | None = None
+        """The seq up to which all deliveries were read; None before the first read."""
 
     async def run(self, wanted: DeliveryFilter, *, lines: int) -> None:
         """Show the last few deliveries and then each new one, without end.
@@ -78,13 +89,13 @@ class Follower:
                 async with self._store.reports() as reports:
                     if followed is None:
                         wanted = await self._with_whole_job_id(reports, wanted)
-                        followed = Followed(wanted)
-                    self._through = await self._start(reports, wanted, followed, lines)
-                    await self._follow(reports, followed, self._through)
+                        followed = Followed(wanted, limit=self._max_followed)
+                    self.through = await self._start(reports, wanted, followed, lines)
+                    await self._follow(reports, followed, self.through)
             except StoreError as exc:
                 self._wait(str(exc))
             except StoreRefused as exc:
-                if self._through is None:
+                if self.through is None:
                     raise
                 self._wait(str(exc))
             await self._clock.sleep(_PAUSE)
@@ -108,7 +119,7 @@ class Follower:
             self._remember(page.deliveries)
             self._show_some(followed.picked(page.deliveries))
             caught_up = page.through < through + _PAGE_SIZE
-            self._through = through = page.through
+            self.through = through = page.through
             if caught_up:
                 self._show_some(await followed.reached(reports))
                 await reports.changed()
@@ -116,8 +127,8 @@ class Follower:
     async def _start(self, reports: Reports, wanted: DeliveryFilter, followed: Followed, lines: int) -> int:
         """Show the last few deliveries if this store is new to us; return the seq after which to follow."""
         absent, self._absent = self._absent, False
-        if self._through is not None and self._last is not None and await _has(reports, self._last):
-            return self._through
+        if self.through is not None and self._last is not None and await _has(reports, self._last):
+            return self.through
         newest = [] if absent else [one.seq async for one in reports.deliveries(DeliveryFilter(limit=1))]
         through = max(newest, default=0)
         await followed.begin(reports, through=through)

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter, DeliverySummary
+from receiver.core.deliveries import DeliveryFilter, DeliverySummary
+from receiver.core.ports.reports import Reports
 from receiver.core.types import OPEN_DELIVERIES, DeliveryState
 
 MAX_FOLLOWED = 5_000
@@ -19,15 +19,16 @@ class Followed:
     delivery returns to that state.
     """
 
-    def __init__(self, wanted: DeliveryFilter) -> None:
+    def __init__(self, wanted: DeliveryFilter, *, limit: int = MAX_FOLLOWED) -> None:
         self.in_any_state = replace(wanted, state=None)
         self._state = wanted.state
         self._follows = wanted.state not in (None, DeliveryState.NEW)
+        self._limit = limit
         self._seqs: set[int] = set()
 
     async def begin(self, reports: Reports, *, through: int) -> None:
         """Start again: follow the unfinished deliveries up to this seq."""
-        open_seqs = await reports.open_seqs(limit=MAX_FOLLOWED) if self._follows else ()
+        open_seqs = await reports.open_seqs(limit=self._limit) if self._follows else ()
         self._seqs = {seq for seq in open_seqs if seq <= through}
 
     def forget(self, shown: Iterable[DeliverySummary]) -> None:
@@ -39,8 +40,8 @@ class Followed:
         if self._follows:
             open_ones = (one for one in deliveries if one.state in OPEN_DELIVERIES)
             self._seqs.update(one.seq for one in open_ones if one.state is not self._state)
-            if len(self._seqs) > MAX_FOLLOWED:
-                self._seqs = set(sorted(self._seqs)[-MAX_FOLLOWED:])
+            if len(self._seqs) > self._limit:
+                self._seqs = set(sorted(self._seqs)[-self._limit :])
         return [one for one in deliveries if self._state in (None, one.state)]
 
     async def reached(self, reports: Reports) -> list[DeliverySummary]:

@@ -7,10 +7,10 @@ from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.output import short_id, shown
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing, moment_column
-from receiver.core.ports import Reports
-from receiver.core.records import WorkFilter, WorkSummary
+from receiver.core.ports.reports import Reports
 from receiver.core.types import WorkState
 from receiver.core.views import explanation, work_summary
+from receiver.core.work import WorkFilter, WorkSummary
 from receiver.settings import load_settings
 
 _STYLES = {

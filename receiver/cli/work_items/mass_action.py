@@ -14,9 +14,10 @@ from receiver.cli.common.store import decide_reading, read
 from receiver.core.actions import WorkAction
 from receiver.core.bulk import WorkPlan
 from receiver.core.clock import iso
-from receiver.core.ports import Controls, Reports
-from receiver.core.records import WorkFilter, WorkSummary
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.reports import Reports
 from receiver.core.types import HandlerName, HandlerSwitch
+from receiver.core.work import WorkFilter, WorkSummary
 from receiver.settings import Settings
 
 _NOUN = "work item"

@@ -9,8 +9,8 @@ from receiver.cli.work_items.ids import WORK_ID
 from receiver.cli.work_items.mass_action import act
 from receiver.core.actions import RETRY
 from receiver.core.clock import SystemClock
-from receiver.core.ports import Controls
-from receiver.core.records import WorkFilter
+from receiver.core.ports.controls import Controls
+from receiver.core.work import WorkFilter
 from receiver.settings import load_settings
 
 

@@ -7,9 +7,9 @@ from receiver.cli.common.output import duration, escape_controls, shortened, sho
 from receiver.cli.common.store import read
 from receiver.cli.work_items.ids import WORK_ID
 from receiver.core.clock import iso
-from receiver.core.records import Attempt, WorkDetail, WorkSummary
 from receiver.core.types import WorkState
 from receiver.core.views import run_time, work_detail, work_summary
+from receiver.core.work import Attempt, WorkDetail, WorkSummary
 from receiver.settings import load_settings
 
 
