@@ -7,11 +7,14 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["receiver.testing"]
 
-# How fast a machine is says nothing about the code. Where CI is set, Hypothesis draws the same examples each time
-# (its "ci" profile: https://hypothesis.readthedocs.io/en/latest/reference/api.html#settings), so that a change is
-# judged by itself; every other run looks for new ones.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+# How fast a machine is says nothing about the code, so no example has a deadline. Where CI is set, Hypothesis draws
+# the same examples each time, so that a change is judged by itself; every other run looks for new ones. This is its
+# "ci" profile: https://hypothesis.readthedocs.io/en/latest/reference/api.html#settings.
+# `python -m tests.proofs properties` looks at many more examples.
+ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tests", ANY_MACHINE, max_examples=25)
+settings.register_profile("proofs", ANY_MACHINE, max_examples=1_000, derandomize=False, database=None)
+settings.load_profile("tests")
 
 
 # A shell that starts tests in the background lets them ignore Ctrl-C (POSIX, Shell Command Language, 2.11), and the

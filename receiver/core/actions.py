@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from receiver.core.types import WorkState
 from receiver.core.work import WorkFilter, WorkSummary
+from receiver.core.work_states import BURIABLE, ENDED, RETRYABLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +38,16 @@ class WorkAction:
 RETRY = WorkAction(
     "retry",
     "retried",
-    takes=(WorkState.DEAD, WorkState.SKIPPED, WorkState.WAITING, WorkState.HELD),
-    by_default=(WorkState.DEAD, WorkState.SKIPPED),
+    takes=RETRYABLE,
+    by_default=tuple(state for state in RETRYABLE if state in ENDED),
     left_alone="they run now, are queued in their lane, or have ended",
     restarts=True,
 )
 BURY = WorkAction(
     "bury",
     "buried",
-    takes=(WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.DEAD),
-    by_default=(WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.DEAD),
+    takes=BURIABLE,
+    by_default=BURIABLE,
     left_alone="they run now or have ended",
     restarts=False,
 )

@@ -14,10 +14,11 @@ from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.quarantine import Quarantined, QuarantinedSummary
 from receiver.core.types import WorkState
 from receiver.core.work import Attempt, HandlerReport, WorkDetail, WorkSummary
+from receiver.core.work_states import LEASED, OPEN
 
 View = dict[str, Any]
 
-_NOT_STARTED = (WorkState.WAITING, WorkState.QUEUED, WorkState.HELD)
+_NOT_STARTED = tuple(state for state in OPEN if state not in LEASED)
 
 
 # --- events

@@ -9,8 +9,8 @@ Signals observe and never steer: a subscriber that raises, blocks or is too slow
 
 The web process emits the three signals of deliveries. It imports no handlers, so these signals are for programs
 that mount `Receiver` themselves. The worker emits the five signals of attempts and work items and the one of
-backfill, to the subscribers that the handlers' modules connect. No record holds a body, a header or a secret; `error`
-is the text of a handler's exception.
+backfill, to the subscribers that the handlers' modules connect. No record holds a body, a header or a secret;
+`error` is the text of a handler's exception.
 """
 
 from collections.abc import Mapping

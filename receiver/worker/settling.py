@@ -4,13 +4,12 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import assert_never
 
 from receiver.core.claims import Settlement, WorkItem
 from receiver.core.clock import Clock, time_limit
 from receiver.core.group_commit import GroupCommit
 from receiver.core.ports.queue import ClaimQueue
-from receiver.core.rules import Bury, Complete, Died, RetryAt, decide
+from receiver.core.rules import Died, RetryAt, decide, state_after
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import StoreError
 from receiver.worker.emit import emit_ended
@@ -58,16 +57,8 @@ class Settling:
             rng=self._rng,
             deaths=item.deaths,
         )
-        due_at = attempt.ended_at
-        match decision:
-            case Complete():
-                state = WorkState.DONE
-            case RetryAt(due_at):
-                state = WorkState.WAITING
-            case Bury():
-                state = WorkState.DEAD
-            case _:
-                assert_never(decision)
+        state = state_after(decision)
+        due_at = decision.due_at if isinstance(decision, RetryAt) else attempt.ended_at
         tell_attempt(claimed, ended, state, due_at)
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead

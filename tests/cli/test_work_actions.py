@@ -136,7 +136,9 @@ def test_ids_choose_exactly(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("2 work items to retry\n")
     assert "\n  left out  1 queued, 1 done, 1 running\n" in out
-    assert out.endswith("retried 2 work items; 3 left alone: they run now, are queued in their lane, or have ended\n")
+    assert out.endswith(
+        "retried 2 work items; 3 left alone: they run now, are queued in their lane, or have ended\n"
+    )
     assert states() == ["waiting", "held", "running", "done", "waiting", "skipped", "dead", "queued"]
 
 

@@ -12,6 +12,7 @@ from receiver.events import Event, parse_event
 from receiver.events.drift import MOST_KINDS, Drift, DriftCounter, DriftKind, drift_of
 from receiver.service.samples import encode, load_sample, sample_names
 from receiver.worker.drift_log import DriftLogger
+from tests.cases import for_each
 from tests.doubles import NOON, body_of, delivery
 
 MINUTE = timedelta(minutes=1)
@@ -27,7 +28,7 @@ def paths(read: Event) -> dict[str, str]:
     return {one.path: one.kind.value for one in drift_of(read)}
 
 
-@pytest.mark.parametrize("name", sorted(set(sample_names()) - {"threat_protection.check_batch"}))
+@for_each("name", sorted(set(sample_names()) - {"threat_protection.check_batch"}))
 def test_what_the_service_is_known_to_send_is_no_drift(name: str) -> None:
     """In any of the forms that it has had."""
     assert drift_of(parse_event(encode(load_sample(name)))) == frozenset()
@@ -40,7 +41,7 @@ def test_a_type_that_is_not_known_is_one_drift() -> None:
     assert one == Drift("schedule.completed", DriftKind.TYPE, "")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "values", "expected"),
     [
         ("crawl.page", {"sentAt": "now"}, {"sentAt": "field"}),
@@ -69,7 +70,6 @@ def test_a_type_that_is_not_known_is_one_drift() -> None:
         ),
         ("crawl.page", {"job_id": "x"}, {"job_id": "field"}),
     ],
-    ids=str,
 )
 def test_fields_and_forms_are_found_where_they_are(
     kind: str, values: dict[str, Any], expected: dict[str, str]

@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Protocol, Self
 
 from receiver.core.clock import SystemClock, to_micros
 from receiver.core.signing import sign
@@ -75,22 +75,27 @@ async def until(
 # --- processes
 
 
+class Started(Protocol):
+    """A process, as `subprocess.Popen` is one."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal, or None while the process runs."""
+
+    def wait(self) -> int:
+        """Return the exit code when the process has ended."""
+
+
 class Program:
     """One run of a command with all processes that it starts, in a group of its own as in a terminal."""
 
-    def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, start: Callable[[int], Started]) -> None:
+        """Start the process by a function that is told where it writes its output."""
         read_end, write_end = os.pipe()
         self._read_end = read_end
         try:
-            self._process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=write_end,
-                stderr=write_end,
-                start_new_session=True,
-            )
+            self._process = start(write_end)
         finally:
             os.close(write_end)
         self.pid = self._process.pid
@@ -162,7 +167,8 @@ class Program:
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the program itself."""
         self.children()
-        self._process.send_signal(number)
+        if not self.has_ended():
+            os.kill(self.pid, number)
 
     def send_signal_to_group(self, number: signal.Signals) -> None:
         """Send a signal as a terminal does, to what runs in the program's own process group."""
@@ -269,6 +275,9 @@ def kill(pid: int) -> None:
 class Deployment:
     """A folder with handlers and settings, in which commands run and see no other setting than these."""
 
+    cold = False
+    """Whether programs import all that they need, as outside of tests: for where the start itself is under test."""
+
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
         self.settings = {
@@ -301,24 +310,37 @@ class Deployment:
             cached.unlink()
 
     @asynccontextmanager
-    async def start(
-        self, *arguments: str, launcher: tuple[str, ...] = ("-m", "receiver")
-    ) -> AsyncIterator[Program]:
-        """Start a `receiver` command; its processes end with the block."""
-        command = [sys.executable, *launcher, *arguments]
-        async with Program(command, self.folder, self.environment) as program:
+    async def start(self, *arguments: str, launcher: tuple[str, ...] = ()) -> AsyncIterator[Program]:
+        """Start a `receiver` command, or another program with these arguments; its processes end with the block."""
+        async with Program(self._starter(launcher, arguments)) as program:
             yield program
 
     @asynccontextmanager
     async def serve(
-        self, *arguments: str, launcher: tuple[str, ...] = ("-m", "receiver"), wait: bool = True
+        self, *arguments: str, launcher: tuple[str, ...] = (), wait: bool = True
     ) -> AsyncIterator[Serving]:
         """Start `receiver serve`, by default until it is ready; its processes end with the block."""
-        command = [sys.executable, *launcher, "serve", *arguments]
-        async with Serving(command, self.folder, self.environment) as serving:
+        async with Serving(self._starter(launcher, ("serve", *arguments))) as serving:
             if wait:
                 await serving.listening()
             yield serving
+
+    def _starter(self, launcher: tuple[str, ...], arguments: tuple[str, ...]) -> Callable[[int], Started]:
+        def warm_start(output: int) -> Started:
+            return warm.start(arguments, self.folder, self.environment, stdout=output, stderr=output)
+
+        def cold_start(output: int) -> Started:
+            return subprocess.Popen(
+                [sys.executable, *(launcher or ("-m", "receiver")), *arguments],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+        return cold_start if launcher or self.cold else warm_start
 
     def run(
         self, *arguments: str, within: float = PATIENCE_SECONDS, environment: Mapping[str, str] | None = None
@@ -362,11 +384,11 @@ class Deployment:
     def standing(self) -> str:
         """Say what is still to be done and in which state it is, for the message of a failure."""
         counts = self.rows(
-            "SELECT handler, state, suspect, begun, count(*), min(due_at), max(due_at) FROM work_items"
+            "SELECT handler, state, suspect, started, count(*), min(due_at), max(due_at) FROM work_items"
             f" WHERE state IN {_OPEN} GROUP BY 1, 2, 3, 4"
         )
         examples = self.rows(
-            "SELECT id, delivery_seq, handler, state, attempts, uncounted, lost, deaths, suspect, begun, due_at,"
+            "SELECT id, delivery_seq, handler, state, attempts, uncounted, lost, deaths, suspect, started, due_at,"
             f" worker, lane, heads_lane, last_error FROM work_items WHERE state IN {_OPEN} ORDER BY due_at LIMIT 5"
         )
         marks = self.rows("SELECT value, (SELECT max(seq) FROM deliveries) FROM marks WHERE name = 'routed'")
@@ -375,7 +397,7 @@ class Deployment:
         return "\n".join(
             [
                 f"{self.unfinished()} deliveries or work items are not finished at {now}; routed and last: {marks}",
-                *(f"handler, state, suspect, begun, how many, due from, to: {row}" for row in counts),
+                *(f"handler, state, suspect, started, how many, due from, to: {row}" for row in counts),
                 *(f"for example: {row}" for row in examples),
                 f"switched off: {off}",
             ]

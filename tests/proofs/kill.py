@@ -46,6 +46,7 @@ class KillProof:
     def __init__(self, folder: Path, seed: int) -> None:
         self._rng = random.Random(seed)
         self._deployment = Deployment(folder, grace="1")
+        self._deployment.cold = True
         self._deployment.write_handlers(_HANDLERS)
         self.load = Load(random.Random(seed + 1))
         self.kills: Counter[str] = Counter()

@@ -4,11 +4,11 @@ import dataclasses
 from typing import Any
 
 import blinker
-import pytest
 
 from receiver.core.types import DeliveryKey, HandlerName, Trigger
 from receiver.signals import Signal
 from receiver.signals import contracts as signals
+from tests.cases import for_each
 from tests.doubles import NOON
 
 PROMISED = {
@@ -32,7 +32,7 @@ def test_the_promised_signals_are_there_and_no_others() -> None:
     assert len({id(signal) for signal in found.values()}) == len(PROMISED)
 
 
-@pytest.mark.parametrize(("name", "record"), PROMISED.items())
+@for_each(("name", "record"), PROMISED.items())
 def test_each_signal_says_what_it_passes_and_which_process_emits_it(name: str, record: type[Any]) -> None:
     """In its docstring, as blinker's signals do."""
     signal = getattr(signals, name)
@@ -43,7 +43,7 @@ def test_each_signal_says_what_it_passes_and_which_process_emits_it(name: str, r
     assert ("Web process" if name.startswith("delivery") else "Worker") in signal.__doc__
 
 
-@pytest.mark.parametrize("record", PROMISED.values(), ids=lambda record: str(record.__name__))
+@for_each("record", PROMISED.values())
 def test_a_record_is_frozen_slotted_and_holds_no_body(record: type[Any]) -> None:
     """Style, rule 24. What it holds is small and no secret."""
     names = {field.name for field in dataclasses.fields(record)}

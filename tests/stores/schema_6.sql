@@ -204,7 +204,7 @@ CREATE INDEX job_ends ON deliveries (job_id, seq)
     WHERE type GLOB '*.completed' OR type GLOB '*.failed' OR type GLOB '*.cancelled';
 CREATE INDEX attempts_lost ON attempts (work_id) WHERE outcome = 'lost';
 DELETE FROM "sqlite_sequence";
-INSERT INTO "sqlite_sequence" VALUES('work_items',29);
+INSERT INTO "sqlite_sequence" VALUES('work_items',40);
 INSERT INTO "sqlite_sequence" VALUES('deliveries',33);
 INSERT INTO "sqlite_sequence" VALUES('quarantine',2);
 COMMIT;

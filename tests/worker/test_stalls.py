@@ -27,7 +27,7 @@ def plain(event: Event) -> None:
 
 
 async def claimed_by(at: Bench, worker: str) -> int:
-    return sum(work.held_by(WorkerId(worker)) for work in at.store._work)
+    return sum(work.leased_by(WorkerId(worker)) for work in at.store.state.work.values())
 
 
 async def test_a_worker_without_handlers_still_looks_at_what_comes(caplog: pytest.LogCaptureFixture) -> None:
@@ -109,7 +109,7 @@ async def test_what_gathers_for_a_batch_has_not_begun() -> None:
         await at.after(2 * SECOND)
 
         assert await at.states() == [WorkState.RUNNING]
-        assert not at.store._work[0].begun
+        assert not at.store.state.work[1].started
 
 
 async def test_a_rate_counts_what_begins_and_not_what_is_claimed() -> None:
@@ -161,13 +161,13 @@ async def test_a_worker_that_is_told_to_stop_absolves_what_runs() -> None:
     async with bench(router, started=False) as at:
         await at.start()
         await at.add(delivery())
-        assert at.store._work[0].begun
+        assert at.store.state.work[1].started
 
         at.stop()
         await turns()
 
-        assert at.store._work[0].state is WorkState.RUNNING
-        assert not at.store._work[0].begun
+        assert at.store.state.work[1].state is WorkState.RUNNING
+        assert not at.store.state.work[1].started
         gate.set()
 
 
@@ -191,8 +191,8 @@ async def test_a_store_that_is_refused_ends_the_worker_and_gives_back_what_runs(
         with pytest.raises(StoreRefused):
             await running
 
-        assert at.store._work[0].state is WorkState.WAITING
-        assert at.store._work[0].attempts == 0
+        assert at.store.state.work[1].state is WorkState.WAITING
+        assert at.store.state.work[1].attempts == 0
 
 
 def wrapped(function: Callable[..., Awaitable[None]]) -> Callable[..., object]:

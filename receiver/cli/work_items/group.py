@@ -9,6 +9,7 @@ _SUBCOMMANDS = {
     "show": "receiver.cli.work_items.show:show",
     "retry": "receiver.cli.work_items.retry:retry",
     "bury": "receiver.cli.work_items.bury:bury",
+    "states": "receiver.cli.work_items.states:states",
 }
 
 

@@ -62,10 +62,10 @@ class SqliteMaintenance:
         """Forget what handlers asked for once."""
 
         def step(connection: sqlite3.Connection) -> int:
-            found = connection.execute(report_statements.ONCES_BEFORE, (to_micros(before), limit)).fetchall()
+            found = connection.execute(report_statements.ONCE_KEYS_BEFORE, (to_micros(before), limit)).fetchall()
             if found:
                 with self._database.transaction(connection):
-                    connection.executemany(statements.REMOVE_ONCE, found)
+                    connection.executemany(statements.REMOVE_ONCE_KEY, found)
                 self._checkpointer.after_commit(connection)
             return len(found)
 

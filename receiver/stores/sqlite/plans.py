@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from receiver.core.bulk import MOST_TYPES, Cursor, DeliveryPlan, WorkKind, WorkPlan
+from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan, WorkKind, WorkPlan
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import HandlerName, WorkState
@@ -85,7 +85,7 @@ def _counted(
     ).fetchall()
     if len(found) > _FEW:
         row = connection.execute(statements.SUMS.format(sums=sums, source=source), values).fetchone()
-        by_kind = statements.BY_KIND.format(kinds=columns, source=source, most=MOST_TYPES)
+        by_kind = statements.BY_KIND.format(kinds=columns, source=source, most=MAX_KINDS)
         return row, {tuple(kind): number for *kind, number in connection.execute(by_kind, values)}
     of_each = [_count_of(kinds, number) for number in range(len(found))]
     named = {f"kind_{n}_{m}": value for n, kind in enumerate(found) for m, value in enumerate(kind)}
