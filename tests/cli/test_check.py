@@ -102,7 +102,7 @@ def test_an_sqlite_without_full_text_search_is_wrong_where_search_is_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Some Pythons have such a one: exit code 2, and what to do. Without search it does not matter."""
-    monkeypatch.setattr(search, "CREATE", search.CREATE.replace("fts5", "fts5_that_is_missing"))
+    monkeypatch.setattr(search, "HAS_MODULE", search.HAS_MODULE.replace("fts5", "fts5_that_is_missing"))
     assert invoke("check") == 0
     capsys.readouterr()
 

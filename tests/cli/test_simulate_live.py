@@ -83,7 +83,7 @@ def test_what_a_live_run_does_not_have_is_said(capsys: pytest.CaptureFixture[str
     assert "1 of 1 deliveries fail for good (100 %)." in captured.out
     assert "60 times; real delays 167ms" in captured.out
     assert "1 sent complete, given up after the last retry" in captured.out
-    assert "The store was not looked at." in captured.out
+    assert "The store was not checked." in captured.out
 
 
 async def posted(

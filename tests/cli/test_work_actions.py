@@ -125,7 +125,7 @@ def test_waiting_items_are_retried_when_that_state_is_named(capsys: pytest.Captu
 def test_states_that_cannot_be_retried_are_wrong_use(state: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The message lists those that can."""
     assert invoke("retry", "--state", state, "--yes") == 2
-    assert "'dead', 'skipped', 'waiting', 'held'" in capsys.readouterr().err
+    assert "'waiting', 'held', 'dead', 'skipped'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("every_state")
@@ -207,11 +207,11 @@ def test_nothing_to_do_is_told_and_is_no_failure(capsys: pytest.CaptureFixture[s
     made(DONE, RUNNING)
 
     assert invoke("retry", *ALL, "--yes") == 0
-    assert capsys.readouterr() == ("", "no work item matched; retry takes dead, skipped, waiting or held items\n")
+    assert capsys.readouterr() == ("", "no work item matched; retry takes waiting, held, dead or skipped items\n")
     assert invoke("retry", "1", "2", "--yes") == 0
     assert capsys.readouterr() == (
         "",
-        "nothing to retry: 1 running, 1 done; retry takes dead, skipped, waiting or held items\n",
+        "nothing to retry: 1 running, 1 done; retry takes waiting, held, dead or skipped items\n",
     )
     assert invoke(*BURY, *ALL, "--yes") == 0
     assert capsys.readouterr() == ("", "no work item matched; bury takes waiting, queued, held or dead items\n")

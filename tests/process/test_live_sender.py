@@ -113,7 +113,7 @@ async def test_ctrl_c_ends_it_with_a_report_so_far(tmp_path: Path) -> None:
     assert report["interrupted"]
     assert report["wrong"] == {}
     assert 5 <= report["delivered"] == report["store"]["stored"] < 3600
-    assert "stopping after what is on its way" in live.output
+    assert "stopping after the open requests" in live.output
     assert "Traceback" not in live.output
 
 
