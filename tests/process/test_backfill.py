@@ -73,6 +73,7 @@ async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -
         async with deployment.serve() as serving_:
             for number in SEEN_AFTER:
                 await sends(serving_, number)
+            await deployment.all_handled()
             planned = deployment.run("backfill", "--job", JOB, "--dry-run")
             assert (planned.code, deployment.handled().total()) == (0, len(SEEN_BEFORE) + len(SEEN_AFTER))
             assert "31 events to import, of 1 compared job" in planned.text
@@ -146,7 +147,7 @@ async def test_ctrl_c_while_a_job_is_stored_finishes_the_part_at_hand(tmp_path: 
         (("backfill", "--job", JOB, "--yes"), "stopped: nothing was changed"),
         (("jobs", "fetch", JOB), "stopped: nothing was changed"),
         (("jobs", "fetch", JOB, "--to", "found"), "stopped: wrote 0 documents to found"),
-        (("start", "crawl", "https://example.com"), "the job may have been started all the same"),
+        (("start", "crawl", "https://example.com"), "the service may have started the job"),
         (("monitors", "run", "m-1"), ""),
     ],
 )
