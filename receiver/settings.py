@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from receiver.core.addresses import is_loopback
 from receiver.core.durations import parse_duration
+from receiver.core.text import did_you_mean
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
 
@@ -348,7 +349,7 @@ def _require_known(name: str, *, prefix: str, origin: str, known: Sequence[str])
     own = name.upper().removeprefix(prefix) if prefix else name
     if own not in known:
         close = difflib.get_close_matches(own, known, n=1)
-        hint = f"; did you mean {prefix}{close[0]}?" if close else ""
+        hint = did_you_mean([f"{prefix}{one}" for one in close])
         raise ConfigurationError(f"{name} in {origin} is no setting{hint}")
 
 

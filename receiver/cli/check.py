@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
-from receiver.cli.common.output import counted
 from receiver.cli.common.setting_flags import listening_flags, running_flags
 from receiver.cli.handlers.rows import left_waiting
 from receiver.core.clock import SystemClock
+from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.routing.loader import load_router
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings

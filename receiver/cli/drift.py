@@ -6,13 +6,14 @@ import click
 
 from receiver.cli.common.filter_options import filter_options, json_option, store_option
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import counted, note, short_id, write_json
+from receiver.cli.common.output import note, short_id, write_json
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing, moment_column
 from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
+from receiver.core.text import counted
 from receiver.errors import Malformed
 from receiver.events import parse_event
 from receiver.events.drift import DriftCount, DriftCounter, DriftKind

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from receiver.core.claims import HeldItem, JobPages
-from receiver.core.retries import LONGEST_PAUSE, RetrySchedule
+from receiver.core.retries import MAX_PAUSE, RetrySchedule
 from receiver.core.types import HandlerSwitch, Trigger, WorkState
 from receiver.core.work import NewWork
 from receiver.core.work_states import Cause, next_state
@@ -107,9 +107,9 @@ def decide(
             if due_at is None:
                 return Bury()
             if after is not None:
-                return RetryAt(now + min(after, LONGEST_PAUSE))
+                return RetryAt(now + min(after, MAX_PAUSE))
             if at_least is not None:
-                due_at = max(due_at, now + min(at_least, LONGEST_PAUSE) * rng.uniform(1.0, 1.1))
+                due_at = max(due_at, now + min(at_least, MAX_PAUSE) * rng.uniform(1.0, 1.1))
             return RetryAt(due_at)
 
 

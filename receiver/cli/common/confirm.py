@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import click
 
-from receiver.cli.common.output import counted, escape_controls, flush, note, write_line
+from receiver.cli.common.output import flush, note, write_line
 from receiver.cli.common.progress import progress
 from receiver.cli.common.stdout import drop_stdout
 from receiver.core.clock import iso
+from receiver.core.text import counted, escape_controls
 
 T = TypeVar("T")
 

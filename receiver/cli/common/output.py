@@ -7,24 +7,8 @@ from datetime import datetime, timedelta
 import click
 
 from receiver.core.clock import iso
+from receiver.core.text import escape_controls, shortened
 from receiver.service.samples import encode
-
-_FIELD_WIDTH = 1000
-
-
-def escape_controls(outside: str, *, keep: str = "") -> str:
-    """Return text with escapes for all characters that could control a terminal, except those in `keep`."""
-    if outside.isprintable():
-        return outside
-    return "".join(
-        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii")
-        for char in outside
-    )
-
-
-def shortened(line: str, width: int = _FIELD_WIDTH) -> str:
-    """Return a line, cut to this width, with a mark where it was cut."""
-    return line if len(line) <= width else line[:width] + "…"
 
 
 def shown(value: object) -> str:
@@ -59,12 +43,6 @@ def duration(length: timedelta) -> str:
         if whole:
             return f"{whole} {name} {rest // smaller} {smaller_name}"
     raise AssertionError("a minute or more is at least one minute")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return `1 work item`, `12,000 work items`."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def yes_or_no(value: bool) -> str:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from receiver.cli.common.output import clock, escape_controls, flush, note, write_json, write_line
+from receiver.cli.common.output import clock, flush, note, write_json, write_line
 from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
 from receiver.core.quarantine import QuarantineFilter
+from receiver.core.text import escape_controls
 from receiver.core.work import WorkFilter
 
 Row = TypeVar("Row")
@@ -18,7 +19,7 @@ Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilt
 
 SHOWN_TO_PEOPLE = 50
 """How many rows a listing for people has when no limit is given."""
-_ROWS_AT_ONCE = 200
+MAX_ROWS = 200
 _GAP = 2
 
 
@@ -99,11 +100,11 @@ class Listing(Generic[Row]):
             total += 1
             if total <= limit:
                 rows.append(row)
-            if len(rows) == _ROWS_AT_ONCE:
-                self.write_rows(rows, first=total == _ROWS_AT_ONCE)
+            if len(rows) == MAX_ROWS:
+                self.write_rows(rows, first=total == MAX_ROWS)
                 rows = []
         if rows:
-            self.write_rows(rows, first=total <= _ROWS_AT_ONCE)
+            self.write_rows(rows, first=total <= MAX_ROWS)
         flush()
         if total > limit:
             note(only_newest(limit))

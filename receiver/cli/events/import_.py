@@ -10,20 +10,22 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option
-from receiver.cli.common.output import counted, escape_controls, note
+from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import decide
+from receiver.core.batching import batches
 from receiver.core.bulk import Imported
 from receiver.core.clock import iso
 from receiver.core.ports.controls import Controls
+from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import ReceiverError
 from receiver.replay.bundles.lines import Damage
 from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
 from receiver.settings import load_settings
 
-_MAX_ITEMS = 1_000
-_MAX_BYTES = 4 * 1024 * 1024
+MAX_ITEMS = 1_000
+MAX_BYTES = 4 * 1024 * 1024
 """Events, and bytes of their bodies, that one transaction stores."""
 _SHOWN = 10
 
@@ -46,7 +48,7 @@ def import_(file: IO[bytes], yes: bool, dry_run: bool, store: str | None) -> int
         say(line)
     summary = ImportSummary(bundle.header.count)
     if dry_run:
-        for _ in _batches(bundle, summary):
+        for _ in _undamaged(bundle, summary):
             pass
         say(f"{counted(summary.whole, 'event')} can be imported")
     elif agreed(f"Import {counted(bundle.header.count, 'event')}?", yes=yes):
@@ -105,25 +107,21 @@ def _plan(bundle: Bundle) -> Iterator[str]:
         yield "  redacted  the contents of the pages are hidden"
 
 
-def _batches(bundle: Bundle, summary: ImportSummary) -> Iterator[list[Imported]]:
-    """Yield the undamaged events in batches."""
-    batch: list[Imported] = []
-    size = 0
+def _undamaged(bundle: Bundle, summary: ImportSummary) -> Iterator[Imported]:
+    """Yield the events of the undamaged lines, and count all lines."""
     try:
         for entry in bundle.entries:
-            if not isinstance(entry, Entry):
+            if isinstance(entry, Entry):
+                summary.whole += 1
+                yield Imported(entry.delivery, entry.duplicates)
+            else:
                 summary.add_damage(entry)
-                continue
-            summary.whole += 1
-            batch.append(Imported(entry.delivery, entry.duplicates))
-            size += len(entry.delivery.body)
-            if len(batch) == _MAX_ITEMS or size >= _MAX_BYTES:
-                yield batch
-                batch, size = [], 0
     except OSError as exc:
         raise ReceiverError(f"cannot read the rest: {exc.strerror or exc}") from exc
-    if batch:
-        yield batch
+
+
+def _size_of(one: Imported) -> int:
+    return len(one.delivery.body)
 
 
 async def _import(controls: Controls, bundle: Bundle, summary: ImportSummary) -> None:
@@ -134,7 +132,7 @@ async def _import(controls: Controls, bundle: Bundle, summary: ImportSummary) ->
 
     try:
         with progress("imported", summary.count) as advance:
-            for batch in _batches(bundle, summary):
+            for batch in batches(_undamaged(bundle, summary), MAX_ITEMS, MAX_BYTES, _size_of):
                 await to_its_end(step(batch))
                 advance(len(batch))
     except BaseException:

@@ -6,12 +6,13 @@ import click
 
 from receiver.cli.common.filter_options import handled_filter_options, json_option, store_option, text_option
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import counted, note
+from receiver.cli.common.output import note
 from receiver.cli.common.store import read
 from receiver.cli.events.table import EVENTS
 from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
+from receiver.core.text import counted
 from receiver.settings import load_settings
 
 

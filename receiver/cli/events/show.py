@@ -6,12 +6,13 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option, text
-from receiver.cli.common.output import escape_controls, shortened, shown, write_json, write_line
+from receiver.cli.common.output import shown, write_json, write_line
 from receiver.cli.common.store import read
 from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryDetail
 from receiver.core.lenient_json import load_json
 from receiver.core.ports.reports import Reports
+from receiver.core.text import escape_controls, shortened
 from receiver.core.types import DeliveryState
 from receiver.core.views import event_detail, event_summary, explanation
 from receiver.core.work import WorkSummary

@@ -7,9 +7,9 @@ import click
 from receiver.cli.common.confirm import agreed, say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options
-from receiver.cli.common.output import counted, escape_controls
 from receiver.cli.handlers.rows import HandlerRow, chosen_rows, deployment_options, names_argument
 from receiver.cli.handlers.switching import switch
+from receiver.core.text import counted, escape_controls
 from receiver.core.types import HandlerSwitch
 from receiver.settings import load_settings
 

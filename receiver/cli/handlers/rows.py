@@ -12,8 +12,9 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import store_option, text
-from receiver.cli.common.output import counted, escape_controls, note, quoted
+from receiver.cli.common.output import note, quoted
 from receiver.cli.common.store import read
+from receiver.core.text import counted, did_you_mean, escape_controls
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.views import waiting_items
 from receiver.core.work import HandlerReport
@@ -118,5 +119,5 @@ def _no_match(word: str, names: Sequence[str]) -> str:
         return f"no handler matched {escape_controls(word)!r}; `receiver handlers list` lists all"
     ending = [name for name in names if name.endswith(f".{word}")]
     close = (ending or difflib.get_close_matches(word, names, n=3, cutoff=0.6))[:3]
-    hint = f"; did you mean {' or '.join(map(escape_controls, close))}?" if close else "."
+    hint = did_you_mean(list(map(escape_controls, close))) or "."
     return f"unknown handler {escape_controls(word)!r}{hint} `receiver handlers list` lists all"

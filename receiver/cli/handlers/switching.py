@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from receiver.cli.common.confirm import say
-from receiver.cli.common.output import counted, escape_controls, quoted
+from receiver.cli.common.output import quoted
 from receiver.cli.common.store import decide
 from receiver.cli.handlers.rows import HandlerRow
 from receiver.core.ports.controls import Controls
+from receiver.core.text import counted, escape_controls
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.settings import Settings
 

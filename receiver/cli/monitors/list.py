@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
     from receiver.service.client import AsyncClient
     from receiver.service.responses import Monitor
 
-_PAGE_SIZE = 100
+SCAN_LIMIT = 100
 
 
 @click.command("list")
@@ -42,7 +42,7 @@ def list_(limit: int | None, as_json: bool) -> None:
 async def _read(client: "AsyncClient", most: int | None) -> list["Monitor"]:
     found: list[Monitor] = []
     while most is None or len(found) < most:
-        limit = _PAGE_SIZE if most is None else min(_PAGE_SIZE, most - len(found))
+        limit = SCAN_LIMIT if most is None else min(SCAN_LIMIT, most - len(found))
         page = await client.monitors(limit=limit, offset=len(found))
         found += page
         if len(page) < limit:

@@ -3,8 +3,9 @@
 import click
 
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import escape_controls, note, quoted, write_json, write_line
+from receiver.cli.common.output import note, quoted, write_json, write_line
 from receiver.cli.common.service_calls import ask
+from receiver.core.text import escape_controls
 from receiver.settings import load_settings
 
 

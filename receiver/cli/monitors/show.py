@@ -5,8 +5,9 @@ import json
 import click
 
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import escape_controls, write_json, write_line
+from receiver.cli.common.output import write_json, write_line
 from receiver.cli.common.service_calls import as_it_came, ask
+from receiver.core.text import escape_controls
 from receiver.settings import load_settings
 
 

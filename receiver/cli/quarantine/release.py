@@ -7,11 +7,11 @@ import click
 from receiver.cli.common.confirm import say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import store_option
-from receiver.cli.common.output import escape_controls
 from receiver.cli.common.store import decide, read
 from receiver.cli.quarantine.ids import REQUEST_ID
 from receiver.core.envelope import read_envelope
 from receiver.core.ports.controls import Controls
+from receiver.core.text import escape_controls
 from receiver.core.types import AppendOutcome
 from receiver.errors import Malformed, UnknownRequest
 from receiver.settings import Settings, load_settings

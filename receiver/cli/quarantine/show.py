@@ -3,9 +3,10 @@
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option
-from receiver.cli.common.output import escape_controls, shortened, shown, write_json, write_line
+from receiver.cli.common.output import shown, write_json, write_line
 from receiver.cli.common.store import read
 from receiver.cli.quarantine.ids import REQUEST_ID
+from receiver.core.text import escape_controls, shortened
 from receiver.core.views import quarantined_detail
 from receiver.settings import load_settings
 

@@ -5,16 +5,17 @@ import asyncio
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import counted, note
+from receiver.cli.common.output import note
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
 from receiver.cli.replay.request import ReplayRequest
 from receiver.core.bulk import Cursor
 from receiver.core.clock import SystemClock
 from receiver.core.ports.controls import Controls
+from receiver.core.text import counted
 from receiver.core.work import NewWork
 from receiver.replay.requeue import new_work
 
-_MAX_ITEMS = 100
+MAX_ITEMS = 100
 """Work items of one transaction. It is small, because acks wait for the write lock."""
 
 
@@ -61,7 +62,7 @@ class _Enqueuing:
                 self._gathered += new_work(chosen, selection.handlers, router, SystemClock().now())
             self._reached = Cursor.at(chosen.stored, by_job=selection.by_job)
             lines.advance(1)
-            if len(self._gathered) >= _MAX_ITEMS:
+            if len(self._gathered) >= MAX_ITEMS:
                 await to_its_end(self._make())
         await to_its_end(self._make())
         return finished

@@ -4,12 +4,13 @@ import shlex
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
-from receiver.cli.common.output import escape_controls, note
+from receiver.cli.common.output import note
 from receiver.cli.replay.flags import ReplayFlags
 from receiver.core.bulk import Cursor, DeliveryPlan
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
+from receiver.core.text import escape_controls
 from receiver.replay.selection import Selection
 from receiver.routing import Router
 from receiver.settings import Settings

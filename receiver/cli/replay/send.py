@@ -16,7 +16,7 @@ from receiver.core.bulk import Cursor
 from receiver.replay.requeue import with_new_id
 from receiver.service.sender import SendResult
 
-_CONCURRENCY = 16
+MAX_CONCURRENT = 16
 
 
 async def send(request: ReplayRequest) -> int:
@@ -25,7 +25,7 @@ async def send(request: ReplayRequest) -> int:
     It stops when the other receiver does not answer or cannot store, and prints how to continue from there.
     """
     flags = request.flags
-    sender = make_sender(request.settings, flags.url, _CONCURRENCY if flags.rate else 1)
+    sender = make_sender(request.settings, flags.url, MAX_CONCURRENT if flags.rate else 1)
     sending = _Sending(request)
     try:
         with (

@@ -12,13 +12,14 @@ from pydantic import SecretStr
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import escape_controls, flush, note, write_json
+from receiver.cli.common.output import flush, note, write_json
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import open_reports
 from receiver.cli.send import make_sender
 from receiver.cli.simulate.live_summary import Played, as_json, print_played, rounded
 from receiver.cli.simulate.trace import STDOUT, WriteAttempt, tracing
 from receiver.core.clock import FastClock, SystemClock
+from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError, StoreError
 from receiver.service.schedule import ATTEMPTS
 from receiver.service.sender import Sender, SendResult
@@ -32,7 +33,7 @@ from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.scenario import Endpoint, Scenario
 from receiver.settings import Settings, load_settings
 
-_CONCURRENCY = 64
+MAX_CONCURRENT = 64
 """Open requests at one time. More would slow the HTTP client down. Further ones wait, and the summary says so."""
 _MAX_FAILURES = 3
 
@@ -93,8 +94,8 @@ async def _run(scenario: Scenario, settings: Settings, options: LiveOptions, spe
     # New ids in each run, since the store knows the ids of the last run.
     rng = random.Random(f"{scenario.seed} {started}")  # noqa: S311 - they need not be secret
     timeout = scenario.schedule.timeout
-    sender = make_sender(settings, options.url, _CONCURRENCY, timeout=timeout, clock=clock)
-    forger = make_sender(_forging(settings), options.url, _CONCURRENCY, timeout=timeout, clock=clock)
+    sender = make_sender(settings, options.url, MAX_CONCURRENT, timeout=timeout, clock=clock)
+    forger = make_sender(_forging(settings), options.url, MAX_CONCURRENT, timeout=timeout, clock=clock)
     with (
         tracing(options.trace) as write_attempt,
         _progress(scenario) as advance,
@@ -102,7 +103,7 @@ async def _run(scenario: Scenario, settings: Settings, options: LiveOptions, spe
     ):
         listener = Listener(ledger, report, write_attempt, advance)
         async with sender, forger:
-            live = Live(scenario, Poster(sender, forger), clock, rng, listener.note, stop, places=_CONCURRENCY)
+            live = Live(scenario, Poster(sender, forger), clock, rng, listener.note, stop, places=MAX_CONCURRENT)
             await live.run()
         interrupted = stop.is_set()
     for reason, number in listener.failures.most_common(_MAX_FAILURES):

@@ -7,8 +7,9 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option
-from receiver.cli.common.output import counted, write_json, write_line
+from receiver.cli.common.output import write_json, write_line
 from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, OUTAGES, SENDER, TRAFFIC, scenario_options
+from receiver.core.text import counted
 from receiver.service.simulator.durations import in_words, parse_duration
 from receiver.service.simulator.maintenance import Advice, Split, advise
 from receiver.service.simulator.scenario import OutageKind, Scenario

@@ -11,18 +11,19 @@ import click
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import arrival_filter_options, json_option, store_option
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import escape_controls, flush, note, write_json
+from receiver.cli.common.output import flush, note, write_json
 from receiver.cli.events.table import EVENTS
 from receiver.cli.tail.states import MAX_FOLLOWED, Followed
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
+from receiver.core.text import escape_controls
 from receiver.errors import AmbiguousJob, StoreError, StoreRefused, UnknownDelivery, UnknownJob
 from receiver.settings import load_settings
 from receiver.stores import open_store
 
-_PAGE_SIZE = 500
+SCAN_LIMIT = 500
 """Deliveries of one read."""
 _PAUSE = timedelta(milliseconds=500)
 """Between two attempts to open a store that is absent."""
@@ -115,10 +116,10 @@ class Follower:
             self._note("following")
             self._reason = ""
         while True:
-            page = await reports.since(followed.in_any_state, after=through, limit=_PAGE_SIZE)
+            page = await reports.since(followed.in_any_state, after=through, limit=SCAN_LIMIT)
             self._remember(page.deliveries)
             self._show_some(followed.picked(page.deliveries))
-            caught_up = page.through < through + _PAGE_SIZE
+            caught_up = page.through < through + SCAN_LIMIT
             self.through = through = page.through
             if caught_up:
                 self._show_some(await followed.reached(reports))

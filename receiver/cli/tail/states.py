@@ -9,7 +9,7 @@ from receiver.core.types import OPEN_DELIVERIES, DeliveryState
 
 MAX_FOLLOWED = 5_000
 """The newest deliveries that are followed at one time: reading all of them takes a tenth of a second."""
-_PAGE_SIZE = 500
+SCAN_LIMIT = 500
 
 
 class Followed:
@@ -48,6 +48,6 @@ class Followed:
         """Return the followed deliveries that have reached the wanted state, the oldest first."""
         seqs, self._seqs = sorted(self._seqs), set()
         found: list[DeliverySummary] = []
-        for begin in range(0, len(seqs), _PAGE_SIZE):
-            found += self.picked(await reports.by_seqs(self.in_any_state, seqs[begin : begin + _PAGE_SIZE]))
+        for begin in range(0, len(seqs), SCAN_LIMIT):
+            found += self.picked(await reports.by_seqs(self.in_any_state, seqs[begin : begin + SCAN_LIMIT]))
         return found

@@ -9,13 +9,14 @@ import click
 from receiver.cli.common.confirm import CHUNK, FIRST, agreed, carry_out, count_lines, say, span_and_first
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import counted, escape_controls, note, shortened
+from receiver.cli.common.output import note
 from receiver.cli.common.store import decide_reading, read
 from receiver.core.actions import WorkAction
 from receiver.core.bulk import WorkPlan
 from receiver.core.clock import iso
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
+from receiver.core.text import counted, escape_controls, shortened
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.work import WorkFilter, WorkSummary
 from receiver.settings import Settings

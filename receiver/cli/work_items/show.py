@@ -3,10 +3,11 @@
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option
-from receiver.cli.common.output import duration, escape_controls, shortened, shown, write_json, write_line
+from receiver.cli.common.output import duration, shown, write_json, write_line
 from receiver.cli.common.store import read
 from receiver.cli.work_items.ids import WORK_ID
 from receiver.core.clock import iso
+from receiver.core.text import escape_controls, shortened
 from receiver.core.types import WorkState
 from receiver.core.views import run_time, work_detail, work_summary
 from receiver.core.work import Attempt, WorkDetail, WorkSummary

@@ -12,7 +12,7 @@ from receiver.service.simulator.endpoint import mean_latency
 from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import Scenario
 
-_LARGEST = 1_000_000
+MAX_BACKLOG = 1_000_000
 _TAIL = 10
 
 
@@ -59,7 +59,7 @@ def trials(scenario: Scenario) -> Iterator[Trial]:
             "let arrivals.duration be longer"
         )
     too_small, enough = 0, max(1, int(load(scenario).alone))
-    while (trial := _try(scenario, enough, tail)).drained_at is None and enough < _LARGEST:
+    while (trial := _try(scenario, enough, tail)).drained_at is None and enough < MAX_BACKLOG:
         yield trial
         too_small, enough = enough, 2 * enough
     yield trial

@@ -12,8 +12,8 @@ from receiver.service.simulator.run import SimulatedAttempt, simulate
 from receiver.service.simulator.scenario import ArrivalPattern, Outage, OutageKind, Scenario
 
 _STEP = timedelta(minutes=1)
-_LONGEST_PART = 60
-_LONGEST_UP = 30
+MAX_PART = 60
+MAX_UP = 30
 _PROBED = 200
 
 
@@ -105,12 +105,12 @@ def _splits(length: timedelta) -> Sequence[Split]:
 
 def _all_splits(length: timedelta) -> Iterator[Split]:
     """Yield parts of equal length and the rest, which comes first or last."""
-    for minutes in range(1, _LONGEST_PART + 1):
+    for minutes in range(1, MAX_PART + 1):
         part = minutes * _STEP
         if part >= length:
             return
         number, rest = divmod(length, part)
         parts = number * (part,)
-        for up in range(1, _LONGEST_UP + 1):
+        for up in range(1, MAX_UP + 1):
             yield Split((*parts, rest) if rest else parts, up * _STEP)
             yield Split((rest, *parts) if rest else parts, up * _STEP)

@@ -22,7 +22,7 @@ from receiver.service.schedule import SERVICE, SenderSchedule
 from receiver.service.simulator.durations import parse_duration
 
 _HOUR = timedelta(hours=1)
-_MOST = 1_000_000
+MAX_COUNT = 1_000_000
 
 
 def _some(duration: timedelta) -> timedelta:
@@ -39,7 +39,7 @@ def _known(family: str) -> str:
 
 Duration = Annotated[timedelta, PlainValidator(parse_duration)]
 Length = Annotated[Duration, AfterValidator(_some)]
-Rate = Annotated[float, Field(strict=True, ge=0.001, le=_MOST)]
+Rate = Annotated[float, Field(strict=True, ge=0.001, le=MAX_COUNT)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
@@ -54,7 +54,7 @@ class Job(_Table):
 
     family: Annotated[str, AfterValidator(_known)]
     """Family of the job, such as `crawl`."""
-    pages: Annotated[StrictInt, Field(ge=0, le=_MOST)]
+    pages: Annotated[StrictInt, Field(ge=0, le=MAX_COUNT)]
     """How many pages it has."""
     at: Duration = timedelta(0)
     """When its first delivery is created, from the start of the scenario."""
@@ -118,7 +118,7 @@ class Endpoint(_Table):
     """How long the endpoint works on a request."""
     error_rate: Share = 0.0
     """Share of the requests that are answered 500, from 0 to 1."""
-    capacity: Annotated[StrictInt, Field(ge=1, le=_MOST)] | None = None
+    capacity: Annotated[StrictInt, Field(ge=1, le=MAX_COUNT)] | None = None
     """How many requests it works on at one time; None for any number."""
 
 

@@ -22,7 +22,7 @@ from receiver.service.simulator.scenario import (
 
 KINDS = (OutageKind.REFUSE, OutageKind.HANG)
 _STEPS = 4
-_LOOKED_AT = 100_000
+SCAN_LIMIT = 100_000
 _SIMULATED = 1_000
 _AT_ONCE = Endpoint(latency=Latency(p50=timedelta(0)))
 _NOTHING = timedelta(0)
@@ -62,7 +62,7 @@ def survive(scenario: Scenario) -> Iterator[Survived]:
     Only when the scenario's deliveries are created and how long its service waits counts: outside of the outage the
     endpoint answers at once. The gap is the longest one. Without any delivery it is a ConfigurationError.
     """
-    coming = islice(arrivals(scenario.arrivals, scenario.seed), _LOOKED_AT)
+    coming = islice(arrivals(scenario.arrivals, scenario.seed), SCAN_LIMIT)
     moments = [arrival.created_us * MICROSECOND for arrival in coming]
     if not moments:
         raise ConfigurationError(

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from receiver.core.batching import BatchSize
 from receiver.core.claims import (
     ClaimLimits,
     HandlerClaim,
@@ -44,10 +45,9 @@ class SqliteQueue:
         def read(connection: sqlite3.Connection) -> RoutingBatch:
             (after,) = connection.execute(statements.ROUTED).fetchone()
             found: list[StoredDelivery] = []
-            total = 0
+            taken = BatchSize(limit, max_bytes)
             for size, *row in connection.execute(statements.UNROUTED, {"after": after, "limit": limit}):
-                total += size
-                if found and total > max_bytes:
+                if not taken.take(size):
                     break
                 found.append(stored_delivery(row))
             (backfilled,) = connection.execute(statements.ANY_BACKFILLED).fetchone()

@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
+from receiver.core.batching import BatchSize
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.search import SearchReach, Texts, texts_of
@@ -127,11 +128,12 @@ def _as_json(rows: Sequence[tuple[int, Texts]]) -> str:
 def _read(connection: sqlite3.Connection, after: int, limit: int, max_bytes: int) -> list[tuple[int, Texts]]:
     """Read the words of the next bodies, of one at least if there is one."""
     rows: list[tuple[int, Texts]] = []
+    taken = BatchSize(limit, max_bytes)
     cursor = connection.execute(UNINDEXED, (after, limit))
     for seq, body, coding in cursor:
         rows.append((seq, _texts(seq, body, coding)))
-        max_bytes -= len(body)
-        if max_bytes <= 0:
+        taken.add(len(body))
+        if taken.is_full:
             break
     cursor.close()
     return rows
