@@ -186,7 +186,7 @@ def test_every_setting_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
         (["nothing.toml"], "nothing.toml"),
         (["survive", "--capacity", "3"], "No such option"),
         (["maintenance"], "--length"),
-        (["maintenance", "--length", "0s"], "it has to be longer than nothing"),
+        (["maintenance", "--length", "0s"], "it must be longer than 0"),
         (["capacity", "--at", "0s"], "deliveries at more than one moment"),
     ],
 )

@@ -37,11 +37,11 @@ def invoke(*args: str) -> int:
         (["--play-outages"], "--play-outages needs --to URL"),
         (["--no-check"], "--no-check needs --to URL"),
         (["--store", "sqlite:///x.db"], "--store needs --to URL"),
-        (["--to", URL, "--html", "page.html"], "leave them out with --to"),
+        (["--to", URL, "--html", "page.html"], "do not go with --to"),
         (["--to", URL, "--speed", "0"], "'--speed'"),
         (["--to", "nowhere", "--no-check"], "http://HOST:PORT/PATH"),
         (["--to", URL, "--json", "--trace"], "give --trace a FILE"),
-        (["--to", URL, "--forged", "0.5"], "a receiver that takes unsigned deliveries takes forged ones too"),
+        (["--to", URL, "--forged", "0.5"], "a receiver that accepts unsigned deliveries accepts forged ones too"),
         (["--to", URL, "--slow", "2"], "--slow: faults.slow is 2.0: it has to be less than or equal to 1"),
     ],
 )

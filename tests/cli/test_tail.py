@@ -19,7 +19,7 @@ from receiver.core.deliveries import DeliveryFilter, DeliverySummary
 from receiver.core.ports.store import Store
 from receiver.core.types import DeliveryState, WorkerId, WorkState
 from receiver.core.work import NewWork
-from receiver.errors import StoreRefused
+from receiver.errors import AmbiguousJob, StoreRefused
 from receiver.stores import open_store
 from receiver.stores.memory import MemoryStore
 from tests.cli.kept import NOON, SAVE, STORE, delivery, ended, fill
@@ -125,6 +125,22 @@ async def test_filters_hold_for_the_first_and_for_all_that_follow(store: Store) 
         await add(store, "d", job_id="job-2")
         await add(store, "e", job_id="job-1")
         await tail.shows("b", "e")
+
+
+async def test_a_shortened_job_id_stands_for_the_one_job_that_has_it() -> None:
+    """Several are an error. If there is none yet, the id is taken as it is."""
+    store = MemoryStore()
+    await add(store, "a", job_id="job-1")
+    await add(store, "b", job_id="job-2")
+
+    async with tailing(store, job_id="job-2") as tail:
+        await tail.shows("b")
+    with pytest.raises(AmbiguousJob, match="job-1, job-2"):
+        await soon(Tail(store).follower.run(DeliveryFilter(job_id="job"), lines=1))
+    async with tailing(store, job_id="other") as tail:
+        await tail.tells("no job matched 'other' yet; waiting for events of a job with exactly this id")
+        await add(store, "c", job_id="other")
+        await tail.shows("c")
 
 
 async def test_more_than_one_read_can_hold_are_shown_all() -> None:
