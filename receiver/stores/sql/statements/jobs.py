@@ -16,7 +16,7 @@ class JobStatements:
             AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq) {conditions}
         ORDER BY d.seq DESC LIMIT :rows
     """
-    # The way from one job id to the next in their index takes no longer if jobs have many deliveries, or if few match.
+    # Going from one job id to the next in their index takes no longer if jobs have many deliveries, or few match.
     older_jobs = """
         WITH RECURSIVE jobs (id) AS (
             SELECT min(job_id) FROM deliveries WHERE job_id IS NOT NULL
