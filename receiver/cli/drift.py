@@ -6,14 +6,14 @@ import click
 
 from receiver.cli.common.filter_options import filter_options, json_option, store_option
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import note, short_id, write_json
+from receiver.cli.common.output import note, write_json
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing, moment_column
 from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
-from receiver.core.text import counted
+from receiver.core.text import counted, short_id
 from receiver.errors import Malformed
 from receiver.events import parse_event
 from receiver.events.drift import DriftCount, DriftCounter, DriftKind
@@ -35,7 +35,7 @@ def drift(wanted: DeliveryFilter, as_json: bool, store: str | None) -> None:
     is named. Keys that anybody may choose do not count: meta tags of a page, metadata of a webhook.
     """
     counter = read(load_settings(store=store), lambda reports: scan(reports, wanted))
-    found = counter.sights()
+    found = counter.counts()
     if as_json:
         for one in found:
             write_json(fields(one))
@@ -61,7 +61,7 @@ async def scan(reports: Reports, wanted: DeliveryFilter) -> DriftCounter:
             seen += 1
             if seen % _STEP == 0:
                 advance(_STEP)
-    found = "" if counter.sights() else "; no drift"
+    found = "" if counter.counts() else "; no drift"
     pruned = (
         f"; {plan.without_body:,} more are without their bodies, which were pruned" if plan.without_body else ""
     )

@@ -24,7 +24,7 @@ from tests.doubles import NOON
 from tests.replay.test_bundles import deliveries
 
 SOME = 3
-"""Deliveries that are brought in at one time."""
+"""Deliveries that are imported at one time."""
 
 
 def new_store(kind: str, folder: str) -> Store:
@@ -75,10 +75,10 @@ async def content(store: Store) -> list[StoredDelivery]:
 @pytest.mark.parametrize("target", ["memory", "sqlite"])
 @settings(max_examples=settings().max_examples // 3)
 @given(arrivals=st.lists(deliveries(), max_size=8), parts=st.integers(0, 3))
-def test_what_is_exported_from_one_store_comes_into_another(
+def test_an_export_of_one_store_is_imported_into_another(
     source: str, target: str, arrivals: list[Delivery], parts: int
 ) -> None:
-    """Every byte, header, moment and count, also when interrupted and begun again; the next export is equal."""
+    """Every byte, header, moment and count, also when interrupted and started again; the next export is equal."""
 
     async def there_and_back() -> None:
         with TemporaryDirectory() as first, TemporaryDirectory() as second:

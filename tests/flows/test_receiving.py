@@ -108,7 +108,7 @@ async def test_a_worker_may_start_before_the_endpoint(settings: Settings) -> Non
             await eventually(lambda: seen)
 
 
-async def test_what_was_received_without_a_worker_is_handled_later(settings: Settings) -> None:
+async def test_deliveries_received_without_a_worker_are_handled_later(settings: Settings) -> None:
     """Nothing but the file joins the two."""
     async with serving(settings) as client:
         for number in range(20):
@@ -123,7 +123,7 @@ async def test_what_was_received_without_a_worker_is_handled_later(settings: Set
 def bodies() -> Iterator[tuple[str, bytes]]:
     """Yield every sample and every odd form: as recorded, and compact as the sender writes it.
 
-    Each is a delivery of its own; those that have no webhook id are told apart by white space behind them.
+    Each is a delivery of its own; those that have no webhook id differ by the white space behind them.
     """
     found = [(f"compact {name}", encode(load_sample(name))) for name in sample_names()]
     found += [
@@ -205,7 +205,7 @@ async def test_nothing_is_ever_redirected(settings: Settings, method: str, path:
     assert answer.status_code in (401, 404, 405)
 
 
-async def test_health_is_told_without_credentials(settings: Settings) -> None:
+async def test_health_needs_no_credentials(settings: Settings) -> None:
     """For load balancers."""
     async with serving(settings) as client:
         assert (await client.get("/healthz")).json() == {"status": "alive"}
@@ -315,14 +315,14 @@ async def test_a_receiver_without_its_lifespan_says_so(settings: Settings) -> No
 async def test_the_lifespan_runs_by_the_protocol_too(settings: Settings) -> None:
     """As any ASGI server drives it."""
     app = Receiver(settings)
-    told: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    events: asyncio.Queue[dict[str, str]] = asyncio.Queue()
     said: asyncio.Queue[Any] = asyncio.Queue()
-    task = asyncio.create_task(app({"type": "lifespan", "asgi": {}, "state": {}}, told.get, said.put))
-    told.put_nowait({"type": "lifespan.startup"})
+    task = asyncio.create_task(app({"type": "lifespan", "asgi": {}, "state": {}}, events.get, said.put))
+    events.put_nowait({"type": "lifespan.startup"})
     assert (await soon(said.get()))["type"] == "lifespan.startup.complete"
     async with client_of(app) as client:
         assert (await post(client, body_of())).status_code == 200
-    told.put_nowait({"type": "lifespan.shutdown"})
+    events.put_nowait({"type": "lifespan.shutdown"})
     assert (await soon(said.get()))["type"] == "lifespan.shutdown.complete"
     await soon(task)
 
@@ -365,6 +365,6 @@ async def test_a_receiver_without_authentication_does_not_start(tmp_path: Path) 
         pass
 
 
-async def test_one_settings_can_be_made_of_the_other(settings: Settings) -> None:
+async def test_settings_can_be_made_from_other_settings(settings: Settings) -> None:
     """A receiver knows the settings it was made with."""
     assert Receiver(settings).settings is settings

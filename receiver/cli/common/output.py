@@ -16,12 +16,6 @@ def shown(value: object) -> str:
     return "-" if value is None else escape_controls(shortened(str(value)))
 
 
-def short_id(key: str) -> str:
-    """Return the beginning of a delivery's id, long enough for people to recognise and to type it."""
-    is_uuid = len(key) == 36 and key[8] == "-"
-    return escape_controls(key[:8] if is_uuid else key[:15])
-
-
 def clock(when: datetime) -> str:
     """Return a moment in UTC for a table: month, day, and time to the second."""
     return iso(when, "seconds")[5:-1].replace("T", " ")

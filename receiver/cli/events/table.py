@@ -1,8 +1,8 @@
 """The columns of events, as `receiver events list` and `receiver tail` show them."""
 
-from receiver.cli.common.output import short_id
 from receiver.cli.common.tables import Column, Listing, moment_column
 from receiver.core.deliveries import DeliverySummary
+from receiver.core.text import short_id
 from receiver.core.types import DeliveryState
 from receiver.core.views import event_summary
 

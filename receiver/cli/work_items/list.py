@@ -4,10 +4,11 @@ import click
 
 from receiver.cli.common.filter_options import json_option, store_option, work_filter_options
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import short_id, shown
+from receiver.cli.common.output import shown
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing, moment_column
 from receiver.core.ports.reports import Reports
+from receiver.core.text import short_id
 from receiver.core.types import WorkState
 from receiver.core.views import explanation, work_summary
 from receiver.core.work import WorkFilter, WorkSummary

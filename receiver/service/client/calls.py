@@ -1,4 +1,4 @@
-"""A call of the service as plain values: what to send, and how to read what comes back."""
+"""A call of the service as plain values: the request, and how to read the answer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 T = TypeVar("T")
 
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Pages of results have up to 10 MiB; a base64 PDF can be larger."""
 ANSWERED_WITHIN = timedelta(seconds=60)
 """How long a call waits for its answer, unless the service works longer on it."""
 
@@ -32,6 +34,8 @@ class ServiceCall(Generic[T]):
     """Makes the service refuse a second start of the same job."""
     answered_within: timedelta = ANSWERED_WITHIN
     """How long one attempt waits for its answer."""
+    max_answer_bytes: int = MAX_ANSWER_BYTES
+    """The most bytes of an answer."""
     about_job: bool = False
     """Whether `success` in the answer speaks of a job, not of the call."""
     next: Callable[[T], str | None] | None = field(default=None, repr=False)
@@ -51,16 +55,16 @@ class ServiceResponse:
 
 
 def part(name: str, value: str) -> str:
-    """Return an id as one part of a path; a ValueError when it could be none."""
+    """Return an id as one part of a path. A ValueError refuses a text that cannot be an id."""
     if not value or value in (".", ".."):
         raise ValueError(f"{name}: an id is a text, not {value!r}")
     return quote(value, safe="")
 
 
 def limits(**given: tuple[int | None, int, int | None]) -> dict[str, str | int]:
-    """Return the query for numbers that were given, each with its lowest and highest value.
+    """Return the query for the numbers that are not None. Each is given with its lowest and highest value.
 
-    A ValueError names the one that is out of its bounds.
+    A ValueError names the number that is out of its bounds.
     """
     query: dict[str, str | int] = {}
     for name, (value, lowest, highest) in given.items():
