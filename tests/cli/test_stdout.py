@@ -61,7 +61,7 @@ def ran(command: Sequence[str], to: str, **environment: str) -> "subprocess.Comp
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
 def test_each_command_reports_a_full_disk(configured: None) -> None:
-    """Also where Python notices only when the process ends."""
+    """This also holds if Python notices it only at the end of the process."""
     Path("handlers.py").write_text(HANDLERS)
     made(WAITING, DEAD)
 
@@ -82,7 +82,7 @@ def test_each_command_reports_a_full_disk(configured: None) -> None:
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("command", UNBUFFERED, ids=" ".join)
 def test_a_full_disk_is_reported_where_python_has_no_buffer(configured: None, command: Sequence[str]) -> None:
-    """The write itself fails then."""
+    """In this case the write itself fails."""
     made(WAITING)
 
     done = ran(command, f">{FULL}", PYTHONUNBUFFERED="1")
@@ -99,8 +99,8 @@ def check_full_disk_reported(command: Sequence[str], code: int, stderr: str) -> 
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
-def test_nothing_is_changed_before_the_plan_could_be_written(configured: None) -> None:
-    """Whoever sees no plan has agreed to nothing."""
+def test_nothing_is_changed_if_the_plan_cannot_be_written(configured: None) -> None:
+    """Nobody agrees to a plan without seeing it."""
     made(DEAD)
 
     assert ran(["work-items", "retry", "1", "--yes"], f">{FULL}").returncode == 1
@@ -109,8 +109,8 @@ def test_nothing_is_changed_before_the_plan_could_be_written(configured: None) -
 
 
 @pytest.mark.parametrize("command", [["events", "list"], ["--version"]], ids=" ".join)
-def test_without_a_standard_output_nobody_reads(configured: None, command: Sequence[str]) -> None:
-    """As after `>&-`: the command runs, and is done."""
+def test_without_a_standard_output_the_command_runs(configured: None, command: Sequence[str]) -> None:
+    """After `>&-` the command runs and succeeds."""
     made(WAITING)
 
     done = ran(command, ">&-")
