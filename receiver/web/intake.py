@@ -3,7 +3,9 @@
 import asyncio
 import functools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import NoReturn
 
 from receiver.core.clock import Clock
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 
 _PER_REQUEST = 4096
 """Bytes that a request costs beside its body: its headers, its task, its place in the queue."""
+_LONG_BODY = 256 * 1024
 
 
 class Authenticator:
@@ -140,6 +143,7 @@ class Intake:
         self._gate = gate
         self._clock = clock
         self._max_body = max_body
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._budget = Budget(max_in_flight + _PER_REQUEST)  # so that one body of that size fits
 
     def admit(self, headers: Mapping[bytes, bytes], announced: int | None) -> Admission:
@@ -158,27 +162,59 @@ class Intake:
 
         The future resolves when the delivery is durable and fails with StoreError. A body that is no envelope is
         put in quarantine; the future then fails with Malformed, once that is durable. The admission is released
-        when the store is done with the body, however long the sender waits.
+        when the store is done with the body, however long the sender waits. A long body is examined in a thread,
+        one at a time: other deliveries do not wait for it, and the memory for that is needed once.
         """
+        examine = functools.partial(self._examine, raw_headers, headers, body, self._clock.now())
+        if len(body) > _LONG_BODY:
+            stored = asyncio.ensure_future(self._accept_long(examine, admission))
+            stored.add_done_callback(_seen)
+            return stored
         try:
-            self._gate.check_body(headers, body)
-            masked, now = self._gate.masked(raw_headers), self._clock.now()
-            try:
-                delivery = read_envelope(masked, body, received_at=now)
-            except Malformed as refusal:
-                request = Quarantined(now, refusal.code, str(refusal), None, masked, body)
-                written = self._log.quarantine(request)
-                written.add_done_callback(admission.release)
-                written.add_done_callback(self._count_quarantined)
-                refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, refusal))
-                refused.add_done_callback(_seen)
-                return refused
-            appended = self._log.append(delivery)
+            return self._store(examine(), admission)
         except BaseException:
             admission.release()
             raise
+
+    def close(self) -> None:
+        """Let go of the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _accept_long(self, examine: Callable[[], Delivery | Quarantined], admission: Admission) -> Receipt:
+        try:
+            examined = await asyncio.get_running_loop().run_in_executor(self._thread, examine)
+            stored = self._store(examined, admission)
+        except BaseException:
+            admission.release()
+            raise
+        return await asyncio.shield(stored)
+
+    def _examine(
+        self,
+        raw_headers: Sequence[tuple[bytes, bytes]],
+        headers: Mapping[bytes, bytes],
+        body: bytes,
+        now: datetime,
+    ) -> Delivery | Quarantined:
+        """Return what is kept of a request; raises Unauthenticated."""
+        self._gate.check_body(headers, body)
+        masked = self._gate.masked(raw_headers)
+        try:
+            return read_envelope(masked, body, received_at=now)
+        except Malformed as refusal:
+            return Quarantined(now, refusal.code, str(refusal), None, masked, body)
+
+    def _store(self, examined: Delivery | Quarantined, admission: Admission) -> asyncio.Future[Receipt]:
+        if isinstance(examined, Quarantined):
+            written = self._log.quarantine(examined)
+            written.add_done_callback(admission.release)
+            written.add_done_callback(self._count_quarantined)
+            refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, Malformed(examined.detail)))
+            refused.add_done_callback(_seen)
+            return refused
+        appended = self._log.append(examined)
         appended.add_done_callback(admission.release)
-        appended.add_done_callback(functools.partial(_tell, delivery))
+        appended.add_done_callback(functools.partial(_tell, examined))
         return appended
 
     def tell_refused(self, status: int, reason: str, detail: str) -> None:
