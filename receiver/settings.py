@@ -17,6 +17,8 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from receiver.core.addresses import is_loopback
 from receiver.core.durations import parse_duration
+from receiver.core.memory import memory_limit
+from receiver.core.text import did_you_mean
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
 
@@ -88,6 +90,11 @@ def _age(value: Any) -> Any:
     return parse_duration(value) if isinstance(value, str) else value
 
 
+def _default_in_flight(max_body: int) -> int:
+    """Return an eighth of the memory there is: a body is in memory up to four times while it is taken in."""
+    return max(max_body, min(256 * _MEBIBYTE, memory_limit() // 8))
+
+
 def _clean_path(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._~/-]*", value):
         raise ValueError("a path is made of letters, digits and the characters . _ ~ / -")
@@ -128,11 +135,20 @@ class Settings(BaseSettings):
     )
     read_timeout: Seconds = Field(timedelta(seconds=4), description="Seconds a request body may take to arrive")
     max_body: int = Field(32 * _MEBIBYTE, gt=0, description="Longest body accepted, in bytes")
-    max_in_flight: int = Field(256 * _MEBIBYTE, gt=0, description="Bytes being received or written at one time")
+    max_in_flight: int = Field(
+        default_factory=lambda known: _default_in_flight(known.get("max_body", 0)),
+        gt=0,
+        description="Bytes being received or written at one time",
+    )
     concurrency: int = Field(32, gt=0, description="Handlers running at one time in a worker")
     threads: int = Field(8, gt=0, description="Threads for handlers that are plain functions")
     processes: int = Field(
         default_factory=lambda: os.cpu_count() or 1, gt=0, description="Processes for handlers that run in one"
+    )
+    max_memory: int = Field(
+        default_factory=lambda: memory_limit() * 3 // 4,
+        gt=0,
+        description="Bytes of memory past which a worker gives its work back and starts again",
     )
     search: bool = Field(False, description="Keep an index of URLs, titles and errors, for `events list --text`")
     lease: Seconds = Field(timedelta(seconds=60), description="Seconds after which a dead worker's work is free")
@@ -219,6 +235,11 @@ class Settings(BaseSettings):
     def plain_tokens(self) -> tuple[str, ...]:
         """Return the static header's values in the clear, for comparing only."""
         return tuple(token.get_secret_value() for token in self.tokens)
+
+    def plain_other_secrets(self) -> tuple[str, ...]:
+        """Return in the clear what authenticates no delivery, for finding it only in what is kept."""
+        others = (self.metrics_token, self.api_key)
+        return tuple(other.get_secret_value() for other in others if other is not None)
 
     def plain_metrics_token(self) -> str | None:
         """Return the token for the metrics in the clear, for comparing only."""
@@ -348,7 +369,7 @@ def _require_known(name: str, *, prefix: str, origin: str, known: Sequence[str])
     own = name.upper().removeprefix(prefix) if prefix else name
     if own not in known:
         close = difflib.get_close_matches(own, known, n=1)
-        hint = f"; did you mean {prefix}{close[0]}?" if close else ""
+        hint = did_you_mean([f"{prefix}{one}" for one in close])
         raise ConfigurationError(f"{name} in {origin} is no setting{hint}")
 
 

@@ -16,12 +16,21 @@ class BatchSize:
     items: int = 0
     bytes: int = 0
 
+    @property
+    def is_full(self) -> bool:
+        """Tell whether nothing more fits."""
+        return self.items >= self.max_items or self.bytes >= self.max_bytes
+
+    def add(self, size: int) -> None:
+        """Count an item of this size."""
+        self.items += 1
+        self.bytes += size
+
     def take(self, size: int) -> bool:
         """Count an item of this size and return True; return False, and count nothing, if it does not fit."""
         if self.items >= self.max_items or (self.items and self.bytes + size > self.max_bytes):
             return False
-        self.items += 1
-        self.bytes += size
+        self.add(size)
         return True
 
 

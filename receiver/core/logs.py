@@ -11,34 +11,36 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Any, TextIO
 
+from receiver.core.text import escape_controls, short_id
+
 _DETAILS = ("traceback", "stub")
 """Fields of several lines, shown below the line."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
-_MOST_WAITING = 4 * 1024 * 1024
-"""Bytes of lines that wait for a slow reader; some seconds of the fastest logging."""
+MAX_WAITING_BYTES = 4 * 1024 * 1024
+"""Bytes of lines that wait for a slow reader: some seconds of the fastest logging."""
 _FLUSH_SECONDS = 2.0
-_MOST_AT_ONCE: int = getattr(select, "PIPE_BUF", 512)
-"""POSIX, write(): what is no longer goes into a pipe in one piece, unmixed with other processes' lines."""
+MAX_WRITE_BYTES: int = getattr(select, "PIPE_BUF", 512)
+"""A pipe takes this much in one piece, unmixed with the lines of other processes (POSIX, write())."""
 _END = b""
 
 
 def configure_logs(*, level: str, as_json: bool) -> None:
-    """Send all log lines of the process to standard error, whose reader can stop without stopping the process."""
-    # There is no standard error when whoever started the process has closed it.
+    """Send all log lines of the process to standard error. A reader that stops does not stop the process."""
+    # The parent may have closed standard error before it started this process.
     handler = BackgroundHandler(sys.stderr) if sys.stderr else logging.NullHandler()
     handler.setFormatter(JsonFormatter() if as_json else ConsoleFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore", "aiosqlite"):
+    for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
 
 
 class BackgroundHandler(logging.Handler):
-    """Writes lines to a file or pipe from a thread of its own: logging never waits for whoever reads them.
+    """Writes lines to a file or pipe from a thread of its own: logging never waits for the reader.
 
-    What finds no room in the queue is dropped, and a line says how much it was once there is room again. `close`
-    waits until everything is written, but for two seconds at most; `logging.shutdown` closes every handler, and
-    the interpreter calls that when it ends.
+    At most `max_waiting` bytes wait in its queue. It drops further lines and counts them in `dropped`; before the
+    next line that it accepts, it writes a line with that count. `close` waits until everything is written, but no
+    longer than two seconds. The interpreter calls it at its end, through `logging.shutdown`.
     """
 
     # Not the standard library's QueueHandler and QueueListener: they answer a full queue with a traceback on
@@ -46,32 +48,33 @@ class BackgroundHandler(logging.Handler):
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
+        self.max_waiting = MAX_WAITING_BYTES
+        self.dropped = 0
         self._descriptor = stream.fileno()
         self._encoding = stream.encoding
         self._process = os.getpid()
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._accepted = 0
-        self._dropped = 0
         self._written = 0  # the only one that the thread changes
         self._thread = threading.Thread(target=self._write_all, name="logs", daemon=True)
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue the line of a record; in a forked process, which has no such thread, write it."""
+        """Queue the line of a record. A forked process has no writing thread, so it writes the line itself."""
         line = self._line(record)
         if os.getpid() != self._process:
             self._write(line)
             return
         # Once lines are dropped, half of the queue must be free before the next is taken: few reports of drops.
-        most = _MOST_WAITING // 2 if self._dropped else _MOST_WAITING
+        most = self.max_waiting // 2 if self.dropped else self.max_waiting
         if self._accepted - self._written + len(line) > most:
-            self._dropped += 1
+            self.dropped += 1
             return
         self._report_dropped()
         self._put(line)
 
     def close(self) -> None:
-        """Wait until what is queued is written, but not for ever."""
+        """Wait until the queue is written, but no longer than two seconds."""
         self._report_dropped()
         self._lines.put(_END)
         self._thread.join(_FLUSH_SECONDS)
@@ -86,9 +89,9 @@ class BackgroundHandler(logging.Handler):
         return f"{text}\n".encode(self._encoding, "backslashreplace")
 
     def _report_dropped(self) -> None:
-        if self._dropped:
-            self._put(self._line(_own_record("log_lines_dropped", count=self._dropped)))
-            self._dropped = 0
+        if self.dropped:
+            self._put(self._line(_own_record("log_lines_dropped", count=self.dropped)))
+            self.dropped = 0
 
     def _put(self, line: bytes) -> None:
         self._accepted += len(line)
@@ -100,14 +103,14 @@ class BackgroundHandler(logging.Handler):
             self._written += len(piece)
 
     def _pieces(self) -> Iterator[bytes]:
-        """Yield what is queued, several lines at a time, until the end of the queue is marked."""
+        """Yield queued lines, several together, until the end mark."""
         piece = b""
         while True:
             try:
                 line = self._lines.get_nowait() if piece else self._lines.get()
             except Empty:
                 line = None
-            if piece and (not line or len(piece) + len(line) > _MOST_AT_ONCE):
+            if piece and (not line or len(piece) + len(line) > MAX_WRITE_BYTES):
                 yield piece
                 piece = b""
             if line == _END:
@@ -132,7 +135,7 @@ def _own_record(word: str, *, exc_info: Any = None, **fields: Any) -> logging.Lo
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: `time, level, logger, event`, then the fields, then `exception` if there is one."""
+    """One JSON object for each line: `time`, `level`, `logger`, `event`, the fields, and any `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -149,36 +152,36 @@ class JsonFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(logging.Formatter):
-    """One line for people; an arrow for what comes in, a mark for how a handler ended."""
+    """One line for people: an arrow for a delivery, a mark for the end of a handler."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with control characters of the outside world made harmless."""
+        """Return the line. Control characters from outside become escapes."""
         fields = _fields(record)
         known = _LINES.get(record.getMessage()) if record.name.startswith("receiver.") else None
         try:
             lines = [known(fields)] if known else _other(record, fields).split("\n")
         except (KeyError, TypeError, ValueError):  # somebody else's record with one of our words
             lines = _other(record, {}).split("\n")
-        text = f"{_moment(record).astimezone():%H:%M:%S} " + "\n".join(_harmless(line) for line in lines)
+        text = f"{_moment(record).astimezone():%H:%M:%S} " + "\n".join(escape_controls(line) for line in lines)
         details = (
             fields.get("traceback")
             or fields.get("stub")
             or (record.exc_info and self.formatException(record.exc_info))
         )
         if details:
-            text += "\n" + "\n".join(_harmless(one) for one in str(details).rstrip().splitlines())
+            text += "\n" + "\n".join(escape_controls(one) for one in str(details).rstrip().splitlines())
         return text
 
 
 def _delivery(word: str, fields: dict[str, Any]) -> str:
     size = _size(fields["size"])
-    return f"→ {fields['type']:<24} {_short(fields['key'])}  {size:>8}  {word}{_of_job(fields)}"
+    return f"→ {fields['type']:<24} {short_id(fields['key'])}  {size:>8}  {word}{_of_job(fields)}"
 
 
 def _attempt(mark: str, fields: dict[str, Any], rest: str = "") -> str:
     milliseconds = fields["seconds"] * 1000
     return (
-        f"{mark} {fields['type']:<24} {_short(fields['key'])}  {milliseconds:>5.0f} ms  {fields['handler']}{rest}"
+        f"{mark} {fields['type']:<24} {short_id(fields['key'])}  {milliseconds:>5.0f} ms  {fields['handler']}{rest}"
     )
 
 
@@ -196,7 +199,7 @@ def _unhandled(fields: dict[str, Any]) -> str:
 
 
 def _overdue(fields: dict[str, Any]) -> str:
-    what = f"{fields['events']} events" if "events" in fields else f"{fields['type']:<24} {_short(fields['key'])}"
+    what = f"{fields['events']} events" if "events" in fields else f"{fields['type']:<24} {short_id(fields['key'])}"
     return f"! {what}  {fields['handler']}: runs for more than {fields['timeout_s']:g} s and cannot be stopped"
 
 
@@ -216,7 +219,7 @@ _LINES = {
 
 def _other(record: logging.LogRecord, fields: dict[str, Any]) -> str:
     if "handler" in fields and "key" in fields and "attempt" in fields:
-        return f"· {fields['type']:<24} {_short(fields['key'])}  {fields['handler']}: {record.getMessage()}"
+        return f"· {fields['type']:<24} {short_id(fields['key'])}  {fields['handler']}: {record.getMessage()}"
     shown = " ".join(f"{name}={value}" for name, value in fields.items() if name not in _DETAILS)
     level = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
     return f"{level}{record.getMessage()} {shown}".rstrip()
@@ -230,20 +233,9 @@ def _moment(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
 
 
-def _short(key: str) -> str:
-    """Return a beginning that tells it from others, and by which `receiver events show` finds it."""
-    return key[: 15 if ":" in key else 8]
-
-
 def _of_job(fields: dict[str, Any]) -> str:
     return f"  job {fields['job_id']}" if fields.get("job_id") else ""
 
 
 def _size(size: int) -> str:
     return f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
-
-
-def _harmless(line: str) -> str:
-    if line.isprintable():
-        return line
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)

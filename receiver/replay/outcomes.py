@@ -18,8 +18,8 @@ from receiver.replay.local import LocalRun
 
 FORMAT = "receiver-outcomes"
 VERSION = 1
-_LONGEST_VALUE = 100_000
-_LONGEST_LINE = 8 * 1024 * 1024
+MAX_VALUE_LENGTH = 100_000
+MAX_LINE_BYTES = 8 * 1024 * 1024
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """In what objects call themselves; it differs from run to run."""
 
@@ -87,8 +87,8 @@ def _as_json(value: object) -> str:
         text = to_json(_ordered(value), fallback=_shown, inf_nan_mode="strings", ensure_ascii=True).decode()
     except (Exception, SystemExit):  # a lone surrogate, something that contains itself, or code of its class
         text = json.dumps(_shown(value))
-    if len(text) > _LONGEST_VALUE:
-        text = json.dumps(text[:_LONGEST_VALUE] + f"... {len(text):,} characters")
+    if len(text) > MAX_VALUE_LENGTH:
+        text = json.dumps(text[:MAX_VALUE_LENGTH] + f"... {len(text):,} characters")
     return text
 
 
@@ -186,7 +186,7 @@ def go_on(file: IO[bytes], name: str) -> None:
     """
     _check_header(file, name)
     whole = file.tell()
-    while file.readline(_LONGEST_LINE).endswith(b"\n"):
+    while file.readline(MAX_LINE_BYTES).endswith(b"\n"):
         whole = file.tell()
     file.seek(whole)
     file.truncate()
@@ -195,7 +195,7 @@ def go_on(file: IO[bytes], name: str) -> None:
 def _check_header(file: IO[bytes], name: str) -> None:
     """Read the first line of a file of outcomes; raises ConfigurationError for what is none."""
     try:
-        found = load_json(file.readline(_LONGEST_LINE))
+        found = load_json(file.readline(MAX_LINE_BYTES))
         kind, version = found["format"], found["version"]
     except (NotJson, KeyError, TypeError):
         kind, version = None, None
@@ -212,7 +212,7 @@ def _check_header(file: IO[bytes], name: str) -> None:
 def _read(file: IO[bytes], name: str) -> Iterator[RunResult]:
     _check_header(file, name)
     number = 1
-    while line := file.readline(_LONGEST_LINE):
+    while line := file.readline(MAX_LINE_BYTES):
         number += 1
         try:
             yield _outcome(load_json(line))

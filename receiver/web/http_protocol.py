@@ -15,20 +15,26 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from receiver.core.clock import SystemClock
 from receiver.signals.contracts import DeliveryRefused, delivery_refused
-from receiver.web.replies import reply, unavailable
+from receiver.web.replies import RETRY_AFTER_SECONDS, reply, unavailable
 
 log = logging.getLogger(__name__)
 
-_MOST_UNFRAMED = 64 * 1024
+MAX_UNFRAMED_BYTES = 64 * 1024
 """Bytes of headers, trailers or chunk extensions in a row. Node's own limit for a sender's headers is 16 KiB."""
-_MOST_PIPELINED = 16
-_MOST_REFUSED = 50
+MAX_PIPELINED = 16
+MAX_REFUSED = 50
 """Connections beyond the limit that are open to be answered 503."""
 _MARGIN_SECONDS = 1.0
 """The endpoint counts its read time-out from the end of the headers, and says 408. When the headers took no longer
 than this, that comes first; after slower headers the connection is closed without an answer."""
 _LINGER_SECONDS = 2.0
 """How long the rest of a request is read and thrown away after an answer that came before it."""
+
+
+_NO_MEMORY = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: %d\r\nconnection: close\r\n\r\n"
+    % RETRY_AFTER_SECONDS
+)
 
 
 class _Together:
@@ -99,6 +105,10 @@ class _RequestParser(httptools.HttpRequestParser):
             if self._protocol.offered is None:
                 raise  # CONNECT, which is not for us
             (offset,) = stop.args
+        except httptools.HttpParserCallbackError as wrapper:
+            if isinstance(wrapper.__context__, MemoryError):
+                raise wrapper.__context__ from None  # uvicorn would answer 400, as if the client were wrong
+            raise
         if not self._protocol.transport.is_closing():
             head = self._protocol.head_without_offer()
             self._protocol.parser = _RequestParser(self._protocol)
@@ -154,7 +164,7 @@ class BoundedProtocol(HttpToolsProtocol):
             del self.idle[longest_idle]
             self.connections.discard(longest_idle)  # at once: uvloop tells some turns later that it is lost
             longest_idle.transport.close()
-        elif len(self.connections) > self.most_connections + _MOST_REFUSED:
+        elif len(self.connections) > self.most_connections + MAX_REFUSED:
             self.transport.abort()  # for more than that there may be no file descriptors
 
     def data_received(self, data: bytes) -> None:
@@ -166,10 +176,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self._stop_timer()  # a request begins, with all of its own time
         self._unframed += len(data)
         self._complete = False
-        super().data_received(data)
+        try:
+            super().data_received(data)
+        except MemoryError:
+            self._refuse_for_memory()
+            return
         if self._complete:
             self._stop_timer()
-        elif self._unframed > _MOST_UNFRAMED:
+        elif self._unframed > MAX_UNFRAMED_BYTES:
             self._stop_timer()
             self.transport.abort()
         elif self._timer is None:
@@ -183,7 +197,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.offered is not None:
             self.headers[:] = self.offered  # what is kept is what was sent
             self.offered = None
-        if len(self.pipeline) >= _MOST_PIPELINED:
+        if len(self.pipeline) >= MAX_PIPELINED:
             self.transport.abort()
         if not self.transport.is_closing():
             self.app = self._app_for_request()
@@ -236,6 +250,14 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_timer()
         self.idle.pop(self, None)
         super().connection_lost(exc)
+
+    def _refuse_for_memory(self) -> None:
+        self._stop_timer()
+        if self.cycle is not None and self.cycle.response_started:
+            self.transport.abort()
+            return
+        self.transport.write(_NO_MEMORY)
+        self.transport.close()
 
     def _lingers(self) -> bool:
         return cast("_Together", self.transport).lingers

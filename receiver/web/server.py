@@ -10,14 +10,15 @@ from datetime import timedelta
 from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from receiver.errors import ConfigurationError
 from receiver.web.http_protocol import BoundedProtocol
+from receiver.web.replies import unavailable
 
 log = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS, _FEWEST_CONNECTIONS = 2_000, 20
+MAX_CONNECTIONS, MIN_CONNECTIONS = 2_000, 20
 _KEPT_DESCRIPTORS = 150
 """For the store and the log, and for connections that are closed or refused since they are too many."""
 _BACKLOG = 2_048
@@ -108,7 +109,7 @@ def make_server(
     protocol = type("Protocol", (BoundedProtocol,), limits)
     return Server(
         uvicorn.Config(
-            app,
+            NeverFails(app),
             http=protocol,
             ws="none",
             lifespan="off",
@@ -128,12 +129,37 @@ def _connection_limit() -> int:
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return _MOST_CONNECTIONS
-    wanted = _MOST_CONNECTIONS + _KEPT_DESCRIPTORS
+        return MAX_CONNECTIONS
+    wanted = MAX_CONNECTIONS + _KEPT_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft < wanted:
         with suppress(ValueError, OSError):  # macOS refuses more than OPEN_MAX
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-    return min(_MOST_CONNECTIONS, max(_FEWEST_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
+    return min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
+
+
+class NeverFails:
+    """An ASGI app that answers 503 where the app within fails, so that the sender comes again."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        begun = False
+
+        async def note_and_send(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_and_send)
+        except Exception as exc:
+            log.error("request_failed", exc_info=None if isinstance(exc, MemoryError) else exc)
+            if begun:
+                raise
+            for message in unavailable("the request could not be answered; send it again"):
+                await send(message)

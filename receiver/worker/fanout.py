@@ -45,11 +45,11 @@ def _wants(handler: Handler, event: Event) -> bool:
         return True
 
 
-_MOST_TOLD = 1_000
+MAX_LOGGED_TYPES = 1_000
 """Types come from outside, and memory is bounded."""
-_LONGEST_TYPE = 200
-_LONGEST_NAME = 60
-_MOST_EXTRA = 8
+MAX_TYPE_LENGTH = 200
+MAX_NAME_LENGTH = 60
+MAX_EXTRA_FIELDS = 8
 
 
 class Unhandled:
@@ -60,8 +60,8 @@ class Unhandled:
 
     def tell(self, event: Event, router: Router) -> None:
         """Log a handler ready to paste, at the first sight of this type, unless only some `where` said no."""
-        kind = event.type[:_LONGEST_TYPE]
-        if kind in self._told or len(self._told) >= _MOST_TOLD:
+        kind = event.type[:MAX_TYPE_LENGTH]
+        if kind in self._told or len(self._told) >= MAX_LOGGED_TYPES:
             return
         self._told.add(kind)
         if any(handler.is_for(event) for handler in router):
@@ -72,10 +72,10 @@ class Unhandled:
 def stub(event: Event) -> str:
     """Return the text of a handler for events like this one, with its imports and what there is to read."""
     event_class = EVENT_CLASSES.get(event.type, UnknownEvent)
-    wanted = repr(event.type[:_LONGEST_TYPE]) if event_class is UnknownEvent else event_class.__name__
-    name = "on_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in event.type[:_LONGEST_NAME].lower())
+    wanted = repr(event.type[:MAX_TYPE_LENGTH]) if event_class is UnknownEvent else event_class.__name__
+    name = "on_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in event.type[:MAX_NAME_LENGTH].lower())
     values = {f'"{name}"': f"event.{name}" for name in _readable(event_class)}
-    extra = [repr(key) for key in event.model_extra or {} if len(key) <= _LONGEST_NAME][:_MOST_EXTRA]
+    extra = [repr(key) for key in event.model_extra or {} if len(key) <= MAX_NAME_LENGTH][:MAX_EXTRA_FIELDS]
     lines = [
         "from receiver import Context",
         f"from receiver.events import {event_class.__name__}",

@@ -15,7 +15,7 @@ from receiver.routing import Handler, Router
 
 log = logging.getLogger(__name__)
 
-_MOST_AT_ONCE = 100
+MAX_ITEMS = 100
 
 
 def hold_for(handler: Handler, router: Router, stored: StoredDelivery, now: datetime) -> Hold | None:
@@ -45,7 +45,7 @@ class Holds:
 
     async def look(self) -> None:
         """Look at every held item that is due for it."""
-        for item in await self._queue.held(self._handlers, now=self._clock.now(), limit=_MOST_AT_ONCE):
+        for item in await self._queue.held(self._handlers, now=self._clock.now(), limit=MAX_ITEMS):
             await self._look_at(item)
 
     async def _look_at(self, item: HeldItem) -> None:

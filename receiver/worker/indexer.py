@@ -9,9 +9,9 @@ from receiver.errors import ReceiverError
 
 log = logging.getLogger(__name__)
 
-_MOST = 100
+MAX_ITEMS = 100
 """Deliveries in a transaction: acks wait for the write lock meanwhile."""
-_HEAVIEST = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 _BREATH = timedelta(milliseconds=20)
 """Between two transactions, so that most of the time goes to handlers while there is much to take in."""
 _LOOK = timedelta(milliseconds=500)
@@ -25,7 +25,7 @@ async def keep_indexed(index: SearchIndex, clock: Clock) -> None:
     """Take in what is stored and what comes, until cancelled. Whatever goes wrong is logged, and tried again."""
     while True:
         try:
-            taken = await index.index(limit=_MOST, max_bytes=_HEAVIEST)
+            taken = await index.index(limit=MAX_ITEMS, max_bytes=MAX_BYTES)
         except ReceiverError as exc:
             log.error("search_index_waits", extra={"reason": str(exc)})
             await clock.sleep(_STORE_PAUSE)

@@ -16,8 +16,8 @@ EVERY = timedelta(minutes=5)
 """How often the worker looks. Nothing is late by more than that, and a look at a million takes a second."""
 _PAUSE = timedelta(milliseconds=50)
 """Between steps that hold the write lock, so that acks and work have it most of the time."""
-_AT_ONCE = 200
-_PAGES_AT_ONCE = 100
+MAX_ITEMS = 200
+MAX_BYTES = 800 * 1024
 
 
 class Retention:
@@ -59,19 +59,19 @@ class Retention:
         if self._keys is not None:
             before = now - self._keys
             deliveries = await self._prune(maintenance, PruneRule(before), now)
-            await self._repeat(lambda: maintenance.forget(before, limit=_AT_ONCE), most=_AT_ONCE)
+            await self._repeat(lambda: maintenance.forget(before, limit=MAX_ITEMS), most=MAX_ITEMS)
         smaller = await self._compress(maintenance)
-        pages = await self._repeat(lambda: maintenance.shrink(_PAGES_AT_ONCE), most=1)
+        reclaimed = await self._repeat(lambda: maintenance.reclaim(MAX_BYTES), most=1)
         if bodies or deliveries:
             log.info("pruned", extra={"bodies": bodies, "deliveries": deliveries})
-        if smaller or pages:
-            log.debug("store_shrunk", extra={"compressed": smaller, "pages": pages})
+        if smaller or reclaimed:
+            log.debug("store_shrunk", extra={"compressed": smaller, "bytes": reclaimed})
 
     async def _prune(self, maintenance: Maintenance, rule: PruneRule, now: datetime) -> int:
-        return await self._walk(lambda after: maintenance.prune(rule, after=after, limit=_AT_ONCE, now=now))
+        return await self._walk(lambda after: maintenance.prune(rule, after=after, limit=MAX_ITEMS, now=now))
 
     async def _compress(self, maintenance: Maintenance) -> int:
-        return await self._walk(lambda _: maintenance.compress(limit=_AT_ONCE))
+        return await self._walk(lambda _: maintenance.compress(limit=MAX_ITEMS))
 
     async def _walk(self, step: Callable[[int], Awaitable[Step]]) -> int:
         """Take steps to the end, and return how many deliveries they changed."""

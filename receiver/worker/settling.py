@@ -18,7 +18,7 @@ from receiver.worker.runner import Claimed, Ended, tell_attempt
 
 log = logging.getLogger(__name__)
 
-_MOST = 1_000
+MAX_ITEMS = 1_000
 _STORE_PAUSE = timedelta(seconds=1)
 
 _Result = tuple[Settlement, WorkItem]
@@ -44,7 +44,7 @@ class Settling:
         self._leases = leases
         self._rng = rng
         self._settled = settled
-        self._results: GroupCommit[_Result, bool] = GroupCommit(self._record, most=_MOST)
+        self._results: GroupCommit[_Result, bool] = GroupCommit(self._record, max_items=MAX_ITEMS)
 
     def submit(self, claimed: Claimed, ended: Ended) -> None:
         """Have the end of an attempt recorded soon."""

@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 MAX_BYTES = 64 * 1024 * 1024
 """Bodies held at one time, and one more."""
 _STORE_PAUSE = timedelta(seconds=1)
-_MOST_UNHANDLED = 128
+MAX_UNHANDLED = 128
 """Deliveries looked at together by a worker without handlers."""
 _LOOK = timedelta(seconds=1)
 """How often to look for what no claim finds: suspects, held items, and handlers that were switched off."""
@@ -161,7 +161,7 @@ class Worker:
         starting = 0 if batched else min((self._lines.free, *(line.free for line in lines)))
         wanted = ClaimLimits(sum(line.room for line in lines), self._bytes_left(), starting)
         claimed = await self._claim(claimants, wanted, lease, now)
-        limit = max((line.room for line in lines), default=_MOST_UNHANDLED)
+        limit = max((line.room for line in lines), default=MAX_UNHANDLED)
         routed = self._bytes_left() > 0 and await self._route(limit, lease, now)
         return claimed > 0 or routed
 

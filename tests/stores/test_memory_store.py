@@ -31,7 +31,7 @@ async def test_a_test_can_run_the_receiver_on_a_store_in_memory(tmp_path: Path) 
         await sender.send(sample("crawl.page"))
 
         assert_handled(await app.work_items(), times=1)
-    assert list(tmp_path.iterdir()) == []
+    assert not any(tmp_path.iterdir())  # noqa: ASYNC240 - a few names
 
 
 def test_each_address_in_memory_is_a_new_store() -> None:

@@ -131,7 +131,7 @@ def test_importing_the_tools_costs_little() -> None:
     """Not much more than `Receiver` itself: no test runner, HTTP client, database or server until one is used."""
     more = imported("import receiver.testing") - imported("import receiver.app")
 
-    heavy = {"httpx", "aiosqlite", "sqlite3", "uvicorn", "pytest", "freezegun", "hypothesis", "prometheus_client"}
+    heavy = {"httpx", "sqlite3", "uvicorn", "pytest", "freezegun", "hypothesis", "prometheus_client"}
     assert not heavy & more
     assert {name for name in more if name.startswith("receiver.")} == {
         "receiver.testing",
@@ -160,4 +160,4 @@ def test_the_plugin_imports_no_more_than_its_fixtures_need() -> None:
     """Their parts are loaded when a test wants them."""
     more = imported("import receiver.testing.fixtures") - imported("import receiver.app, pytest")
 
-    assert not {"httpx", "aiosqlite", "uvicorn", "freezegun", "receiver.stores.sqlite.store"} & more
+    assert not {"httpx", "uvicorn", "freezegun", "receiver.stores.sqlite.store"} & more

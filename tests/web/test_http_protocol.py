@@ -301,6 +301,22 @@ async def test_an_answer_before_the_end_of_the_body_can_be_read() -> None:
     connection.end()
 
 
+async def test_a_body_that_finds_no_memory_is_answered_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes are gathered outside of any app."""
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(BoundedProtocol, "on_body", no_memory)
+    connection = Connection()
+    await connection.feed(HEAD + b"Content-Length: 1000\r\n\r\n", b"x" * 500)
+
+    assert connection.transport.written.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nretry-after: " in connection.transport.written
+    assert connection.transport.half_closed
+    connection.end()
+
+
 async def test_an_answer_after_the_whole_body_closes_at_once() -> None:
     """Nothing is on its way any more."""
     connection = Connection(most=0)

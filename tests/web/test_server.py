@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from receiver.web.server import AcceptFailures, make_server
+from receiver.web.server import AcceptFailures, NeverFails, make_server
+from tests.doubles import ask
 
 NO_FILE = {
     "message": "socket.accept() out of system resource",
@@ -69,3 +70,18 @@ async def test_other_errors_of_the_event_loop_are_told_as_ever(caplog: pytest.Lo
         handler(asyncio.get_running_loop(), {"message": "something else", "exception": ValueError("x")})
 
     assert [record.getMessage() for record in caplog.records] == ["something else"] * 2
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("bug")], ids=repr)
+async def test_an_app_that_fails_is_answered_503(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    """Never 500: the sender shall come again. Where an answer has begun the connection ends."""
+
+    async def fails(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/begun":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise error
+
+    assert (await ask(NeverFails(fails))).status == 503
+    with pytest.raises(type(error)):
+        await ask(NeverFails(fails), path="/begun")
+    assert {record.getMessage() for record in caplog.records} == {"request_failed"}

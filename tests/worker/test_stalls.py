@@ -15,7 +15,7 @@ from receiver.core.work import NewWork, WorkFilter
 from receiver.errors import StoreError, StoreRefused
 from receiver.events import CrawlPage, Event
 from tests.doubles import NOON, Busy, delivery, turns
-from tests.workbench import MINUTE, SECOND, Bench, bench
+from tests.workbench import MINUTE, SECOND, Workbench, bench
 
 
 async def nothing(event: Event) -> None:
@@ -26,7 +26,7 @@ def plain(event: Event) -> None:
     """Handle an event in a thread."""
 
 
-async def claimed_by(at: Bench, worker: str) -> int:
+async def claimed_by(at: Workbench, worker: str) -> int:
     return sum(work.leased_by(WorkerId(worker)) for work in at.store.state.work.values())
 
 

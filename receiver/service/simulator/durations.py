@@ -5,7 +5,7 @@ from datetime import timedelta
 from fractions import Fraction
 
 MICROSECOND = timedelta(microseconds=1)
-LONGEST = timedelta(days=3650)
+MAX_DURATION = timedelta(days=3650)
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 _PART = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(us|ms|s|m|h|d)", re.ASCII)
@@ -13,10 +13,10 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 
 
 def parse_duration(written: object) -> timedelta:
-    """Return the duration that a text such as `90s`, `1h30m` or `200ms` stands for; one that is a timedelta stays.
+    """Return the duration that a text such as `90s`, `1h30m` or `200ms` means; a timedelta is returned unchanged.
 
-    The units are us, ms, s, m, h and d. A number without one is a ValueError, as is whatever else does not fit; a
-    duration is at most 3,650 days long and a whole number of microseconds.
+    The units are us, ms, s, m, h and d. A duration is at most 3,650 days long and a whole number of microseconds.
+    Anything else is a ValueError, also a number without a unit.
     """
     if isinstance(written, timedelta):
         return written
@@ -25,13 +25,13 @@ def parse_duration(written: object) -> timedelta:
     micros = sum((Fraction(number) * _UNITS[unit] for number, unit in _PART.findall(written)), Fraction())
     if micros.denominator != 1:
         raise ValueError("a duration is a whole number of microseconds")
-    if micros > LONGEST // MICROSECOND:
-        raise ValueError(f"a duration is at most {LONGEST.days} days long")
+    if micros > MAX_DURATION // MICROSECOND:
+        raise ValueError(f"a duration is at most {MAX_DURATION.days} days long")
     return int(micros) * MICROSECOND
 
 
 def in_words(duration: timedelta) -> str:
-    """Return a duration in the same form, exact: `1h30m`, `21m30s`, `200ms`, `0s`."""
+    """Return the exact text of a duration in the same form: `1h30m`, `21m30s`, `200ms`, `0s`."""
     left = duration // MICROSECOND
     parts = []
     for unit, length in reversed(_UNITS.items()):

@@ -1,5 +1,6 @@
 """The index of words of a store in memory."""
 
+from receiver.core.batching import BatchSize
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.search import Texts, parse_query, texts_of
 from receiver.errors import NoSearchIndex
@@ -17,18 +18,17 @@ class MemorySearch(MemoryFace):
     async def index(self, *, limit: int, max_bytes: int) -> int:
         """Take the next deliveries in, and return how many there were."""
         state = self.state
-        taken = 0
+        taken = BatchSize(limit, max_bytes)
         for seq, stored in state.deliveries.items():
             if seq <= state.indexed or seq in state.pruned:
                 continue
-            if taken == limit or max_bytes <= 0:
+            if taken.is_full:
                 break
             if state.words is not None:
                 state.words[seq] = texts_of(stored.delivery.body)
             state.indexed = seq
-            taken += 1
-            max_bytes -= len(stored.delivery.body)
-        return taken
+            taken.add(len(stored.delivery.body))
+        return taken.items
 
 
 def forget_words(state: MemoryState, seq: int) -> None:
