@@ -1,5 +1,7 @@
-"""Standard output that cannot be written: words and exit code 1, whatever the command."""
+"""Standard output: a full disk is an error with exit code 1, and a terminal gets no control characters."""
 
+import io
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from tempfile import TemporaryFile
 
 import pytest
 
+from receiver.cli.common.output import write_json
 from tests.cli.kept import DEAD, STORE, WAITING, items, made
 from tests.doubles import LONG
 from tests.process import warm
@@ -116,3 +119,30 @@ def test_without_a_standard_output_the_command_runs(configured: None, command: S
     done = ran(command, ">&-")
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class Terminal(io.TextIOWrapper):
+    """A standard output that says it is a terminal, or not."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        self.written = io.BytesIO()
+        super().__init__(self.written, encoding="utf-8")
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_json_on_a_terminal_holds_no_control_characters(monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
+    """C1 controls and marks that turn the text around are escapes there; the JSON says the same."""
+    value = {"a\x9b31m": "\u202eevil\x7f \U000e0001 café 😀"}
+    out = Terminal(is_terminal=is_terminal)
+    monkeypatch.setattr(sys, "stdout", out)
+
+    write_json(value)
+
+    text = out.written.getvalue().decode()
+    assert json.loads(text) == value
+    assert text.removesuffix("\n").isprintable() == is_terminal
+    assert "café 😀" in text
