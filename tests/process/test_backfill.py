@@ -59,7 +59,7 @@ async def sends(to: Serving, number: int) -> None:
     assert (await post(to.port, sent("crawl.page", f"webhook-{number}", [document(number)]).body)).status == 200
 
 
-async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -> None:
+async def test_events_without_a_webhook_are_handled_exactly_once(tmp_path: Path) -> None:
     """Each page, and the end of the job: whatever came before, after, twice, and late after all."""
     expected = Counter([f"https://example.com/{number}" for number in range(PAGES)] + ["crawl.completed"])
     with service() as stub:
@@ -97,7 +97,7 @@ async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -
     assert origins == [("backfill", 31), ("sender", 32)]
 
 
-async def test_what_is_fetched_is_handled_when_it_is_replayed(tmp_path: Path) -> None:
+async def test_fetched_events_are_handled_when_they_are_replayed(tmp_path: Path) -> None:
     """Not before, though a worker runs; and by its handlers like everything else that is replayed."""
     expected = Counter([f"https://example.com/{number}" for number in range(PAGES)] + ["crawl.completed"])
     with service() as stub:
@@ -117,7 +117,7 @@ async def test_what_is_fetched_is_handled_when_it_is_replayed(tmp_path: Path) ->
     assert deployment.handled() == expected + Counter([seen[0], seen[1], seen[1]])
 
 
-async def test_ctrl_c_while_a_job_is_stored_finishes_the_part_at_hand(tmp_path: Path) -> None:
+async def test_ctrl_c_while_a_job_is_stored_finishes_the_current_part(tmp_path: Path) -> None:
     """It says how much is stored, which is the truth, and the same command goes on with the rest."""
     pages = 12_000
 

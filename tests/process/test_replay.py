@@ -110,7 +110,7 @@ async def test_ctrl_c_once_lets_the_delivery_end(deployment: Deployment) -> None
     assert handled(deployment) == ["k0", "k1", "k2"]
 
 
-def test_a_disk_that_gets_full_stops_it_at_a_delivery(deployment: Deployment) -> None:
+def test_a_full_disk_stops_a_replay_after_a_whole_delivery(deployment: Deployment) -> None:
     """The file goes on where its last whole line is, and ends like one that never stopped."""
     returns = "async def one(event, ctx):\n    return ctx.delivery.key * 30_000"
     deployment.write_handlers(_CODE.format(function=returns).rpartition("    with open")[0])
