@@ -114,9 +114,9 @@ async def test_a_file_that_was_moved_away_is_noticed(sqlite_store: SqliteStore, 
     """Nobody would write to the old file again, and a file in its place is another store."""
     async with sqlite_store.log(), sqlite_store.reports() as reports:
         await soon(reports.changed())
-        path.rename(path.with_name("moved.db"))
+        await asyncio.to_thread(path.rename, path.with_name("moved.db"))
         if swapped:
-            path.touch()
+            await asyncio.to_thread(path.touch)
 
         with pytest.raises(StoreError, match=r"receiver\.db was moved or deleted"):
             await soon(reports.changed())

@@ -249,7 +249,7 @@ async def test_an_id_may_be_shortened(opened: Opened) -> None:
     assert await opened.reports.resolve_job("ü") == "ü1"
     with pytest.raises(UnknownJob, match="several jobs have an id that begins with 'a': ab, abc"):
         await opened.reports.resolve_job("a")
-    with pytest.raises(UnknownJob, match="no job has an id that begins with 'x'"):
+    with pytest.raises(UnknownJob, match="no job matched 'x'"):
         await opened.reports.resolve_job("x")
 
 
