@@ -370,7 +370,7 @@ def _require_known(name: str, *, prefix: str, origin: str, known: Sequence[str])
     if own not in known:
         close = difflib.get_close_matches(own, known, n=1)
         hint = did_you_mean([f"{prefix}{one}" for one in close])
-        raise ConfigurationError(f"{name} in {origin} is no setting{hint}")
+        raise ConfigurationError(f"unknown setting {name} in {origin}{hint}")
 
 
 def _is_link(name: str, value: object) -> bool:
