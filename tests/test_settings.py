@@ -187,8 +187,8 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
 @pytest.mark.parametrize(
     ("name", "written", "words"),
     [
-        ("SECRETS", f'["{HIDDEN}"', "begins like a JSON list and is none"),
-        ("SECRETS", f'["{HIDDEN}", ""]', "an empty string is no secret"),
+        ("SECRETS", f'["{HIDDEN}"', "looks like a JSON list and cannot be read as one"),
+        ("SECRETS", f'["{HIDDEN}", ""]', "a secret must not be empty"),
         ("SECRETS", f'["{HIDDEN}", 5]', "string"),
         ("SECRETS", f'[["{HIDDEN}"]]', "string"),
         ("SECRETS", f"{HIDDEN}\udcff", "UTF-8"),

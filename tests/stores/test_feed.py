@@ -1,5 +1,6 @@
 """The contract of the feed, for readers that follow new deliveries."""
 
+
 import asyncio
 from pathlib import Path
 
