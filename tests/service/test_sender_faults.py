@@ -15,14 +15,14 @@ from tests.service.posting import Listener, answering, loop_runs_dry, raising, s
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "expected"),
     [
         (b"", "ended before an answer came"),
         (b"HTTP/1.1 20", "ended before an answer came"),
         (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "ended before an answer came"),
     ],
 )
-async def test_a_broken_connection_is_a_result(listener: Listener, answer: bytes, told: str) -> None:
+async def test_a_broken_connection_is_a_result(listener: Listener, answer: bytes, expected: str) -> None:
     """There is no traceback, whatever listens at the address."""
     listener.answer = answer
 
@@ -30,7 +30,7 @@ async def test_a_broken_connection_is_a_result(listener: Listener, answer: bytes
         result = await sender.send(b"{}")
 
     assert (result.status, result.ok, result.answer) == (None, False, "no answer")
-    assert told in result.meaning
+    assert expected in result.meaning
 
 
 async def test_a_refused_connection_says_how_to_start_the_receiver() -> None:
@@ -102,7 +102,7 @@ async def test_every_failure_of_the_connection_is_a_result(error: Exception, ans
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "expected"),
     [
         (302, "a redirect, which the service does not follow"),
         (400, "quarantine"),
@@ -115,13 +115,13 @@ async def test_every_failure_of_the_connection_is_a_result(error: Exception, ans
         (418, "I'm a teapot"),
     ],
 )
-async def test_every_refusal_is_explained(status: int, told: str) -> None:
+async def test_every_refusal_is_explained(status: int, expected: str) -> None:
     """The sentence begins with the status; nothing is sent a second time."""
     result = await sent_through(answering(status, headers={"Location": "http://elsewhere.test/"}))
 
     assert (result.status, result.ok) == (status, False)
     assert result.meaning.startswith(f"{status}: ")
-    assert told in result.meaning
+    assert expected in result.meaning
 
 
 async def test_a_refusal_is_named_by_the_receivers_own_code() -> None:

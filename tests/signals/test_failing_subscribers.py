@@ -117,14 +117,14 @@ def test_records_beyond_the_queue_are_dropped_and_counted(
     assert begun.wait(LONG)
     for number in range(1, MAX_WAITING + 101):
         signal.emit(number)
-    told = [record.__dict__["dropped"] for record in caplog.records]
+    dropped_counts = [record.__dict__["dropped"] for record in caplog.records]
     end.set()
     delivered()
 
     assert seen == list(range(MAX_WAITING + 1))
     name = next(name for name in dropped() if name.endswith("slow_one"))
     assert dropped()[name] == 100
-    assert told == [1]
+    assert dropped_counts == [1]
     assert [record.getMessage() for record in caplog.records] == ["subscriber_too_slow"] * 2
     assert sum(record.__dict__["dropped"] for record in caplog.records) == 100
     assert {record.__dict__["subscriber"] for record in caplog.records} == {name}

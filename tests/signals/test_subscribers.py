@@ -197,7 +197,7 @@ def test_queued_records_arrive_after_disconnect_and_no_others(signal: Signal[int
 
 def test_the_loop_of_an_async_subscriber_is_closed_after_disconnect(signal: Signal[int]) -> None:
     """The tasks that it has started are cancelled."""
-    told: queue.Queue[threading.Thread] = queue.Queue()
+    threads: queue.Queue[threading.Thread] = queue.Queue()
     cancelled = threading.Event()
     tasks = []
 
@@ -211,10 +211,10 @@ def test_the_loop_of_an_async_subscriber_is_closed_after_disconnect(signal: Sign
     async def start(number: int) -> None:
         tasks.append(asyncio.create_task(for_ever()))
         await asyncio.sleep(0)
-        told.put(threading.current_thread())
+        threads.put(threading.current_thread())
 
     signal.emit(1)
-    thread = told.get(timeout=LONG)
+    thread = threads.get(timeout=LONG)
     signal.disconnect(start)
     thread.join(LONG)
 
