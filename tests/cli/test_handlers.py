@@ -441,7 +441,7 @@ async def test_a_worker_reports_waiting_work_of_removed_handlers_once(deployment
 
     async with working(deployment) as program:
         line = await program.line("work_without_handler")
-        await filled(lambda store: store.item(WAITING, key="last-{}"))
+        await filled(lambda store: store.log.append(delivery("last")))
         await until(lambda: (deployment.folder / "handled").exists(), "the handler to run")
 
     assert "waiting={'gone': 3, 'handlers.old.index': 20}" in line
