@@ -114,10 +114,12 @@ class Receiver:
             secrets=settings.plain_secrets(),
             token_header=settings.token_header,
             tokens=settings.plain_tokens(),
+            other_secrets=settings.plain_other_secrets(),
         )
         intake = Intake(
             deliveries, gate, self._clock, max_body=settings.max_body, max_in_flight=settings.max_in_flight
         )
+        stack.callback(intake.close)
         endpoints: dict[str, ASGIApp] = {
             "/healthz": Liveness(),
             "/readyz": Readiness(intake, deadline=settings.ack_deadline, worker_lives=self._worker_lives),

@@ -1,4 +1,4 @@
-"""`receiver check`: would this deployment work?"""
+"""`receiver check` tests whether this deployment would work."""
 
 import asyncio
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
 from receiver.cli.common.setting_flags import listening_flags, running_flags
-from receiver.cli.handlers import left_waiting
+from receiver.cli.handlers.rows import left_waiting
 from receiver.core.clock import SystemClock
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
@@ -21,9 +21,7 @@ from receiver.stores import open_store
 @running_flags
 @listening_flags
 def check(**flags: object) -> int:
-    """Say in words what would not work.
-
-    Looks at settings, store, search and handlers.
+    """Check the settings, the store, search and the handlers.
 
     Handlers are imported and none is run. A store that is there is made ready for this version, as `receiver
     serve` does, and a write to it is tried; one that is not there is not created. Exit code 0 when all is well,
@@ -48,7 +46,7 @@ def check(**flags: object) -> int:
 
 
 def _told(part: str, check_part: Callable[[], str]) -> int:
-    """Say how one check went and return its exit code."""
+    """Print the result of one check and return its exit code."""
     try:
         click.echo(f"{part:<9} {check_part()}")
     except ReceiverError as exc:
@@ -98,7 +96,7 @@ async def _check_search(settings: Settings) -> str:
 
 
 def _check_handlers(settings: Settings) -> str:
-    export_env_file()  # a worker does
+    export_env_file()  # as a worker does
     router = load_router(settings.handlers, folder=Path.cwd())
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers; register some with @router.on(...)")
@@ -106,7 +104,7 @@ def _check_handlers(settings: Settings) -> str:
 
 
 async def _left_waiting(settings: Settings) -> list[str]:
-    """Return what to do about waiting work of handlers that are no longer in the code."""
+    """Return advice for work that waits for handlers which are no longer in the code."""
     store = open_store(settings.store)
     if not store.exists():
         return []

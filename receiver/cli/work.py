@@ -21,18 +21,20 @@ from receiver.cli.common.exit_codes import FAILED, OK, exit_code
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.setting_flags import running_flags
 from receiver.cli.common.store import open_reports
+from receiver.core.clock import SystemClock
 from receiver.core.logs import configure_logs
 from receiver.core.types import WorkerId
 from receiver.errors import HandlerError, ReceiverError
 from receiver.routing import Router
 from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file, load_settings
+from receiver.worker.exhaustion import Exhaustion
 from receiver.worker.parent_death import end_after_parent
 
 log = logging.getLogger(__name__)
 
 _MARGIN = timedelta(seconds=4)
-"""Beyond the grace time, for cancelled handlers to end and leases to be given back; a supervisor waits longer."""
+"""Time after the grace time for cancelled handlers to end and leases to be released. A supervisor waits longer."""
 
 
 @click.command()
@@ -59,8 +61,9 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     router = _load(settings)
     worker = WorkerId(name) if name else new_worker_id()
     dead = [WorkerId(name) for name in takes_over]
+    exhaustion = Exhaustion(settings.max_memory)
     try:
-        left_behind = run(_work(settings, router, worker, dead, ending))
+        left_behind = run(_work(settings, router, worker, dead, ending, exhaustion))
     except ReceiverError as exc:
         if isinstance(exc, HandlerError) and exc.__cause__ is not None:
             log.error("resource_not_made", exc_info=exc.__cause__)
@@ -73,11 +76,12 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     if left_behind:
         advice = "they had not ended after the grace time; they are cut off now and will run again"
         log.warning("handlers_left_behind", extra={"count": left_behind, "advice": advice})
-        _leave(OK)
+    if left_behind or exhaustion.found:
+        _leave(FAILED if exhaustion.found else OK)
 
 
 def _leave(code: int) -> NoReturn:
-    """End now: a plain handler cannot be cancelled, and the interpreter would wait for its thread without end."""
+    """End at once. The interpreter would wait for the threads of plain handlers, which cannot be cancelled."""
     logging.shutdown()
     os._exit(code)
 
@@ -92,7 +96,12 @@ def _load(settings: Settings) -> Router:
 
 
 async def _work(
-    settings: Settings, router: Router, worker: WorkerId, dead: Sequence[WorkerId], ending: "_Ending"
+    settings: Settings,
+    router: Router,
+    worker: WorkerId,
+    dead: Sequence[WorkerId],
+    ending: "_Ending",
+    exhaustion: Exhaustion,
 ) -> int:
     stop = asyncio.Event()
     ending.attach(asyncio.get_running_loop(), stop)
@@ -101,11 +110,16 @@ async def _work(
         signal.signal(signal_number, ending.begin)
     log.info("worker_started", extra={"handlers": len(router), "worker": worker})
     await _tell_left_waiting(settings, router)
-    return await run_worker(settings, router, stop, worker=worker, takes_over=dead)
+    watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
+    try:
+        return await run_worker(settings, router, stop, worker=worker, takes_over=dead)
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
 
 
 async def _tell_left_waiting(settings: Settings, router: Router) -> None:
-    """Warn once of work that waits for handlers which are no longer in the code: no worker will run it."""
+    """Warn once about work for handlers that are no longer in the code, since no worker will run it."""
     try:
         async with open_reports(settings) as reports:
             waiting = await reports.waiting()
@@ -132,7 +146,7 @@ class _Ending:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def attach(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-        """Say whom to ask from now on."""
+        """Set the event loop and the event that `begin` uses from now on."""
         self._loop, self._stop = loop, stop
 
     def begin(self, *_: object) -> None:
@@ -143,7 +157,7 @@ class _Ending:
         self._begun.set()
 
     def begin_at_end_of_input(self) -> None:
-        """Ask once the supervisor is gone: only it held the other end of our standard input."""
+        """Ask when the supervisor has died: only it held the other end of our standard input."""
         while os.read(sys.stdin.fileno(), 1024):
             pass
         self.begin()

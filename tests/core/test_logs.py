@@ -85,6 +85,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),
     "checkpoint_failed": ({"reason": "locked"}, ("checkpoint_failed", "locked")),
     "worker_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("worker_ended", "exit code 1", "2.0")),
+    "worker_exhausted": (
+        {"reason": "240 of at most 256 files are open", "suspects": ["handlers.leak"], "advice": "look"},
+        ("worker_exhausted", "240 of at most 256 files", "handlers.leak"),
+    ),
     "worker_killed": ({"reason": "it did not stop"}, ("worker_killed", "it did not stop")),
     "handlers_do_not_import": ({}, ("handlers_do_not_import",)),
     "handlers_left_behind": (
@@ -230,10 +234,10 @@ def test_a_users_own_record_may_have_the_same_words(formatter: logging.Formatter
 
 
 def test_a_handlers_own_line_names_handler_and_delivery() -> None:
-    """Its line ends stay, and other control characters become escapes."""
+    """Line feeds and other control characters become escapes, so that it stays one line."""
     line = ConsoleFormatter().format(record("wrote page\nsecond \x1b[31mline", **ATTEMPT))
 
-    assert "handlers.pages.write: wrote page\nsecond \\x1b[31mline" in line
+    assert "handlers.pages.write: wrote page\\nsecond \\x1b[31mline" in line
     assert "6f1d3c52" in line
 
 

@@ -113,7 +113,7 @@ async def test_ctrl_c_ends_the_sender_with_a_partial_report(tmp_path: Path) -> N
     assert report["interrupted"]
     assert report["wrong"] == {}
     assert 5 <= report["delivered"] == report["store"]["stored"] < 3600
-    assert "stopping after what is on its way" in live.output
+    assert "stopping after the open requests" in live.output
     assert "Traceback" not in live.output
 
 

@@ -14,7 +14,7 @@ from receiver.stores import open_store
 from tests.doubles import delivery
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Program
 
-_STOPPING = "stopping after this delivery"
+_STOPPING = "stopping after this event"
 _GO_ON = "to go on where this stopped:"
 
 _CODE = """
@@ -149,7 +149,7 @@ async def test_reload_runs_again_after_every_change(deployment: Deployment) -> N
         await program.line("first", times=3)
         await program.line("waiting for a change")
         deployment.write_handlers("from receiver import\n")
-        await program.line("handlers.py changed; once more")
+        await program.line("handlers.py changed; running again")
         await program.line("receiver: handlers does not import: SyntaxError")
         deployment.write_handlers(_CODE.format(function=_ASYNC))
         await program.line("in it")
@@ -161,7 +161,7 @@ async def test_reload_runs_again_after_every_change(deployment: Deployment) -> N
         await program.gone()
 
     assert handled(deployment) == ["k0", "k1", "k2", "k0", "k0"]
-    assert program.output.count("deliveries to replay here") == 1
+    assert program.output.count("events to replay here") == 1
     assert _GO_ON not in program.output
     assert "Traceback" not in program.output
 

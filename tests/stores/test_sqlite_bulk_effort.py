@@ -1,4 +1,4 @@
-"""What is kept costs nothing: a page that is read, a step of pruning and an import take no more beside much.
+"""Stored deliveries cost nothing: a page, a step of pruning and an import take as many steps beside many of them.
 
 Counted as in `test_sqlite_effort`.
 """
@@ -22,9 +22,10 @@ from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
-from tests.stores.test_sqlite_effort import FACTOR, MANY, fill
+from tests.stores.test_sqlite_effort import FACTOR, fill
 
-SOME = 20_000
+SOME, MANY = 12_000, 36_000
+"""More than a page or a step examines."""
 DONE = "behind done ones"
 """The first is waiting."""
 LATER = NOON + timedelta(days=1)
@@ -32,7 +33,7 @@ LATER = NOON + timedelta(days=1)
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A database with some deliveries of one job, and one with five times as many."""
+    """A database with some deliveries of one job, and one with three times as many."""
     folder = tmp_path_factory.mktemp("stores")
     some, many = folder / "some.db", folder / "many.db"
     fill(some, DONE, SOME)
@@ -47,13 +48,13 @@ class Steps:
         self.count = 0
 
     def add(self) -> int:
-        """Count a step; 0 lets SQLite go on."""
-        self.count += 1
+        """Count ten steps; 0 lets SQLite go on."""
+        self.count += 10
         return 0
 
     def watch(self, connection: sqlite3.Connection) -> None:
         """Count the steps of this connection from now on."""
-        connection.set_progress_handler(self.add, 1)
+        connection.set_progress_handler(self.add, 10)
 
     async def watch_database(self, database: SqlDatabase) -> None:
         """Count the steps of this one."""
@@ -61,7 +62,7 @@ class Steps:
 
 
 def longest_page(path: Path, wanted: DeliveryFilter, *, by_job: bool) -> int:
-    """Return the steps of the page that takes most, of all that it takes to read what is wanted."""
+    """Return the steps of the page that takes most of them, out of all pages of a reading."""
     longest = 0
     with closing(sqlite3.connect(path)) as connection:
         left = start_reading(connection, READS, wanted, None, by_job)
@@ -79,7 +80,7 @@ def longest_page(path: Path, wanted: DeliveryFilter, *, by_job: bool) -> int:
 def test_a_page_takes_no_more_steps_of_a_larger_store(
     stores: tuple[Path, Path], wanted: DeliveryFilter, by_job: bool
 ) -> None:
-    """Also when nothing fits: it looks at so many and leaves the others to the next page."""
+    """If nothing matches, it examines its share and leaves the others to the next page."""
     some, many = (longest_page(path, wanted, by_job=by_job) for path in stores)
 
     assert many <= some * FACTOR
@@ -101,7 +102,7 @@ async def pruning(path: Path, tmp_path: Path, rule: PruneRule) -> int:
 async def test_a_step_of_pruning_takes_no_more_steps_of_a_larger_store(
     stores: tuple[Path, Path], tmp_path: Path, rule: PruneRule
 ) -> None:
-    """Whether it removes something, or finds nothing in what it looks at."""
+    """That holds whether it removes something or finds nothing."""
     some, many = [await pruning(path, tmp_path, rule) for path in stores]
 
     assert some > 1_000
@@ -109,7 +110,7 @@ async def test_a_step_of_pruning_takes_no_more_steps_of_a_larger_store(
 
 
 async def importing(path: Path, tmp_path: Path, key: Callable[[int], str]) -> int:
-    """Return how many steps it takes to bring a hundred deliveries into a copy."""
+    """Return how many steps it takes to import a hundred deliveries into a copy."""
     steps = Steps()
     async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").controls() as controls:
         assert isinstance(controls, SqliteControls)
@@ -122,7 +123,7 @@ async def importing(path: Path, tmp_path: Path, key: Callable[[int], str]) -> in
 async def test_an_import_takes_no_more_steps_into_a_larger_store(
     stores: tuple[Path, Path], tmp_path: Path, key: str
 ) -> None:
-    """Whether its keys are stored already or not."""
+    """Its keys are stored already or not."""
     some, many = [await importing(path, tmp_path, key.format) for path in stores]
 
     assert some > 1_000
