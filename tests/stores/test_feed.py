@@ -1,5 +1,4 @@
 """The contract of the feed, for readers that follow new deliveries."""
-# ruff: noqa: ASYNC240 - moves a small file between two steps of a test, where nothing else runs
 
 import asyncio
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Move the write-ahead log into the database, off the ack path (SQLite manual, Write-Ahead Logging).
 
-SQLite would do that inside the commit that passes 1,000 pages, and the acks of that commit would wait for it. Here a
-connection of its own does it in the background, while commits go on.
+SQLite would do that inside the commit that passes 1,000 pages, and the acks of that commit would wait for it. Here
+a connection of its own does it in the background, while commits go on.
 """
 
 import asyncio
