@@ -119,6 +119,7 @@ class Receiver:
         intake = Intake(
             deliveries, gate, self._clock, max_body=settings.max_body, max_in_flight=settings.max_in_flight
         )
+        stack.callback(intake.close)
         endpoints: dict[str, ASGIApp] = {
             "/healthz": Liveness(),
             "/readyz": Readiness(intake, deadline=settings.ack_deadline, worker_lives=self._worker_lives),

@@ -159,10 +159,11 @@ class ConsoleFormatter(logging.Formatter):
         fields = _fields(record)
         known = _LINES.get(record.getMessage()) if record.name.startswith("receiver.") else None
         try:
-            lines = [known(fields)] if known else _other(record, fields).split("\n")
+            line = known(fields) if known else _other(record, fields)
         except (KeyError, TypeError, ValueError):  # somebody else's record with one of our words
-            lines = _other(record, {}).split("\n")
-        text = f"{_moment(record).astimezone():%H:%M:%S} " + "\n".join(escape_controls(line) for line in lines)
+            line = _other(record, {})
+        # Line feeds become escapes, too: what follows one could look like a line of its own.
+        text = f"{_moment(record).astimezone():%H:%M:%S} {escape_controls(line)}"
         details = (
             fields.get("traceback")
             or fields.get("stub")

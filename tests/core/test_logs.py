@@ -234,10 +234,10 @@ def test_a_users_own_record_may_have_the_same_words(formatter: logging.Formatter
 
 
 def test_a_handlers_own_line_names_handler_and_delivery() -> None:
-    """Its line ends stay, and other control characters become escapes."""
+    """Line feeds and other control characters become escapes, so that it stays one line."""
     line = ConsoleFormatter().format(record("wrote page\nsecond \x1b[31mline", **ATTEMPT))
 
-    assert "handlers.pages.write: wrote page\nsecond \\x1b[31mline" in line
+    assert "handlers.pages.write: wrote page\\nsecond \\x1b[31mline" in line
     assert "6f1d3c52" in line
 
 

@@ -20,7 +20,7 @@ from tests.process.harness import (
     raw_request,
     until,
 )
-from tests.signals.test_metrics import Samples, samples
+from tests.signals.exposition import Samples, samples
 
 TOKEN = "token-of-the-scraper"
 BEARER = ("Authorization", f"Bearer {TOKEN}")

@@ -1,5 +1,6 @@
 """How commands write: text that cannot control a terminal, moments, durations, JSON, and exact bytes."""
 
+import json
 import shlex
 import sys
 from datetime import datetime, timedelta
@@ -70,8 +71,11 @@ def write_bytes(data: bytes) -> None:
 
 
 def write_json(value: object) -> None:
-    """Write a value to standard output as JSON on one line."""
-    write_bytes(encode(value) + b"\n")
+    """Write a value to standard output as JSON on one line; on a terminal, control characters become escapes."""
+    line = encode(value)
+    if sys.stdout.isatty():
+        line = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line.decode()).encode()
+    write_bytes(line + b"\n")
 
 
 def write_body(body: bytes) -> None:
