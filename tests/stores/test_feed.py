@@ -1,6 +1,5 @@
 """The contract of the feed, for readers that follow new deliveries."""
 
-
 import asyncio
 from pathlib import Path
 
