@@ -85,7 +85,7 @@ class SteppedClock:
         await self._walk_to(self.now())
 
     @contextmanager
-    def taking_along(self, quiet: Callable[[], Awaitable[None]]) -> Iterator[None]:
+    def moving_with(self, quiet: Callable[[], Awaitable[None]]) -> Iterator[None]:
         """Await this after every step, for as long as the block lasts: it returns when nothing is under way.
 
         Of several, the last to come is awaited first: what sends comes after what receives.

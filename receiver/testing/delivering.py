@@ -3,7 +3,6 @@
 import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from receiver.core.clock import SystemClock
 from receiver.core.envelope import mask_headers, read_envelope
 from receiver.core.records import StoredDelivery
 from receiver.core.rules import Complete, RetryAt, decide
-from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
+from receiver.core.types import HandlerName, Trigger, WorkState
 from receiver.events import Event
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
@@ -21,8 +20,8 @@ from receiver.routing.context import AskOnce
 from receiver.routing.resources import require_given
 from receiver.testing.samples import Sample, as_body
 from receiver.testing.work import Work
+from receiver.worker import open_runner
 from receiver.worker.fanout import read_event, wanting
-from receiver.worker.runner import Runner
 
 _NOTHING: Mapping[Any, object] = MappingProxyType({})
 
@@ -89,17 +88,12 @@ async def deliver_async(
     stored = StoredDelivery(1, 0, read_envelope(kept, as_body(given), received_at=moment))
     for handler in wanting(router, read_event(stored)):
         require_given(handler.name, handler.needs, resources)
-    threads = ThreadPoolExecutor(1, thread_name_prefix="handler")
-    try:
-        runner = Runner(
-            clock, threads, resources=resources, ask_once=_answering(asked), told_now=lambda: now or clock.now()
-        )
+    async with open_runner(
+        clock, {}, threads=1, ask_once=_answering(asked), given=resources, told_now=lambda: now or clock.now()
+    ) as runner:
         why = trigger or (Trigger.DELIVERY if attempt == 1 else Trigger.RETRY)
-        here = LocalRunner(router, runner, attempt=attempt, trigger=why)
-        ran = [*await here.run(stored), *await here.finish()]
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-    runs = [_run(one) for one in ran]
+        local = LocalRunner(router, runner, attempt=attempt, trigger=why)
+        runs = [_run(one) for one in [*await local.run(stored), *await local.finish()]]
     if check:
         _raise([one.exception for one in runs if one.exception is not None])
     return runs
@@ -135,18 +129,8 @@ def _run(ran: LocalRun) -> HandlerRun:
         error=attempt.error,
         traceback=ran.traceback,
         value=ran.value,
-        exception=_exception(ran),
+        exception=ran.error,
     )
-
-
-def _exception(ran: LocalRun) -> BaseException | None:
-    match ran.attempt.outcome:
-        case AttemptOutcome.SUCCEEDED:
-            return None
-        case AttemptOutcome.TIMED_OUT:
-            return TimeoutError(ran.attempt.error)
-        case _:  # before the call, `where` may have raised: of that there is only the text
-            return ran.error or AssertionError(f"{ran.handler.name} failed before its call\n{ran.traceback}")
 
 
 def _raise(raised: Sequence[BaseException]) -> None:

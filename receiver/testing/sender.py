@@ -168,7 +168,7 @@ async def open_sender(
     )
     async with posting:
         sender = ScheduledSender(posting, connection, clock, schedule)
-        with clock.taking_along(sender._quiet):
+        with clock.moving_with(sender._quiet):
             try:
                 yield sender
             finally:

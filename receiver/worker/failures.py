@@ -1,4 +1,4 @@
-"""Why an attempt failed, as texts that every store takes, and what that means for its work item."""
+"""The reason why an attempt failed, as texts that every store takes, and what it means for the work item."""
 
 import inspect
 import traceback
@@ -9,8 +9,8 @@ from receiver.core.rules import Died, Failed, Refused, Result
 from receiver.errors import GiveUp, RateLimited, Retry, StoreError
 from receiver.routing import Handler
 
-_LONGEST_ERROR = 500
-_LONGEST_TRACEBACK = 8_000
+_MAX_ERROR = 500
+_MAX_TRACEBACK = 8_000
 
 
 class TimedOut(TimeoutError):
@@ -30,9 +30,9 @@ class NoProcess(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What is known of an exception, in a form that can be sent from one process to another.
+    """An exception as texts, in a form that can be sent from one process to another.
 
-    `error` is its class and message in one line, `classes` are the names of its class and that one's bases, the
+    `error` is its class and message in one line. `classes` are the names of its class and of the base classes, the
     nearest first. `after` is how long a `Retry` or a `RateLimited` asks to wait.
     """
 
@@ -43,11 +43,11 @@ class Raised:
 
     @classmethod
     def of(cls, error: BaseException) -> "Raised":
-        """Return what is known of an exception, however it behaves when it is shown."""
+        """Describe an exception. This works even if the exception's own `__str__` raises."""
         if isinstance(error, RaisedElsewhere):
             return error.raised
         name = "retry_after" if isinstance(error, RateLimited) else "after"
-        after = getattr(error, name, None)  # a subclass may not have set it, or to something else
+        after = getattr(error, name, None)  # a subclass may not have set it, or may have set something else
         return cls(
             describe(error),
             _cut_traceback(error),
@@ -57,15 +57,15 @@ class Raised:
 
 
 class RaisedElsewhere(Exception):
-    """A function raised in another process; only what is known of it came back."""
+    """A function raised in another process. Only a description of the exception came back."""
 
     def __init__(self, raised: Raised) -> None:
         super().__init__(raised.error)
         self.raised = raised
 
 
-def require_done(result: object) -> None:
-    """Raise TypeError if a plain function has handed back work instead of doing it: nobody would do it."""
+def require_done(result: object) -> object:
+    """Return what a plain function returned; raise TypeError if that is work which nobody would do."""
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result) or inspect.isgenerator(result):
             result.close()
@@ -73,15 +73,16 @@ def require_done(result: object) -> None:
             f"the handler returned a {type(result).__name__} that nobody awaits: "
             "a decorator around an async function has to be async itself"
         )
+    return result
 
 
 def result_of(raised: Raised, handler: Handler) -> Result:
     """Return what an exception means under the handler's policy.
 
-    `Retry` and `GiveUp` do what they say. Otherwise the nearest of its classes that the policy names decides; a
-    policy that names what to retry gives up on everything else. A process that dies or does not start, and a
-    store that cannot be reached, are never the policy's affair. What is retried after a `RateLimited` waits for as
-    long as that says, at the least.
+    `Retry` and `GiveUp` do what they say. Otherwise the policy decides by the nearest class that it names. A policy
+    with `retry_on` gives up on all other classes. The policy does not apply to a process that dies or does not
+    start, nor to a store that cannot be reached. After a `RateLimited` the retry waits at least as long as the
+    service asks.
     """
     if _RETRY in raised.classes:
         return Failed(raised.after)
@@ -104,18 +105,18 @@ def result_of(raised: Raised, handler: Handler) -> Result:
 def describe(error: BaseException) -> str:
     """Return class and message of an error in one line that every store takes."""
     if isinstance(error, TimedOut):
-        return _storable(str(error), _LONGEST_ERROR)
+        return _storable(str(error), _MAX_ERROR)
     shown = traceback.TracebackException.from_exception(error)
-    shown.__notes__ = None  # they come behind the text, and belong to the traceback
+    shown.__notes__ = None  # notes belong to the traceback
     text = list(shown.format_exception_only())[-1].strip()
     text = text.removeprefix(f"{type(error).__module__}.")
-    return _storable(" ".join(text.split()), _LONGEST_ERROR)
+    return _storable(" ".join(text.split()), _MAX_ERROR)
 
 
 def _cut_traceback(error: BaseException) -> str:
     text = "".join(traceback.format_exception(error))
-    # The end tells what happened; the beginning is ours.
-    return _storable(text[-_LONGEST_TRACEBACK:], _LONGEST_TRACEBACK)
+    # The end says what happened. The beginning is the worker's own code.
+    return _storable(text[-_MAX_TRACEBACK:], _MAX_TRACEBACK)
 
 
 def _storable(text: str, longest: int) -> str:

@@ -246,7 +246,7 @@ async def test_arrivals_are_told_before_each_call(router: Router) -> None:
 
     router.add(note, "*", name="one")
     router.add(note_many, "*", name="many", batch=2)
-    run = here(router, arrived=arrivals.append)
+    run = here(router, before_call=arrivals.append)
     for seq in (1, 2):
         await run.run(stored(seq))
 

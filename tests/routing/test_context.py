@@ -18,7 +18,8 @@ from receiver.routing import Router
 from receiver.routing.context import Context
 from receiver.service.client import AsyncClient, Client
 from receiver.service.client.shared import ServiceClients
-from receiver.worker.runner import Claimed, Ended, Runner
+from receiver.worker.attempts import Claimed, Ended
+from receiver.worker.runner import Runner
 from tests.doubles import NOON, Inline, delivery, soon
 
 
@@ -250,17 +251,20 @@ async def test_a_context_shows_and_compares_what_is_public() -> None:
     assert "_services" not in repr(seen[0])
 
 
-async def test_a_context_is_made_only_for_handlers_that_take_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_context_is_made_only_for_handlers_that_take_one() -> None:
     """Most do not, and there are thousands of attempts a second."""
-    made: list[object] = []
+    asked: list[datetime] = []
     router = Router()
 
     @router.on("*", name="h")
     async def handler(event: Event) -> None: ...
 
-    runner = Runner(VirtualClock(NOON), Inline())
-    monkeypatch.setattr(runner, "_context", lambda *_: made.append(1))
+    def now() -> datetime:
+        asked.append(NOON)
+        return NOON
+
+    runner = Runner(VirtualClock(NOON), Inline(), told_now=now)
     item = WorkItem(1, HandlerName("h"), 1, 0, 0, Trigger.DELIVERY, StoredDelivery(1, 0, delivery("k")))
     await soon(runner.run(Claimed(item, router[HandlerName("h")])))
 
-    assert made == []
+    assert asked == []

@@ -14,11 +14,11 @@ SECOND = timedelta(seconds=1)
 class Watched:
     """A deadline of ten seconds, and when it has called back."""
 
-    def __init__(self, *, begun: bool = True) -> None:
+    def __init__(self, *, started: bool = True) -> None:
         self.clock = VirtualClock(NOON)
         self.calls: list[timedelta] = []
         self.deadline = Deadline(self.clock, SECOND * 10)
-        self.deadline.watch(lambda: self.calls.append(self.clock.now() - NOON), begun=begun)
+        self.deadline.watch(lambda: self.calls.append(self.clock.now() - NOON), started=started)
 
     def at(self, second: float) -> None:
         """Move the clock to this second."""
@@ -62,11 +62,11 @@ def test_a_heartbeat_begins_it_anew(beats: list[int], late: int) -> None:
     assert watched.calls == [SECOND * late]
 
 
-def test_no_time_counts_before_it_has_begun() -> None:
+def test_no_time_counts_before_the_start() -> None:
     """A function that waits for a thread is not late."""
-    watched = Watched(begun=False)
+    watched = Watched(started=False)
     watched.at(25)
-    watched.deadline.begin()
+    watched.deadline.start()
     watched.at(34.999)
     assert watched.calls == []
 

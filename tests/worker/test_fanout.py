@@ -16,8 +16,10 @@ from receiver.core.types import Trigger
 from receiver.events import EVENT_CLASSES, CrawlPage, Event, UnknownEvent, parse_event
 from receiver.routing import Handler, Router
 from receiver.service.samples import load_sample, sample_names
-from receiver.worker.fanout import Unhandled, read_event, stub, wanting
-from receiver.worker.runner import Claimed, Runner
+from receiver.worker.attempts import Claimed
+from receiver.worker.fanout import read_event, wanting
+from receiver.worker.runner import Runner
+from receiver.worker.unhandled import Unhandled, handler_stub
 from tests.doubles import NOON, Inline, body_of, delivery
 
 
@@ -62,7 +64,7 @@ def test_an_unhandled_type_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
     caplog.set_level(logging.INFO)
     unhandled = Unhandled()
     for event in (CrawlPage(), CrawlPage(), UnknownEvent(type="new.thing"), CrawlPage()):
-        unhandled.tell(event, Router())
+        unhandled.log_new(event, Router())
 
     assert [(record.getMessage(), vars(record)["type"]) for record in caplog.records] == [
         ("event_unhandled", "crawl.page"),
@@ -76,7 +78,7 @@ def test_a_type_whose_handler_says_no_is_handled(caplog: pytest.LogCaptureFixtur
     router = Router()
     router.add(lambda event: None, CrawlPage, name="h", where=lambda event: False)
 
-    Unhandled().tell(CrawlPage(), router)
+    Unhandled().log_new(CrawlPage(), router)
 
     assert caplog.records == []
 
@@ -86,7 +88,7 @@ def test_a_type_without_end_is_cut(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     unhandled = Unhandled()
     for ending in "ab":
-        unhandled.tell(UnknownEvent(type="x" * 100_000 + ending), Router())
+        unhandled.log_new(UnknownEvent(type="x" * 100_000 + ending), Router())
 
     (record,) = caplog.records
     assert len(vars(record)["type"]) == 200
@@ -111,7 +113,7 @@ async def test_a_stub_handles_the_event_it_was_made_for(name: str, caplog: pytes
     caplog.set_level(logging.INFO)
     body = json.dumps(load_sample(name)).encode()
     event = parse_event(body)
-    handler = pasted(stub(event))
+    handler = pasted(handler_stub(event))
     assert handler.wants(event)
 
     item = WorkItem(1, handler.name, 1, 0, 0, Trigger.DELIVERY, stored(body))
@@ -125,7 +127,7 @@ async def test_a_stub_handles_the_event_it_was_made_for(name: str, caplog: pytes
 @pytest.mark.parametrize("event_class", EVENT_CLASSES.values(), ids=lambda cls: cls.type_name)
 def test_a_stub_is_for_the_class_of_its_event(event_class: type[Event]) -> None:
     """With the import of the class."""
-    text = stub(event_class())  # type: ignore[call-arg]
+    text = handler_stub(event_class())  # type: ignore[call-arg]
 
     assert pasted(text).wanted == (event_class,)
     assert f"from receiver.events import {event_class.__name__}\n" in text
@@ -149,7 +151,7 @@ def test_a_stub_is_for_the_class_of_its_event(event_class: type[Event]) -> None:
 )
 def test_a_stub_shows_what_there_is_to_read(kind: str, fields: list[str]) -> None:
     """By the names that the class has, and no others."""
-    text = stub(EVENT_CLASSES.get(kind, UnknownEvent)(type=kind))
+    text = handler_stub(EVENT_CLASSES.get(kind, UnknownEvent)(type=kind))
 
     assert re.findall(r"event\.(\w+)", text.partition("seen = ")[2]) == ["job_id", *fields]
 
@@ -158,7 +160,7 @@ def test_a_stub_shows_the_keys_that_no_model_knows() -> None:
     """Those of this event, as far as they are names."""
     keys = {"batchId": 1, "quote\"and'quote": 2, "\U0001f600": 3, "x" * 1_000: 4}
     event = parse_event(json.dumps({"type": "new.thing", **keys}).encode())
-    text = stub(event)
+    text = handler_stub(event)
 
     assert "extra = event.model_extra or {}" in text
     assert re.findall(r"extra\.get\((.*)\)", text) == [repr(key) for key in list(keys)[:3]]
@@ -167,7 +169,7 @@ def test_a_stub_shows_the_keys_that_no_model_knows() -> None:
 
 def test_a_known_type_that_could_not_be_read_gets_the_stub_of_its_class() -> None:
     """The next one may be readable."""
-    assert pasted(stub(UnknownEvent(type="crawl.page"))).wanted == (CrawlPage,)
+    assert pasted(handler_stub(UnknownEvent(type="crawl.page"))).wanted == (CrawlPage,)
 
 
 @given(st.text(min_size=1, max_size=300).filter(lambda kind: kind not in EVENT_CLASSES))
@@ -178,7 +180,7 @@ def test_a_known_type_that_could_not_be_read_gets_the_stub_of_its_class() -> Non
 @example("\ud800")
 def test_every_stub_is_python(kind: str) -> None:
     """Whatever characters a new type is made of, what is pasted compiles."""
-    *imports, function = ast.parse(stub(UnknownEvent(type=kind))).body
+    *imports, function = ast.parse(handler_stub(UnknownEvent(type=kind))).body
 
     assert all(isinstance(one, ast.ImportFrom) for one in imports)
     assert isinstance(function, ast.AsyncFunctionDef)

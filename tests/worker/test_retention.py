@@ -115,12 +115,12 @@ async def test_what_was_asked_for_once_goes_with_the_keys() -> None:
 @pytest.mark.parametrize(
     ("failure", "event"),
     [
-        (StoreError("the disk is full"), "upkeep_failed"),
-        (ConfigurationError("no full text search"), "upkeep_failed"),
+        (StoreError("the disk is full"), "maintenance_failed"),
+        (ConfigurationError("no full text search"), "maintenance_failed"),
         (KeyError("a fault of ours"), "maintenance_crashed"),
     ],
 )
-async def test_what_fails_is_looked_at_again(
+async def test_a_failure_is_logged_and_tried_again(
     failure: Exception, event: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The failure is logged, a fault of ours with its traceback, and the next look does it."""

@@ -19,7 +19,8 @@ from receiver.errors import GiveUp, Retry
 from receiver.events import CrawlPage, Event, UnknownEvent
 from receiver.routing import Router
 from receiver.routing.context import BatchContext, Context
-from receiver.worker.runner import Claimed, Ended, Runner
+from receiver.worker.attempts import Claimed, Ended, refused
+from receiver.worker.runner import Runner
 from tests.doubles import LONG, NOON, Busy, Inline, body_of, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)
@@ -98,7 +99,8 @@ async def test_the_context_tells_about_attempt_and_delivery() -> None:
 
     (ctx,) = seen
     assert (ctx.handler, ctx.attempt, ctx.trigger, ctx.now) == ("h", 3, Trigger.RETRY, NOON)
-    assert (ctx.delivery.key, ctx.delivery.duplicates, ctx.delivery.received_at) == ("k", 2, NOON)
+    assert (ctx.delivery.id, ctx.delivery.key, ctx.delivery.duplicates) == ("k", "k", 2)
+    assert ctx.delivery.received_at == NOON
     assert ctx.delivery.size == len(body_of(id="j"))
     assert ctx.delivery.headers == (("content-type", "application/json"),)
 
@@ -110,7 +112,7 @@ async def test_the_handlers_log_names_handler_and_delivery(caplog: pytest.LogCap
 
     (record,) = [record for record in caplog.records if record.getMessage() == "hello"]
     fields = vars(record)
-    assert (fields["handler"], fields["key"], fields["attempt"]) == ("h", "k", 3)
+    assert (fields["handler"], fields["id"], fields["attempt"]) == ("h", "k", 3)
 
 
 async def test_an_event_that_was_read_already_is_not_read_again() -> None:
@@ -209,7 +211,7 @@ async def test_the_job_is_that_of_the_delivery() -> None:
     seen: list[Context] = []
     await run(lambda event, ctx: seen.append(ctx))
 
-    assert seen[0].job == "job"
+    assert (seen[0].job_id, seen[0].job) == ("job", "job")
 
 
 # --- failing
@@ -653,7 +655,7 @@ async def test_cancelling_a_batch_is_no_result() -> None:
 
 def test_an_item_that_killed_its_workers_is_refused() -> None:
     """Its end is recorded like that of an attempt."""
-    ended = Runner(VirtualClock(NOON), Inline()).refuse(claim(print))
+    ended = refused(claim(print), NOON)
 
     assert ended.result == Refused()
     assert ended.attempt.outcome is AttemptOutcome.FAILED

@@ -26,10 +26,10 @@ from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerI
 from receiver.errors import GiveUp, Retry, StoreError
 from receiver.events import CrawlPage, Event, UnknownEvent
 from receiver.routing import Router
-from receiver.routing.policies import RunsIn
 from receiver.stores.memory import MemoryStore
+from receiver.worker.background import first_of
 from receiver.worker.runner import Runner
-from receiver.worker.worker import MAX_BYTES, Worker, first_of
+from receiver.worker.worker import MAX_BYTES, Worker, WorkerLimits
 from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
 
 SECOND = timedelta(seconds=1)
@@ -114,10 +114,10 @@ class Bench:
             self.clock,
             Runner(self.clock, Inline()),
             worker=worker,
-            places={RunsIn.LOOP: concurrency, RunsIn.THREAD: concurrency, RunsIn.PROCESS: 1},
-            lease=MINUTE,
+            limits=WorkerLimits(
+                concurrency=concurrency, threads=concurrency, processes=1, lease=MINUTE, max_bytes=max_bytes
+            ),
             rng=random.Random(1),
-            max_bytes=max_bytes,
         )
         stop = asyncio.Event()
         running = asyncio.create_task(dispatcher.run(stop, grace=grace))
@@ -757,7 +757,7 @@ async def test_a_store_that_is_away_does_not_keep_a_worker_from_stopping(
         await bench.add(delivery("a"), delivery("b"))
 
     words = {record.getMessage() for record in caplog.records}
-    assert {"settle_retrying", "results_lost", "work_not_given_back"} <= words
+    assert {"settle_retrying", "results_lost", "leases_not_released"} <= words
 
 
 async def test_a_handler_that_refuses_to_end_is_left_behind(bench: Bench) -> None:

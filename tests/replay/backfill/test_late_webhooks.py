@@ -69,7 +69,7 @@ async def test_the_late_webhook_of_what_was_brought_in_makes_no_work(
 
         assert seen == ["crawl.page w4"]
         assert (await on.store.detail(sent("crawl.page", "w1").key)).work == ()
-    told = [(record.message, record.__dict__["key"]) for record in caplog.records]
+    told = [(record.message, record.__dict__["id"]) for record in caplog.records]
     assert told == [("late_webhook_skipped", key) for key in ("w1", "w2", "w3")]
 
 
