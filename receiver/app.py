@@ -14,7 +14,9 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.core.clock import Clock, SystemClock
-from receiver.core.ports import DeliveryLog, Store, WorkQueue
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.store import Store
 from receiver.core.types import WorkerId
 from receiver.replay.frozen_time import FrozenTime
 from receiver.replay.local import LocalRunner, open_local_runner

@@ -10,7 +10,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from receiver.core.clock import VirtualClock
-from receiver.core.records import Delivery, Quarantined, Receipt
+from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.quarantine import Quarantined
 from receiver.core.types import DeliveryKey, Headers
 from receiver.signals import Signal
 from receiver.stores.memory import MemoryStore

@@ -14,8 +14,8 @@ import pytest
 
 import receiver
 from receiver import events
-from receiver.core.records import WorkFilter
 from receiver.core.types import WorkState
+from receiver.core.work import WorkFilter
 from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
 from receiver.signals import contracts as signals

@@ -8,8 +8,9 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 
 from receiver.core.clock import VirtualClock
-from receiver.core.records import Delivery, WorkFilter
+from receiver.core.deliveries import Delivery
 from receiver.core.types import WorkerId, WorkState
+from receiver.core.work import WorkFilter
 from receiver.errors import ReceiverError
 from receiver.routing import Router
 from receiver.routing.resources import open_resources

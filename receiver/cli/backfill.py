@@ -20,7 +20,7 @@ from receiver.cli.common.store import open_controls, open_reports
 from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock
 from receiver.core.jobs import JobFilter
-from receiver.core.ports import Reports
+from receiver.core.ports.reports import Reports
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import NotComparable, ReceiverError, ServiceError
 from receiver.replay.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in

@@ -18,8 +18,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.store import open_reports
 from receiver.cli.scaffold import write_deployment
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.ports.reports import Reports
 from receiver.core.types import DeliveryState
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.service.samples import encode, job_story

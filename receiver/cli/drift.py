@@ -9,8 +9,8 @@ from receiver.cli.common.output import clock, counted, iso, note, short_id, writ
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.ports.reports import DeliveryReader
 from receiver.errors import Malformed
 from receiver.events import parse_event
 from receiver.events.drift import DriftCount, DriftCounter, DriftKind
@@ -42,7 +42,7 @@ def drift(wanted: DeliveryFilter, as_json: bool, store: str | None) -> None:
         note(f"{counted(tally.others, 'sight')} of still other fields or types were not told apart")
 
 
-async def scan(reports: Reports, wanted: DeliveryFilter) -> DriftCounter:
+async def scan(reports: DeliveryReader, wanted: DeliveryFilter) -> DriftCounter:
     """Read the wanted deliveries, in flat memory, and count what is unknown of them."""
     tally = DriftCounter()
     plan = await reports.plan(wanted)

@@ -18,9 +18,9 @@ from receiver.cli.common.filter_options import json_option, plan_options, store_
 from receiver.cli.common.output import counted, duration, escape_controls, flush, note, quoted, shown, write_bytes
 from receiver.cli.common.store import decide, read
 from receiver.cli.common.tables import Column, Listing
-from receiver.core.ports import Controls
-from receiver.core.records import HandlerReport
+from receiver.core.ports.controls import Controls
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import HandlerReport
 from receiver.errors import ConfigurationError
 from receiver.routing.loader import load_router
 from receiver.service.samples import encode

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import os
-import signal
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ import click
 
 from receiver.app import Receiver, new_worker_id
 from receiver.cli.common.event_loop import run
+from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.setting_flags import listening_flags, running_flags
 from receiver.core.clock import SystemClock
 from receiver.core.logs import configure_logs
@@ -35,7 +35,7 @@ def serve(worker: bool, **flags: object) -> None:
     """Receive deliveries and run your handlers.
 
     The endpoint keeps every delivery before it acknowledges it; a worker process beside it runs the handlers.
-    Stops cleanly on Ctrl-C or SIGTERM: what was received is answered, what runs may finish.
+    Stops cleanly on Ctrl-C, SIGTERM or SIGHUP: what was received is answered, what runs may finish.
     """
     settings = load_settings(**flags)
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
@@ -61,21 +61,23 @@ def _worker_command(worker: WorkerId, dead: Sequence[WorkerId]) -> Sequence[str]
 
 
 async def _serve(app: Receiver, settings: Settings, listener: socket.socket, supervisor: Supervisor | None) -> None:
+    server = make_server(app, read_timeout=settings.read_timeout, shutdown=settings.ack_deadline + _MARGIN)
+    supervision: asyncio.Task[None] | None = None
+
+    def stop(signal_number: int) -> None:
+        server.handle_exit(signal_number, None)
+        if supervision is not None:
+            supervision.cancel()  # at once: platforms give both together some 30 seconds
+
+    loop = asyncio.get_running_loop()
+    for signal_number in stop_signals():  # before the store is opened: to process 1 an unhandled signal is nothing
+        loop.add_signal_handler(signal_number, stop, signal_number)
     # The lifespan is entered here and not by the server, so that a store that cannot be opened ends the command
     # with its own words.
     async with app.lifespan():
-        server = make_server(app, read_timeout=settings.read_timeout, shutdown=settings.ack_deadline + _MARGIN)
-        loop = asyncio.get_running_loop()
         _announce(settings, listener)
-        supervision = asyncio.create_task(supervisor.run()) if supervisor else None
-
-        def stop(signal_number: int) -> None:
-            server.handle_exit(signal_number, None)
-            if supervision is not None:
-                supervision.cancel()  # at once: platforms give both together some 30 seconds
-
-        for signal_number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(signal_number, stop, signal_number)
+        if supervisor is not None and not server.should_exit:
+            supervision = asyncio.create_task(supervisor.run())
         try:
             await server.serve(sockets=[listener])
         finally:

@@ -18,6 +18,7 @@ import click
 from receiver.app import new_worker_id, run_worker
 from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import FAILED, OK, exit_code
+from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.setting_flags import running_flags
 from receiver.cli.common.store import open_reports
 from receiver.core.logs import configure_logs
@@ -26,6 +27,7 @@ from receiver.errors import HandlerError, ReceiverError
 from receiver.routing import Router
 from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file, load_settings
+from receiver.worker.parent_death import end_after_parent
 
 log = logging.getLogger(__name__)
 
@@ -44,13 +46,14 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     """Run your handlers on stored deliveries.
 
     This is a worker alone, beside `receiver serve --no-worker` or one more beside the others.
-    Stops cleanly on Ctrl-C or SIGTERM: what runs may finish, the rest goes back to be claimed again.
+    Stops cleanly on Ctrl-C, SIGTERM or SIGHUP: what runs may finish, the rest goes back to be claimed again.
     """
     settings = load_settings(**flags)
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
     settings.require_safe_metrics()
     ending = _Ending(within=settings.grace + _MARGIN)
     if with_parent:
+        end_after_parent(settings.grace + _MARGIN)
         threading.Thread(target=ending.begin_at_end_of_input, daemon=True).start()
     export_env_file()
     router = _load(settings)
@@ -93,7 +96,7 @@ async def _work(
     stop = asyncio.Event()
     ending.attach(asyncio.get_running_loop(), stop)
     # Not the event loop's own handlers: a handler that blocks the loop would block them too.
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
+    for signal_number in stop_signals():
         signal.signal(signal_number, ending.begin)
     log.info("worker_started", extra={"handlers": len(router), "worker": worker})
     await _tell_left_waiting(settings, router)

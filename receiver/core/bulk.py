@@ -1,4 +1,4 @@
-"""What is said about many deliveries at one time: plans, places in a long reading, what is brought in."""
+"""Actions on many rows: their plans, the place in a long reading, and what is imported."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
-from receiver.core.records import Attempt, Delivery, DeliveryFilter, StoredDelivery, WorkSummary
-from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, Origin, WorkState
+from receiver.core.deliveries import Delivery, StoredDelivery
+from receiver.core.types import HandlerName, Origin, WorkState
+from receiver.core.work import WorkSummary
 
 MOST_TYPES = 1_000
 """Types that a plan counts one by one; they come from outside, and memory is bounded."""
@@ -108,69 +109,3 @@ class WorkPlan:
             kinds=most,
             others=len(items) - sum(most.values()),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedRun:
-    """A work item that ran without being in the store: its one attempt, and whether it is DONE or DEAD."""
-
-    seq: int
-    handler: HandlerName
-    attempt: Attempt
-    state: WorkState
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantinedSummary:
-    """One line of a listing of quarantine. `key` is that of the stored delivery which it contradicts."""
-
-    id: int
-    received_at: datetime
-    reason: str
-    detail: str
-    key: DeliveryKey | None
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantineFilter:
-    """Which requests in quarantine a listing is about. What is None does not narrow."""
-
-    reason: str | None = None
-    since: datetime | None = None
-    until: datetime | None = None
-    limit: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class PruneRule:
-    """What has been kept long enough: what arrived before a moment, or with `bodies` only the bodies of that.
-
-    `type` is a glob. DEAD deliveries are removed only if `state` names them, and what is still to be worked on
-    never: a ValueError.
-    """
-
-    before: datetime
-    bodies: bool = False
-    type: str | None = None
-    state: DeliveryState | None = None
-
-    def __post_init__(self) -> None:
-        if self.state not in (None, DeliveryState.DONE, DeliveryState.DEAD):
-            raise ValueError(f"deliveries in the state {self.state} are never pruned")
-
-    def chosen(self) -> DeliveryFilter:
-        """Return the deliveries whose time it is."""
-        return DeliveryFilter(type=self.type, until=self.before, state=self.state or DeliveryState.DONE)
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What one step of a long walk over the deliveries did: to how many, how many bytes, and where it goes on.
-
-    `after` is None at the end.
-    """
-
-    count: int
-    size: int
-    after: int | None

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from datetime import datetime
 from typing import Any
 
+from receiver.core.deliveries import Delivery
 from receiver.core.lenient_json import NotJson, load_json
-from receiver.core.records import Delivery
 from receiver.core.types import DeliveryKey, Headers
 from receiver.errors import Malformed
 

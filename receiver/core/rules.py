@@ -4,9 +4,10 @@ import random
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from receiver.core.records import HeldItem, JobPages, NewWork
+from receiver.core.claims import HeldItem, JobPages
 from receiver.core.retries import LONGEST_PAUSE, RetrySchedule
 from receiver.core.types import HandlerSwitch, Trigger, WorkState
+from receiver.core.work import NewWork
 
 
 @dataclass(frozen=True, slots=True)

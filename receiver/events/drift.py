@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, get_args
 
-from receiver.core.records import Delivery
+from receiver.core.deliveries import Delivery
 from receiver.core.types import DeliveryKey
 from receiver.events import EVENT_CLASSES, Event
 from receiver.events.documents.shape import ServiceModel

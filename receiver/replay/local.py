@@ -5,10 +5,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+from receiver.core.claims import WorkItem
 from receiver.core.clock import SystemClock
-from receiver.core.records import Attempt, StoredDelivery, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Result
 from receiver.core.types import HandlerName, Trigger
+from receiver.core.work import Attempt
 from receiver.replay.frozen_time import FrozenTime
 from receiver.routing import Handler, Router
 from receiver.routing.context import AskOnce, Clients

@@ -6,9 +6,10 @@ import uuid
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.lenient_json import NotJson, load_json
-from receiver.core.records import NewWork, StoredDelivery
 from receiver.core.types import Trigger
+from receiver.core.work import NewWork
 from receiver.replay.selection import Chosen
 from receiver.routing import Handler, Router
 from receiver.service.samples import encode

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from receiver.core.bulk import Cursor
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.lenient_json import NotJson, load_json
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter, StoredDelivery
+from receiver.core.ports.reports import DeliveryReader
 from receiver.core.types import HandlerName
 from receiver.routing import Handler
 
@@ -35,7 +35,7 @@ class Selection:
     by_job: bool = False
     after: Cursor | None = None
 
-    async def of(self, reports: Reports) -> AsyncIterator[Chosen]:
+    async def of(self, reports: DeliveryReader) -> AsyncIterator[Chosen]:
         """Yield the deliveries in their order, in flat memory."""
         names = frozenset(handler.name for handler in self.handlers)
         async for stored in reports.iter_deliveries(self.wanted, after=self.after, by_job=self.by_job):

@@ -1,44 +1,46 @@
-"""Monitors to be made or changed: recurring checks of targets, and who is told."""
+"""Requests that make or change monitors: recurring checks of targets, and who hears of them."""
 
 import re
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, JsonValue, StrictBool, StrictInt, model_validator
+from pydantic import AfterValidator, Field, JsonValue, StrictInt, model_validator
 
 from receiver.requests.base import Request, Tagged, WebAddress
+from receiver.requests.fields import (
+    EmailFields,
+    MonitorFields,
+    PagesTargetFields,
+    SearchTargetFields,
+    SiteTargetFields,
+)
 from receiver.requests.options import Domains
 from receiver.requests.pages import ScrapeOptions
 from receiver.requests.schedules import Schedule
 from receiver.requests.webhooks import MonitorWebhook
 
 
-class ScrapeTarget(Tagged):
+class ScrapeTarget(Tagged, PagesTargetFields):
     """Pages that are scraped at each check."""
 
     type: Literal["scrape"] = "scrape"
     urls: Annotated[tuple[WebAddress, ...], Field(min_length=1)]
-    id: str | None = None
-    """Of a target that is there already."""
     scrape_options: ScrapeOptions | None = None
 
 
-class CrawlTarget(Tagged):
+class CrawlTarget(Tagged, SiteTargetFields):
     """A site that is crawled at each check."""
 
     type: Literal["crawl"] = "crawl"
     url: WebAddress
-    id: str | None = None
     crawl_options: dict[str, JsonValue] | None = None
-    """In wire names; the service does not document which of a crawl's fields it takes here."""
     scrape_options: ScrapeOptions | None = None
 
 
-class SearchTarget(Tagged):
+class SearchTarget(Tagged, SearchTargetFields):
     """Searches whose new hits are judged by the monitor's goal."""
 
     type: Literal["search"] = "search"
     queries: Annotated[tuple[str, ...], Field(min_length=1, max_length=12)]
-    id: str | None = None
     search_window: Literal["5m", "15m", "1h", "6h", "24h", "7d"] | None = None
     max_results: Annotated[StrictInt, Field(ge=1, le=50)] | None = None
     include_domains: Domains | None = None
@@ -60,39 +62,35 @@ def _check_address(value: str) -> str:
     return value
 
 
-class EmailNotification(Request):
-    """Mails about checks. Who is not in the team has to agree first."""
+class EmailNotification(Request, EmailFields):
+    """Mails about checks."""
 
-    enabled: StrictBool | None = None
-    include_diffs: StrictBool | None = None
     recipients: (
         Annotated[tuple[Annotated[str, AfterValidator(_check_address)], ...], Field(max_length=25)] | None
     ) = None
 
 
 class Notification(Request):
-    """Who is told about checks, beside the webhook."""
+    """Who hears of checks, beside the webhook."""
 
     email: EmailNotification | None = None
-
-
-class _MonitorFields(Request):
-    """What can be said of a monitor when it is made and later."""
-
-    webhook: MonitorWebhook | None = None
-    notification: Notification | None = None
-    goal: Annotated[str, Field(max_length=2000)] | None = None
-    """What matters, in words: changes are judged by it."""
-    judge_enabled: StrictBool | None = None
-    retention_days: Annotated[StrictInt, Field(ge=1, le=365)] | None = None
-    """30 unless it is given."""
+    """Mails about checks."""
 
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
 Targets = Annotated[tuple[Target, ...], Field(min_length=1, max_length=50)]
 
 
-class MonitorRequest(_MonitorFields):
+class _MonitorOptions(Request, MonitorFields):
+    """What a request may say of a monitor, when it is made and later."""
+
+    webhook: MonitorWebhook | None = None
+    notification: Notification | None = None
+    goal: Annotated[str, Field(max_length=2000)] | None = None
+    retention_days: Annotated[StrictInt, Field(ge=1, le=365)] | None = None
+
+
+class MonitorRequest(_MonitorOptions):
     """A monitor to be made."""
 
     name: Name
@@ -107,11 +105,12 @@ class MonitorRequest(_MonitorFields):
         return self
 
 
-class MonitorChanges(_MonitorFields):
-    """What shall be different about a monitor; the rest stays. At least one thing has to be."""
+class MonitorChanges(_MonitorOptions):
+    """The fields of a monitor to change, at least one; the others stay as they are."""
 
     name: Name | None = None
     status: Literal["active", "paused"] | None = None
+    """`paused` stops the checks, `active` resumes them."""
     schedule: Schedule | None = None
     targets: Targets | None = None
 

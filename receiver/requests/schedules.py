@@ -7,6 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, model_validator
 
 from receiver.requests.base import Request
+from receiver.requests.fields import ScheduleFields
 
 _SHORTEST_MINUTES = 5
 _PART = re.compile(r"(?:\*|(\d{1,2})(?:-(\d{1,2}))?)(?:/(\d{1,2}))?")
@@ -42,15 +43,12 @@ def _named(what: str, field: str, *, highest: int) -> list[int]:
     return sorted(named)
 
 
-class Schedule(Request):
+class Schedule(Request, ScheduleFields):
     """Exactly one of `cron` and `text`. The service answers with `cron` in either case."""
 
     cron: Annotated[str, AfterValidator(_check_cron)] | None = None
-    """Five fields, and at least five minutes between two runs."""
     text: str | None = None
-    """Such as `daily at 9:00`."""
-    timezone: str | None = None
-    """UTC unless it is given."""
+    """The schedule in words, such as `daily at 9:00`."""
 
     @model_validator(mode="after")
     def _one_of_two(self) -> Self:

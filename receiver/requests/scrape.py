@@ -4,42 +4,39 @@ from typing import Any, Literal, Self
 
 from pydantic import Field, StrictBool, model_validator
 
-from receiver.requests.actions import Action
-from receiver.requests.base import Count, Milliseconds, Request, WebAddress
-from receiver.requests.options import ChangeTrackingOptions, JsonOptions, Location, ThreatProtection
+from receiver.requests.base import Count, Milliseconds, WebAddress
+from receiver.requests.options import ChangeTrackingOptions, JsonOptions
+from receiver.requests.pages import PageRequest, Proxy
 
 ScrapeFormat = Literal[
     "markdown", "html", "rawHtml", "links", "screenshot", "screenshot@fullPage", "json", "changeTracking"
 ]
-Proxy = Literal["basic", "enhanced", "auto"]
 
 
-class ScrapeRequest(Request):
-    """One page to scrape now. Times are in milliseconds."""
+class ScrapeRequest(PageRequest):
+    """One page to scrape now. Times are in milliseconds; the defaults are those of the service."""
 
     url: WebAddress
+    """Absolute URL of the page."""
     zero_data_retention: StrictBool = False
+    """Whether the service keeps nothing of this scrape. The account has to have this feature."""
     formats: tuple[ScrapeFormat, ...] = ("markdown",)
+    """The forms of the content to return. `changeTracking` needs `markdown` beside it."""
     change_tracking_options: ChangeTrackingOptions | None = None
-    actions: tuple[Action, ...] | None = None
+    """How the page is compared with its earlier scrape; only with the format `changeTracking`."""
     block_ads: StrictBool = True
-    exclude_tags: tuple[str, ...] | None = None
-    include_tags: tuple[str, ...] | None = None
-    headers: dict[str, str] | None = Field(None, repr=False)
     json_options: JsonOptions | None = None
-    location: Location | None = None
+    """What is extracted for the format `json`."""
     max_age: Milliseconds = 0
-    """A cached copy younger than this will do; 0 is always a fresh one."""
     mobile: StrictBool = False
     only_main_content: StrictBool = True
     parse_pdf: StrictBool = Field(True, alias="parsePDF")
-    """Costs 1 credit per page; without it a PDF comes base64-encoded in `markdown`, for 1 credit."""
+    """Whether a PDF becomes Markdown, for 1 credit a page. Otherwise `markdown` holds it in base64, for 1 credit."""
     proxy: Proxy = "basic"
     remove_base64_images: StrictBool = True
     skip_tls_verification: StrictBool = False
     store_in_cache: StrictBool = True
-    """Always False with `actions` or `headers`: the service then keeps no copy, whatever was asked."""
-    threat_protection: ThreatProtection | None = None
+    """Whether the service keeps the page in its cache. It is always False with `actions` or `headers`."""
     timeout: Count = 30_000
     wait_for: Milliseconds = 0
 

@@ -1,8 +1,8 @@
-"""Where the service shall send the events of a job, and by which names it knows them.
+"""The webhook of a job: where the service sends its events, and the names of those events.
 
-One event has two names: the type its deliveries carry (`crawl.page`), and the value that a request filters by. The
-service takes only the short one for crawls, batch scrapes, extractions and agents (`page`), and only the full one
-for monitors (`monitor.check.completed`). Requests here take both and send the right one.
+An event has two names: the type in its deliveries (`crawl.page`), and the value that a request filters by. For crawls,
+batch scrapes, extractions and agents the service takes only the short name as a filter (`page`), for monitors only the
+full one (`monitor.check.completed`). Requests here take both and send the right one.
 """
 
 import ipaddress
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, Field, model_validator
 
 from receiver.requests.base import Request, WebAddress
+from receiver.requests.fields import WebhookFields
 
 _SIGNATURE_HEADER = "x-firecrawl-signature"
 
@@ -60,17 +61,14 @@ def to_filter_value(name: str, operation: Operation) -> str:
     return event_type if operation is Operation.MONITOR else event_type.removeprefix(f"{operation}.")
 
 
-class WebhookConfig(Request):
-    """An address for events, with what the service shall send along. A text alone is the address.
-
-    `metadata` comes back in each delivery. Without `events` every event of the operation is sent.
-    """
+class WebhookConfig(Request, WebhookFields):
+    """An address for events, and what the service sends along. A text alone is read as the address."""
 
     url: WebAddress
     headers: dict[str, str] = Field({}, repr=False)
     metadata: dict[str, str] = Field({})
     events: tuple[str, ...] = ()
-    """Short or full names; a request refuses those that its operation does not have."""
+    """Short or full names of events. A request refuses those that its operation does not have."""
 
     @model_validator(mode="before")
     @classmethod

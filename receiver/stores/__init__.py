@@ -1,6 +1,6 @@
 """The stores there are, chosen by their address."""
 
-from receiver.core.ports import Store
+from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError
 
 __all__ = ["open_store"]

@@ -9,8 +9,8 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from receiver.app import Receiver
-from receiver.core.ports import Reports
-from receiver.core.records import WorkDetail, WorkFilter
+from receiver.core.ports.reports import Reports
+from receiver.core.work import WorkDetail, WorkFilter
 from receiver.routing import Router
 from receiver.settings import Settings
 from receiver.stores import open_store

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, TypedDict, Unpack
 
 from receiver.core.clock import SystemClock
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.envelope import mask_headers, read_envelope
-from receiver.core.records import StoredDelivery
 from receiver.core.rules import Complete, RetryAt, decide
 from receiver.core.types import HandlerName, Trigger, WorkState
 from receiver.events import Event

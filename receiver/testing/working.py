@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, cast
 
-from receiver.core.ports import WorkQueue
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import WorkerId
 from receiver.routing import Handler, Router
 from receiver.routing.resources import needed_by, require_given

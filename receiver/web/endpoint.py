@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from starlette.types import Receive, Scope, Send
 
-from receiver.core.records import Receipt
+from receiver.core.deliveries import Receipt
 from receiver.errors import Overloaded, ReadTimeout, RejectedRequest, StoreError
 from receiver.web.intake import Admission, Intake
 from receiver.web.replies import Reply, acknowledged, method_not_allowed, refused, unavailable

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from receiver.core.clock import Clock
+from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.envelope import mask_headers, read_envelope
-from receiver.core.ports import DeliveryLog
-from receiver.core.records import Delivery, Quarantined, Receipt
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.quarantine import Quarantined
 from receiver.core.signing import token_matches, verify
 from receiver.core.types import AppendOutcome, Headers
 from receiver.errors import Malformed, Overloaded, TooLarge, Unauthenticated

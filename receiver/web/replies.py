@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from receiver.core.records import Receipt
+from receiver.core.deliveries import Receipt
 from receiver.core.types import AppendOutcome
 from receiver.errors import RejectedRequest
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from receiver.core.clock import Clock
-from receiver.core.ports import WorkQueue
+from receiver.core.ports.queue import WorkQueue
 from receiver.routing.context import AskOnce, Clients
 from receiver.routing.resources import Resource, open_resources
 from receiver.worker.process_pool import Processes

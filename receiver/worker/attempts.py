@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from receiver.core.records import Attempt, WorkItem
+from receiver.core.claims import WorkItem
 from receiver.core.rules import Failed, Refused, Result
 from receiver.core.types import AttemptOutcome, WorkState
+from receiver.core.work import Attempt
 from receiver.events import Event
 from receiver.routing import Handler
 

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from operator import attrgetter
 from queue import SimpleQueue
 from typing import Any, BinaryIO
@@ -19,15 +20,17 @@ from typing import Any, BinaryIO
 from receiver.core.logs import configure_logs
 from receiver.worker.failures import Raised, require_done
 from receiver.worker.fanout import read_event
+from receiver.worker.parent_death import end_after_parent
 from receiver.worker.process_messages import SIZE, CallDone, CallStarted, FunctionCall, read_message, write_message
 
 
 def main(level: str, log_format: str, descriptor: str) -> None:
     """Answer calls until the worker closes its end, or dies."""
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
+    for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # Whoever stops the worker may signal all of its processes; it is the worker that ends this one. A
         # function, since what is ignored would be ignored by every program that a handler starts, too.
         signal.signal(signal_number, lambda *_: None)
+    end_after_parent(timedelta(0))
     worker = socket.socket(fileno=int(descriptor))
     worker.set_inheritable(False)
     configure_logs(level=level, as_json=log_format == "json")

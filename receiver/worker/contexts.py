@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from receiver.core.records import StoredDelivery
+from receiver.core.deliveries import StoredDelivery
 from receiver.routing import Handler
 from receiver.routing.context import AskOnce, BatchContext, Clients, Context, DeliveryInfo, HandlerLog, Services
 from receiver.worker.attempts import Claimed, log_fields

@@ -2,7 +2,7 @@
 
 import logging
 
-from receiver.core.records import Delivery
+from receiver.core.deliveries import Delivery
 from receiver.events import Event
 from receiver.events.drift import MOST_KINDS, Drift, drift_of
 

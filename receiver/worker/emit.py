@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import TypedDict
 
-from receiver.core.records import Settlement, WorkItem
+from receiver.core.claims import Settlement, WorkItem
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger, WorkState
 from receiver.signals.contracts import (
     AttemptFailed,

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Sequence
 
-from receiver.core.records import StoredDelivery
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import Origin, Trigger
 from receiver.events import Event, UnknownEvent, parse_event
 from receiver.routing import Handler

@@ -4,11 +4,13 @@ import logging
 from collections.abc import Sequence
 from datetime import datetime
 
+from receiver.core.claims import HeldItem, JobPages
 from receiver.core.clock import Clock
-from receiver.core.ports import WorkQueue
-from receiver.core.records import HeldItem, Hold, JobPages, StoredDelivery
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.ports.queue import HoldQueue
 from receiver.core.rules import RecheckAt, Release, check_hold
 from receiver.core.types import HandlerName
+from receiver.core.work import Hold
 from receiver.routing import Handler, Router
 
 log = logging.getLogger(__name__)
@@ -30,7 +32,7 @@ def hold_for(handler: Handler, router: Router, stored: StoredDelivery, now: date
 class Holds:
     """Holds terminal events at routing, and checks them again until they may run."""
 
-    def __init__(self, queue: WorkQueue, router: Router, clock: Clock) -> None:
+    def __init__(self, queue: HoldQueue, router: Router, clock: Clock) -> None:
         self._queue = queue
         self._router = router
         self._clock = clock

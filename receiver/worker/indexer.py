@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 
 from receiver.core.clock import Clock
-from receiver.core.ports import SearchIndex
+from receiver.core.ports.search import SearchIndex
 from receiver.errors import ReceiverError
 from receiver.worker.background import running_beside
 

@@ -3,8 +3,8 @@
 import logging
 from collections.abc import Sequence
 
-from receiver.core.ports import WorkQueue
-from receiver.core.records import StoredDelivery
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.ports.queue import RoutingQueue
 from receiver.core.types import Origin
 from receiver.events import Event
 from receiver.events.identity import subject_key
@@ -12,7 +12,7 @@ from receiver.events.identity import subject_key
 log = logging.getLogger(__name__)
 
 
-async def find_repeats(queue: WorkQueue, read: Sequence[tuple[StoredDelivery, Event]]) -> frozenset[int]:
+async def find_repeats(queue: RoutingQueue, read: Sequence[tuple[StoredDelivery, Event]]) -> frozenset[int]:
     """Return the seqs of the sender's deliveries whose event a backfill has imported before."""
     keys = {
         stored.seq: key

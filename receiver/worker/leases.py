@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from receiver.core.claims import Lease
 from receiver.core.clock import Clock
-from receiver.core.ports import WorkQueue
-from receiver.core.records import Lease
+from receiver.core.ports.queue import LeaseQueue
 from receiver.core.types import WorkerId
 from receiver.errors import StoreError
 from receiver.worker.attempts import Claimed
@@ -32,7 +32,7 @@ class _Leased:
 class Leases:
     """The leases of one worker, on every work item that it has claimed and not yet settled."""
 
-    def __init__(self, queue: WorkQueue, clock: Clock, worker: WorkerId, length: timedelta) -> None:
+    def __init__(self, queue: LeaseQueue, clock: Clock, worker: WorkerId, length: timedelta) -> None:
         self._queue = queue
         self._clock = clock
         self._length = length

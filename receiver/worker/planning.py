@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from receiver.core.ports import WorkQueue
-from receiver.core.records import NewWork, RoutingBatch, StoredDelivery
+from receiver.core.claims import RoutingBatch
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.work import NewWork
 from receiver.events import Event
 from receiver.routing import Handler, Router
 from receiver.worker.drift_log import DriftLogger

@@ -5,7 +5,7 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from receiver.core.records import StoredDelivery
+from receiver.core.deliveries import StoredDelivery
 from receiver.worker.failures import Raised
 
 SIZE = struct.Struct("!Q")

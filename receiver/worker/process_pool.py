@@ -30,8 +30,8 @@ class Processes:
     """At most `size` processes. One is started when a call finds none idle, and is kept for the next call.
 
     A process runs one call at a time, so no other call suffers when it dies or is killed. All processes end when
-    this is closed. Each has the other end of a socket of ours, so they also end when this process dies. A process
-    that keeps the interpreter lock inside a C extension ends when it releases the lock.
+    this is closed. Each has the other end of a socket of ours, so they also end when this process dies. If C code
+    keeps the interpreter lock then, the kernel ends the process half a minute later, on Linux.
     """
 
     # This is not a ProcessPoolExecutor: if one of its processes dies, all calls of the pool fail, no call can be

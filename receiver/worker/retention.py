@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
-from receiver.core.bulk import PruneRule, Step
 from receiver.core.clock import Clock
-from receiver.core.ports import Maintenance
+from receiver.core.ports.maintenance import Maintenance
+from receiver.core.retention import PruneRule, Step
 from receiver.errors import ReceiverError
 
 log = logging.getLogger(__name__)

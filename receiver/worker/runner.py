@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any
 
 from receiver.core.clock import Clock
-from receiver.core.records import Attempt
 from receiver.core.rules import Died, Failed, Refused, Result, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName
+from receiver.core.work import Attempt
 from receiver.events import Event
 from receiver.routing import Handler
 from receiver.routing.context import AskOnce, Clients

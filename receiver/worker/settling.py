@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import assert_never
 
+from receiver.core.claims import Settlement, WorkItem
 from receiver.core.clock import Clock, time_limit
 from receiver.core.group_commit import GroupCommit
-from receiver.core.ports import WorkQueue
-from receiver.core.records import Settlement, WorkItem
+from receiver.core.ports.queue import ClaimQueue
 from receiver.core.rules import Bury, Complete, Died, RetryAt, decide
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import StoreError
@@ -34,7 +34,7 @@ class Settling:
 
     def __init__(
         self,
-        queue: WorkQueue,
+        queue: ClaimQueue,
         clock: Clock,
         leases: Leases,
         rng: random.Random,

@@ -44,7 +44,10 @@ class Supervisor:
         self._grace = grace
 
     async def run(self) -> None:
-        """Keep a worker running until cancelled; then stop it, and return when it has ended."""
+        """Keep a worker running until cancelled; then stop it, and return when it has ended.
+
+        To cancel it again while the worker stops changes nothing.
+        """
         pause = _FIRST_PAUSE
         dead: list[WorkerId] = []
         while True:
@@ -74,7 +77,10 @@ class Supervisor:
             code = await process.wait()
             return _describe(code), code
         except asyncio.CancelledError:
-            await self._stop(process)
+            stopping = asyncio.create_task(self._stop(process))
+            while not stopping.done():
+                with suppress(asyncio.CancelledError):  # another signal must not leave the worker behind
+                    await asyncio.shield(stopping)
             raise
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
 from receiver.core.clock import Clock
-from receiver.core.ports import WorkQueue
-from receiver.core.records import ClaimLimits, HandlerClaim, Lease, WorkItem
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.rules import POISON_AFTER
 from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import StoreError

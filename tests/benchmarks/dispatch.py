@@ -23,10 +23,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement
 from receiver.core.clock import SystemClock, to_micros
-from receiver.core.ports import WorkQueue
-from receiver.core.records import Attempt, ClaimLimits, HandlerClaim, Lease, NewWork, Settlement
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
+from receiver.core.work import Attempt, NewWork
 from receiver.stores import open_store
 from tests.benchmarks.prefill import Prefill
 from tests.benchmarks.queue_rivals import POSTGRES, rivals_here

@@ -13,8 +13,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from receiver.core.ports import Controls, DeliveryLog, Reports, WorkQueue
-from receiver.core.records import Attempt, Delivery, Hold, Lease, NewWork, Settlement, WorkFilter, WorkSummary
+from receiver.core.claims import Lease, Settlement
+from receiver.core.deliveries import Delivery
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.reports import Reports
 from receiver.core.types import (
     AttemptOutcome,
     DeliveryKey,
@@ -24,6 +28,7 @@ from receiver.core.types import (
     WorkerId,
     WorkState,
 )
+from receiver.core.work import Attempt, Hold, NewWork, WorkFilter, WorkSummary
 from receiver.stores import open_store
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)

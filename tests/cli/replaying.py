@@ -10,7 +10,7 @@ import pytest
 
 from receiver.cli.common.exit_codes import INTERRUPTED
 from receiver.cli.main import receiver, run
-from receiver.core.records import Delivery
+from receiver.core.deliveries import Delivery
 from receiver.stores import open_store
 from tests.cli.kept import STORE, delivery
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.core.records import DeliveryFilter, StoredDelivery
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.types import Origin
 from receiver.stores import open_store
 from tests.cli.kept import STORE, fill, on_a_terminal

@@ -16,7 +16,7 @@ import pytest
 
 from receiver.cli.main import receiver, run
 from receiver.core.bulk import Imported
-from receiver.core.records import Delivery, DeliveryFilter, StoredDelivery
+from receiver.core.deliveries import Delivery, DeliveryFilter, StoredDelivery
 from receiver.core.types import Origin
 from receiver.stores import open_store
 from tests.cli.kept import BODY, STORE, delivery, on_a_terminal

@@ -15,8 +15,9 @@ import pytest
 from receiver.cli.common.filter_options import parse_moment
 from receiver.cli.events.group import detail_fields, readable, write_json_list, write_list
 from receiver.cli.main import receiver, run
-from receiver.core.records import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary, WorkSummary
+from receiver.core.deliveries import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
+from receiver.core.work import WorkSummary
 from receiver.stores import open_store
 from tests.cli.kept import (
     BODY,

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.core.records import Quarantined
+from receiver.core.quarantine import Quarantined
 from tests.cli.kept import BODY, NOON, Filling, delivery, fill, on_a_terminal
 
 pytestmark = pytest.mark.usefixtures("configured")

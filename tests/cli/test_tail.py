@@ -13,18 +13,12 @@ import pytest
 from receiver.cli.main import receiver, run
 from receiver.cli.tail import states as tail_states
 from receiver.cli.tail.command import Follower, ShownToPeople, show_json
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement
 from receiver.core.clock import VirtualClock
-from receiver.core.ports import Store
-from receiver.core.records import (
-    ClaimLimits,
-    DeliveryFilter,
-    DeliverySummary,
-    HandlerClaim,
-    Lease,
-    NewWork,
-    Settlement,
-)
+from receiver.core.deliveries import DeliveryFilter, DeliverySummary
+from receiver.core.ports.store import Store
 from receiver.core.types import DeliveryState, WorkerId, WorkState
+from receiver.core.work import NewWork
 from receiver.errors import StoreRefused
 from receiver.stores import open_store
 from receiver.stores.memory import MemoryStore

@@ -10,8 +10,8 @@ import pytest
 
 from receiver.cli.main import receiver, run
 from receiver.cli.work_items.group import detail_fields, readable
-from receiver.core.records import LOST, Attempt, WorkDetail, WorkSummary
 from receiver.core.types import AttemptOutcome, DeliveryKey, Trigger, WorkState
+from receiver.core.work import LOST, Attempt, WorkDetail, WorkSummary
 from tests.cli.kept import (
     DEAD,
     DONE,

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from receiver.core.deliveries import Delivery
 from receiver.core.envelope import MASK, mask_headers, read_envelope
-from receiver.core.records import Delivery
 from receiver.core.types import DeliveryKey
 from receiver.errors import Malformed
 from tests.doubles import NOON, body_of

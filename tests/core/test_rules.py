@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.records import HeldItem, Hold, JobPages, NewWork
+from receiver.core.claims import HeldItem, JobPages
 from receiver.core.retries import LONGEST_PAUSE, RetrySchedule
 from receiver.core.rules import (
     POISON_AFTER,
@@ -27,6 +27,7 @@ from receiver.core.rules import (
     suspicious,
 )
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import Hold, NewWork
 from tests.doubles import NOON
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)

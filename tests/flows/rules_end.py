@@ -2,8 +2,10 @@
 
 from datetime import datetime, timedelta
 
-from receiver.core.records import Backlog, ClaimLimits, DeliveryFilter
+from receiver.core.claims import ClaimLimits
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerSwitch, WorkState
+from receiver.core.work import Backlog
 from tests.flows.rules_items import SLACK
 from tests.flows.rules_world import MUCH, Ending, Worker, World
 

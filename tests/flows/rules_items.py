@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from receiver.core.records import Attempt, Delivery
+from receiver.core.deliveries import Delivery
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
+from receiver.core.work import Attempt
 
 WAITING, QUEUED, HELD, RUNNING = WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.RUNNING
 DONE, DEAD, SKIPPED = WorkState.DONE, WorkState.DEAD, WorkState.SKIPPED

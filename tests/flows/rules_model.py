@@ -7,22 +7,19 @@ the rules allow. Where they leave a choice, the model takes over what the store 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
-from receiver.core.records import (
-    LOST,
-    Attempt,
+from receiver.core.claims import (
     ClaimLimits,
-    Delivery,
     HandlerClaim,
     HeldItem,
     JobPages,
     Lease,
-    NewWork,
     RoutingBatch,
     Settlement,
     WorkItem,
-    WorkSummary,
 )
+from receiver.core.deliveries import Delivery
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
+from receiver.core.work import LOST, Attempt, NewWork, WorkSummary
 from tests.flows.rules_items import (
     DEAD,
     DONE,

@@ -7,22 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 
-from receiver.core.ports import Controls, DeliveryLog, Reports, Store, WorkQueue
-from receiver.core.records import (
-    Attempt,
-    ClaimLimits,
-    Delivery,
-    HandlerClaim,
-    HeldItem,
-    Hold,
-    Lease,
-    NewWork,
-    RoutingBatch,
-    Settlement,
-    WorkFilter,
-    WorkItem,
-    WorkSummary,
-)
+from receiver.core.claims import ClaimLimits, HandlerClaim, HeldItem, Lease, RoutingBatch, Settlement, WorkItem
+from receiver.core.deliveries import Delivery
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Store
 from receiver.core.retries import RetrySchedule
 from receiver.core.rules import (
     POISON_AFTER,
@@ -46,6 +37,7 @@ from receiver.core.types import (
     WorkerId,
     WorkState,
 )
+from receiver.core.work import Attempt, Hold, NewWork, WorkFilter, WorkSummary
 from tests.doubles import NOON, delivery
 from tests.flows.rules_items import Item, Policy
 from tests.flows.rules_model import Rules

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from receiver.app import Receiver
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.signing import sign
 from receiver.settings import Settings
 from receiver.stores.memory import MemoryStore

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from receiver.core.bulk import Imported
-from receiver.core.ports import Store
-from receiver.core.records import Delivery, DeliveryFilter, StoredDelivery
+from receiver.core.deliveries import Delivery, DeliveryFilter, StoredDelivery
+from receiver.core.ports.store import Store
 from receiver.core.types import AppendOutcome, Origin
 from receiver.replay.bundles.format import Header
 from receiver.replay.bundles.reading import Entry, read_bundle

@@ -20,8 +20,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from receiver.core.ports import Store
-from receiver.core.records import ClaimLimits, Delivery, WorkItem
+from receiver.core.claims import ClaimLimits, WorkItem
+from receiver.core.deliveries import Delivery
+from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore

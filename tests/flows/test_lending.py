@@ -11,8 +11,8 @@ import pytest
 
 from receiver import AsyncClient, Client
 from receiver.app import new_worker_id, run_worker
-from receiver.core.records import WorkFilter
 from receiver.core.types import WorkState
+from receiver.core.work import WorkFilter
 from receiver.errors import ConfigurationError, HandlerError
 from receiver.events import CrawlPage, Event
 from receiver.routing import Router

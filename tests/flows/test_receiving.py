@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 
 from receiver.app import Receiver, new_worker_id, run_worker
 from receiver.cli.common.store import open_reports
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.signing import sign
 from receiver.core.types import DeliveryKey
 from receiver.errors import ConfigurationError

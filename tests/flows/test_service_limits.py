@@ -9,8 +9,8 @@ import pytest
 from receiver import Context, Router
 from receiver.app import run_worker
 from receiver.core.clock import VirtualClock
-from receiver.core.records import WorkFilter, WorkSummary
 from receiver.core.types import WorkerId, WorkState
+from receiver.core.work import WorkFilter, WorkSummary
 from receiver.errors import RateLimited
 from receiver.events import Event
 from receiver.settings import load_settings

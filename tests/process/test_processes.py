@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from receiver.core.claims import WorkItem
 from receiver.core.clock import SystemClock
-from receiver.core.records import StoredDelivery, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Died, Failed, Refused, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.routing import Router

@@ -57,6 +57,11 @@ async def record(event, ctx: Context):
         time.sleep(0.01)
     told(event, ctx)
 """
+UNDER_NOHUP = """
+import runpy, signal
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+runpy.run_module("receiver", run_name="__main__")
+"""
 
 Stop = Callable[[Program], None]
 
@@ -71,6 +76,11 @@ def interrupt(program: Program) -> None:
     program.send_signal_to_group(signal.SIGINT)
 
 
+def hang_up(program: Program) -> None:
+    """Close the terminal."""
+    program.send_signal(signal.SIGHUP)
+
+
 by_every_signal = pytest.mark.parametrize("stop", [terminate, interrupt])
 
 
@@ -82,6 +92,16 @@ def release(deployment: Deployment) -> None:
 async def begun(deployment: Deployment) -> None:
     """Return when a handler runs."""
     await until((deployment.folder / "begun").exists, "a handler to begin")
+
+
+async def refuses_connections(port: int) -> None:
+    """Return when nobody listens there any more."""
+    while True:
+        try:
+            async with connection(port):
+                pass
+        except ConnectionError:  # also reset: nobody took it in before the end
+            return
 
 
 async def ends_well(program: Program) -> None:
@@ -102,7 +122,7 @@ async def the_next_start_handles(deployment: Deployment, load: Load) -> None:
 
 @by_every_signal
 async def test_a_running_handler_finishes_within_the_grace_time(tmp_path: Path, stop: Stop) -> None:
-    """It is told as done with one attempt, and the exit code is 0."""
+    """It is recorded as done with one attempt, and the exit code is 0."""
     deployment = Deployment(tmp_path, grace="20")
     deployment.write_handlers(BEGIN + WAITS)
     load = Load(random.Random(1))
@@ -116,6 +136,38 @@ async def test_a_running_handler_finishes_within_the_grace_time(tmp_path: Path, 
 
     assert [(state, attempts) for _, state, attempts in deployment.work()] == [("done", 1)]
     assert deployment.handled().keys() == load.acknowledged.keys()
+
+
+@pytest.mark.parametrize("stop", [terminate, interrupt, hang_up])
+@pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
+async def test_the_server_ends_after_its_worker(tmp_path: Path, stop: Stop, again: bool) -> None:
+    """A terminal then gets its prompt back with nothing left running, and a container does not end too early."""
+    deployment = Deployment(tmp_path, grace="60")
+    deployment.write_handlers(BEGIN + WAITS)
+    async with deployment.serve() as serving:
+        await Load(random.Random(1)).send(serving.port, 1)
+        await begun(deployment)
+        stop(serving)
+        await serving.line("worker_finishing")
+        if again:
+            stop(serving)
+        await refuses_connections(serving.port)
+        assert not serving.has_ended()
+        release(deployment)
+        await ends_well(serving)
+        assert serving.lines[-1].endswith("server_stopped")
+
+    assert [(state, attempts) for _, state, attempts in deployment.work()] == [("done", 1)]
+
+
+async def test_a_server_under_nohup_lives_on_when_the_terminal_closes(tmp_path: Path) -> None:
+    """SIGHUP stays ignored where it was ignored at the start."""
+    deployment = Deployment(tmp_path)
+    async with deployment.serve("--no-worker", launcher=("-c", UNDER_NOHUP)) as serving:
+        hang_up(serving)
+        assert (await get(serving.port, "/readyz")).status == 200
+        terminate(serving)
+        await ends_well(serving)
 
 
 @by_every_signal

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.records import Delivery
+from receiver.core.deliveries import Delivery
 from receiver.core.types import DeliveryKey
 from receiver.errors import NoBundle
 from receiver.replay.bundles.format import VERSION, Header, longest_line

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from receiver.core.clock import SystemClock, VirtualClock
-from receiver.core.records import StoredDelivery
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.errors import GiveUp, Retry
 from receiver.replay.local import LocalRun, LocalRunner

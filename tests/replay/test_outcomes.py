@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.records import Attempt, StoredDelivery
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Failed, Succeeded
 from receiver.core.types import AttemptOutcome, Trigger
+from receiver.core.work import Attempt
 from receiver.errors import ConfigurationError
 from receiver.replay.local import LocalRun
 from receiver.replay.outcomes import Change, Earlier, RunResult, go_on, header

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from receiver import parse_event
+from receiver.core.deliveries import Delivery
 from receiver.core.envelope import read_envelope
 from receiver.core.lenient_json import load_json
-from receiver.core.records import Delivery
 from receiver.core.types import DeliveryKey
 from receiver.replay.bundles.format import Header
 from receiver.replay.bundles.reading import Entry, read_bundle

@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.bulk import Cursor, RecordedRun
-from receiver.core.records import Attempt, DeliveryFilter, StoredDelivery
+from receiver.core.bulk import Cursor
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkState
+from receiver.core.work import Attempt, RecordedRun
 from receiver.replay.expressions import compile_expression
 from receiver.replay.requeue import new_work, with_new_id
 from receiver.replay.selection import Chosen, Selection

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from receiver.core.claims import WorkItem
 from receiver.core.clock import VirtualClock
-from receiver.core.records import StoredDelivery, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Refused, Succeeded
 from receiver.core.types import HandlerName, Trigger
 from receiver.errors import StoreError

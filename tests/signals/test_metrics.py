@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from receiver.core.clock import VirtualClock
-from receiver.core.records import Backlog
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger
+from receiver.core.work import Backlog
 from receiver.errors import StoreError
 from receiver.signals import Signal
 from receiver.signals import contracts as signals

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from receiver.core.ports import Store
+from receiver.core.ports.store import Store
 from receiver.core.types import Headers
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore

@@ -5,22 +5,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from receiver.core.ports import Controls, DeliveryLog, Maintenance, Reports, WorkQueue
-from receiver.core.records import (
-    Attempt,
-    ClaimLimits,
-    Delivery,
-    DeliveryFilter,
-    DeliverySummary,
-    HandlerClaim,
-    Hold,
-    Lease,
-    NewWork,
-    Settlement,
-    WorkFilter,
-    WorkItem,
-    WorkSummary,
-)
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
+from receiver.core.deliveries import Delivery, DeliveryFilter, DeliverySummary
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.maintenance import Maintenance
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.reports import Reports
 from receiver.core.types import (
     AppendOutcome,
     AttemptOutcome,
@@ -31,6 +22,7 @@ from receiver.core.types import (
     WorkerId,
     WorkState,
 )
+from receiver.core.work import Attempt, Hold, NewWork, WorkFilter, WorkSummary
 from tests.doubles import NOON, delivery, soon
 
 A, B, C = WorkerId("worker-a"), WorkerId("worker-b"), WorkerId("worker-c")

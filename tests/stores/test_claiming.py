@@ -5,9 +5,10 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.ports import WorkQueue
-from receiver.core.records import Attempt, ClaimLimits, HandlerClaim, Lease
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
+from receiver.core.work import Attempt
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
     AFTER,

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.records import ClaimLimits
+from receiver.core.claims import ClaimLimits
 from receiver.core.retries import RetrySchedule
 from receiver.core.rules import Bury, Failed, RetryAt, decide
 from receiver.core.types import DeliveryState, Trigger, WorkState

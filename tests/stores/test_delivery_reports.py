@@ -2,8 +2,10 @@
 
 import pytest
 
-from receiver.core.records import DeliveryFilter, Hold, Lease, NewWork
+from receiver.core.claims import Lease
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerSwitch, WorkState
+from receiver.core.work import Hold, NewWork
 from receiver.errors import UnknownDelivery
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (

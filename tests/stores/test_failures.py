@@ -1,8 +1,8 @@
 """What every store's Reports tell of the handlers that failed with a delivery."""
 
-from receiver.core.bulk import RecordedRun
-from receiver.core.records import Attempt, DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import AttemptOutcome, Trigger
+from receiver.core.work import Attempt, RecordedRun
 from tests.doubles import NOON
 from tests.stores.opened import (
     DEAD,

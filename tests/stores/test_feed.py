@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import DeliveryState
 from receiver.errors import StoreError
 from receiver.stores.sqlite.store import SqliteStore

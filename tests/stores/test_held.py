@@ -4,8 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.records import HeldItem, Hold, JobPages, Lease, NewWork
+from receiver.core.claims import HeldItem, JobPages, Lease
 from receiver.core.types import DeliveryKey, HandlerName, WorkState
+from receiver.core.work import Hold, NewWork
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
     AFTER,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from receiver.core.bulk import Imported
-from receiver.core.records import DeliveryFilter, StoredDelivery
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Origin
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import Kept

@@ -6,8 +6,8 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.bulk import Imported
+from receiver.core.deliveries import Delivery
 from receiver.core.jobs import JobArrivals, JobFilter, JobState, JobSummary
-from receiver.core.records import Delivery
 from receiver.core.types import HandlerSwitch, Origin
 from receiver.errors import UnknownJob
 from receiver.stores.sqlite import jobs as sqlite_jobs

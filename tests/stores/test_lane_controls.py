@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from receiver.core.records import ClaimLimits
+from receiver.core.claims import ClaimLimits
 from receiver.core.types import HandlerSwitch, WorkerId, WorkState
 from tests.doubles import NOON, soon
 from tests.stores.opened import (

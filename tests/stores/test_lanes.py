@@ -5,9 +5,10 @@ import random
 
 import pytest
 
-from receiver.core.ports import WorkQueue
-from receiver.core.records import ClaimLimits, HandlerClaim, Lease, NewWork
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import WorkerId, WorkState
+from receiver.core.work import NewWork
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
     AFTER,

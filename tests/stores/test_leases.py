@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from receiver.core.records import ClaimLimits, Lease
+from receiver.core.claims import ClaimLimits, Lease
 from receiver.core.types import Trigger, WorkerId
 from tests.doubles import NOON
 from tests.stores.opened import (

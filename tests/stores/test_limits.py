@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.ports import Store
-from receiver.core.records import ClaimLimits, HandlerClaim
+from receiver.core.claims import ClaimLimits, HandlerClaim
+from receiver.core.ports.store import Store
 from receiver.core.types import HandlerSwitch
 from tests.doubles import NOON, soon
 from tests.stores.conftest import open_all

@@ -2,8 +2,9 @@
 
 import pytest
 
-from receiver.core.ports import Store
-from receiver.core.records import DeliverySummary, Quarantined
+from receiver.core.deliveries import DeliverySummary
+from receiver.core.ports.store import Store
+from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import Kept, Refused

@@ -3,7 +3,8 @@
 import asyncio
 from datetime import timedelta
 
-from receiver.core.ports import Store, WorkQueue
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName
 from tests.doubles import NOON, soon
 from tests.stores.conftest import open_all

@@ -3,7 +3,7 @@
 import pytest
 
 from receiver.core.bulk import Cursor, DeliveryPlan
-from receiver.core.records import DeliveryFilter, StoredDelivery
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.types import DeliveryState
 from tests.doubles import NOON, delivery
 from tests.stores.opened import DEAD, DONE, ONE, SECOND, TWO, WAITING, Opened, ended

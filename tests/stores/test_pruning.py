@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from receiver.core.bulk import Imported, PruneRule, Step
-from receiver.core.records import DeliveryFilter, NewWork
+from receiver.core.bulk import Imported
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.retention import PruneRule, Step
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, WorkState
+from receiver.core.work import NewWork
 from receiver.errors import UnknownDelivery, UnknownWork
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (

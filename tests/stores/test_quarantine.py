@@ -2,8 +2,8 @@
 
 import pytest
 
-from receiver.core.bulk import QuarantinedSummary, QuarantineFilter
-from receiver.core.records import Quarantined, Receipt
+from receiver.core.deliveries import Receipt
+from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Origin
 from receiver.errors import UnknownRequest
 from tests.doubles import NOON, delivery

@@ -2,9 +2,9 @@
 
 import pytest
 
-from receiver.core.bulk import Imported, RecordedRun
-from receiver.core.records import Attempt, Hold, NewWork
+from receiver.core.bulk import Imported
 from receiver.core.types import AttemptOutcome, HandlerSwitch, Origin, Trigger, WorkState
+from receiver.core.work import Attempt, Hold, NewWork, RecordedRun
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
     AFTER,

@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from receiver.core.ports import WorkQueue
-from receiver.core.records import Hold, Lease, NewWork
+from receiver.core.claims import Lease
+from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, HandlerSwitch, WorkerId
+from receiver.core.work import Hold, NewWork
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import (
     AFTER,

@@ -2,8 +2,9 @@
 
 import pytest
 
-from receiver.core.records import Attempt, Settlement
+from receiver.core.claims import Settlement
 from receiver.core.types import AttemptOutcome, DeliveryState, Trigger, WorkState
+from receiver.core.work import Attempt
 from tests.doubles import NOON
 from tests.stores.opened import (
     DEAD,

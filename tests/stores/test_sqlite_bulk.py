@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from receiver.core.bulk import PruneRule
 from receiver.core.clock import to_micros
+from receiver.core.retention import PruneRule
 from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.errors import StoreError
 from receiver.stores.sqlite.database import APPLICATION_ID

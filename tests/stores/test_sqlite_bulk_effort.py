@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from receiver.core.bulk import Imported, PruneRule
-from receiver.core.records import DeliveryFilter
+from receiver.core.bulk import Imported
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.retention import PruneRule
 from receiver.stores.sqlite import paging as readings
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import Database

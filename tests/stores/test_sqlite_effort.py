@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
 from receiver.core.clock import to_micros
-from receiver.core.records import ClaimLimits, HandlerClaim, Lease, NewWork, WorkItem
 from receiver.core.types import HandlerSwitch
+from receiver.core.work import NewWork
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import Database, prepare
 from receiver.stores.sqlite.queue import SqliteQueue

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from receiver.core.records import ClaimLimits, DeliveryFilter, HandlerClaim, Lease
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import AppendOutcome, HandlerName, HandlerSwitch, WorkerId
 from receiver.errors import ReceiverError, StoreError, StoreRefused
 from receiver.stores.sqlite.database import Database, opened, prepare, translated

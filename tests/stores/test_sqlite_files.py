@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.claims import Lease
 from receiver.core.clock import to_micros
-from receiver.core.ports import Store
-from receiver.core.records import Lease, NewWork
+from receiver.core.ports.store import Store
 from receiver.core.types import AppendOutcome, HandlerName, WorkerId
+from receiver.core.work import NewWork
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
 from receiver.stores import open_store
 from receiver.stores.sqlite.database import APPLICATION_ID

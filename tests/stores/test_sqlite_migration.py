@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.claims import WorkItem
 from receiver.core.clock import to_micros
-from receiver.core.records import LOST, Attempt, WorkItem
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Trigger, WorkState
+from receiver.core.work import LOST, Attempt
 from receiver.errors import StoreError
 from receiver.stores.sqlite.database import APPLICATION_ID, prepare
 from receiver.stores.sqlite.store import SqliteStore

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from receiver.core.clock import to_micros
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState
-from receiver.core.records import DeliveryFilter
 from receiver.core.types import DeliveryState
 from receiver.stores.sqlite import narrowing as few
 from receiver.stores.sqlite.database import prepare

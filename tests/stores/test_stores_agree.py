@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from receiver.core.records import ClaimLimits, HandlerClaim, HeldItem, Hold, Lease, NewWork, Settlement, WorkItem
+from receiver.core.claims import ClaimLimits, HandlerClaim, HeldItem, Lease, Settlement, WorkItem
 from receiver.core.types import HandlerName, HandlerSwitch, WorkerId
+from receiver.core.work import Hold, NewWork
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.records import ClaimLimits, HandlerClaim
+from receiver.core.claims import ClaimLimits, HandlerClaim
 from receiver.core.rules import suspicious
 from receiver.core.types import HandlerName, HandlerSwitch
 from tests.doubles import NOON

@@ -2,8 +2,9 @@
 
 import pytest
 
-from receiver.core.records import ClaimLimits, Hold
+from receiver.core.claims import ClaimLimits
 from receiver.core.types import HandlerSwitch, WorkState
+from receiver.core.work import Hold
 from tests.doubles import NOON, soon
 from tests.stores.opened import (
     AFTER,

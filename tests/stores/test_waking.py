@@ -2,8 +2,8 @@
 
 import asyncio
 
-from receiver.core.records import Hold
 from receiver.core.types import HandlerName
+from receiver.core.work import Hold
 from tests.doubles import delivery, soon
 from tests.stores.opened import (
     DEAD,

@@ -3,7 +3,7 @@
 import pytest
 
 from receiver.core.bulk import WorkKind, WorkPlan
-from receiver.core.records import NewWork, WorkFilter
+from receiver.core.work import NewWork, WorkFilter
 from tests.doubles import NOON, delivery
 from tests.stores.opened import DEAD, DONE, ONE, QUEUED, SECOND, TWO, WAITING, Opened, ended
 

@@ -5,8 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.records import Backlog, HandlerReport, Hold, Settlement, WorkFilter, WorkSummary
+from receiver.core.claims import Settlement
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import Backlog, HandlerReport, Hold, WorkFilter, WorkSummary
 from receiver.errors import UnknownWork
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (

@@ -16,8 +16,8 @@ from starlette.types import Message, Receive, Scope, Send
 from receiver import Router
 from receiver.app import Receiver
 from receiver.cli.common.store import open_reports
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.ports.reports import Reports
 from receiver.service.schedule import State
 from receiver.service.sender import Sender
 from receiver.service.simulator.durations import MICROSECOND

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.core.ports import DeliveryLog
-from receiver.core.records import DeliveryFilter, Receipt
+from receiver.core.deliveries import DeliveryFilter, Receipt
+from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import Malformed, Overloaded, StoreError, TooLarge, Unauthenticated

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from receiver.core.records import Attempt, Settlement, StoredDelivery, WorkItem
+from receiver.core.claims import Settlement, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
+from receiver.core.work import Attempt
 from receiver.signals import contracts as signals
 from receiver.worker.emit import emit_ended, emit_started
 from tests.doubles import NOON, delivery, watching

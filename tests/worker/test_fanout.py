@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from receiver.core.claims import WorkItem
 from receiver.core.clock import VirtualClock
-from receiver.core.records import StoredDelivery, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import Trigger
 from receiver.events import EVENT_CLASSES, CrawlPage, Event, UnknownEvent, parse_event
 from receiver.routing import Handler, Router

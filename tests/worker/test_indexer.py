@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
 from receiver.worker.indexer import keep_indexed

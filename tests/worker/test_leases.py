@@ -2,8 +2,9 @@
 
 from datetime import timedelta
 
+from receiver.core.claims import WorkItem
 from receiver.core.clock import VirtualClock
-from receiver.core.records import StoredDelivery, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import HandlerName, Trigger, WorkerId
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore

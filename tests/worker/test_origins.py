@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from receiver.core.bulk import Imported
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import DeliveryState, Origin, Trigger, WorkState
 from receiver.events import Event
 from receiver.routing import Router

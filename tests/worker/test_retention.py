@@ -8,8 +8,9 @@ from datetime import timedelta
 
 import pytest
 
+from receiver.core.claims import Lease
 from receiver.core.clock import VirtualClock
-from receiver.core.records import DeliveryFilter, Lease
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import ConfigurationError, StoreError
 from receiver.stores.memory import MemoryStore

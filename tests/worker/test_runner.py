@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from receiver.core.claims import WorkItem
 from receiver.core.clock import VirtualClock
-from receiver.core.records import StoredDelivery, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Failed, Refused, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.errors import GiveUp, Retry

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from receiver import Router
-from receiver.core.records import ClaimLimits, HandlerClaim, Lease, NewWork, WorkFilter
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.types import DeliveryState, HandlerName, WorkerId, WorkState
+from receiver.core.work import NewWork, WorkFilter
 from receiver.errors import StoreError, StoreRefused
 from receiver.events import CrawlPage, Event
 from tests.doubles import NOON, Busy, delivery, turns

@@ -15,7 +15,7 @@ import pytest
 from receiver.core.clock import Timer, VirtualClock
 from receiver.core.types import WorkerId
 from receiver.worker.supervisor import Supervisor, worker_command
-from tests.doubles import NOON, soon
+from tests.doubles import NOON, soon, turns
 
 SECOND = timedelta(seconds=1)
 
@@ -185,6 +185,27 @@ async def test_stopping_ends_the_worker_and_waits_for_it(tmp_path: Path, caplog:
 
     assert mark.exists()
     assert "worker_killed" not in [record.getMessage() for record in caplog.records]
+
+
+async def test_a_second_request_to_stop_does_not_leave_the_worker_behind(tmp_path: Path) -> None:
+    """The supervisor ends after its worker, however often it is cancelled."""
+    fifo, told, released = tmp_path / "ready", tmp_path / "told", tmp_path / "released"
+    for path in (fifo, told, released):
+        os.mkfifo(path)
+    tell_and_wait = f"open({str(told)!r}, 'w').close(), open({str(released)!r}).read(), os._exit(0)"
+    setup = f"signal.signal(signal.SIGTERM, lambda *_: ({tell_and_wait}))"
+    program = TELLS_AND_WAITS.format(setup=setup, fifo=str(fifo), end="")
+    async with supervising(Staff(program), WatchedClock()) as task:
+        os.close(await soon(asyncio.to_thread(os.open, fifo, os.O_RDONLY)))
+        task.cancel()
+        os.close(await soon(asyncio.to_thread(os.open, told, os.O_RDONLY)))
+        task.cancel()
+        await turns()
+        assert not task.done()
+
+        os.close(await soon(asyncio.to_thread(os.open, released, os.O_WRONLY)))
+        with pytest.raises(asyncio.CancelledError):
+            await soon(task)
 
 
 async def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -10,19 +10,12 @@ from typing import Any
 
 import pytest
 
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
 from receiver.core.clock import VirtualClock
-from receiver.core.records import (
-    ClaimLimits,
-    Delivery,
-    HandlerClaim,
-    Lease,
-    NewWork,
-    Settlement,
-    WorkItem,
-    WorkSummary,
-)
+from receiver.core.deliveries import Delivery
 from receiver.core.rules import POISON_AFTER
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerId, WorkState
+from receiver.core.work import NewWork, WorkSummary
 from receiver.errors import GiveUp, Retry, StoreError
 from receiver.events import CrawlPage, Event, UnknownEvent
 from receiver.routing import Router

@@ -1,4 +1,4 @@
-"""Ctrl-C for long commands: the first stops after the step at hand, the second cuts it off."""
+"""Signals that stop a command. In a long one the first Ctrl-C stops after the step at hand, the second at once."""
 
 import asyncio
 import os
@@ -8,6 +8,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 
 _STDERR = 2
+
+
+def stop_signals() -> tuple[signal.Signals, ...]:
+    """Return the signals that ask a server or a worker to stop.
+
+    SIGHUP comes when the terminal closes. It is none of them where it is ignored, as `nohup` has it.
+    """
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return signal.SIGINT, signal.SIGTERM
+    return signal.SIGINT, signal.SIGTERM, signal.SIGHUP
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import click
 
 from receiver.cli.common.filter_options import text
 from receiver.cli.common.store import configured_store, open_reports
-from receiver.core.ports import Reports
+from receiver.core.ports.reports import JobReader
 from receiver.errors import UnknownJob
 from receiver.replay.backfill.comparing import Delivered, delivered
 from receiver.settings import Settings
@@ -44,7 +44,7 @@ def unknown_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return decorated
 
 
-async def resolve(reports: Reports, prefix: str, unknown: Unknown) -> str:
+async def resolve(reports: JobReader, prefix: str, unknown: Unknown) -> str:
     """Return the one job whose id begins so. One of which nothing has come is taken by its word if it is known."""
     try:
         return await reports.resolve_job(prefix)

@@ -6,7 +6,10 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from receiver.core.ports import Controls, Maintenance, Reports, Store
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.maintenance import Maintenance
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Store
 from receiver.settings import Settings
 from receiver.stores import open_store
 

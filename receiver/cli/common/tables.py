@@ -8,9 +8,10 @@ from typing import Any, Generic, TypeVar
 import click
 
 from receiver.cli.common.output import escape_controls, flush, write_bytes, write_line
-from receiver.core.bulk import QuarantineFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
-from receiver.core.records import DeliveryFilter, WorkFilter
+from receiver.core.quarantine import QuarantineFilter
+from receiver.core.work import WorkFilter
 from receiver.service.samples import encode
 
 Row = TypeVar("Row")

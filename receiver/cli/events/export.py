@@ -18,8 +18,8 @@ from receiver.cli.common.output import counted, escape_controls, flush, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.core.clock import SystemClock
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.ports.reports import DeliveryReader
 from receiver.errors import ReceiverError
 from receiver.replay.bundles.format import Header
 from receiver.replay.bundles.redaction import redacted
@@ -62,7 +62,7 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
 
 
 async def _export(
-    reports: Reports, wanted: DeliveryFilter, stream: IO[bytes], *, redact: bool, pack: bool
+    reports: DeliveryReader, wanted: DeliveryFilter, stream: IO[bytes], *, redact: bool, pack: bool
 ) -> tuple[int, int]:
     """Write what was planned; return how many that were, and how many have no body any more."""
     plan = await reports.plan(wanted)

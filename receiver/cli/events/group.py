@@ -26,10 +26,11 @@ from receiver.cli.events.export import export
 from receiver.cli.events.import_ import import_
 from receiver.cli.events.prune import prune
 from receiver.cli.work_items.group import progress_fields, told
+from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary
 from receiver.core.lenient_json import NotJson, load_json
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryDetail, DeliveryFilter, DeliverySummary, WorkSummary
+from receiver.core.ports.reports import Reports
 from receiver.core.types import DeliveryState
+from receiver.core.work import WorkSummary
 from receiver.errors import ReceiverError
 from receiver.service.samples import encode
 from receiver.settings import load_settings

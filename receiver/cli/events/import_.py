@@ -14,7 +14,7 @@ from receiver.cli.common.output import counted, escape_controls, iso, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import decide
 from receiver.core.bulk import Imported
-from receiver.core.ports import Controls
+from receiver.core.ports.controls import Controls
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import ReceiverError
 from receiver.replay.bundles.lines import Damage

@@ -12,9 +12,10 @@ from receiver.cli.common.filter_options import age, plan_options, store_option, 
 from receiver.cli.common.output import counted, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import maintain
-from receiver.core.bulk import DeliveryPlan, PruneRule, Step
+from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import SystemClock
-from receiver.core.ports import Maintenance
+from receiver.core.ports.maintenance import Maintenance
+from receiver.core.retention import PruneRule, Step
 from receiver.core.types import DeliveryState
 from receiver.settings import load_settings
 

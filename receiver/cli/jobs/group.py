@@ -13,7 +13,7 @@ from receiver.cli.common.tables import Column, Listing
 from receiver.cli.jobs.fetch import fetch
 from receiver.core.clock import SystemClock
 from receiver.core.jobs import JobDetail, JobFilter, JobState, JobSummary, JobWork, warnings
-from receiver.core.ports import Reports
+from receiver.core.ports.reports import JobReader
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.service.samples import encode
 from receiver.settings import load_settings
@@ -65,7 +65,7 @@ def show(job_id: str, as_json: bool, store: str | None) -> None:
         write_line(line)
 
 
-async def find(reports: Reports, prefix: str) -> JobDetail:
+async def find(reports: JobReader, prefix: str) -> JobDetail:
     """Return the one job whose id begins so, or raise UnknownJob."""
     return await reports.job(await reports.resolve_job(prefix))
 

@@ -25,9 +25,9 @@ from receiver.cli.replay.request import ReplayMode, ReplayOptions, ReplayRequest
 from receiver.cli.replay.sources import opened_bundle
 from receiver.cli.send import checked_rate
 from receiver.core.bulk import Cursor, DeliveryPlan
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.logs import configure_logs
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter, StoredDelivery
+from receiver.core.ports.reports import Reports
 from receiver.errors import ConfigurationError, WrongExpression
 from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.replay.expressions import compile_expression

@@ -15,8 +15,8 @@ from receiver.cli.replay.request import ReplayRequest
 from receiver.cli.send import SendSummary, make_sender
 from receiver.core.bulk import Cursor
 from receiver.core.clock import SystemClock
-from receiver.core.ports import Controls
-from receiver.core.records import NewWork
+from receiver.core.ports.controls import Controls
+from receiver.core.work import NewWork
 from receiver.replay.requeue import new_work, with_new_id
 from receiver.service.sender import SendResult
 

@@ -16,10 +16,11 @@ from receiver.cli.common.progress import ProgressLines, lines_and_progress
 from receiver.cli.replay.report import ReplayReport
 from receiver.cli.replay.request import ReplayRequest
 from receiver.cli.replay.saving import earlier_in, saving_to
-from receiver.core.bulk import Cursor, RecordedRun
+from receiver.core.bulk import Cursor
 from receiver.core.clock import SystemClock
-from receiver.core.ports import Controls
+from receiver.core.ports.controls import Controls
 from receiver.core.types import AttemptOutcome, HandlerName, WorkState
+from receiver.core.work import RecordedRun
 from receiver.replay.frozen_time import FrozenTime
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.replay.network import no_network

@@ -10,7 +10,9 @@ from pathlib import Path
 
 from receiver.cli.common.output import escape_controls, iso, note
 from receiver.core.bulk import Cursor, DeliveryPlan
-from receiver.core.ports import Controls, Reports, Store
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Store
 from receiver.replay.selection import Selection
 from receiver.routing import Router
 from receiver.settings import Settings

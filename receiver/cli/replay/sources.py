@@ -9,7 +9,7 @@ from receiver.cli.common.output import counted, escape_controls, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import store_at
 from receiver.core.bulk import Imported
-from receiver.core.ports import Store
+from receiver.core.ports.store import Store
 from receiver.errors import NoBundle
 from receiver.replay.bundles.reading import Entry, read_bundle
 

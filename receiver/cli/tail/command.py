@@ -14,8 +14,9 @@ from receiver.cli.common.output import escape_controls, flush, note, write_bytes
 from receiver.cli.events.group import LISTING, summary_fields
 from receiver.cli.tail.states import Coming
 from receiver.core.clock import Clock, SystemClock
-from receiver.core.ports import Reports, Store
-from receiver.core.records import DeliveryFilter, DeliverySummary
+from receiver.core.deliveries import DeliveryFilter, DeliverySummary
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Store
 from receiver.errors import StoreError, StoreRefused, UnknownDelivery
 from receiver.service.samples import encode
 from receiver.settings import load_settings

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter, DeliverySummary
+from receiver.core.deliveries import DeliveryFilter, DeliverySummary
+from receiver.core.ports.reports import FeedReader
 from receiver.core.types import OPEN_DELIVERIES, DeliveryState
 
 MOST = 5_000
@@ -24,7 +24,7 @@ class Coming:
         self._waits = wanted.state not in (None, DeliveryState.NEW)
         self._seqs: set[int] = set()
 
-    async def begin(self, reports: Reports, *, through: int) -> None:
+    async def begin(self, reports: FeedReader, *, through: int) -> None:
         """Wait anew, for what has arrived up to this place and is not finished."""
         open_seqs = await reports.open_seqs(limit=MOST) if self._waits else ()
         self._seqs = {seq for seq in open_seqs if seq <= through}
@@ -42,7 +42,7 @@ class Coming:
                 self._seqs = set(sorted(self._seqs)[-MOST:])
         return [one for one in deliveries if self._state in (None, one.state)]
 
-    async def come(self, reports: Reports) -> list[DeliverySummary]:
+    async def come(self, reports: FeedReader) -> list[DeliverySummary]:
         """Return those waited for that are in the state by now, the oldest first."""
         seqs, self._seqs = sorted(self._seqs), set()
         come: list[DeliverySummary] = []

@@ -13,9 +13,10 @@ from receiver.cli.common.output import counted, escape_controls, iso, note, shor
 from receiver.cli.common.store import decide_reading, read
 from receiver.core.bulk import WorkPlan
 from receiver.core.clock import SystemClock
-from receiver.core.ports import Controls, Reports
-from receiver.core.records import WorkFilter, WorkSummary
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.reports import Reports
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import WorkFilter, WorkSummary
 from receiver.settings import Settings, load_settings
 
 WORK_ID = click.IntRange(min=0, max=2**63 - 1)

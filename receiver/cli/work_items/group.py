@@ -20,8 +20,8 @@ from receiver.cli.common.output import (
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing
 from receiver.cli.work_items.actions import WORK_ID, bury, retry
-from receiver.core.records import Attempt, WorkDetail, WorkFilter, WorkSummary
 from receiver.core.types import WorkState
+from receiver.core.work import Attempt, WorkDetail, WorkFilter, WorkSummary
 from receiver.service.samples import encode
 from receiver.settings import load_settings
 

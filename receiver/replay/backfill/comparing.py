@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from receiver.core.bulk import Cursor, Imported
 from receiver.core.clock import Clock
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.envelope import read_envelope
 from receiver.core.jobs import family_of
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter
+from receiver.core.ports.reports import DeliveryReader
 from receiver.core.types import DeliveryKey, Headers, Origin
 from receiver.errors import KeyRefused, Malformed, NotComparable, RateLimited, ServiceUnreachable
 from receiver.events import EVENT_CLASSES, Event, MonitorCheckCompleted, MonitorPage, parse_event
@@ -43,7 +43,7 @@ class Delivered:
     through: int = 0
 
 
-async def delivered(reports: Reports, job_id: str, *, after: int = 0, partly: bool = False) -> Delivered:
+async def delivered(reports: DeliveryReader, job_id: str, *, after: int = 0, partly: bool = False) -> Delivered:
     """Return what has arrived of a job behind a seq.
 
     Raises NotComparable when the bodies of some of it were pruned; `partly` passes over those.
@@ -163,7 +163,7 @@ async def compare(
 
 
 async def to_bring_in(
-    missing: Missing, spool: Spool, reports: Reports, clock: Clock, *, origin: Origin
+    missing: Missing, spool: Spool, reports: DeliveryReader, clock: Clock, *, origin: Origin
 ) -> AsyncIterator[list[Imported]]:
     """Yield what is missing in parts that a store takes at one time, without what has arrived since.
 

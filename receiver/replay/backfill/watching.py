@@ -11,7 +11,10 @@ from enum import StrEnum
 
 from receiver.core.clock import Clock
 from receiver.core.jobs import JobFilter, JobSummary
-from receiver.core.ports import Controls, Reports, Store, WorkQueue
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.queue import OnceKeys
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.store import Store
 from receiver.core.types import AppendOutcome, HandlerName, Origin
 from receiver.errors import (
     BadRequest,
@@ -66,7 +69,7 @@ class Backfilling:
     meanwhile, another one takes over.
     """
 
-    def __init__(self, store: Store, queue: WorkQueue, client: AsyncClient, clock: Clock) -> None:
+    def __init__(self, store: Store, queue: OnceKeys, client: AsyncClient, clock: Clock) -> None:
         self._store = store
         self._queue = queue
         self._client = client

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
+from receiver.core.deliveries import Delivery
 from receiver.core.envelope import PLAIN_ID, readable
-from receiver.core.records import Delivery
 from receiver.core.types import DeliveryKey
 from receiver.errors import NoBundle
 

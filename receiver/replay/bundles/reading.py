@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
-from receiver.core.records import Delivery
+from receiver.core.deliveries import Delivery
 from receiver.errors import NoBundle
 from receiver.replay.bundles.format import Header, NoDelivery, longest_line, parse_delivery, parse_header
 from receiver.replay.bundles.lines import BundleLine, Damage, lines_of

@@ -13,9 +13,9 @@ import json
 import re
 from dataclasses import replace
 
+from receiver.core.deliveries import Delivery
 from receiver.core.envelope import PLAIN_ID
 from receiver.core.lenient_json import NotJson, load_json
-from receiver.core.records import Delivery
 from receiver.core.types import Headers
 
 _ENVELOPE = frozenset({"type", "id", "jobId", "webhookId"})

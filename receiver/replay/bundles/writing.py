@@ -2,7 +2,7 @@
 
 from typing import IO
 
-from receiver.core.records import Delivery
+from receiver.core.deliveries import Delivery
 from receiver.replay.bundles.format import Header, delivery_line, header_line
 from receiver.replay.bundles.packing import packed
 

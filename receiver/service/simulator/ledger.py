@@ -7,10 +7,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from receiver.core.bulk import Cursor, QuarantineFilter
+from receiver.core.bulk import Cursor
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.envelope import read_envelope
-from receiver.core.ports import Reports
-from receiver.core.records import DeliveryFilter, Quarantined, StoredDelivery
+from receiver.core.ports.reports import Reports
+from receiver.core.quarantine import Quarantined, QuarantineFilter
 from receiver.core.types import DeliveryKey
 from receiver.service.schedule import State
 from receiver.service.simulator.endpoint import ResponseKind

@@ -12,9 +12,9 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from receiver.core.clock import Clock
-from receiver.core.ports import Reports
-from receiver.core.records import Backlog
+from receiver.core.ports.reports import HealthReader
 from receiver.core.types import AttemptOutcome, HandlerName
+from receiver.core.work import Backlog
 from receiver.errors import ReceiverError
 from receiver.signals.contracts import (
     AttemptFailed,
@@ -39,7 +39,7 @@ class BacklogReader:
 
     def __init__(
         self,
-        reports: Callable[[], AbstractAsyncContextManager[Reports]],
+        reports: Callable[[], AbstractAsyncContextManager[HealthReader]],
         clock: Clock,
         *,
         patience: timedelta = _PATIENCE,

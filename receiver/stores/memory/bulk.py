@@ -4,26 +4,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from receiver.core.bulk import (
-    Cursor,
-    DeliveryPlan,
-    Imported,
-    QuarantinedSummary,
-    QuarantineFilter,
-    RecordedRun,
-    WorkPlan,
-)
-from receiver.core.records import (
-    Delivery,
-    DeliveryFilter,
-    NewWork,
-    Quarantined,
-    Receipt,
-    StoredDelivery,
-    WorkFilter,
-)
+from receiver.core.bulk import Cursor, DeliveryPlan, Imported, WorkPlan
+from receiver.core.deliveries import Delivery, DeliveryFilter, Receipt, StoredDelivery
+from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.rules import as_replay
 from receiver.core.types import AppendOutcome
+from receiver.core.work import NewWork, RecordedRun, WorkFilter
 from receiver.errors import UnknownRequest
 from receiver.stores.memory.plans import planned
 from receiver.stores.memory.reports import MemoryReports

@@ -7,7 +7,8 @@ from datetime import datetime
 from operator import attrgetter
 from typing import TypeVar
 
-from receiver.core.records import Delivery, Quarantined, Receipt, StoredDelivery
+from receiver.core.deliveries import Delivery, Receipt, StoredDelivery
+from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey
 
 T = TypeVar("T")

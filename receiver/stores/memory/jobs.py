@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.jobs import (
     LAST_PAGES,
     JobArrivals,
@@ -18,7 +19,6 @@ from receiver.core.jobs import (
     is_page,
     job_of,
 )
-from receiver.core.records import Delivery, StoredDelivery
 from receiver.core.types import HandlerName, HandlerSwitch, Origin, WorkState
 from receiver.errors import UnknownJob
 from receiver.stores.memory.reports import MemoryReports

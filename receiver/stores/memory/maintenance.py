@@ -3,8 +3,9 @@
 from dataclasses import replace
 from datetime import datetime
 
-from receiver.core.bulk import DeliveryPlan, PruneRule, Step
-from receiver.core.records import DeliverySummary
+from receiver.core.bulk import DeliveryPlan
+from receiver.core.deliveries import DeliverySummary
+from receiver.core.retention import PruneRule, Step
 from receiver.stores.memory.plans import planned
 from receiver.stores.memory.reports import MemoryReports
 

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from receiver.core.bulk import MOST_TYPES, DeliveryPlan
-from receiver.core.records import DeliverySummary
+from receiver.core.deliveries import DeliverySummary
 
 
 def planned(found: Sequence[DeliverySummary]) -> DeliveryPlan:

@@ -7,20 +7,17 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import TypeVar
 
-from receiver.core.records import (
-    LOST,
-    Attempt,
+from receiver.core.claims import (
     ClaimLimits,
     HandlerClaim,
     HeldItem,
     JobPages,
     Lease,
-    NewWork,
     RoutingBatch,
     Settlement,
-    StoredDelivery,
     WorkItem,
 )
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Pace, initial_state, suspicious
 from receiver.core.types import (
     OPEN_STATES,
@@ -33,6 +30,7 @@ from receiver.core.types import (
     WorkerId,
     WorkState,
 )
+from receiver.core.work import LOST, Attempt, NewWork
 from receiver.stores.memory.once_keys import MemoryOnces
 
 T = TypeVar("T")

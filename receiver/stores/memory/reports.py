@@ -7,18 +7,7 @@ from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from receiver.core.records import (
-    Backlog,
-    DeliveryDetail,
-    DeliveryFilter,
-    DeliverySummary,
-    FeedPage,
-    HandlerReport,
-    StoredDelivery,
-    WorkDetail,
-    WorkFilter,
-    WorkSummary,
-)
+from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.types import (
     OPEN_DELIVERIES,
     OPEN_STATES,
@@ -29,6 +18,7 @@ from receiver.core.types import (
     HandlerSwitch,
     WorkState,
 )
+from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
 from receiver.errors import UnknownDelivery, UnknownWork
 from receiver.stores.memory.queue import MemoryQueue, WorkRow
 from receiver.stores.prefixes import candidates

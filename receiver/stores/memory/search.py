@@ -1,6 +1,6 @@
 """The words of the deliveries of a store in memory."""
 
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.search import SearchReach, Texts, parse_query, texts_of
 from receiver.errors import NoSearchIndex
 from receiver.stores.memory.deliveries import MemoryDeliveries

@@ -5,10 +5,11 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
+from receiver.core.claims import ClaimLimits, HandlerClaim
 from receiver.core.clock import from_micros, to_micros
-from receiver.core.records import LOST, ClaimLimits, HandlerClaim
 from receiver.core.rules import Pace
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import LOST
 from receiver.stores.sqlite import statements
 
 _MOST_AT_ONCE = 1_000

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 
-from receiver.core.bulk import Imported, RecordedRun
+from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
-from receiver.core.records import Delivery, NewWork, Receipt
+from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.rules import as_replay
 from receiver.core.types import AppendOutcome, HandlerName, HandlerSwitch
+from receiver.core.work import NewWork, RecordedRun
 from receiver.errors import UnknownRequest
 from receiver.stores.sqlite import imports, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer

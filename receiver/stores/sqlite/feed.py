@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from receiver.core.records import DeliveryFilter, DeliverySummary, FeedPage
+from receiver.core.deliveries import DeliveryFilter, DeliverySummary, FeedPage
 from receiver.errors import StoreError
 from receiver.stores.sqlite.database import Database, data_version, same_file
 from receiver.stores.sqlite.filters import row_by_row

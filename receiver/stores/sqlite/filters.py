@@ -3,11 +3,12 @@
 import json
 from collections.abc import Sequence
 
-from receiver.core.bulk import QuarantineFilter
 from receiver.core.clock import to_micros
-from receiver.core.records import DeliveryFilter, WorkFilter
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.quarantine import QuarantineFilter
 from receiver.core.search import Phrase, parse_query
 from receiver.core.types import DeliveryState, WorkState
+from receiver.core.work import WorkFilter
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.statements import ROUTED
 

@@ -7,7 +7,7 @@ from pydantic_core import to_json
 
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
-from receiver.core.records import Delivery
+from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, Origin
 from receiver.stores.sqlite import search, statements
 from receiver.stores.sqlite.log import same_body

@@ -9,8 +9,9 @@ from pathlib import Path
 from pydantic_core import to_json
 
 from receiver.core.clock import to_micros
+from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.group_commit import GroupCommit
-from receiver.core.records import Delivery, Quarantined, Receipt
+from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, Headers
 from receiver.errors import StoreError
 from receiver.stores.sqlite import statements

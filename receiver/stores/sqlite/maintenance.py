@@ -5,8 +5,9 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 
-from receiver.core.bulk import DeliveryPlan, PruneRule, Step
+from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import to_micros
+from receiver.core.retention import PruneRule, Step
 from receiver.stores.sqlite import report_statements, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.compression import DEFLATED, LEAST, deflated

@@ -4,7 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 
-from receiver.core.records import DeliveryFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import DeliveryState
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.filters import as_glob

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from receiver.core.bulk import Cursor
-from receiver.core.records import DeliveryFilter, StoredDelivery
+from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.filters import row_by_row
 from receiver.stores.sqlite.narrowing import among_few

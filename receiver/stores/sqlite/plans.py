@@ -4,8 +4,9 @@ import sqlite3
 
 from receiver.core.bulk import MOST_TYPES, Cursor, DeliveryPlan, WorkKind, WorkPlan
 from receiver.core.clock import from_micros
-from receiver.core.records import DeliveryFilter, WorkFilter
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import HandlerName, WorkState
+from receiver.core.work import WorkFilter
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.filters import all_at_once, all_work_at_once
 

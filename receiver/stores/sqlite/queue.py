@@ -7,20 +7,20 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from receiver.core.clock import from_micros, to_micros
-from receiver.core.records import (
+from receiver.core.claims import (
     ClaimLimits,
     HandlerClaim,
     HeldItem,
     JobPages,
     Lease,
-    NewWork,
     RoutingBatch,
     Settlement,
-    StoredDelivery,
     WorkItem,
 )
+from receiver.core.clock import from_micros, to_micros
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkerId, WorkState
+from receiver.core.work import NewWork
 from receiver.stores.sqlite import claims, statements
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database, data_version

@@ -6,22 +6,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.core.bulk import Cursor, DeliveryPlan, QuarantinedSummary, QuarantineFilter, WorkPlan
+from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.clock import from_micros
-from receiver.core.records import (
-    Backlog,
-    DeliveryDetail,
-    DeliveryFilter,
-    DeliverySummary,
-    HandlerReport,
-    Quarantined,
-    StoredDelivery,
-    WorkDetail,
-    WorkFilter,
-    WorkSummary,
-)
+from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, StoredDelivery
+from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.search import SearchReach
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
 from receiver.errors import UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MOST, candidates
 from receiver.stores.sqlite import paging as readings

@@ -6,8 +6,9 @@ from typing import Any
 from pydantic_core import from_json
 
 from receiver.core.clock import from_micros
-from receiver.core.records import Attempt, Delivery, DeliverySummary, StoredDelivery, WorkSummary
+from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
 from receiver.core.types import AttemptOutcome, DeliveryState, Headers, Origin, Trigger, WorkState
+from receiver.core.work import Attempt, WorkSummary
 from receiver.stores.sqlite.compression import PLAIN, decoded
 
 _ORIGINS = {origin.value: origin for origin in Origin}

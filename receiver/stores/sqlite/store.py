@@ -5,7 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 
-from receiver.core.ports import Controls, DeliveryLog, Maintenance, Reports, SearchIndex, WorkQueue
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.maintenance import Maintenance
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.search import SearchIndex
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database, database_path, exists, opened, prepare

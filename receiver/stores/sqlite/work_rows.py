@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import chain
 
-from receiver.core.bulk import RecordedRun
+from receiver.core.claims import Lease
 from receiver.core.clock import to_micros
-from receiver.core.records import Attempt, Lease, NewWork
 from receiver.core.rules import initial_state
 from receiver.core.types import HandlerSwitch, WorkState
+from receiver.core.work import Attempt, NewWork, RecordedRun
 from receiver.stores.sqlite import claims, statements
 
 _ROWS = 100

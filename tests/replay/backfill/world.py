@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
+from receiver.core.deliveries import Delivery, DeliveryFilter
 from receiver.core.envelope import read_envelope
-from receiver.core.records import Delivery, DeliveryFilter
 from receiver.core.types import AppendOutcome, Origin
 from receiver.replay.backfill.comparing import Missing, Spool, compare, delivered, to_bring_in
 from receiver.replay.backfill.production import Asked, produced

@@ -1,0 +1,130 @@
+"""What listings, health and tools read, one face for each subject."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
+from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
+from receiver.core.jobs import JobDetail, JobFilter, JobSummary
+from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
+from receiver.core.search import SearchReach
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch
+from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
+
+
+class DeliveryReader(Protocol):
+    """Read stored deliveries."""
+
+    def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
+        """Yield the wanted deliveries, the newest first, in flat memory."""
+
+    async def plan(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> DeliveryPlan:
+        """Return what an action on the wanted deliveries would touch; with `after`, like `stored`, on the rest."""
+
+    def iter_deliveries(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> AsyncIterator[StoredDelivery]:
+        """Yield the wanted deliveries with their bodies, the oldest first, in flat memory.
+
+        With `by_job` they come job by job, in the order of job ids, and those without a job last. What was pruned
+        is passed over, and so is what arrives after the first was asked for. `after` goes on behind a place, for
+        the same filter and order; with a `limit` the newest are counted anew, so `until` should stand beside it.
+        """
+
+    async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:
+        """Return the handlers whose work item for this delivery is dead, or whose last attempt failed."""
+
+    async def resolve(self, prefix: str) -> DeliveryKey:
+        """Return the one key that begins so, or raise UnknownDelivery naming the candidates."""
+
+    async def detail(self, key: DeliveryKey) -> DeliveryDetail:
+        """Return all that is known of a delivery, or raise UnknownDelivery."""
+
+    async def search_reach(self) -> SearchReach | None:
+        """Return how far the index of words reaches, None when there is none."""
+
+
+class FeedReader(Protocol):
+    """Follow deliveries as they arrive and change."""
+
+    async def since(self, wanted: DeliveryFilter, *, after: int, limit: int) -> FeedPage:
+        """Return the wanted ones of the next deliveries behind the seq `after`; at most `limit` are looked at."""
+
+    async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
+        """Return the wanted ones of the deliveries with these seqs, the oldest first; its `limit` is not asked."""
+
+    async def open_seqs(self, *, limit: int) -> Sequence[int]:
+        """Return the seqs of deliveries that are NEW or WORKING, the newest first, at most so many."""
+
+    async def changed(self) -> None:
+        """Return soon after another process, or this one, has changed something since the last call.
+
+        It may be early. Raises StoreError when the database is not the one that was opened any more.
+        """
+
+
+class WorkReader(Protocol):
+    """Read work items."""
+
+    def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
+        """Yield the wanted work items, the newest first, in flat memory."""
+
+    async def work_item(self, work_id: int) -> WorkDetail:
+        """Return a work item with its attempts, or raise UnknownWork."""
+
+    async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
+        """Return what an action on the wanted work items would touch."""
+
+    def work_ids(
+        self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False
+    ) -> AsyncIterator[Sequence[int]]:
+        """Yield the ids of the items that were planned for and are wanted still, at most 500 at a time."""
+
+
+class QuarantineReader(Protocol):
+    """Read requests in quarantine."""
+
+    def quarantined_requests(self, wanted: QuarantineFilter) -> AsyncIterator[QuarantinedSummary]:
+        """Yield the requests in quarantine, the newest first, in flat memory."""
+
+    async def quarantined_request(self, request_id: int) -> Quarantined:
+        """Return a request in quarantine, or raise UnknownRequest."""
+
+
+class JobReader(Protocol):
+    """Read jobs of the service, as far as their deliveries tell."""
+
+    def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
+        """Yield the wanted jobs, the one whose last delivery came last first, in flat memory."""
+
+    async def resolve_job(self, prefix: str) -> str:
+        """Return the one job id that begins so, or raise UnknownJob naming the candidates."""
+
+    async def job(self, job_id: str) -> JobDetail:
+        """Return all that is known of a job, or raise UnknownJob."""
+
+
+class HealthReader(Protocol):
+    """Read how handlers do, and how much is still to be done."""
+
+    async def count_unfinished(self) -> int:
+        """Return how many deliveries are NEW or WORKING."""
+
+    async def handlers(self) -> Sequence[HandlerReport]:
+        """Return every handler that has work items or a switch, by name."""
+
+    async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
+        """Return the handlers that are not ON."""
+
+    async def waiting(self) -> Mapping[HandlerName, int]:
+        """Return how many work items of each handler wait, are queued or held; a handler without any is absent."""
+
+    async def backlog(self, now: datetime) -> Backlog:
+        """Return what is still to be done."""
+
+
+class Reports(DeliveryReader, FeedReader, WorkReader, QuarantineReader, JobReader, HealthReader, Protocol):
+    """All that can be read."""

@@ -1,0 +1,40 @@
+"""Where the faces of a store are opened."""
+
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.maintenance import Maintenance
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.search import SearchIndex
+
+
+class Store(Protocol):
+    """Where its faces are opened. Nothing is touched before one of them is entered.
+
+    Entering raises StoreError or StoreRefused when the database cannot be used. `log` and `queue` create and
+    migrate it, `reports` migrates it but does not create it. Leaving finishes what was submitted.
+    """
+
+    def exists(self) -> bool:
+        """Tell whether there is a database. Raises StoreRefused if there is none and none could be created."""
+
+    def log(self) -> AbstractAsyncContextManager[DeliveryLog]:
+        """Open for appending."""
+
+    def queue(self) -> AbstractAsyncContextManager[WorkQueue]:
+        """Open for working."""
+
+    def search(self) -> AbstractAsyncContextManager[SearchIndex]:
+        """Open for indexing; makes the index. Raises ConfigurationError where the database cannot have one."""
+
+    def controls(self) -> AbstractAsyncContextManager[Controls]:
+        """Open for deciding. There has to be a database."""
+
+    def reports(self) -> AbstractAsyncContextManager[Reports]:
+        """Open for reading."""
+
+    def maintenance(self) -> AbstractAsyncContextManager[Maintenance]:
+        """Open for pruning and shrinking. There has to be a database."""

@@ -1,0 +1,40 @@
+"""Requests in quarantine: as they are kept, and as a listing shows them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from receiver.core.types import DeliveryKey, Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """An authenticated request that was refused, or that contradicts a stored delivery."""
+
+    received_at: datetime
+    reason: str
+    detail: str
+    key: DeliveryKey | None
+    headers: Headers
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedSummary:
+    """One line of a listing of quarantine. `key` is that of the stored delivery which it contradicts."""
+
+    id: int
+    received_at: datetime
+    reason: str
+    detail: str
+    key: DeliveryKey | None
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineFilter:
+    """Which requests in quarantine a listing is about. What is None does not narrow."""
+
+    reason: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int | None = None
