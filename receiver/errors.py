@@ -7,7 +7,7 @@
     │   ├── StoreRefused            a database that cannot be used here, and waiting does not help
     │   ├── NoSearchIndex           a search for words, and the store has no index of them
     │   ├── WrongExpression         a condition on events that cannot be understood
-    │   └── NoBundle                a file that is no bundle, or one of a newer version
+    │   └── NoBundle                a file that is not a bundle, or a bundle of a newer version
     ├── RejectedRequest             the sender: answered 4xx, so a retry of the same request cannot help
     │   ├── Unauthenticated         401
     │   ├── Malformed               400
@@ -68,7 +68,7 @@ class WrongExpression(ConfigurationError):
 
 
 class NoBundle(ConfigurationError):
-    """A file that holds no bundle, or one of a version that only a newer program reads."""
+    """The file is not a bundle, or its version needs a newer program."""
 
 
 class NoSearchIndex(ConfigurationError):

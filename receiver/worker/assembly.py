@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from receiver.core.clock import Clock
-from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.queue import OnceKeys
 from receiver.routing.context import AskOnce, Clients
 from receiver.routing.resources import Resource, open_resources
 from receiver.worker.process_pool import Processes
@@ -60,6 +60,6 @@ async def open_processes(clock: Clock, size: int, *, log_level: str, json_logs: 
         await processes.aclose()
 
 
-def ask_store(queue: WorkQueue) -> AskOnce:
+def ask_store(queue: OnceKeys) -> AskOnce:
     """Return the answer to `ctx.once` that the store gives."""
     return lambda handler, key, now: queue.once(handler, key, now=now)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from receiver.core.claims import RoutingBatch
 from receiver.core.deliveries import StoredDelivery
-from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.queue import RoutingQueue
 from receiver.core.work import NewWork
 from receiver.events import Event
 from receiver.routing import Handler, Router
@@ -30,7 +30,7 @@ class HandlerMatch:
 class RoutingPlanner:
     """Plans the work items of new deliveries."""
 
-    def __init__(self, queue: WorkQueue, router: Router, ready: ReadyQueues, holds: Holds) -> None:
+    def __init__(self, queue: RoutingQueue, router: Router, ready: ReadyQueues, holds: Holds) -> None:
         self._queue = queue
         self._router = router
         self._ready = ready

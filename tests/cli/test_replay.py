@@ -58,7 +58,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def results(command: Command) -> list[tuple[str, str, object]]:
     """Return key, outcome and value of each line of JSON."""
     found = [json.loads(line) for line in command.out.splitlines()]
-    return [(one["key"], one["outcome"], one["value"]) for one in found]
+    return [(one["id"], one["outcome"], one["value"]) for one in found]
 
 
 # --- the plan
@@ -439,9 +439,9 @@ def test_old_failures_are_no_failure(command: Command, monkeypatch: pytest.Monke
     [
         (
             ("--save", "other.py"),
-            "other.py is no file that `receiver replay --save` has written; it is left as it is",
+            "other.py was not written by `receiver replay --save`; it is left as it is",
         ),
-        (("--compare", "other.py"), "other.py is no file that"),
+        (("--compare", "other.py"), "other.py was not written by"),
         (("--save", "none/file"), "cannot write none/file: No such file or directory"),
         (("--compare", "none"), "cannot read none: No such file or directory"),
         (("--save", "a", "--compare", "./a"), "--save would replace the file that --compare is to read"),
@@ -482,7 +482,7 @@ def test_a_full_disk_is_told(command: Command) -> None:
         (("there", "--record"), "`receiver events import` brings it in first"),
         (("there", "--failed"), "ask for work in the store"),
         (("there", "--state", "dead"), "ask for work in the store"),
-        (("there",), "there: no bundle"),
+        (("there",), "there: not a bundle"),
         (("--after", "x"), "as 17 or 17:JOB"),
         (("--after", "17:j"), "add --order job"),
         (("--where", "data.0 ="), "data.0 ="),
