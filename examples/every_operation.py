@@ -35,7 +35,7 @@ async def pages(client: AsyncClient, settings: Settings, url: str) -> None:
     crawl = await client.crawl(
         CrawlRequest(url=url, limit=10, scrape_options=ScrapeOptions(only_main_content=True)),
         webhook=settings.webhook(events=["page", "completed"], metadata={"from": "example"}),
-        idempotency_key="an example",  # handlers take ctx.delivery.key: a second attempt starts no second crawl
+        idempotency_key="an example",  # handlers take ctx.delivery.id: a second attempt starts no second crawl
     )
     job = crawl.id or ""
     print(f"crawl {job} is {(await client.crawl_status(job, limit=1)).status}")

@@ -57,7 +57,7 @@ def hear(event: Event, ctx: Context) -> Heard:
         family=family,
         job_id=one_line(event.job_id or "", 100),
         metadata={one_line(key, 60): one_line(str(event.metadata[key]), 200) for key in list(event.metadata)[:20]},
-        delivery=ctx.delivery.key,
+        delivery=ctx.delivery.id,
         type=one_line(event.type, 60),
         received_at=timestamp(ctx.delivery.received_at),
         error=None if isinstance(event, PageEvent) or not event.error else one_line(event.error, 300),
@@ -69,7 +69,7 @@ def hear_page(event: PageEvent, ctx: Context) -> Page:
     """Return what this delivery says about its page. Pages without a URL are told apart by their deliveries."""
     outcome, problem = outcome_of(event)
     return Page(
-        key=fingerprint(event.url) if event.url else ctx.delivery.key,
+        key=fingerprint(event.url) if event.url else ctx.delivery.id,
         url=one_line(event.url or "a page without a URL", 300),
         outcome=outcome,
         problem=None if problem is None else one_line(problem, 300),

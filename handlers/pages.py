@@ -41,7 +41,7 @@ def worth_a_file(event: PageEvent) -> bool:
 def save_page(event: PageEvent, ctx: Context) -> None:
     """Write the page's file, unless a delivery that arrived later has written it."""
     folder = output_folder("pages")
-    path = folder / page_path(event.url or f"delivery:{ctx.delivery.key}")
+    path = folder / page_path(event.url or f"delivery:{ctx.delivery.id}")
     pdf = unparsed_pdf(event)
     text = body(event, ctx) if pdf is None else f"[The PDF](<{path.stem}.pdf>) was not parsed.\n"
     content = f"{header(event, ctx)}\n{text}".encode("utf-8", "replace")
@@ -71,7 +71,7 @@ def header(event: PageEvent, ctx: Context) -> str:
             "event": event.type,
             "job_id": event.job_id,
             "scrape_id": metadata.scrape_id,
-            "delivery": ctx.delivery.key,
+            "delivery": ctx.delivery.id,
         }
     )
 
@@ -83,7 +83,7 @@ def body(event: PageEvent, ctx: Context) -> str:
         return page.markdown
     formats = sorted(name for name in page.model_fields_set - {"metadata"} if getattr(page, name))
     has = ", ".join(formats) or "nothing else"
-    return f"No Markdown came with this page. The delivery has {has}: `receiver events raw {ctx.delivery.key}`\n"
+    return f"No Markdown came with this page. The delivery has {has}: `receiver events raw {ctx.delivery.id}`\n"
 
 
 def unparsed_pdf(event: PageEvent) -> bytes | None:

@@ -90,7 +90,7 @@ def _work(detail: WorkDetail) -> Work:
     return Work(
         handler=item.handler,
         type=item.type,
-        key=item.key,
+        id=item.key,
         state=item.state,
         attempts=item.attempts,
         error=None if last is None else last.error,

@@ -123,7 +123,7 @@ def _run(ran: LocalRun) -> HandlerRun:
     return HandlerRun(
         handler=ran.handler.name,
         type=delivery.type,
-        key=delivery.key,
+        id=delivery.key,
         state=WorkState.DONE if isinstance(decision, Complete) else retried,
         attempts=attempt.number,
         error=attempt.error,

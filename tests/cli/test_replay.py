@@ -22,16 +22,16 @@ def note(*words):
 KEYS = f"""{NOTE}
 @router.on("*")
 async def one(event, ctx):
-    note(ctx.delivery.key)
-    return ctx.delivery.key
+    note(ctx.delivery.id)
+    return ctx.delivery.id
 """
 FAILS = """
 @router.on("crawl.page")
-def good(event, ctx): return ctx.delivery.key
+def good(event, ctx): return ctx.delivery.id
 
 @router.on("crawl.page")
 async def bad(event, ctx):
-    if ctx.delivery.key == "b":
+    if ctx.delivery.id == "b":
         raise ValueError("no \\x1b[31m red")
 """
 PLAN = """2 deliveries to replay here, 172 bytes

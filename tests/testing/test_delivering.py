@@ -54,7 +54,7 @@ def test_the_handlers_that_want_it_run(router: Router) -> None:
 def test_samples_events_and_bytes_can_be_given(router: Router, given: Any) -> None:
     """They are the same event to the handler, and the same delivery."""
     seen: list[Any] = []
-    router.add(lambda event, ctx: seen.append((event, ctx.delivery.key)), "*", name="keep")
+    router.add(lambda event, ctx: seen.append((event, ctx.delivery.id)), "*", name="keep")
 
     deliver(given, router)
 

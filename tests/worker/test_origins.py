@@ -19,7 +19,7 @@ async def test_what_was_imported_is_looked_at_and_not_worked_on() -> None:
 
     @router.on("*")
     async def run(event: Event, ctx: Context) -> None:
-        ran.append(ctx.delivery.key)
+        ran.append(ctx.delivery.id)
 
     async with bench(router) as at:
         await at.store.import_deliveries([Imported(delivery("imported"))])

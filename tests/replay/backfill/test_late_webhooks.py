@@ -26,7 +26,7 @@ def recording(seen: list[str]) -> Router:
 
     @router.on("*")
     async def note(event: Event, ctx: Context) -> None:
-        seen.append(f"{event.type} {ctx.delivery.key[:9]}")
+        seen.append(f"{event.type} {ctx.delivery.id[:9]}")
 
     return router
 
