@@ -129,10 +129,10 @@ def as_chat(message: Message) -> str:
     return "\n".join(lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def post(address: str, text: str, ctx: Context) -> None:
+def post(address: str, text: str, ctx: Context, *, timeout_seconds: float = CHAT_TIMEOUT_SECONDS) -> None:
     """Send a text to a chat webhook. Raises Retry or GiveUp, and neither tells the address: it is a secret."""
     try:
-        answer = httpx.post(address, json={"text": text}, timeout=CHAT_TIMEOUT_SECONDS)
+        answer = httpx.post(address, json={"text": text}, timeout=timeout_seconds)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         raise GiveUp("CHAT_WEBHOOK_URL is not the address of a webhook") from None
     except httpx.HTTPError as exc:

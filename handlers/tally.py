@@ -129,7 +129,7 @@ class JobRecord:
     problems: tuple[Problem, ...]
 
 
-def open_tally(path: Path) -> sqlite3.Connection:
+def open_tally(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
     """Return this process's connection to the file, a new one if the file was taken away.
 
     It stays open, because closing the last connection syncs the disk. Threads must take turns with it.
@@ -138,7 +138,7 @@ def open_tally(path: Path) -> sqlite3.Connection:
         return kept
     while _kept:
         _kept.popitem()[1].close()
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         db.executescript(SCHEMA)
     except BaseException:

@@ -63,7 +63,8 @@ def _assert_all(work: Sequence[Work], handler: str, state: WorkState, word: str,
     if not found:
         raise AssertionError(_message(f"there is no work for {handler!r}", work))
     if others := [one for one in found if one.state is not state]:
-        raise AssertionError(_message(f"{len(others)} of {len(found)} for {handler!r} are not {word}", work, others))
+        problem = f"{len(others)} of {len(found)} for {handler!r} are not {word}"
+        raise AssertionError(_message(problem, work, others))
     if times is not None and len(found) != times:
         raise AssertionError(_message(f"{len(found)} for {handler!r} are {word}, not {times}", work))
 

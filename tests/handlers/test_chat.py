@@ -16,7 +16,8 @@ import pytest
 
 from handlers import monitors
 from handlers.monitors import router
-from receiver import GiveUp, Retry
+from receiver import Context, GiveUp, Retry, Router
+from receiver.events import Event
 from tests.handlers.deliveries import handle, payload
 
 SECRET = "T0000-B0000-chat-secret"
@@ -158,14 +159,18 @@ def test_a_chat_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.Monkey
     assert not_told(raised.value)
 
 
-def test_a_chat_that_never_answers_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handler's thread is not held for longer than the time-out."""
-    monkeypatch.setattr(monitors, "CHAT_TIMEOUT_SECONDS", 0.01)
+def test_a_chat_that_never_answers_is_tried_again() -> None:
+    """The handler's thread is free again after the time-out."""
+    posts = Router()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("CHAT_WEBHOOK_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/{SECRET}")
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/{SECRET}"
+
+        @posts.on("*", name="post")
+        def post(event: Event, ctx: Context) -> None:
+            monitors.post(address, "news", ctx, timeout_seconds=0.01)
 
         with pytest.raises(Retry, match="Timeout") as raised:
-            handle(router, payload("monitor.page"))
+            handle(posts, payload("monitor.page"))
 
     assert not_told(raised.value)
 

@@ -122,8 +122,7 @@ def test_a_page_without_markdown_says_what_there_is(output: Path) -> None:
 
     body = body_of(output / "pages/example.com/prices.md")
     assert body == (
-        "No Markdown came with this page. The delivery has html, links, raw_html: "
-        f"`receiver events raw {run.id}`\n"
+        f"No Markdown came with this page. The delivery has html, links, raw_html: `receiver events raw {run.id}`\n"
     )
 
 

@@ -122,11 +122,9 @@ def test_a_removed_output_folder_is_made_again(output: Path) -> None:
     assert pages_in(output)["good"] == "1"
 
 
-def test_a_tally_that_another_program_locks_is_an_error_to_try_again(
-    output: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attempt_fails_while_another_program_locks_the_tally(output: Path) -> None:
     """Nothing is half done, and the next attempt succeeds."""
-    monkeypatch.setattr(tally, "BUSY_SECONDS", 0)
+    tally.open_tally(output / "jobs.db", busy_seconds=0)
     handle(jobs.router, page("crawl.page", "https://example.com/1"))
     other = sqlite3.connect(output / "jobs.db", isolation_level=None)
     other.execute("begin immediate")

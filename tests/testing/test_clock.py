@@ -10,6 +10,7 @@ from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 
 from receiver.testing import SteppedClock
+from tests.doubles import soon, turns
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -52,17 +53,28 @@ async def test_each_thing_happens_at_its_own_moment(clock: SteppedClock) -> None
     sleeping.cancel()
 
 
-async def test_what_was_cancelled_in_its_sleep_is_not_asleep(clock: SteppedClock) -> None:
-    """It would be taken for quiet for ever."""
-    sleeping = asyncio.create_task(clock.sleep(MINUTE))
-    await clock.settle()
+async def test_a_task_that_was_cancelled_in_its_sleep_is_awake(clock: SteppedClock) -> None:
+    """Until it has ended the clock waits for it."""
+    released = asyncio.Event()
 
-    await clock.all_ended(lambda: {sleeping})  # returns, though it goes on
+    async def sleep_then_clean_up() -> None:
+        try:
+            await clock.sleep(MINUTE)
+        finally:
+            await released.wait()
+
+    sleeping = asyncio.create_task(sleep_then_clean_up())
+    await clock.settle()
+    await clock.all_ended(lambda: {sleeping})
     assert not sleeping.done()
 
     sleeping.cancel()
-    await asyncio.wait([sleeping])
-    assert not clock._asleep
+    await turns()
+    ended = asyncio.create_task(clock.all_ended(lambda: set() if sleeping.done() else {sleeping}))
+    await turns()
+    assert not ended.done()
+    released.set()
+    await soon(ended)
 
 
 async def test_no_sleep_is_no_wait(clock: SteppedClock) -> None:

@@ -7,11 +7,12 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 from freezegun import freeze_time
 from freezegun.api import freeze_factories
 
-from receiver import Context, GiveUp, HandlerError, Receiver, Router
+from receiver import Context, GiveUp, HandlerError, Router
 from receiver.core.types import WorkState
 from receiver.events import CrawlCompleted, CrawlEvent, CrawlPage, Event
 from receiver.settings import Settings
@@ -272,6 +273,7 @@ async def test_a_resource_that_nobody_gives_is_told(
 
 async def test_the_app_is_the_real_one(receiver_app: RunningReceiver) -> None:
     """Its settings are those of a test, whatever this machine's environment says."""
-    assert isinstance(receiver_app._app, Receiver)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(receiver_app), base_url="http://r.test") as client:
+        assert (await client.get("/readyz")).status_code == 200
     assert receiver_app.settings.authenticated
     assert await receiver_app.work_items() == []

@@ -78,7 +78,12 @@ def test_no_time_counts_before_the_start() -> None:
 def test_a_clock_that_is_set_back_costs_one_timeout_at_most() -> None:
     """Not the hours by which it was set."""
     watched = Watched()
-    watched.deadline._beat_at = NOON + SECOND * 7_200
-    watched.at(20)
+    watched.at(5)
+    watched.deadline.beat()
+    watched.clock.jump(-timedelta(hours=2))
+    watched.clock.advance(SECOND * 14.999)
+    assert watched.calls == []
 
-    assert watched.calls == [SECOND * 20]
+    watched.clock.advance(SECOND)
+
+    assert watched.calls == [SECOND * 20 - timedelta(hours=2)]
