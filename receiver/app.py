@@ -6,7 +6,7 @@ import os
 import random
 import secrets
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -50,11 +50,18 @@ class Receiver:
     """
 
     def __init__(
-        self, settings: Settings | None = None, *, store: Store | None = None, clock: Clock | None = None
+        self,
+        settings: Settings | None = None,
+        *,
+        store: Store | None = None,
+        clock: Clock | None = None,
+        worker_lives: Callable[[], bool] | None = None,
     ) -> None:
+        """`worker_lives` tells whether the worker that is watched beside this app lives, for `/readyz?worker=1`."""
         self.settings = settings or load_settings()
         self._store = store or open_store(self.settings.store)
         self._clock = clock or SystemClock()
+        self._worker_lives = worker_lives
         self._paths: ASGIApp = not_running
         self._lifespan = Starlette(lifespan=self.lifespan)
 
@@ -67,7 +74,11 @@ class Receiver:
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
-        """Open the store for as long as the block lasts. `app` is ignored; frameworks pass theirs."""
+        """Open the store for as long as the block lasts. `app` is ignored; frameworks pass theirs.
+
+        Raises ConfigurationError when there is neither a secret nor a token, unless ALLOW_UNSIGNED is set.
+        """
+        self.settings.require_authentication()
         if not self.settings.authenticated:
             log.warning(
                 "authentication_not_configured",
@@ -103,7 +114,7 @@ class Receiver:
         )
         endpoints: dict[str, ASGIApp] = {
             "/healthz": Liveness(),
-            "/readyz": Readiness(intake, deadline=settings.ack_deadline),
+            "/readyz": Readiness(intake, deadline=settings.ack_deadline, worker_lives=self._worker_lives),
         }
         stopwatch = None
         if settings.metrics:

@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from receiver.core.addresses import is_loopback
 from receiver.core.durations import parse_duration
+from receiver.core.text import did_you_mean
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
 
@@ -24,7 +25,16 @@ if TYPE_CHECKING:  # every request comes with it, and few need one
     from receiver.requests.webhooks import WebhookConfig
 
 PREFIX = "RECEIVER_"
+PLACEHOLDER = "the-webhook-secret-of-your-account"
+"""Stands for the secret in `.env.example`, and is none."""
 
+_LINK = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
+"""Value of a variable that Kubernetes sets for a Service: https://kubernetes.io/docs/concepts/services-networking/"""
+_NAMES_OF_OTHERS = re.compile(
+    r"(\w+_)?SERVICE_(HOST|PORT(_\w+)?)"  # Kubernetes, for a Service named receiver or receiver-something
+    r"|(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?"
+    r"|VERSION|REVISION|COMMIT|SHA256|BUILD_DATE"  # what images say of themselves
+)
 _HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # a token, RFC 9110, section 5.6.2
 _MEBIBYTE = 1024 * 1024
 
@@ -45,6 +55,8 @@ def _usable(values: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
     for value in values:
         if not value.get_secret_value():
             raise ValueError("an empty string is no secret")
+        if value.get_secret_value() == PLACEHOLDER:
+            raise ValueError(f"{PLACEHOLDER!r} is the placeholder of .env.example; put the real secret there")
         if not _is_utf8(value.get_secret_value()):
             raise ValueError("a secret is not UTF-8 text")
     return values
@@ -92,7 +104,8 @@ HeaderName = Annotated[str, Field(pattern=_HEADER_NAME)]
 class Settings(BaseSettings):
     """How one deployment runs. Every field is the variable `RECEIVER_<NAME>`, in the environment or `.env`.
 
-    Raises ConfigurationError, naming the variable and never its value, when something does not fit.
+    Raises ConfigurationError, naming the variable and never its value, when something does not fit, and when a
+    variable or a keyword that looks like a setting is none.
     """
 
     model_config = SettingsConfigDict(
@@ -155,6 +168,7 @@ class Settings(BaseSettings):
     )
 
     def __init__(self, **values: Any) -> None:
+        _refuse_unknown_names(values)
         try:
             super().__init__(**values)
         except ValidationError as exc:
@@ -191,7 +205,8 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Put the platform's own `PORT` and `DATABASE_URL` last, where they stand in for what is unset."""
-        return init_settings, env_settings, dotenv_settings, _PlatformSource(settings_cls)
+        environment = _WithoutLinks(settings_cls, env_settings)
+        return init_settings, environment, dotenv_settings, _PlatformSource(settings_cls)
 
     @property
     def authenticated(self) -> bool:
@@ -247,14 +262,31 @@ class Settings(BaseSettings):
                     f"set {PREFIX}METRICS_TOKEN to what the scraper sends as its bearer token"
                 )
 
-    def require_safe_address(self) -> None:
-        """Refuse to serve the open network without authentication unless that was said aloud."""
-        if self.authenticated or self.allow_unsigned or is_loopback(self.host):
+    def require_authentication(self) -> None:
+        """Refuse to take deliveries without authentication unless ALLOW_UNSIGNED is set.
+
+        A loopback address makes no difference: a proxy on this machine passes on what comes from everywhere.
+        """
+        if self.authenticated or self.allow_unsigned:
             return
         raise ConfigurationError(
-            f"no {PREFIX}SECRETS and no {PREFIX}TOKENS are set, and {self.host} can be reached from outside: "
+            f"no {PREFIX}SECRETS and no {PREFIX}TOKENS are set, so anybody could send deliveries: "
             f"set {PREFIX}SECRETS to the webhook secret of your account, or say {PREFIX}ALLOW_UNSIGNED=true"
         )
+
+
+class _WithoutLinks(PydanticBaseSettingsSource):
+    """The environment, without the addresses that Kubernetes puts into the variables of our ports."""
+
+    def __init__(self, settings_cls: type[BaseSettings], environment: PydanticBaseSettingsSource) -> None:
+        super().__init__(settings_cls)
+        self._environment = environment
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        return {name: value for name, value in self._environment().items() if not _is_link(name, value)}
 
 
 class _PlatformSource(PydanticBaseSettingsSource):
@@ -275,7 +307,6 @@ class _PlatformSource(PydanticBaseSettingsSource):
 
 def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
     """Read all settings; a flag that is None was not given. Raises ConfigurationError with one clear line."""
-    _refuse_unknown_names(env_file)
     given = {name: value for name, value in flags.items() if value is not None}
     return Settings(_env_file=env_file, **given)
 
@@ -298,15 +329,32 @@ def export_env_file(env_file: Path = Path(".env")) -> None:
             os.environ.setdefault(name, value)
 
 
-def _refuse_unknown_names(env_file: Path) -> None:
-    """A mistyped name would be ignored in silence, and the deployment run without its secrets."""
-    known = {name.upper() for name in Settings.model_fields}
-    for origin, names in (("the environment", os.environ), (str(env_file), _read_env_file(env_file))):
-        for name in names:
-            if name.upper().startswith(PREFIX) and (own := name.upper().removeprefix(PREFIX)) not in known:
-                close = difflib.get_close_matches(own, known, n=1)
-                hint = f"; did you mean {PREFIX}{close[0]}?" if close else ""
-                raise ConfigurationError(f"{name} in {origin} is no setting{hint}")
+def _refuse_unknown_names(values: Mapping[str, Any]) -> None:
+    """Refuse a mistyped name: it would be ignored in silence, and the deployment run without its secrets."""
+    for name in values:
+        if not name.startswith("_"):  # those are pydantic's own, such as _env_file
+            _require_known(name, prefix="", origin="the arguments", known=list(Settings.model_fields))
+    known = [name.upper() for name in Settings.model_fields]
+    for name, value in os.environ.items():
+        own = name.upper().removeprefix(PREFIX)
+        if name.upper().startswith(PREFIX) and not _NAMES_OF_OTHERS.fullmatch(own) and not _is_link(own, value):
+            _require_known(name, prefix=PREFIX, origin="the environment", known=known)
+    env_file = values.get("_env_file", Settings.model_config["env_file"])
+    for name in _read_env_file(Path(env_file)) if env_file is not None else ():
+        if name.upper().startswith(PREFIX):
+            _require_known(name, prefix=PREFIX, origin=str(env_file), known=known)
+
+
+def _require_known(name: str, *, prefix: str, origin: str, known: Sequence[str]) -> None:
+    own = name.upper().removeprefix(prefix) if prefix else name
+    if own not in known:
+        close = difflib.get_close_matches(own, known, n=1)
+        hint = did_you_mean([f"{prefix}{one}" for one in close])
+        raise ConfigurationError(f"{name} in {origin} is no setting{hint}")
+
+
+def _is_link(name: str, value: object) -> bool:
+    return name.upper().endswith("PORT") and isinstance(value, str) and bool(_LINK.match(value))
 
 
 def _read_env_file(env_file: Path) -> Mapping[str, str | None]:

@@ -223,6 +223,7 @@ async def ask(
     chunks: Sequence[bytes] = (b"",),
     ends: str = "complete",
     root_path: str = "",
+    query: bytes = b"",
 ) -> Answer:
     """Put one request to an ASGI app by hand.
 
@@ -253,7 +254,7 @@ async def ask(
         "scheme": "http",
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query,
         "root_path": root_path,
         "headers": list(headers),
         "client": ("127.0.0.1", 50000),

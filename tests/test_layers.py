@@ -1,115 +1,113 @@
-"""What is imported by whom, in a fresh interpreter. `.ci/run` checks the layers themselves with import-linter."""
+"""Which modules a fresh interpreter loads. `.ci/run` checks the layers themselves with import-linter."""
 
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
-import receiver
 from tests.doubles import LONG
 
 ROOT = Path(__file__).parent.parent
+PROGRAM = """
+import sys, json
+found = {}
+for statement in sys.argv[1:]:
+    exec(statement, {})
+    found[statement] = sorted(sys.modules)
+print(json.dumps(found))
+"""
+HEAVY = {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "fastapi", "prometheus_client"}
+"""Libraries that take long to load."""
 
 
-def imported(statement: str, *, folder: Path = ROOT) -> set[str]:
-    """Return the modules that are loaded after a statement."""
-    program = f"import sys, json\n{statement}\nprint(json.dumps(sorted(sys.modules)))"
+def loaded_after(*statements: str) -> dict[str, set[str]]:
+    """Return the modules that are loaded after each of some statements, run one after the other."""
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=LONG, check=True, cwd=folder
+        [sys.executable, "-c", PROGRAM, *statements],
+        capture_output=True,
+        text=True,
+        timeout=LONG,
+        check=True,
+        cwd=ROOT,
     )
     assert done.stderr == ""
-    return set(json.loads(done.stdout))
+    return {statement: set(names) for statement, names in json.loads(done.stdout).items()}
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        "receiver.web.endpoint",
-        "receiver.web.health",
-        "receiver.web.server",
-        "receiver.app",
-        "receiver.cli.serve",
-    ],
-)
-def test_the_web_side_imports_no_handlers(module: str) -> None:
-    """P3: not even when they lie in the working folder."""
-    loaded = imported(f"import {module}")
-
-    assert not {name for name in loaded if name.partition(".")[0] == "handlers"}
+def imported(statement: str) -> set[str]:
+    """Return the modules that are loaded after one statement."""
+    return loaded_after(statement)[statement]
 
 
-@pytest.mark.parametrize("module", ["receiver.web.endpoint", "receiver.web.health", "receiver.web.intake"])
-def test_the_intake_knows_neither_stores_nor_worker_nor_events(module: str) -> None:
+def assert_not_loaded(modules: list[str], forbidden: Callable[[str], bool]) -> None:
+    """Fail for the first module whose import loads something forbidden. One interpreter imports them in turn."""
+    for statement, loaded in loaded_after(*[f"import {module}" for module in modules]).items():
+        assert [name for name in loaded if forbidden(name)] == [], statement
+
+
+def room_of(name: str) -> str:
+    """Return the package below `receiver` that a module belongs to; empty for a module from elsewhere."""
+    return name.split(".")[1] if name.startswith("receiver.") else ""
+
+
+def test_the_web_side_imports_no_handlers() -> None:
+    """Not even when they lie in the working folder: a fault in them must not stop the intake."""
+    modules = ["receiver.web.endpoint", "receiver.web.health", "receiver.web.server", "receiver.app"]
+
+    assert_not_loaded([*modules, "receiver.cli.serve"], lambda name: name.partition(".")[0] == "handlers")
+
+
+def test_the_intake_knows_neither_stores_nor_worker_nor_events() -> None:
     """It hands bytes to a port."""
-    loaded = imported(f"import {module}")
+    unknown = {"stores", "worker", "routing", "events", "cli"}
 
-    parts = {name.split(".")[1] for name in loaded if name.startswith("receiver.")}
-    assert not parts & {"stores", "worker", "routing", "events", "cli"}
-
-
-@pytest.mark.parametrize(
-    "module", ["receiver.cli.signing", "receiver.cli.main", "receiver.service.samples", "receiver.events"]
-)
-def test_small_commands_load_no_server(module: str) -> None:
-    """`receiver sign` answers at once."""
-    loaded = imported(f"import {module}")
-
-    assert not loaded & {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "fastapi"}
+    assert_not_loaded(
+        ["receiver.web.intake", "receiver.web.health", "receiver.web.endpoint"],
+        lambda name: room_of(name) in unknown,
+    )
 
 
-@pytest.mark.parametrize(
-    "module",
-    [
-        f"receiver.cli.{name}"
-        for name in ("events.group", "jobs.group", "work_items.group", "handlers", "quarantine", "drift")
-    ],
-)
-def test_commands_that_look_into_the_store_load_no_server_and_no_worker(module: str) -> None:
-    """They are typed again and again, by somebody who waits for them."""
-    loaded = imported(f"import {module}")
-
-    assert not loaded & {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "prometheus_client"}
-    assert not {name for name in loaded if name.startswith(("receiver.app", "receiver.web", "receiver.worker"))}
+def test_small_commands_load_no_server() -> None:
+    """`receiver sign` answers at once, and `receiver.events` is for tests and notebooks too."""
+    assert_not_loaded(
+        ["receiver.events", "receiver.service.samples", "receiver.cli.signing", "receiver.cli.main"],
+        lambda name: name in HEAVY,
+    )
+    assert_not_loaded(["receiver.events"], lambda name: name == "click")
 
 
-@pytest.mark.parametrize(
-    "module", ["receiver.app", "receiver.cli.serve", "receiver.cli.work", "receiver.cli.check"]
-)
-def test_metrics_are_loaded_only_where_they_are_switched_on(module: str) -> None:
+def test_commands_that_look_into_the_store_load_no_server_and_no_worker() -> None:
+    """People type them again and again, and wait for them."""
+    groups = ("events.group", "jobs.group", "work_items.group", "handlers", "quarantine", "drift")
+
+    assert_not_loaded(
+        [f"receiver.cli.{name}" for name in groups],
+        lambda name: name in HEAVY or room_of(name) in {"app", "web", "worker"},
+    )
+
+
+def test_metrics_are_loaded_only_where_they_are_switched_on() -> None:
     """They would add a tenth of a second to every start."""
-    loaded = imported(f"import {module}")
-
-    assert not {name for name in loaded if name.partition(".")[0] == "prometheus_client"}
-
-
-def test_parsing_an_event_loads_no_server() -> None:
-    """`receiver.events` is for tests and notebooks too: no web server, no database, no HTTP client."""
-    loaded = imported("import receiver.events")
-
-    assert not loaded & {"uvicorn", "httpx", "rich", "aiosqlite", "click"}
+    assert_not_loaded(
+        ["receiver.app", "receiver.cli.serve", "receiver.cli.work", "receiver.cli.check"],
+        lambda name: name == "prometheus_client",
+    )
 
 
-@pytest.mark.parametrize("module", ["receiver.app", "receiver.cli.serve", "receiver.cli.work", "receiver.cli.main"])
-def test_the_client_and_its_requests_are_loaded_when_they_are_asked_for(module: str) -> None:
+def test_the_client_and_its_requests_are_loaded_when_they_are_asked_for() -> None:
     """They would add a third of a second to every start."""
-    loaded = imported(f"import {module}")
+    late = {"httpx", "receiver.service.client", "receiver.requests", "receiver.service.responses"}
 
-    assert not loaded & {"httpx", "receiver.service.client", "receiver.requests", "receiver.service.responses"}
-    assert {"httpx", "receiver.service.client"} <= imported("import receiver\nreceiver.AsyncClient")
+    assert_not_loaded(
+        ["receiver.cli.main", "receiver.app", "receiver.cli.serve", "receiver.cli.work"], lambda name: name in late
+    )
+    assert {"httpx", "receiver.service.client"} <= imported("import receiver; receiver.AsyncClient")
 
 
 def test_the_package_loads_nothing_before_a_name_is_asked_for() -> None:
     """`receiver --version` and an interrupt answer at once; what is asked for is loaded, and nothing beside it."""
-    assert {name for name in imported("import receiver") if name.startswith("receiver.")} == set()
-    loaded = imported("from receiver import verify")
-    assert {name for name in loaded if name.startswith("receiver.")} == {"receiver.core", "receiver.core.signing"}
+    loaded = loaded_after("import receiver", "import receiver; receiver.__version__", "from receiver import verify")
+    own = [{name for name in names if name.startswith("receiver.")} for names in loaded.values()]
 
-
-def test_every_public_name_is_there() -> None:
-    """Each is loaded from where it is, is among what `dir` tells, and is the same one each time."""
-    for name in receiver.__all__:
-        assert name in dir(receiver)
-        assert getattr(receiver, name) is getattr(receiver, name)
-    assert not hasattr(receiver, "unknown")
+    assert own == [set(), set(), {"receiver.core", "receiver.core.signing"}]

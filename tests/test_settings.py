@@ -2,12 +2,14 @@
 
 import os
 import traceback
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from receiver.cli.scaffold import env_example
 from receiver.errors import ConfigurationError
 from receiver.settings import Settings, export_env_file, load_settings
 
@@ -246,6 +248,67 @@ def test_an_unknown_name_is_refused_with_a_suggestion(
     assert refusal().startswith(f"{name} in .env is no setting")
 
 
+@pytest.mark.parametrize(
+    ("keyword", "near"),
+    [("secret", "secrets"), ("token", "tokens"), ("SECRETS", None), ("max_bodies", "max_body"), ("xyzzy", None)],
+)
+def test_an_unknown_keyword_is_refused_with_a_suggestion(keyword: str, near: str | None) -> None:
+    """However settings are made: it would be ignored in silence, and unsigned deliveries be taken."""
+    hint = f"; did you mean {near}?" if near else ""
+    values: dict[str, Any] = {keyword: (HIDDEN,)}
+    ways: tuple[Callable[[], Settings], ...] = (
+        lambda: Settings(**values),
+        lambda: load_settings(**values),
+        lambda: Settings.model_validate(values),
+    )
+    for make in ways:
+        with pytest.raises(ConfigurationError) as caught:
+            make()
+        assert str(caught.value) == f"{keyword} in the arguments is no setting{hint}"
+
+
+def test_a_near_miss_in_the_environment_is_refused_when_settings_are_made_by_hand(
+    env_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An app that mounts the receiver makes them so."""
+    monkeypatch.setenv("RECEIVER_SECRET", HIDDEN)
+    with pytest.raises(ConfigurationError, match="did you mean RECEIVER_SECRETS"):
+        Settings()
+
+    monkeypatch.delenv("RECEIVER_SECRET")
+    env_file.write_text("RECEIVER_SECRET=x\n")
+    with pytest.raises(ConfigurationError, match=r"RECEIVER_SECRET in \.env"):
+        Settings()
+    assert Settings(_env_file=None).secrets == ()
+
+
+OF_A_SERVICE = {
+    "RECEIVER_SERVICE_HOST": "10.0.0.1",
+    "RECEIVER_SERVICE_PORT": "80",
+    "RECEIVER_SERVICE_PORT_HTTP": "80",
+    "RECEIVER_PORT": "tcp://10.0.0.1:80",
+    "RECEIVER_PORT_80_TCP": "tcp://10.0.0.1:80",
+    "RECEIVER_PORT_80_TCP_PROTO": "tcp",
+    "RECEIVER_PORT_80_TCP_PORT": "80",
+    "RECEIVER_PORT_80_TCP_ADDR": "10.0.0.1",
+    "RECEIVER_METRICS_SERVICE_HOST": "10.0.0.2",
+    "RECEIVER_METRICS_PORT": "tcp://10.0.0.2:9464",
+    "RECEIVER_METRICS_PORT_9464_TCP_ADDR": "10.0.0.2",
+}
+"""What Kubernetes sets for the Services `receiver` and `receiver-metrics`."""
+
+
+def test_what_a_platform_sets_for_itself_is_left_alone(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Our own port then comes from elsewhere; images tell their version."""
+    for name, value in (OF_A_SERVICE | {"RECEIVER_VERSION": "1.2"}).items():
+        monkeypatch.setenv(name, value)
+    env_file.write_text("RECEIVER_PORT=9003\n")
+
+    settings = load_settings()
+
+    assert (settings.port, settings.metrics_port) == (9003, 9464)
+
+
 def test_names_of_others_are_left_alone(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A `.env` file is shared with handlers and tools."""
     monkeypatch.setenv("SECRETS", "x")
@@ -399,34 +462,22 @@ def test_settings_do_not_change() -> None:
         load_settings().port = 9  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(
-    ("host", "safe"),
-    [
-        ("127.0.0.1", True),
-        ("127.8.9.1", True),
-        ("localhost", True),
-        ("::1", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("", False),
-        ("192.168.0.1", False),
-        ("10.0.0.1", False),
-        ("example.com", False),
-        ("127.0.0.1.example.com", False),
-        ("localhost.example.com", False),
-    ],
-)
-def test_without_authentication_only_loopback_is_served(host: str, safe: bool) -> None:
-    """Anything else has to be said aloud."""
-    settings = load_settings(host=host)
-    if safe:
-        settings.require_safe_address()
-    else:
-        with pytest.raises(ConfigurationError, match=r"RECEIVER_SECRETS.*RECEIVER_ALLOW_UNSIGNED=true"):
-            settings.require_safe_address()
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "0.0.0.0", "", "192.168.0.1", "example.com"])
+def test_deliveries_without_authentication_are_taken_only_where_that_was_said(host: str) -> None:
+    """Also on loopback: a proxy on this machine passes on what comes from everywhere."""
+    with pytest.raises(ConfigurationError, match=r"RECEIVER_SECRETS.*RECEIVER_ALLOW_UNSIGNED=true"):
+        load_settings(host=host).require_authentication()
 
     for proof in ({"secrets": "s"}, {"tokens": "t", "token_header": "X-T"}, {"allow_unsigned": True}):
-        load_settings(host=host, **proof).require_safe_address()
+        load_settings(host=host, **proof).require_authentication()
+
+
+def test_the_placeholder_of_the_example_is_no_secret(env_file: Path) -> None:
+    """Everybody knows it; a file that was copied and not filled in is told by name."""
+    env_file.write_text(env_example())
+
+    assert "RECEIVER_SECRETS: 'the-webhook-secret-of-your-account' is the placeholder" in refusal()
+    assert "placeholder" in refusal(tokens=["the-webhook-secret-of-your-account"], secrets=["s"])
 
 
 @pytest.mark.parametrize("name", ["host", "metrics_host"])

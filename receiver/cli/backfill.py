@@ -12,7 +12,7 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, moment, plan_options, store_option, text
-from receiver.cli.common.output import counted, escape_controls, note, write_bytes
+from receiver.cli.common.output import note, write_bytes
 from receiver.cli.common.progress import progress
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, events_of, resolve, unknown_options
@@ -21,6 +21,7 @@ from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock
 from receiver.core.jobs import JobFilter
 from receiver.core.ports.reports import Reports
+from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import NotComparable, ReceiverError, ServiceError
 from receiver.replay.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in

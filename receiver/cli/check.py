@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
-from receiver.cli.common.output import counted
 from receiver.cli.common.setting_flags import listening_flags, running_flags
 from receiver.cli.handlers import left_waiting
 from receiver.core.clock import SystemClock
+from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.routing.loader import load_router
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
@@ -65,9 +65,9 @@ def _told(part: str, check_part: Callable[[], str]) -> int:
 
 
 def _check_security(settings: Settings) -> str:
-    settings.require_safe_address()
+    settings.require_authentication()
     if not settings.authenticated:
-        return f"every delivery is accepted, from anyone who reaches {settings.host}; set {PREFIX}SECRETS"
+        return f"every delivery is accepted, from anybody, as {PREFIX}ALLOW_UNSIGNED says; set {PREFIX}SECRETS"
     return f"{len(settings.secrets)} secret(s) and {len(settings.tokens)} token(s) are accepted"
 
 

@@ -5,12 +5,13 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import filter_options, json_option, store_option
-from receiver.cli.common.output import clock, counted, iso, note, short_id, write_bytes
+from receiver.cli.common.output import clock, iso, note, short_id, write_bytes
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import DeliveryReader
+from receiver.core.text import counted
 from receiver.errors import Malformed
 from receiver.events import parse_event
 from receiver.events.drift import DriftCount, DriftCounter, DriftKind

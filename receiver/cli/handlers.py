@@ -15,10 +15,11 @@ import click
 from receiver.cli.common.confirm import agreed, say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, plan_options, store_option, text
-from receiver.cli.common.output import counted, duration, escape_controls, flush, note, quoted, shown, write_bytes
+from receiver.cli.common.output import duration, flush, note, quoted, shown, write_bytes
 from receiver.cli.common.store import decide, read
 from receiver.cli.common.tables import Column, Listing
 from receiver.core.ports.controls import Controls
+from receiver.core.text import counted, did_you_mean, escape_controls
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import HandlerReport
 from receiver.errors import ConfigurationError
@@ -200,7 +201,7 @@ def _unknown(word: str, names: Sequence[str]) -> str:
         return f"no handler matches {escape_controls(word)!r}; `receiver handlers list` shows what there is"
     ending = [name for name in names if name.endswith(f".{word}")]
     close = (ending or difflib.get_close_matches(word, names, n=3, cutoff=0.6))[:3]
-    hint = f"; did you mean {' or '.join(map(escape_controls, close))}?" if close else "."
+    hint = did_you_mean(list(map(escape_controls, close))) or "."
     return f"there is no handler {escape_controls(word)!r}{hint} `receiver handlers list` shows what there is"
 
 

@@ -72,7 +72,7 @@ class _LazyGroup(click.Group):
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="crawl-receiver", prog_name="receiver")
+@click.version_option(None, "-V", "--version", package_name="crawl-receiver", prog_name="receiver")
 def receiver() -> None:
     """Receive webhooks of a crawl service, keep every delivery, and run your handlers on them."""
 

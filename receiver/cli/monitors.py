@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from receiver.cli.common.filter_options import json_option, limit_option, text
-from receiver.cli.common.output import clock, escape_controls, iso, note, quoted, write_bytes, write_line
+from receiver.cli.common.output import clock, iso, note, quoted, write_bytes, write_line
 from receiver.cli.common.service_calls import as_it_came, ask
 from receiver.cli.common.tables import SHOWN_TO_PEOPLE, Column, Listing
+from receiver.core.text import escape_controls
 from receiver.service.samples import encode
 from receiver.settings import load_settings
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
     from receiver.service.client import AsyncClient
     from receiver.service.responses import Monitor
 
-_AT_ONCE = 100
+MAX_ITEMS = 100
 
 
 @click.group()
@@ -83,7 +84,7 @@ def run(monitor_id: str, as_json: bool) -> None:
 async def _monitors(client: "AsyncClient", most: int | None) -> list["Monitor"]:
     found: list[Monitor] = []
     while most is None or len(found) < most:
-        limit = _AT_ONCE if most is None else min(_AT_ONCE, most - len(found))
+        limit = MAX_ITEMS if most is None else min(MAX_ITEMS, most - len(found))
         some = await client.monitors(limit=limit, offset=len(found))
         found += some
         if len(some) < limit:

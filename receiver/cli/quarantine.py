@@ -9,12 +9,13 @@ import click
 from receiver.cli.common.confirm import say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, limit_option, span_options, store_option, text
-from receiver.cli.common.output import clock, escape_controls, iso, shortened, shown, write_bytes, write_line
+from receiver.cli.common.output import clock, iso, shown, write_bytes, write_line
 from receiver.cli.common.store import decide, read
 from receiver.cli.common.tables import Column, Listing
 from receiver.core.envelope import read_envelope
 from receiver.core.ports.controls import Controls
 from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
+from receiver.core.text import escape_controls, shortened
 from receiver.core.types import AppendOutcome
 from receiver.errors import Malformed, UnknownRequest
 from receiver.service.samples import encode

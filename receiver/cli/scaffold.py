@@ -7,7 +7,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from receiver.errors import ConfigurationError
-from receiver.settings import PREFIX, Settings
+from receiver.settings import PLACEHOLDER, PREFIX, Settings
 
 
 def write_deployment(folder: Path, *, keep: bool = False) -> list[Path]:
@@ -60,7 +60,7 @@ def env_example() -> str:
 
 def _shown(name: str, default: object) -> str:
     if name == "secrets":
-        return "the-webhook-secret-of-your-account"
+        return PLACEHOLDER
     if isinstance(default, timedelta):
         return f"{default.total_seconds():g}"
     if isinstance(default, bool):

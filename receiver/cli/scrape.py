@@ -7,8 +7,9 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import escape_controls, note, write_bytes, write_line
+from receiver.cli.common.output import note, write_bytes, write_line
 from receiver.cli.common.service_calls import as_it_came, ask, build
+from receiver.core.text import escape_controls
 from receiver.service.samples import encode
 from receiver.settings import load_settings
 

@@ -15,9 +15,10 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import escape_controls, flush, short_id, write_bytes, write_line
+from receiver.cli.common.output import flush, short_id, write_bytes, write_line
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.envelope import read_envelope
+from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError, Malformed
 from receiver.service.samples import encode, family_names, job_story, near, sample, sample_names, set_value
 from receiver.service.schedule import SERVICE
@@ -25,7 +26,7 @@ from receiver.service.sender import Sender, SendResult
 from receiver.settings import Settings, load_settings
 
 _DEFAULT_PAGES = 10
-_AT_ONE_TIME = 16
+MAX_CONCURRENT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ def _change(written: str) -> tuple[str, object]:
     "--concurrency",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Deliveries on their way at one time.  [default: 1, in order; with --rate {_AT_ONE_TIME}]",
+    help=f"Deliveries on their way at one time.  [default: 1, in order; with --rate {MAX_CONCURRENT}]",
 )
 @click.option(
     "--pages",
@@ -184,7 +185,7 @@ def send(
         # Ids of trial deliveries need not be secret, and have to be repeatable.
         rng = random.Random(None if seed is None else f"{seed} {name} {pages}")  # noqa: S311
         bodies = Plan(name, count, pages, changes).bodies(rng)
-    sender = make_sender(load_settings(), url, concurrency or (_AT_ONE_TIME if rate else 1))
+    sender = make_sender(load_settings(), url, concurrency or (MAX_CONCURRENT if rate else 1))
     tally = SendSummary(as_json)
     asyncio.run(_send(sender, bodies, tally, rate))
     if not as_json:

@@ -5,13 +5,13 @@ import logging
 import os
 import socket
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
 
 import click
 
 from receiver.app import Receiver, new_worker_id
 from receiver.cli.common.event_loop import run
+from receiver.cli.common.exit_codes import OK, WRONG_USE
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.setting_flags import listening_flags, running_flags
 from receiver.core.clock import SystemClock
@@ -31,27 +31,33 @@ _MARGIN = timedelta(seconds=5)
 @running_flags
 @listening_flags
 @click.option("--worker/--no-worker", default=True, help="Run a worker beside the endpoint (the default).")
-def serve(worker: bool, **flags: object) -> None:
+def serve(worker: bool, **flags: object) -> int:
     """Receive deliveries and run your handlers.
 
     The endpoint keeps every delivery before it acknowledges it; a worker process beside it runs the handlers.
-    Stops cleanly on Ctrl-C, SIGTERM or SIGHUP: what was received is answered, what runs may finish.
+    Stops cleanly on Ctrl-C, SIGTERM or SIGHUP: what was received is answered, what runs may finish. Handlers that
+    cannot be loaded at the start end it with exit code 2; later the worker is tried again and deliveries are kept.
     """
     settings = load_settings(**flags)
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
-    settings.require_safe_address()
+    settings.require_authentication()
     settings.require_safe_metrics()
-    app = Receiver(settings)
-    listener = bind(settings.host, settings.port)
     supervisor = _supervisor(settings, flags) if worker else None
-    run(_serve(app, settings, listener, supervisor))
+    app = Receiver(settings, worker_lives=(lambda: supervisor.worker_lives) if supervisor else None)
+    listener = bind(settings.host, settings.port)
+    return run(_serve(app, settings, listener, supervisor))
 
 
 def _supervisor(settings: Settings, flags: dict[str, object]) -> Supervisor:
     """Return a supervisor whose workers see the same settings: environment and `.env`, and our flags on top."""
     given = {f"{PREFIX}{name.upper()}": str(value) for name, value in flags.items() if value is not None}
     return Supervisor(
-        _worker_command, {**os.environ, **given}, SystemClock(), new_worker_id, grace=settings.grace + _MARGIN
+        _worker_command,
+        {**os.environ, **given},
+        SystemClock(),
+        new_worker_id,
+        grace=settings.grace + _MARGIN,
+        refused=WRONG_USE,
     )
 
 
@@ -60,7 +66,8 @@ def _worker_command(worker: WorkerId, dead: Sequence[WorkerId]) -> Sequence[str]
     return worker_command("--name", worker, "--with-parent", *taken_over)
 
 
-async def _serve(app: Receiver, settings: Settings, listener: socket.socket, supervisor: Supervisor | None) -> None:
+async def _serve(app: Receiver, settings: Settings, listener: socket.socket, supervisor: Supervisor | None) -> int:
+    """Serve until a signal, or until the first worker is refused; return the exit code."""
     server = make_server(app, read_timeout=settings.read_timeout, shutdown=settings.ack_deadline + _MARGIN)
     supervision: asyncio.Task[None] | None = None
 
@@ -68,6 +75,10 @@ async def _serve(app: Receiver, settings: Settings, listener: socket.socket, sup
         server.handle_exit(signal_number, None)
         if supervision is not None:
             supervision.cancel()  # at once: platforms give both together some 30 seconds
+
+    def stop_if_refused(supervised: "asyncio.Task[None]") -> None:
+        if not supervised.cancelled() and supervised.exception() is None:
+            server.should_exit = True
 
     loop = asyncio.get_running_loop()
     for signal_number in stop_signals():  # before the store is opened: to process 1 an unhandled signal is nothing
@@ -78,14 +89,18 @@ async def _serve(app: Receiver, settings: Settings, listener: socket.socket, sup
         _announce(settings, listener)
         if supervisor is not None and not server.should_exit:
             supervision = asyncio.create_task(supervisor.run())
+            supervision.add_done_callback(stop_if_refused)
         try:
             await server.serve(sockets=[listener])
         finally:
             if supervision is not None:
                 supervision.cancel()
-                with suppress(asyncio.CancelledError):
-                    await supervision
+                await asyncio.wait([supervision])
     log.info("server_stopped")
+    if supervision is None or supervision.cancelled():
+        return OK
+    supervision.result()
+    return WRONG_USE
 
 
 def _announce(settings: Settings, listener: socket.socket) -> None:

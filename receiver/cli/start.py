@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import escape_controls, note, quoted, write_bytes, write_line
+from receiver.cli.common.output import note, quoted, write_bytes, write_line
 from receiver.cli.common.service_calls import ask, build, may_be_done, pairs
+from receiver.core.text import escape_controls
 from receiver.errors import ReceiverError
 from receiver.service.samples import encode
 from receiver.settings import Settings, load_settings

@@ -65,7 +65,8 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
         if isinstance(exc, HandlerError) and exc.__cause__ is not None:
             log.error("resource_not_made", exc_info=exc.__cause__)
         click.echo(f"receiver: {exc}", err=True)
-        _leave(exit_code(exc))
+        # What a resource needs may be there in a moment, so a supervisor shall not take it for a wrong use.
+        _leave(FAILED if with_parent else exit_code(exc))
     except Exception:
         log.exception("worker_failed")
         _leave(FAILED)

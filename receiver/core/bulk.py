@@ -10,7 +10,7 @@ from receiver.core.deliveries import Delivery, StoredDelivery
 from receiver.core.types import HandlerName, Origin, WorkState
 from receiver.core.work import WorkSummary
 
-MOST_TYPES = 1_000
+MAX_KINDS = 1_000
 """Types that a plan counts one by one; they come from outside, and memory is bounded."""
 
 
@@ -99,7 +99,7 @@ class WorkPlan:
         """Return the plan of exactly these items."""
         kinds = Counter(WorkKind(one.handler, one.type, one.state) for one in items)
         in_order = sorted(kinds.items(), key=lambda one: (-one[1], one[0].handler, one[0].type, one[0].state))
-        most = dict(in_order[:MOST_TYPES])
+        most = dict(in_order[:MAX_KINDS])
         return cls(
             count=len(items),
             first_id=min((one.id for one in items), default=0),

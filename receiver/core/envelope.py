@@ -9,6 +9,7 @@ from typing import Any
 
 from receiver.core.deliveries import Delivery
 from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryKey, Headers
 from receiver.errors import Malformed
 
@@ -25,7 +26,7 @@ _SECRET_HEADERS = frozenset(
 )
 PLAIN_ID = re.compile(r"[0-9A-Za-z._:-]{1,200}")
 """What may serve as a key as it is: it appears in URLs, JSON, shells and log lines."""
-_LONGEST_TEXT = 200
+MAX_TEXT_LENGTH = 200
 
 
 def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> Delivery:
@@ -95,8 +96,4 @@ def _text(value: Any) -> str | None:
 
 def readable(text: str) -> str:
     """Return text that every store and terminal takes: no control characters, no lone surrogates, not endless."""
-    if not text.isprintable():
-        text = "".join(
-            c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[:_LONGEST_TEXT]
-        )
-    return text[:_LONGEST_TEXT]
+    return escape_controls(text[:MAX_TEXT_LENGTH])[:MAX_TEXT_LENGTH]

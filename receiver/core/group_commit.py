@@ -1,9 +1,12 @@
 """Batching without a timer: while one batch is being written, the next one gathers."""
 
 import asyncio
+import sys
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
+
+from receiver.core.batching import BatchSize
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -13,22 +16,22 @@ class GroupCommit(Generic[Item, Result]):
     """Hands everything that gathered to one `write` at a time, and resolves each item's future afterwards.
 
     `write` returns one result for each item, in order. When it raises, the items of that batch fail with what
-    it raised, and no others. A batch ends before it passes `most` items or `heaviest` in weight, but always
-    holds one item.
+    it raised, and no others. A batch holds at most `max_items`, and at most `max_bytes` unless its first item is
+    larger; `size_of` returns the bytes of an item.
     """
 
     def __init__(
         self,
         write: Callable[[list[Item]], Awaitable[Sequence[Result]]],
         *,
-        most: int,
-        weigh: Callable[[Item], int] = lambda item: 1,
-        heaviest: int | None = None,
+        max_items: int,
+        max_bytes: int = sys.maxsize,
+        size_of: Callable[[Item], int] = lambda item: 0,
     ) -> None:
         self._write = write
-        self._most = most
-        self._weigh = weigh
-        self._heaviest = most if heaviest is None else heaviest
+        self._max_items = max_items
+        self._max_bytes = max_bytes
+        self._size_of = size_of
         self._gathered: deque[tuple[Item, asyncio.Future[Result]]] = deque()
         self._writer: asyncio.Task[None] | None = None
 
@@ -71,12 +74,9 @@ class GroupCommit(Generic[Item, Result]):
                     future.set_result(result)
 
     def _next_batch(self) -> list[tuple[Item, asyncio.Future[Result]]]:
-        batch = [self._gathered.popleft()]
-        weight = self._weigh(batch[0][0])
-        while self._gathered and len(batch) < self._most:
-            weight += self._weigh(self._gathered[0][0])
-            if weight > self._heaviest:
-                break
+        taken = BatchSize(self._max_items, self._max_bytes)
+        batch: list[tuple[Item, asyncio.Future[Result]]] = []
+        while self._gathered and taken.take(self._size_of(self._gathered[0][0])):
             batch.append(self._gathered.popleft())
         return batch
 

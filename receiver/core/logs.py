@@ -11,15 +11,17 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Any, TextIO
 
+from receiver.core.text import escape_controls
+
 _DETAILS = ("traceback", "stub")
 """Fields of several lines, shown below the line."""
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
-_MOST_WAITING = 4 * 1024 * 1024
-"""Bytes of lines that wait for a slow reader; some seconds of the fastest logging."""
+MAX_WAITING_BYTES = 4 * 1024 * 1024
+"""Bytes of lines that wait for a slow reader: some seconds of the fastest logging."""
 _FLUSH_SECONDS = 2.0
-_MOST_AT_ONCE: int = getattr(select, "PIPE_BUF", 512)
-"""POSIX, write(): what is no longer goes into a pipe in one piece, unmixed with other processes' lines."""
+MAX_WRITE_BYTES: int = getattr(select, "PIPE_BUF", 512)
+"""A pipe takes this much in one piece, unmixed with the lines of other processes (POSIX, write())."""
 _END = b""
 
 
@@ -34,11 +36,11 @@ def configure_logs(*, level: str, as_json: bool) -> None:
 
 
 class BackgroundHandler(logging.Handler):
-    """Writes lines to a file or pipe from a thread of its own: logging never waits for whoever reads them.
+    """Writes lines to a file or pipe from a thread of its own: logging never waits for the reader.
 
-    What finds no room in the queue is dropped, and a line says how much it was once there is room again. `close`
-    waits until everything is written, but for two seconds at most; `logging.shutdown` closes every handler, and
-    the interpreter calls that when it ends.
+    At most `max_waiting` bytes wait in its queue. It drops further lines and counts them in `dropped`; the next line
+    that it accepts comes after a line with that count. `close` waits until everything is written, but no longer than
+    two seconds. The interpreter calls it at its end, through `logging.shutdown`.
     """
 
     # Not the standard library's QueueHandler and QueueListener: they answer a full queue with a traceback on
@@ -46,12 +48,13 @@ class BackgroundHandler(logging.Handler):
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()
+        self.max_waiting = MAX_WAITING_BYTES
+        self.dropped = 0
         self._descriptor = stream.fileno()
         self._encoding = stream.encoding
         self._process = os.getpid()
         self._lines: SimpleQueue[bytes] = SimpleQueue()
         self._accepted = 0
-        self._dropped = 0
         self._written = 0  # the only one that the thread changes
         self._thread = threading.Thread(target=self._write_all, name="logs", daemon=True)
         self._thread.start()
@@ -63,9 +66,9 @@ class BackgroundHandler(logging.Handler):
             self._write(line)
             return
         # Once lines are dropped, half of the queue must be free before the next is taken: few reports of drops.
-        most = _MOST_WAITING // 2 if self._dropped else _MOST_WAITING
+        most = self.max_waiting // 2 if self.dropped else self.max_waiting
         if self._accepted - self._written + len(line) > most:
-            self._dropped += 1
+            self.dropped += 1
             return
         self._report_dropped()
         self._put(line)
@@ -86,9 +89,9 @@ class BackgroundHandler(logging.Handler):
         return f"{text}\n".encode(self._encoding, "backslashreplace")
 
     def _report_dropped(self) -> None:
-        if self._dropped:
-            self._put(self._line(_own_record("log_lines_dropped", count=self._dropped)))
-            self._dropped = 0
+        if self.dropped:
+            self._put(self._line(_own_record("log_lines_dropped", count=self.dropped)))
+            self.dropped = 0
 
     def _put(self, line: bytes) -> None:
         self._accepted += len(line)
@@ -107,7 +110,7 @@ class BackgroundHandler(logging.Handler):
                 line = self._lines.get_nowait() if piece else self._lines.get()
             except Empty:
                 line = None
-            if piece and (not line or len(piece) + len(line) > _MOST_AT_ONCE):
+            if piece and (not line or len(piece) + len(line) > MAX_WRITE_BYTES):
                 yield piece
                 piece = b""
             if line == _END:
@@ -159,14 +162,14 @@ class ConsoleFormatter(logging.Formatter):
             lines = [known(fields)] if known else _other(record, fields).split("\n")
         except (KeyError, TypeError, ValueError):  # somebody else's record with one of our words
             lines = _other(record, {}).split("\n")
-        text = f"{_moment(record).astimezone():%H:%M:%S} " + "\n".join(_harmless(line) for line in lines)
+        text = f"{_moment(record).astimezone():%H:%M:%S} " + "\n".join(escape_controls(line) for line in lines)
         details = (
             fields.get("traceback")
             or fields.get("stub")
             or (record.exc_info and self.formatException(record.exc_info))
         )
         if details:
-            text += "\n" + "\n".join(_harmless(one) for one in str(details).rstrip().splitlines())
+            text += "\n" + "\n".join(escape_controls(one) for one in str(details).rstrip().splitlines())
         return text
 
 
@@ -239,9 +242,3 @@ def _of_job(fields: dict[str, Any]) -> str:
 
 def _size(size: int) -> str:
     return f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
-
-
-def _harmless(line: str) -> str:
-    if line.isprintable():
-        return line
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in line)

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-LONGEST_PAUSE = timedelta(days=3650)
+MAX_PAUSE = timedelta(days=3650)
 """No work item waits longer, whatever is asked for: a moment past the calendar would be an error."""
 
 
@@ -20,8 +20,8 @@ class RetrySchedule:
     jitter: float = 0.2
 
     def __post_init__(self) -> None:
-        if any(not timedelta(0) <= pause <= LONGEST_PAUSE for pause in self.pauses):
-            raise ValueError(f"a pause is from 0 to {LONGEST_PAUSE.days} days long")
+        if any(not timedelta(0) <= pause <= MAX_PAUSE for pause in self.pauses):
+            raise ValueError(f"a pause is from 0 to {MAX_PAUSE.days} days long")
         if not 0 <= self.jitter <= 1:
             raise ValueError("jitter is a share of the pause, from 0 to 1")
 

@@ -5,9 +5,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from receiver.core.claims import HeldItem, JobPages
-from receiver.core.retries import LONGEST_PAUSE, RetrySchedule
+from receiver.core.retries import MAX_PAUSE, RetrySchedule
 from receiver.core.types import HandlerSwitch, Trigger, WorkState
 from receiver.core.work import NewWork
+from receiver.core.work_states import Cause, next_state
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +107,21 @@ def decide(
             if due_at is None:
                 return Bury()
             if after is not None:
-                return RetryAt(now + min(after, LONGEST_PAUSE))
+                return RetryAt(now + min(after, MAX_PAUSE))
             if at_least is not None:
-                due_at = max(due_at, now + min(at_least, LONGEST_PAUSE) * rng.uniform(1.0, 1.1))
+                due_at = max(due_at, now + min(at_least, MAX_PAUSE) * rng.uniform(1.0, 1.1))
             return RetryAt(due_at)
+
+
+def state_after(decision: Decision) -> WorkState:
+    """Return the state to which a decision moves a work item that runs."""
+    match decision:
+        case Complete():
+            return next_state(WorkState.RUNNING, Cause.SUCCEEDED)
+        case RetryAt():
+            return next_state(WorkState.RUNNING, Cause.FAILED)
+        case Bury():
+            return next_state(WorkState.RUNNING, Cause.FAILED_FOR_GOOD)
 
 
 def suspicious(*, lost: int, deaths: int) -> bool:
@@ -126,17 +138,22 @@ def as_replay(work: NewWork) -> NewWork:
     return replace(work, claim=False, starts=False, trigger=trigger)
 
 
+def made_by(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> Cause:
+    """Return the cause that gives a new work item its state."""
+    if switch is HandlerSwitch.DISABLED:
+        return Cause.MADE_DISABLED
+    if work.hold is not None:
+        return Cause.MADE_HELD
+    if lane_busy:
+        return Cause.MADE_IN_BUSY_LANE
+    if switch is HandlerSwitch.PAUSED or not work.claim:
+        return Cause.MADE
+    return Cause.MADE_CLAIMED
+
+
 def initial_state(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> WorkState:
     """Return the state in which a work item begins."""
-    if switch is HandlerSwitch.DISABLED:
-        return WorkState.SKIPPED
-    if work.hold is not None:
-        return WorkState.HELD
-    if lane_busy:
-        return WorkState.QUEUED
-    if switch is HandlerSwitch.PAUSED or not work.claim:
-        return WorkState.WAITING
-    return WorkState.RUNNING
+    return next_state(None, made_by(work, switch, lane_busy=lane_busy))
 
 
 _SLACK = timedelta(milliseconds=100)

@@ -9,8 +9,8 @@ from typing import Any
 
 from receiver.core.lenient_json import NotJson, load_json
 
-_MOST_ITEMS = 100
-_LONGEST = 2_000
+MAX_ITEMS = 100
+MAX_TEXT_LENGTH = 2_000
 _QUERY = re.compile(r'"([^"]*)("\*?|$)|([^\s"]+)')
 _WORD = re.compile(r"[0-9a-z]+")
 
@@ -98,7 +98,7 @@ def _phrases(written: str) -> Iterator[Phrase]:
 
 def _items(data: Any) -> Iterator[dict[str, Any]]:
     """Yield the first items of an event: its documents, and the pages inside an old check."""
-    for item in (data if isinstance(data, list) else [data])[:_MOST_ITEMS]:
+    for item in (data if isinstance(data, list) else [data])[:MAX_ITEMS]:
         if not isinstance(item, dict):
             continue
         yield item
@@ -106,13 +106,13 @@ def _items(data: Any) -> Iterator[dict[str, Any]]:
         if isinstance(content, dict):
             yield content
         if isinstance(pages, list):
-            yield from (page for page in pages[:_MOST_ITEMS] if isinstance(page, dict))
+            yield from (page for page in pages[:MAX_ITEMS] if isinstance(page, dict))
 
 
 def _keep(found: dict[str, None], *values: Any) -> None:
     for value in values:
-        texts = value[:_MOST_ITEMS] if isinstance(value, list) else [value]
-        found.update((text[:_LONGEST], None) for text in texts if isinstance(text, str))
+        texts = value[:MAX_ITEMS] if isinstance(value, list) else [value]
+        found.update((text[:MAX_TEXT_LENGTH], None) for text in texts if isinstance(text, str))
 
 
 def _joined(found: dict[str, None]) -> str:

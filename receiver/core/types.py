@@ -55,26 +55,22 @@ OPEN_DELIVERIES = frozenset({DeliveryState.NEW, DeliveryState.WORKING})
 
 
 class WorkState(StrEnum):
-    """State of one work item.
-
-    It begins WAITING, or QUEUED behind another one in its lane, or HELD until the pages of its job are handled,
-    or SKIPPED while its handler is disabled. QUEUED and HELD turn to WAITING; a claim moves WAITING to RUNNING.
-    The end of an attempt moves RUNNING to DONE, to DEAD, or back to WAITING with a later due time. A worker that
-    stops gives RUNNING back to WAITING; one that dies leaves RUNNING until its lease ends. DONE, DEAD and SKIPPED
-    are not left by themselves.
-    """
+    """State of one work item. `work_states` has the table of how it changes."""
 
     WAITING = "waiting"
+    """It is due now or later; any worker may claim it then."""
     QUEUED = "queued"
+    """It waits in its lane behind another item."""
     HELD = "held"
+    """It waits until the pages of its job are handled."""
     RUNNING = "running"
+    """A worker runs it under a lease."""
     DONE = "done"
+    """Its handler succeeded."""
     DEAD = "dead"
+    """It failed for good, or an operator buried it."""
     SKIPPED = "skipped"
-
-
-OPEN_STATES = frozenset({WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.RUNNING})
-"""A work item in one of these will run, or runs."""
+    """Its handler was disabled."""
 
 
 class HandlerSwitch(StrEnum):

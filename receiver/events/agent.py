@@ -25,6 +25,7 @@ class AgentAction(AgentEvent):
     type_name: ClassVar[str] = "agent.action"
     type: str = type_name
     data: Data[AgentStep] = Field(default_factory=list)
+    """One item: the action."""
 
     @property
     def action(self) -> AgentStep:
@@ -36,6 +37,7 @@ class AgentEnded(TerminalEvent, AgentEvent):
     """An agent's job is over: completed, failed or cancelled."""
 
     data: Data[AgentResult] = Field(default_factory=list)
+    """One item: what the job cost and found."""
 
     @property
     def result(self) -> AgentResult:

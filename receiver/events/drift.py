@@ -1,4 +1,4 @@
-"""What arrives and our models do not know: types, fields, and known fields that have another form."""
+"""Drift: event types, fields and forms of known fields that arrive and that our models do not know."""
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,15 +9,16 @@ from itertools import islice
 from typing import Any, get_args
 
 from receiver.core.deliveries import Delivery
+from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryKey
 from receiver.events import EVENT_CLASSES, Event
 from receiver.events.documents.shape import ServiceModel
 
-MOST_KINDS = 1_000
+MAX_DRIFTS = 1_000
 """Different things counted one by one; they come from outside, and memory is bounded."""
-_MOST_IN_AN_EVENT = 200
-_LONGEST_KEY = 60
-_LONGEST_TYPE = 200
+MAX_DRIFTS_OF_EVENT = 200
+MAX_KEY_LENGTH = 60
+MAX_TYPE_LENGTH = 200
 
 
 class DriftKind(StrEnum):
@@ -33,15 +34,17 @@ class DriftKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """One thing that our models do not know.
-
-    `path` leads to it by wire names, as `data[].metadata.statusCode`, with `[]` for the items of a list and `*` for
-    the values of a free object; it is empty for a type.
-    """
+    """One thing that our models do not know."""
 
     type: str
+    """The event's type."""
     kind: DriftKind
+    """Whether the type, a field or the form of a value is unknown."""
     path: str
+    """Where in the event, by wire names, as `data[].metadata.statusCode`; empty for a type.
+
+    `[]` stands for the items of a list, `*` for the values of a free object.
+    """
 
 
 _Found = tuple[DriftKind, str]
@@ -50,13 +53,18 @@ _NONE: frozenset[Drift] = frozenset()
 
 @dataclass(slots=True)
 class DriftCount:
-    """How often something was seen, once per delivery; `key` is that of the delivery seen last."""
+    """How often something was seen."""
 
     drift: Drift
+    """The thing that was seen."""
     count: int
+    """In how many deliveries it was seen."""
     first_at: datetime
+    """When the first of them arrived, in UTC."""
     last_at: datetime
+    """When the last of them arrived, in UTC."""
     key: DeliveryKey
+    """Public id of the last of them."""
 
 
 class DriftCounter:
@@ -75,7 +83,7 @@ class DriftCounter:
                 sights.count += 1
                 sights.first_at = min(sights.first_at, at)
                 sights.last_at, sights.key = max((sights.last_at, sights.key), (at, delivery.key))
-            elif len(self._sights) < MOST_KINDS:
+            elif len(self._sights) < MAX_DRIFTS:
                 self._sights[one] = DriftCount(one, 1, at, at, delivery.key)
             else:
                 self.others += 1
@@ -88,7 +96,7 @@ class DriftCounter:
 def drift_of(event: Event) -> frozenset[Drift]:
     """Return what our models do not know of an event, each once however often it is in there; 200 at most."""
     if event.type not in EVENT_CLASSES:
-        return frozenset((Drift(_readable(event.type, _LONGEST_TYPE), DriftKind.TYPE, ""),))
+        return frozenset((Drift(escape_controls(event.type[:MAX_TYPE_LENGTH]), DriftKind.TYPE, ""),))
     found: set[_Found] = set()
     _walk(event, "", found)
     return frozenset([Drift(event.type, kind, path) for kind, path in found]) if found else _NONE
@@ -96,7 +104,7 @@ def drift_of(event: Event) -> frozenset[Drift]:
 
 def _walk(shape: ServiceModel, path: str, found: set[_Found]) -> None:
     model = type(shape)
-    if shape.__pydantic_extra__ and len(found) < _MOST_IN_AN_EVENT:
+    if shape.__pydantic_extra__ and len(found) < MAX_DRIFTS_OF_EVENT:
         found.update(_own(model, shape.__pydantic_extra__, path))
     values = shape.__dict__
     for name, wire_name in _fields_with_shapes(model):
@@ -123,13 +131,9 @@ def _own(model: type[ServiceModel], extra: Mapping[str, Any], path: str) -> Iter
     unknown = () if model.names_keys_freely else extra.keys() - known
     yield from [(DriftKind.FORM, f"{before}{key}") for key in unfit]
     yield from [
-        (DriftKind.FIELD, f"{before}{_readable(key, _LONGEST_KEY)}") for key in islice(unknown, _MOST_IN_AN_EVENT)
+        (DriftKind.FIELD, f"{before}{escape_controls(key[:MAX_KEY_LENGTH])}")
+        for key in islice(unknown, MAX_DRIFTS_OF_EVENT)
     ]
-
-
-def _readable(outside: str, longest: int) -> str:
-    """Return a name on one line, not endless, that every terminal and JSON text takes."""
-    return outside[:longest] if outside.isprintable() else ascii(outside[:longest])[1:-1]
 
 
 @functools.cache

@@ -25,6 +25,7 @@ class ExtractCompleted(TerminalEvent, ExtractEvent):
     type_name: ClassVar[str] = "extract.completed"
     type: str = type_name
     data: Data[ExtractResult] = Field(default_factory=list)
+    """One item: what the job found."""
 
     @property
     def result(self) -> ExtractResult:

@@ -18,6 +18,7 @@ class MonitorPage(MonitorEvent):
     type_name: ClassVar[str] = "monitor.page"
     type: str = type_name
     data: Data[CheckedPage] = Field(default_factory=list)
+    """One item: the page as the check saw it."""
 
     @property
     def page(self) -> CheckedPage:
@@ -31,6 +32,7 @@ class MonitorCheckCompleted(TerminalEvent, MonitorEvent):
     type_name: ClassVar[str] = "monitor.check.completed"
     type: str = type_name
     data: Data[MonitorCheck] = Field(default_factory=list)
+    """One item: the check."""
 
     @property
     def check(self) -> MonitorCheck:

@@ -18,6 +18,7 @@ class PageEvent(Event):
     """The error text of every page that was waiting when its job was cancelled."""
 
     data: Data[Document] = Field(default_factory=list)
+    """One item: the page. Empty when a scrape gave no document."""
 
     @property
     def page(self) -> Document | None:

@@ -10,7 +10,7 @@ from pydantic_core import to_json
 from receiver.core.types import AttemptOutcome
 from receiver.replay.local import LocalRun
 
-_MAX_VALUE = 100_000
+MAX_VALUE_LENGTH = 100_000
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 """A memory address in the `repr` of an object; it differs from run to run."""
 
@@ -78,8 +78,8 @@ def _as_json(value: object) -> str:
         text = to_json(_ordered(value), fallback=_repr, inf_nan_mode="strings", ensure_ascii=True).decode()
     except (Exception, SystemExit):  # a lone surrogate, a list that contains itself, or code of the value's class
         text = json.dumps(_repr(value))
-    if len(text) > _MAX_VALUE:
-        text = json.dumps(text[:_MAX_VALUE] + f"... {len(text):,} characters")
+    if len(text) > MAX_VALUE_LENGTH:
+        text = json.dumps(text[:MAX_VALUE_LENGTH] + f"... {len(text):,} characters")
     return text
 
 

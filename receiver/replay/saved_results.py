@@ -16,7 +16,7 @@ from receiver.replay.outcomes import RunResult
 FORMAT = "receiver-outcomes"
 VERSION = 2
 _READABLE = (1, VERSION)
-_MAX_LINE = 8 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 
 
 def header() -> bytes:
@@ -31,7 +31,7 @@ def seek_end(file: IO[bytes], name: str) -> None:
     """
     _check_header(file, name)
     end = file.tell()
-    while file.readline(_MAX_LINE).endswith(b"\n"):
+    while file.readline(MAX_LINE_BYTES).endswith(b"\n"):
         end = file.tell()
     file.seek(end)
     file.truncate()
@@ -41,7 +41,7 @@ def read_results(file: IO[bytes], name: str) -> Iterator[RunResult]:
     """Yield the results in a file; raises ConfigurationError with the number of a wrong line."""
     _check_header(file, name)
     number = 1
-    while line := file.readline(_MAX_LINE):
+    while line := file.readline(MAX_LINE_BYTES):
         number += 1
         try:
             yield _result(load_json(line))
@@ -52,7 +52,7 @@ def read_results(file: IO[bytes], name: str) -> Iterator[RunResult]:
 def _check_header(file: IO[bytes], name: str) -> None:
     """Read the first line; raises ConfigurationError if it is not the header of a file of results."""
     try:
-        found = load_json(file.readline(_MAX_LINE))
+        found = load_json(file.readline(MAX_LINE_BYTES))
         kind, version = found["format"], found["version"]
     except (NotJson, KeyError, TypeError):
         kind, version = None, None

@@ -12,7 +12,9 @@ class WaitAction(Tagged):
 
     type: Literal["wait"] = "wait"
     milliseconds: Count | None = None
+    """How long to wait, at least 1."""
     selector: str | None = None
+    """A CSS selector. The wait ends when an element matches."""
 
 
 class ScreenshotAction(Tagged):
@@ -20,6 +22,7 @@ class ScreenshotAction(Tagged):
 
     type: Literal["screenshot"] = "screenshot"
     full_page: StrictBool = False
+    """Whether the whole page is taken, not the viewport alone."""
     quality: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
     """100 is best."""
 
@@ -29,7 +32,9 @@ class ClickAction(Tagged):
 
     type: Literal["click"] = "click"
     selector: str
+    """A CSS selector."""
     all: StrictBool = False
+    """Whether every matching element is clicked, not the first alone."""
 
 
 class WriteAction(Tagged):
@@ -37,6 +42,7 @@ class WriteAction(Tagged):
 
     type: Literal["write"] = "write"
     text: str
+    """The text, typed character by character."""
 
 
 class PressAction(Tagged):
@@ -44,6 +50,7 @@ class PressAction(Tagged):
 
     type: Literal["press"] = "press"
     key: str
+    """Name of the key, such as `Enter`."""
 
 
 class ScrollAction(Tagged):
@@ -51,7 +58,9 @@ class ScrollAction(Tagged):
 
     type: Literal["scroll"] = "scroll"
     direction: Literal["up", "down"] = "down"
+    """Which way."""
     selector: str | None = None
+    """A CSS selector of the element to scroll; the page without it."""
 
 
 class ScrapeAction(Tagged):
@@ -65,6 +74,7 @@ class ExecuteJavascriptAction(Tagged):
 
     type: Literal["executeJavascript"] = "executeJavascript"
     script: str
+    """JavaScript, run in the page."""
 
 
 class PdfAction(Tagged):
@@ -72,8 +82,11 @@ class PdfAction(Tagged):
 
     type: Literal["pdf"] = "pdf"
     format: Literal["A0", "A1", "A2", "A3", "A4", "A5", "A6", "Letter", "Legal", "Tabloid", "Ledger"] = "Letter"
+    """Size of the paper."""
     landscape: StrictBool = False
+    """Whether the paper lies on its long side."""
     scale: Annotated[float, Field(strict=True)] = 1.0
+    """How much larger than on the screen: 1 is the same size."""
 
 
 Action = Annotated[

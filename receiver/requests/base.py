@@ -50,6 +50,7 @@ class Tagged(Request):
     """A request that is told from its siblings by `type`, which is therefore always sent."""
 
     type: str
+    """The kind of the object; its fields depend on it."""
 
     @model_serializer(mode="wrap")
     def _with_type(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -15,11 +15,14 @@ _CHECK = 2
 
 @dataclass(frozen=True, slots=True)
 class CreditEstimate:
-    """Credits from `low` to `high`, and why."""
+    """What a request costs."""
 
     low: int
+    """The fewest credits that the request costs if it succeeds."""
     high: int
+    """The most credits that it costs."""
     reasons: tuple[str, ...]
+    """One sentence per rule that was applied."""
 
 
 def estimate_credits(

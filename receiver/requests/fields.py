@@ -1,9 +1,9 @@
 """The fields that requests and the service's answers share, each declared once.
 
-A request is the strict face of such a group, an answer the lenient one. A face declares a field again only where its
-form differs: a request takes tuples, typed objects and closed sets of words; an answer takes lists, free objects and
-any word. Name, wire name and meaning are those given here (interface specification, sections Scrape request and
-Monitor; service documentation, monitor create).
+A request is the strict face of such a group, an answer the lenient one. A face declares a field again only where
+its form differs: a request takes tuples, typed objects and closed sets of words; an answer takes lists, free
+objects and any word. Name, wire name and meaning are those given here (interface specification, sections Scrape
+request and Monitor; service documentation, monitor create).
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +74,7 @@ class ScheduleFields(BaseModel):
     """When the checks of a monitor run."""
 
     cron: str | None = None
-    """A cron expression of five fields: minute, hour, day, month, weekday. Two runs are at least 5 minutes apart."""
+    """A cron expression: minute, hour, day, month, weekday. Two runs are at least 5 minutes apart."""
     timezone: str | None = None
     """Name of the time zone that the expression is read in; UTC unless it is given."""
 

@@ -109,6 +109,7 @@ class MonitorChanges(_MonitorOptions):
     """The fields of a monitor to change, at least one; the others stay as they are."""
 
     name: Name | None = None
+    """A new name."""
     status: Literal["active", "paused"] | None = None
     """`paused` stops the checks, `active` resumes them."""
     schedule: Schedule | None = None

@@ -21,14 +21,18 @@ class JsonOptions(Request):
     """What to extract: by a schema, or by a prompt alone."""
 
     prompt: str | None = None
+    """What to extract, in plain words; enough without a schema."""
     schema_: JsonSchema | None = Field(None, alias="schema")
+    """The form of the result."""
     system_prompt: str | None = None
+    """Instructions that stand before the prompt."""
 
 
 class ChangeTrackingOptions(Request):
     """How a page is compared with its earlier scrape."""
 
     modes: tuple[Literal["git-diff", "json"], ...] = ()
+    """`git-diff` compares the text, `json` compares extracted values."""
     prompt: str | None = None
     """For mode `json`; the service has one of its own."""
     schema_: JsonSchema | None = Field(None, alias="schema")
@@ -60,7 +64,9 @@ class ThreatProtection(Request):
     """
 
     blacklist: Domains | None = None
+    """Domains that are always blocked: plain or with wildcards, at most 1,000."""
     blocked_tlds: Tlds | None = None
+    """Top-level domains that are always blocked: lower case, no leading dot, at most 1,000."""
     failure_policy: Literal["open", "closed"] | None = None
     """Whether a URL may pass when the classifier cannot be reached."""
     mode: Literal["off", "normal"] | None = None
@@ -75,10 +81,13 @@ class AuditMetadata(Request):
     """Who asked, for the service's audit log."""
 
     username: str
+    """Name of the person or program that asks."""
 
 
 class Profile(Request):
     """A browser profile that is kept at the service."""
 
     name: str
+    """Name of the profile; the same name finds it again."""
     save_changes: StrictBool | None = None
+    """Whether cookies and the like of this scrape are saved in the profile."""

@@ -1,7 +1,7 @@
 """How version 2 scrapes the pages of crawls, batches and monitors.
 
-The fields are those of a monitor target's `scrapeOptions` (interface specification, section Monitor). The service does
-not document their defaults, so everything that is set is sent.
+The fields are those of a monitor target's `scrapeOptions` (interface specification, section Monitor). The service
+does not document their defaults, so everything that is set is sent.
 """
 
 from typing import Literal

@@ -31,7 +31,7 @@ class ScrapeRequest(PageRequest):
     mobile: StrictBool = False
     only_main_content: StrictBool = True
     parse_pdf: StrictBool = Field(True, alias="parsePDF")
-    """Whether a PDF becomes Markdown, for 1 credit a page. Otherwise `markdown` holds it in base64, for 1 credit."""
+    """Whether a PDF becomes Markdown, for 1 credit a page. Otherwise `markdown` holds it in base64 for 1 credit."""
     proxy: Proxy = "basic"
     remove_base64_images: StrictBool = True
     skip_tls_verification: StrictBool = False

@@ -1,8 +1,8 @@
 """The webhook of a job: where the service sends its events, and the names of those events.
 
-An event has two names: the type in its deliveries (`crawl.page`), and the value that a request filters by. For crawls,
-batch scrapes, extractions and agents the service takes only the short name as a filter (`page`), for monitors only the
-full one (`monitor.check.completed`). Requests here take both and send the right one.
+An event has two names: the type in its deliveries (`crawl.page`), and the value that a request filters by. For
+crawls, batch scrapes, extractions and agents the service takes only the short name as a filter (`page`), for
+monitors only the full one (`monitor.check.completed`). Requests here take both and send the right one.
 """
 
 import ipaddress

@@ -14,7 +14,7 @@ from receiver.errors import NoApiKey
 if TYPE_CHECKING:  # it takes 0.2 s and is needed by workers with an API key only
     from receiver.service.client import AsyncClient, Client
 
-LONGEST_KEY = 200
+MAX_KEY_LENGTH = 200
 """The longest key for `once`, in characters."""
 
 AskOnce = Callable[[HandlerName, str, datetime], Awaitable[bool]]
@@ -138,8 +138,8 @@ class BaseContext:
         """
         if not isinstance(key, str):
             raise TypeError(f"ctx.once takes a text, not {type(key).__name__}")
-        if not 1 <= len(key) <= LONGEST_KEY:
-            raise ValueError(f"ctx.once takes a key of 1 to {LONGEST_KEY} characters, not of {len(key)}")
+        if not 1 <= len(key) <= MAX_KEY_LENGTH:
+            raise ValueError(f"ctx.once takes a key of 1 to {MAX_KEY_LENGTH} characters, not of {len(key)}")
         services = self._services
         if services is None or services.ask_once is None:
             raise RuntimeError("ctx.once needs a worker with a store; this context has none")

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
-from receiver.core.retries import DEFAULT_SCHEDULE, LONGEST_PAUSE, RetrySchedule
+from receiver.core.retries import DEFAULT_SCHEDULE, MAX_PAUSE, RetrySchedule
+from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError
 from receiver.events import Event
 from receiver.routing.introspection import is_async, takes_one_argument
@@ -18,7 +19,7 @@ DEFAULT_TIMEOUT = timedelta(seconds=60)
 DEFAULT_QUIET = timedelta(seconds=90)
 """The sender's first retry comes 10 s and a minute after the first attempt (interface specification, States)."""
 DEFAULT_LINGER = timedelta(seconds=1)
-LARGEST_BATCH = 10_000
+MAX_BATCH_ITEMS = 10_000
 LONGEST_LINGER = timedelta(minutes=10)
 """What is gathered is claimed meanwhile, and no other worker can have it."""
 
@@ -85,8 +86,7 @@ def require_known(options: Options) -> None:
     known = HandlerOptions.__annotations__
     for name in options:
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {close[0]}=?" if close else ""
+            hint = did_you_mean([f"{one}=" for one in difflib.get_close_matches(name, known, n=1)])
             raise TypeError(f"a handler has no option {name}={hint}")
 
 
@@ -151,7 +151,7 @@ def read_after_pages(handler: str, options: Options) -> AfterPages | None:
     for other in ("batch", "ordered", "lane"):
         if options.get(other):
             raise HandlerError(f"{handler}: {other}= does not go with after_pages=")
-    at_most = _duration(handler, "after_pages", at_most, longest=LONGEST_PAUSE)
+    at_most = _duration(handler, "after_pages", at_most, longest=MAX_PAUSE)
     if at_most == timedelta(0):
         raise HandlerError(f"{handler}: after_pages= must be more than 0 seconds")
     if quiet is None:
@@ -171,7 +171,7 @@ def read_batch(handler: str, options: Options, schedule: RetrySchedule) -> Batch
             raise HandlerError(f"{handler}: {other}= does not go with batch=, whose events are handled together")
     if schedule.attempts < 2:
         raise HandlerError(f"{handler}: with batch= attempts= must be 2 or more: the second is made item by item")
-    _require_count(handler, "batch", size, most=LARGEST_BATCH)
+    _require_count(handler, "batch", size, most=MAX_BATCH_ITEMS)
     return Batch(size, DEFAULT_LINGER if linger is None else _duration(handler, "linger", linger, LONGEST_LINGER))
 
 

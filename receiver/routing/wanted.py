@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError
 from receiver.events import EVENT_CLASSES, Event, TerminalEvent
 
@@ -67,8 +68,7 @@ def _require_type_name(handler: str, name: str) -> None:
         return
     family = name.partition(".")[0]
     if endings := [known for known in EVENT_CLASSES if known.endswith(f".{name}")]:
-        raise HandlerError(f"{handler}: no event type matches {name!r}; did you mean {endings[0]!r}?")
+        raise HandlerError(f"{handler}: no event type matches {name!r}{did_you_mean([repr(endings[0])])}")
     if not name or difflib.get_close_matches(family, _FAMILIES, n=1, cutoff=0.75):
         close = difflib.get_close_matches(name, EVENT_CLASSES, n=1, cutoff=0) if name else []
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise HandlerError(f"{handler}: no event type matches {name!r}{hint}")
+        raise HandlerError(f"{handler}: no event type matches {name!r}{did_you_mean(list(map(repr, close)))}")

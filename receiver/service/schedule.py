@@ -48,18 +48,16 @@ class IllegalMove(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class SenderSchedule:
-    """How long the service waits: for an answer, and before each of its three retries.
-
-    `timeout` counts from the start of an attempt; an answer at its very end is in time. A pause counts from the
-    failure before it. Raises ValueError for what is not longer than nothing.
-    """
+    """How long the service waits. A ValueError refuses a duration that is not longer than 0."""
 
     timeout: timedelta = timedelta(seconds=10)
+    """How long an attempt waits for its answer; an answer at the very end is in time."""
     pauses: tuple[timedelta, timedelta, timedelta] = (
         timedelta(minutes=1),
         timedelta(minutes=5),
         timedelta(minutes=15),
     )
+    """How long it waits before each retry, from the failure before it."""
 
     def __post_init__(self) -> None:
         if min(self.timeout, *self.pauses) <= timedelta(0):

@@ -1,4 +1,4 @@
-"""The service's side of a delivery: sign the bytes, post them, and tell what came back."""
+"""The service's side of a delivery: sign the bytes, post them, and say what came back."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ from receiver.core.signing import sign
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import SERVICE
 
-_LONGEST_ANSWER = 64 * 1024
+MAX_ANSWER_BYTES = 64 * 1024
 _PIECES = 8
 """Of a slow upload, at most."""
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -26,18 +26,18 @@ _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class SendResult:
-    """What became of one delivery.
-
-    `status` is None when no answer came. `answer` is the word the receiver used (`accepted`, `duplicate`,
-    `unauthenticated`), or what went wrong on the way; `key` is the id it gave the delivery. `meaning` is a
-    sentence for people, empty when the delivery was taken. `answer` and `key` come from outside.
-    """
+    """What became of one delivery. `answer` and `key` come from outside."""
 
     status: int | None
+    """HTTP status of the answer; None when none came."""
     answer: str
+    """The receiver's word (`accepted`, `duplicate`, `unauthenticated`), or what went wrong on the way."""
     key: str | None
+    """The id that the receiver gave the delivery; None when it gave none."""
     seconds: float
+    """Seconds from the first byte sent to the end of the answer."""
     meaning: str = ""
+    """A sentence for people; empty when the delivery was accepted."""
 
     @property
     def ok(self) -> bool:
@@ -189,7 +189,7 @@ class Sender:
             async with time_limit(self._clock, self._timeout), aclosing(response):
                 async for chunk in response.aiter_bytes():
                     content += chunk
-                    if len(content) > _LONGEST_ANSWER:
+                    if len(content) > MAX_ANSWER_BYTES:
                         break
         except (httpx.TransportError, httpx.DecodingError, TimeoutError):
             content = b""

@@ -1,6 +1,6 @@
-"""What programs watch: signals of the receiver and the worker.
+"""Signals of the receiver and the worker, for programs to watch.
 
-Metrics are made from the same signals, in `receiver.signals.metrics`.
+`receiver.signals.metrics` counts the same signals for Prometheus.
 """
 
 from receiver.signals.contracts import (

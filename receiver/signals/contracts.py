@@ -1,16 +1,16 @@
-"""What programs may watch: nine blinker signals, each with the one record that it passes.
+"""The nine blinker signals that programs may watch, and the record that each one passes.
 
-Signals observe and never steer: a subscriber that raises, blocks or is too slow disturbs nothing and nobody.
+Signals observe and never steer: a subscriber that raises, blocks or is too slow changes nothing for anybody else.
 
     from receiver import signals
 
     @signals.work_dead.connect
     def alarm(dead: signals.WorkDead) -> None: ...
 
-The web process emits the three of deliveries, and it imports no handlers: they are for programs that mount
-`Receiver` themselves. The worker emits the five of attempts and work items, and the one of backfill, to whatever
-the handlers' modules connect. No record holds a body, a header or a secret; `error` is what a handler's exception
-says of itself.
+The web process emits the three signals of deliveries. It imports no handlers, so these signals are for programs
+that mount `Receiver` themselves. The worker emits the five signals of attempts and work items and the one of
+backfill, to the subscribers that the handlers' modules connect. No record holds a body, a header or a secret;
+`error` is the text of a handler's exception.
 """
 
 from collections.abc import Mapping
@@ -46,16 +46,23 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _DeliverySignal:
-    """A delivery that is durable. Its sender is told 200, unless the ack deadline has passed meanwhile."""
+    """A delivery that is durable. Its sender gets 200, unless the ack deadline has passed meanwhile."""
 
-    key: DeliveryKey
+    id: DeliveryKey
+    """Public id of the delivery."""
     type: str
-    """As sent, in at most 200 printable characters; it need not be one that our models know."""
+    """The event's type as sent, cut to 200 printable characters. Our models may not know it."""
     job_id: str | None
+    """The crawl, batch, extract or agent job, or the monitor's check; None when the body names none."""
     size: int
-    """Bytes of the body."""
+    """Length of the body in bytes."""
     received_at: datetime
-    """When the body had arrived, in UTC."""
+    """When the whole body had arrived, in UTC."""
+
+    @property
+    def key(self) -> DeliveryKey:
+        """The older name of `id`."""
+        return self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,10 +72,10 @@ class DeliveryAccepted(_DeliverySignal):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryDuplicated(_DeliverySignal):
-    """A delivery whose key was stored before; it is counted on the first one."""
+    """A delivery whose id is stored already. It is counted as a duplicate of the first one."""
 
     conflict: bool
-    """Whether its body is another than the first one's, and is kept in quarantine: an alarm."""
+    """Whether its body differs from the first one's: an alarm. The body is then in quarantine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +83,14 @@ class DeliveryRefused:
     """A request that was not acknowledged."""
 
     at: datetime
-    """In UTC."""
+    """When it was refused, in UTC."""
     status: int
-    """Of the answer: 4xx when sending it again cannot help, 503 when it can."""
+    """Status of the answer: 4xx when sending it again cannot help, 503 when it can."""
     reason: str
     """With 4xx `unauthenticated`, `malformed`, `timeout` or `too_large`; with 503 `connections`, `overloaded`,
     `store_error`, `deadline` or `fault`."""
     detail: str
-    """The same in a sentence."""
+    """The reason as a sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,16 +98,26 @@ class _Work:
     """A work item and one of its attempts."""
 
     work_id: int
+    """Number of the work item."""
     handler: HandlerName
-    key: DeliveryKey
-    """Of the delivery, as are the next two."""
+    """Name of the handler."""
+    id: DeliveryKey
+    """Public id of the delivery."""
     type: str
+    """Type of the event, such as `crawl.page`."""
     job_id: str | None
+    """The crawl, batch, extract or agent job, or the monitor's check; None when the event names none."""
     attempt: int
-    """Its number, from 1."""
+    """Number of the attempt, from 1."""
     trigger: Trigger
+    """Why the attempt ran."""
     at: datetime
     """When it happened, in UTC."""
+
+    @property
+    def key(self) -> DeliveryKey:
+        """The older name of `id`."""
+        return self.id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,59 +130,64 @@ class AttemptSucceeded(_Work):
     """The handler returned, and the store has recorded it."""
 
     took: timedelta
+    """How long the handler ran."""
     overdue: bool
-    """Whether a plain function ran for longer than its time-out, which cannot stop it."""
+    """Whether the handler, a plain function, ran for longer than its time-out, which cannot stop it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptFailed(_Work):
     """The handler raised, was too slow or gave up, and the store has recorded it.
 
-    With the outcome LOST it is the other way round: however the handler ended, its lease had ended before that
-    could be recorded, and the work item belongs to somebody else.
+    The outcome LOST means that the store has not recorded it: the lease had ended before, and another worker may
+    have the work item by now.
     """
 
     outcome: AttemptOutcome
-    """FAILED, TIMED_OUT or LOST."""
+    """How it failed: FAILED, TIMED_OUT or LOST."""
     error: str
     """Class and message of the exception in one line of at most 500 characters."""
     retry_at: datetime | None
-    """When it runs again, in UTC; None if that is not for this attempt to say."""
+    """When the work item runs again, in UTC; None if it does not, and with the outcome LOST."""
     took: timedelta
+    """How long the handler ran; 0 if it was not called."""
     overdue: bool
+    """As in `AttemptSucceeded`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDone(_Work):
-    """A work item that has succeeded with this attempt. Follows AttemptSucceeded."""
+    """A work item is done with this attempt. Follows AttemptSucceeded."""
 
     received_at: datetime
-    """When its delivery arrived, in UTC; `at - received_at` is the whole way through."""
+    """When its delivery arrived, in UTC; `at - received_at` is the whole time from arrival to success."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkDead(_Work):
-    """A work item that is not tried again by itself. Follows AttemptFailed."""
+    """A work item is dead: it is not tried again by itself. Follows AttemptFailed."""
 
     received_at: datetime
+    """When its delivery arrived, in UTC."""
     error: str
-    """Of the last attempt."""
+    """Error of the last attempt, as in `AttemptFailed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAsked:
-    """The service was asked what a job produced, and what of it was missing is durable."""
+    """A worker asked the service what a job produced, and stored the deliveries that were missing."""
 
     job_id: str
+    """The crawl, batch, extract or agent job, or the monitor's check."""
     reason: str
-    """`ended`, or `silent` of one of which nothing comes any more."""
+    """Why the worker asked: the job has `ended`, or it is `silent`, so that nothing arrives any more."""
     outcome: str
-    """`brought_in`, `nothing_missing`, `not_over`, `impossible` of one that has expired, say, or `failed`. After
-    `not_over` and `failed` it is asked about again."""
+    """`brought_in` (deliveries were missing), `nothing_missing`, `not_over`, `impossible` (the job has expired, for
+    example) or `failed`. After `not_over` and `failed` the worker asks again later."""
     brought_in: Mapping[str, int]
-    """How many deliveries are new, by type; with `failed` what was brought in before the fault."""
+    """How many missing deliveries were stored, by type. With `failed`, those stored before the fault."""
     at: datetime
-    """In UTC."""
+    """When the worker had the result, in UTC."""
 
 
 delivery_accepted = Signal[DeliveryAccepted]("A new delivery is durable. Web process; passes a DeliveryAccepted.")
@@ -174,19 +196,19 @@ delivery_refused = Signal[DeliveryRefused](
     "A request was answered with 4xx or 503. Web process; passes a DeliveryRefused."
 )
 attempt_started = Signal[AttemptStarted](
-    "A handler is about to be called. An attempt that the end of its worker cuts short has no other signal."
+    "A handler is about to be called. If its worker ends during the attempt, no other signal follows."
     " Worker; passes an AttemptStarted."
 )
 attempt_succeeded = Signal[AttemptSucceeded](
     "A handler returned, and that is recorded. Worker; passes an AttemptSucceeded."
 )
 attempt_failed = Signal[AttemptFailed](
-    "An attempt failed, or could not be recorded. Worker; passes an AttemptFailed. Without an AttemptStarted"
-    " before it when the attempt was not made, because too many workers had died of the ones before."
+    "An attempt failed, or could not be recorded. Worker; passes an AttemptFailed. No AttemptStarted precedes it"
+    " when the handler was not called because too many workers had died during earlier attempts."
 )
 work_done = Signal[WorkDone]("A work item is done. Worker; passes a WorkDone.")
 work_dead = Signal[WorkDead]("A work item is dead. Worker; passes a WorkDead.")
 job_asked = Signal[JobAsked](
-    "The service was asked about a job, where RECEIVER_BACKFILL is on. What the end of the worker cuts short has no"
-    " signal, and nor has `receiver backfill`. Worker; passes a JobAsked."
+    "A worker with RECEIVER_BACKFILL asked the service about a job. There is no signal if the worker ends before"
+    " the answer, and none from the command `receiver backfill`. Worker; passes a JobAsked."
 )

@@ -20,10 +20,10 @@ log = logging.getLogger(__name__)
 Record = TypeVar("Record")
 Subscriber = TypeVar("Subscriber", bound=Callable[..., Any])
 
-MOST_WAITING = 10_000
+MAX_WAITING = 10_000
 """Records that wait for one subscriber: some megabytes, and some seconds of the fastest worker."""
 _QUIET_SECONDS = 60.0
-_MOST_KINDS = 100
+MAX_KINDS = 100
 _END = object()
 
 
@@ -111,7 +111,7 @@ class Quiet:
 
     def count(self, kind: str, now: float) -> int:
         """Return how many of a kind to tell of, this one and those kept back before; 0 to keep it back."""
-        if kind not in self._kinds and len(self._kinds) >= _MOST_KINDS:
+        if kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
             self._kinds.clear()
         again_at, kept_back = self._kinds.get(kind, (now, 0))
         if now < again_at:
@@ -170,7 +170,7 @@ class _Relay(_Outlet):
         self._quiet_until = 0.0
 
     def __call__(self, record: object) -> None:
-        if self._queue.qsize() < MOST_WAITING:
+        if self._queue.qsize() < MAX_WAITING:
             self._put(record)
         else:
             _dropped[self.name] += 1

@@ -6,9 +6,22 @@ from receiver.errors import ConfigurationError
 __all__ = ["open_store"]
 
 
-def open_store(url: str) -> Store:
-    """Return the store at this address. Nothing is opened or created yet."""
+def open_store(url: str, *, in_process: bool = False) -> Store:
+    """Return the store at this address. Nothing is opened or created yet.
+
+    `memory://` is a new store in memory. Only this object leads to it, so it is refused unless `in_process` says
+    that intake and worker both use this object.
+    """
     scheme = url.partition(":")[0]
+    if scheme == "memory":
+        if not in_process:
+            raise ConfigurationError(
+                "a store in memory ends with its process, and no other process sees it: "
+                "write sqlite:///receiver.db, or in tests use receiver.testing"
+            )
+        from receiver.stores.memory import MemoryStore  # few programs need it
+
+        return MemoryStore()
     if scheme == "sqlite":
         from receiver.stores.sqlite.store import SqliteStore  # with its driver, which parsing an event needs not
 

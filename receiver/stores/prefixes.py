@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-MOST = 5
-"""Candidates named; a store need not look for more than one beyond."""
+from receiver.core.text import first_of, plural
+
+MAX_NAMED = 5
+"""Candidates that are named. A store need not look for more than one beyond."""
 
 
 def candidates(prefix: str, keys: Sequence[str], *, noun: str = "delivery") -> str:
-    """Return the sentence."""
+    """Return a sentence that names the first candidates."""
     if not keys:
         return f"no {noun} has an id that begins with {prefix!r}"
-    nouns = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    listed = ", ".join(keys[:MOST]) + (", …" if len(keys) > MOST else "")
-    return f"several {nouns} have an id that begins with {prefix!r}: {listed}"
+    return f"several {plural(noun)} have an id that begins with {prefix!r}: {first_of(keys, MAX_NAMED)}"

@@ -22,6 +22,7 @@ from receiver.testing.samples import Sample, job_story, sample
 from receiver.testing.work import Work, assert_dead, assert_handled
 
 if TYPE_CHECKING:
+    from receiver.stores.memory import MemoryStore
     from receiver.testing.application import RunningReceiver, open_receiver, settings_for_test
     from receiver.testing.sender import ScheduledSender, Sent, SentAttempt, open_sender
 
@@ -30,6 +31,7 @@ pytest_plugins = ("receiver.testing.fixtures",)
 __all__ = [
     "Call",
     "HandlerRun",
+    "MemoryStore",
     "Recorded",
     "RunningReceiver",
     "Sample",
@@ -52,12 +54,13 @@ __all__ = [
 
 _LATE = {
     "receiver.testing.application": ("RunningReceiver", "open_receiver", "settings_for_test"),
+    "receiver.stores.memory": ("MemoryStore",),
     "receiver.testing.sender": ("ScheduledSender", "Sent", "SentAttempt", "open_sender"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Load what brings an HTTP client when it is asked for."""
+    """Load what brings an HTTP client or a store when it is asked for."""
     for module, names in _LATE.items():
         if name in names:
             return getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""The real receiver in a test: the ASGI app on a SQLite file of its own, and a worker beside it."""
+"""The real receiver in a test: the ASGI app on a store of its own, and a worker beside it."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -52,7 +52,10 @@ class RunningReceiver:
 
 
 def settings_for_test(folder: Path, **values: Any) -> Settings:
-    """Return settings for a test: a store in this folder, one secret, and nothing of this machine's own."""
+    """Return settings for a test: a store in this folder, one secret, and nothing of this machine's own.
+
+    With `store="memory://"` the store is in memory instead, which is faster and leaves no files.
+    """
     ours = {
         "store": f"sqlite:///{folder / 'receiver.db'}",
         "secrets": (SECRET,),
@@ -73,7 +76,7 @@ async def open_receiver(
     `resources` are given to handlers by type, in the place of those that the router makes. Functions with
     `run_in="process"` run in a thread. Raises HandlerError for a router that does not work as a whole.
     """
-    store = open_store(settings.store)
+    store = open_store(settings.store, in_process=True)
     app = Receiver(settings, store=store, clock=clock)
     async with (
         app.lifespan(),

@@ -11,8 +11,8 @@ from typing import Any, TypedDict, Unpack
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.envelope import mask_headers, read_envelope
-from receiver.core.rules import Complete, RetryAt, decide
-from receiver.core.types import HandlerName, Trigger, WorkState
+from receiver.core.rules import decide, state_after
+from receiver.core.types import HandlerName, Trigger
 from receiver.events import Event
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
@@ -119,12 +119,11 @@ def _run(ran: LocalRun) -> HandlerRun:
         now=attempt.ended_at,
         rng=random.Random(0),  # noqa: S311 - when it would be due is told to nobody
     )
-    retried = WorkState.WAITING if isinstance(decision, RetryAt) else WorkState.DEAD
     return HandlerRun(
         handler=ran.handler.name,
         type=delivery.type,
         id=delivery.key,
-        state=WorkState.DONE if isinstance(decision, Complete) else retried,
+        state=state_after(decision),
         attempts=attempt.number,
         error=attempt.error,
         traceback=ran.traceback,

@@ -2,13 +2,15 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from datetime import timedelta
+from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
 from receiver.errors import StoreError
 from receiver.web.intake import Intake
-from receiver.web.replies import method_not_allowed, reply, unavailable
+from receiver.web.replies import Reply, method_not_allowed, reply, unavailable
 
 log = logging.getLogger(__name__)
 
@@ -26,11 +28,15 @@ class Liveness:
 class Readiness:
     """Answers 200 when a write to the store succeeded within the deadline, else 503.
 
-    However many ask at one time, one write answers them all: asking costs no more than that.
+    However many ask at one time, one write answers them all: asking costs no more than that. With `?worker=1` in
+    the query it answers 200 only if the worker lives, too.
     """
 
-    def __init__(self, intake: Intake, *, deadline: timedelta) -> None:
+    def __init__(
+        self, intake: Intake, *, deadline: timedelta, worker_lives: Callable[[], bool] | None = None
+    ) -> None:
         self._intake = intake
+        self._worker_lives = worker_lives
         self._deadline = deadline
         self._probe: asyncio.Task[None] | None = None
 
@@ -38,12 +44,21 @@ class Readiness:
         """Answer one request."""
         if not _reads(scope):
             answer = method_not_allowed("GET")
-        elif await self._ready():
-            answer = reply(200, {"status": "ready"})
-        else:
+        elif not await self._ready():
             answer = unavailable("the store cannot be written")
+        elif b"1" in parse_qs(scope.get("query_string", b"")).get(b"worker", ()):
+            answer = self._tell_worker()
+        else:
+            answer = reply(200, {"status": "ready"})
         for message in answer:
             await send(message)
+
+    def _tell_worker(self) -> Reply:
+        if self._worker_lives is None:
+            return unavailable("no worker is watched here; ask without worker=1")
+        if not self._worker_lives():
+            return unavailable("there is no worker now; it is started again, and the log says why it ended")
+        return reply(200, {"status": "ready", "worker": "alive"})
 
     async def _ready(self) -> bool:
         if self._probe is None or self._probe.done():

@@ -19,9 +19,9 @@ from receiver.web.replies import unavailable
 
 log = logging.getLogger(__name__)
 
-_MOST_UNFRAMED = 64 * 1024
+MAX_UNFRAMED_BYTES = 64 * 1024
 """Bytes of headers, trailers or chunk extensions in a row. Node's own limit for a sender's headers is 16 KiB."""
-_MOST_PIPELINED = 16
+MAX_PIPELINED = 16
 _MARGIN_SECONDS = 1.0
 """The endpoint counts its read time-out from the end of the headers, and says 408. When the headers took no longer
 than this, that comes first; after slower headers the connection is closed without an answer."""
@@ -124,7 +124,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._complete:
             self._stop_timer()
-        elif self._unframed > _MOST_UNFRAMED:
+        elif self._unframed > MAX_UNFRAMED_BYTES:
             self._stop_timer()
             self.transport.abort()
         elif self._timer is None:
@@ -138,7 +138,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.offered is not None:
             self.headers[:] = self.offered  # what is kept is what was sent
             self.offered = None
-        if len(self.pipeline) >= _MOST_PIPELINED:
+        if len(self.pipeline) >= MAX_PIPELINED:
             self.transport.abort()
         if not self.transport.is_closing():
             self.app = _too_many if self._crowded() else self._served

@@ -234,7 +234,7 @@ def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
         if delivery_accepted.receivers:
             delivery_accepted.emit(
                 DeliveryAccepted(
-                    key=delivery.key,
+                    id=delivery.key,
                     type=delivery.type,
                     job_id=delivery.job_id,
                     size=len(delivery.body),
@@ -244,7 +244,7 @@ def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
     elif delivery_duplicated.receivers:
         delivery_duplicated.emit(
             DeliveryDuplicated(
-                key=delivery.key,
+                id=delivery.key,
                 type=delivery.type,
                 job_id=delivery.job_id,
                 size=len(delivery.body),

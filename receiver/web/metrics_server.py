@@ -17,7 +17,7 @@ from receiver.web.server import Server, bind, make_server
 
 log = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS = 20
+MAX_CONNECTIONS = 20
 _JOIN_SECONDS = 0.5
 _READ_TIMEOUT = timedelta(seconds=4)
 
@@ -40,7 +40,7 @@ async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> Asyn
         _only(endpoint),
         read_timeout=_READ_TIMEOUT,
         shutdown=timedelta(seconds=1),
-        most_connections=_MOST_CONNECTIONS,
+        most_connections=MAX_CONNECTIONS,
     )
     # A daemon, and not waited for without end: what reads the store in it may hang, and the worker has to stop.
     thread = threading.Thread(target=_run, args=(server, listener), name="metrics", daemon=True)

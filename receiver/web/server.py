@@ -12,7 +12,7 @@ from starlette.types import ASGIApp
 from receiver.errors import ConfigurationError
 from receiver.web.http_protocol import BoundedProtocol
 
-_MOST_CONNECTIONS = 2_000
+MAX_CONNECTIONS = 2_000
 _KEPT_DESCRIPTORS = 100
 
 
@@ -87,7 +87,7 @@ def _connection_limit() -> int:
     import resource  # not on Windows, where only this server cannot run
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_CONNECTIONS + _KEPT_DESCRIPTORS
+    wanted = MAX_CONNECTIONS + _KEPT_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -95,4 +95,4 @@ def _connection_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
         return max(_KEPT_DESCRIPTORS, soft - _KEPT_DESCRIPTORS)
-    return _MOST_CONNECTIONS
+    return MAX_CONNECTIONS

@@ -4,7 +4,7 @@ import logging
 
 from receiver.core.deliveries import Delivery
 from receiver.events import Event
-from receiver.events.drift import MOST_KINDS, Drift, drift_of
+from receiver.events.drift import MAX_DRIFTS, Drift, drift_of
 
 log = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ class DriftLogger:
     def log_new(self, event: Event, delivery: Delivery) -> None:
         """Log what has not been logged before."""
         for one in drift_of(event) - self._logged:
-            if len(self._logged) >= MOST_KINDS:
+            if len(self._logged) >= MAX_DRIFTS:
                 return
             self._logged.add(one)
             fields = {"type": one.type, "kind": one.kind.value, "path": one.path, "id": delivery.key}

@@ -22,7 +22,7 @@ from receiver.signals.contracts import (
 class _Common(TypedDict):
     work_id: int
     handler: HandlerName
-    key: DeliveryKey
+    id: DeliveryKey
     type: str
     job_id: str | None
     attempt: int
@@ -91,7 +91,7 @@ def _common(item: WorkItem, at: datetime) -> _Common:
     return {
         "work_id": item.id,
         "handler": item.handler,
-        "key": delivery.key,
+        "id": delivery.key,
         "type": delivery.type,
         "job_id": delivery.job_id,
         "attempt": item.attempt,

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from receiver.core.rules import Died, Failed, Refused, Result
+from receiver.core.text import storable
 from receiver.errors import GiveUp, RateLimited, Retry, StoreError
 from receiver.routing import Handler
 
-_MAX_ERROR = 500
-_MAX_TRACEBACK = 8_000
+MAX_ERROR_LENGTH = 500
+MAX_TRACEBACK_LENGTH = 8_000
 
 
 class TimedOut(TimeoutError):
@@ -105,18 +106,18 @@ def result_of(raised: Raised, handler: Handler) -> Result:
 def describe(error: BaseException) -> str:
     """Return class and message of an error in one line that every store takes."""
     if isinstance(error, TimedOut):
-        return _storable(str(error), _MAX_ERROR)
+        return storable(str(error)[:MAX_ERROR_LENGTH])
     shown = traceback.TracebackException.from_exception(error)
     shown.__notes__ = None  # notes belong to the traceback
     text = list(shown.format_exception_only())[-1].strip()
     text = text.removeprefix(f"{type(error).__module__}.")
-    return _storable(" ".join(text.split()), _MAX_ERROR)
+    return storable(" ".join(text.split())[:MAX_ERROR_LENGTH])
 
 
 def _cut_traceback(error: BaseException) -> str:
     text = "".join(traceback.format_exception(error))
     # The end says what happened. The beginning is the worker's own code.
-    return _storable(text[-_MAX_TRACEBACK:], _MAX_TRACEBACK)
+    return storable(text[-MAX_TRACEBACK_LENGTH:])
 
 
 def _storable(text: str, longest: int) -> str:

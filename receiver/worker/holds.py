@@ -15,7 +15,7 @@ from receiver.routing import Handler, Router
 
 log = logging.getLogger(__name__)
 
-_MAX_ITEMS = 100
+MAX_ITEMS = 100
 
 
 def hold_for(handler: Handler, router: Router, stored: StoredDelivery, now: datetime) -> Hold | None:
@@ -45,7 +45,7 @@ class Holds:
 
     async def check(self) -> None:
         """Check every held item that is due for it."""
-        for item in await self._queue.held(self._handlers, now=self._clock.now(), limit=_MAX_ITEMS):
+        for item in await self._queue.held(self._handlers, now=self._clock.now(), limit=MAX_ITEMS):
             await self._check(item)
 
     async def _check(self, item: HeldItem) -> None:

@@ -12,9 +12,9 @@ from receiver.worker.background import running_beside
 
 log = logging.getLogger(__name__)
 
-_MAX_ITEMS = 100
+MAX_ITEMS = 100
 """Deliveries in one transaction. Acks wait for the write lock meanwhile."""
-_MAX_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 _BUSY_PAUSE = timedelta(milliseconds=20)
 """Between two transactions, so that handlers have most of the time while there is much to index."""
 _IDLE_PAUSE = timedelta(milliseconds=500)
@@ -37,7 +37,7 @@ async def keep_indexed(index: SearchIndex, clock: Clock) -> None:
     """Index stored and new deliveries until cancelled. Every error is logged, and the next try follows."""
     while True:
         try:
-            taken = await index.index(limit=_MAX_ITEMS, max_bytes=_MAX_BYTES)
+            taken = await index.index(limit=MAX_ITEMS, max_bytes=MAX_BYTES)
         except ReceiverError as exc:
             log.error("search_index_waits", extra={"reason": str(exc)})
             await clock.sleep(_STORE_PAUSE)

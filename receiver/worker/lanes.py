@@ -2,6 +2,7 @@
 
 import logging
 
+from receiver.core.text import storable
 from receiver.events import Event
 from receiver.routing import Handler
 
@@ -18,11 +19,7 @@ def lane_of(handler: Handler, event: Event) -> str | None:
         return None
     try:
         key: object = handler.lane.key(event)
-        return None if key is None else _storable(str(key))
+        return None if key is None else storable(str(key))
     except (Exception, SystemExit):
         log.exception("lane_unknown", extra={"handler": handler.name, "type": event.type, "job_id": event.job_id})
-        return None if event.job_id is None else _storable(event.job_id)
-
-
-def _storable(key: str) -> str:
-    return key.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+        return None if event.job_id is None else storable(event.job_id)

@@ -16,8 +16,8 @@ EVERY = timedelta(minutes=5)
 """How often the worker prunes. Nothing is late by more than that; checking a million deliveries takes a second."""
 _PAUSE = timedelta(milliseconds=50)
 """Between two steps, so that acks and work have the write lock most of the time."""
-_MAX_ITEMS = 200
-_MAX_PAGES = 100
+MAX_ITEMS = 200
+MAX_PAGES = 100
 
 
 class Retention:
@@ -60,19 +60,19 @@ class Retention:
         if self._keys is not None:
             before = now - self._keys
             deliveries = await self._prune(maintenance, PruneRule(before), now)
-            await self._repeat(lambda: maintenance.forget(before, limit=_MAX_ITEMS), most=_MAX_ITEMS)
+            await self._repeat(lambda: maintenance.forget(before, limit=MAX_ITEMS), most=MAX_ITEMS)
         smaller = await self._compress(maintenance)
-        pages = await self._repeat(lambda: maintenance.shrink(_MAX_PAGES), most=1)
+        pages = await self._repeat(lambda: maintenance.shrink(MAX_PAGES), most=1)
         if bodies or deliveries:
             log.info("pruned", extra={"bodies": bodies, "deliveries": deliveries})
         if smaller or pages:
             log.debug("store_shrunk", extra={"compressed": smaller, "pages": pages})
 
     async def _prune(self, maintenance: Maintenance, rule: PruneRule, now: datetime) -> int:
-        return await self._walk(lambda after: maintenance.prune(rule, after=after, limit=_MAX_ITEMS, now=now))
+        return await self._walk(lambda after: maintenance.prune(rule, after=after, limit=MAX_ITEMS, now=now))
 
     async def _compress(self, maintenance: Maintenance) -> int:
-        return await self._walk(lambda _: maintenance.compress(limit=_MAX_ITEMS))
+        return await self._walk(lambda _: maintenance.compress(limit=MAX_ITEMS))
 
     async def _walk(self, step: Callable[[int], Awaitable[Step]]) -> int:
         """Take all steps, and return how many deliveries they changed."""

@@ -4,13 +4,12 @@ import logging
 import random
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import assert_never
 
 from receiver.core.claims import Settlement, WorkItem
 from receiver.core.clock import Clock, time_limit
 from receiver.core.group_commit import GroupCommit
 from receiver.core.ports.queue import ClaimQueue
-from receiver.core.rules import Bury, Complete, Died, RetryAt, decide
+from receiver.core.rules import Died, RetryAt, decide, state_after
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import StoreError
 from receiver.worker.attempts import Claimed, Ended, log_attempt
@@ -19,7 +18,7 @@ from receiver.worker.leases import Leases
 
 log = logging.getLogger(__name__)
 
-_MAX_ITEMS = 1_000
+MAX_ITEMS = 1_000
 _STORE_PAUSE = timedelta(seconds=1)
 
 _Result = tuple[Settlement, WorkItem]
@@ -45,7 +44,7 @@ class Settling:
         self._leases = leases
         self._rng = rng
         self._settled = settled
-        self._results: GroupCommit[_Result, bool] = GroupCommit(self._record, most=_MAX_ITEMS)
+        self._results: GroupCommit[_Result, bool] = GroupCommit(self._record, max_items=MAX_ITEMS)
 
     def submit(self, claimed: Claimed, ended: Ended) -> None:
         """Record the end of an attempt soon."""
@@ -58,16 +57,8 @@ class Settling:
             rng=self._rng,
             deaths=item.deaths,
         )
-        due_at = attempt.ended_at
-        match decision:
-            case Complete():
-                state = WorkState.DONE
-            case RetryAt(due_at):
-                state = WorkState.WAITING
-            case Bury():
-                state = WorkState.DEAD
-            case _:
-                assert_never(decision)
+        state = state_after(decision)
+        due_at = decision.due_at if isinstance(decision, RetryAt) else attempt.ended_at
         log_attempt(claimed, ended, state, due_at)
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead

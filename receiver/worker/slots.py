@@ -19,7 +19,7 @@ HandlerCall = tuple[Claimed, ...]
 _CLAIMED_PER_SLOT = 4
 _MIN_CLAIMED = 64
 """A queue may claim this many work items per slot, and at least this many, so that one transaction fetches many."""
-_MAX_BATCHES = 8
+MAX_BATCHES = 8
 _BLOCKING_QUARTERS = 3
 """Quarters of all slots that threads and processes may take together, since nobody can cancel a call there."""
 
@@ -201,4 +201,4 @@ class ReadyQueues:
 
 def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:
     slots = kind.slots if handler.concurrency is None else min(handler.concurrency, kind.slots)
-    return ReadyQueue(slots, min(slots * 2, _MAX_BATCHES) * batch.size, kind)
+    return ReadyQueue(slots, min(slots * 2, MAX_BATCHES) * batch.size, kind)

@@ -35,24 +35,40 @@ class Supervisor:
         new_id: Callable[[], WorkerId],
         *,
         grace: timedelta,
+        refused: int,
     ) -> None:
-        """`command` makes the command line of a worker from its name and those of dead ones to take over."""
+        """`command` makes the command line of a worker from its name and those of dead ones to take over.
+
+        `refused` is the exit code of a worker that cannot start as it is configured.
+        """
         self._command = command
         self._environment = dict(environment)
         self._clock = clock
         self._new_id = new_id
         self._grace = grace
+        self._refused = refused
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def worker_lives(self) -> bool:
+        """Whether there is a worker now; it may still be importing the handlers."""
+        return self._process is not None and self._process.returncode is None
 
     async def run(self) -> None:
         """Keep a worker running until cancelled; then stop it, and return when it has ended.
 
-        To cancel it again while the worker stops changes nothing.
+        To cancel it again while the worker stops changes nothing. It returns by itself when the first worker is
+        refused; a later one is started again, since handlers that were broken by a change may be mended.
         """
         pause = _FIRST_PAUSE
         dead: list[WorkerId] = []
+        is_first = True
         while True:
             worker, started = self._new_id(), self._clock.now()
             how, code = await self._run_once(self._command(worker, dead))
+            if is_first and code == self._refused:
+                return
+            is_first = False
             if self._clock.now() - started >= _HEALTHY:
                 pause = _FIRST_PAUSE
                 dead.clear()  # it has surely taken their work over; one that ended early may not have
@@ -73,6 +89,7 @@ class Supervisor:
             )
         except OSError as exc:  # out of memory or of processes, say
             return f"not started: {exc.strerror}", 1
+        self._process = process
         try:
             code = await process.wait()
             return _describe(code), code

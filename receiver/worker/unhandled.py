@@ -7,11 +7,11 @@ from receiver.routing import Router
 
 log = logging.getLogger(__name__)
 
-_MAX_TYPES = 1_000
+MAX_LOGGED_TYPES = 1_000
 """Types come from outside, and memory is bounded."""
-_MAX_TYPE_LENGTH = 200
-_MAX_NAME_LENGTH = 60
-_MAX_EXTRA_FIELDS = 8
+MAX_TYPE_LENGTH = 200
+MAX_NAME_LENGTH = 60
+MAX_EXTRA_FIELDS = 8
 
 
 class Unhandled:
@@ -25,8 +25,8 @@ class Unhandled:
 
         Nothing is logged if some handler is for this type and only its `where` refused the event.
         """
-        kind = event.type[:_MAX_TYPE_LENGTH]
-        if kind in self._logged or len(self._logged) >= _MAX_TYPES:
+        kind = event.type[:MAX_TYPE_LENGTH]
+        if kind in self._logged or len(self._logged) >= MAX_LOGGED_TYPES:
             return
         self._logged.add(kind)
         if any(handler.is_for(event) for handler in router):
@@ -37,11 +37,11 @@ class Unhandled:
 def handler_stub(event: Event) -> str:
     """Return the text of a handler for events like this one, with imports and the attributes worth reading."""
     event_class = EVENT_CLASSES.get(event.type, UnknownEvent)
-    wanted = repr(event.type[:_MAX_TYPE_LENGTH]) if event_class is UnknownEvent else event_class.__name__
-    characters = event.type[:_MAX_NAME_LENGTH].lower()
+    wanted = repr(event.type[:MAX_TYPE_LENGTH]) if event_class is UnknownEvent else event_class.__name__
+    characters = event.type[:MAX_NAME_LENGTH].lower()
     name = "on_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in characters)
     values = {f'"{attribute}"': f"event.{attribute}" for attribute in _readable(event_class)}
-    extra = [repr(key) for key in event.model_extra or {} if len(key) <= _MAX_NAME_LENGTH][:_MAX_EXTRA_FIELDS]
+    extra = [repr(key) for key in event.model_extra or {} if len(key) <= MAX_NAME_LENGTH][:MAX_EXTRA_FIELDS]
     lines = [
         "from receiver import Context",
         f"from receiver.events import {event_class.__name__}",

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 MAX_BYTES = 64 * 1024 * 1024
 _STORE_PAUSE = timedelta(seconds=1)
-_MAX_UNHANDLED = 128
+MAX_UNHANDLED = 128
 """Deliveries that a worker without handlers routes together."""
 _CHECK_EVERY = timedelta(seconds=1)
 """How often to check what no claim finds: suspects, held items, and handlers that were switched off."""
@@ -174,7 +174,7 @@ class Worker:
         starting = 0 if batched else min((self._ready.startable, *(queue.startable for queue in queues)))
         limits = ClaimLimits(sum(queue.claimable for queue in queues), self._bytes_left(), starting)
         claimed = await self._claim(claims, limits, lease, now)
-        limit = max((queue.claimable for queue in queues), default=_MAX_UNHANDLED)
+        limit = max((queue.claimable for queue in queues), default=MAX_UNHANDLED)
         routed = self._bytes_left() > 0 and await self._route(limit, lease, now)
         return claimed > 0 or routed
 

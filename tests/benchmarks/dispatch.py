@@ -49,11 +49,11 @@ _OPEN = """
 SELECT (SELECT max(seq) FROM deliveries) - (SELECT value FROM marks WHERE name = 'routed')
     + EXISTS (
         SELECT 1 FROM work_items
-        WHERE state IN ('waiting', 'queued', 'running') AND handler = '{}' AND due_at < {}
+        WHERE state IN ('waiting', 'queued', 'running') AND handler = '{}' AND coalesce(due_at, 0) < {}
     )
 """
 _SOON_MICROS = 600_000_000
-"""Running work has a lease that ends before; what waits in a store from the start is due much later."""
+"""Work that waits in a store from the start is due much later."""
 _LAST_WORK = "SELECT max(id) FROM work_items"
 _BEGUN = "SELECT min(started_at) FROM attempts WHERE work_id > {}"
 _LONGEST_SECONDS = 300

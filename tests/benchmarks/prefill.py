@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from receiver.events import parse_event
-from receiver.stores.sqlite.database import prepare
+from receiver.stores.sqlite.files import prepare
 from tests.benchmarks.payloads import Pages, request_head
 
 _NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"
@@ -32,12 +32,13 @@ SELECT :last + n, :headers, CAST(replace(CAST(:body AS TEXT), :job, {_JOB}) AS B
 
 _WORK = """
 INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at)
-SELECT seq, :handler, :state, :attempts, 'delivery', :due_at FROM deliveries WHERE seq > :last ORDER BY seq
+SELECT seq, :handler, :state, :attempts, 'delivery', iif(:state = 'waiting', :due_at, NULL)
+FROM deliveries WHERE seq > :last ORDER BY seq
 """
 
 _ATTEMPTS = """
 INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, overdue)
-SELECT id, 1, 'delivery', due_at, due_at, 'succeeded', 0 FROM work_items WHERE delivery_seq > :last ORDER BY id
+SELECT id, 1, 'delivery', :due_at, :due_at, 'succeeded', 0 FROM work_items WHERE delivery_seq > :last ORDER BY id
 """
 
 _UNSAFE = "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -524288;"

@@ -144,6 +144,19 @@ def test_metrics_for_the_open_network_need_a_token(
     assert "RECEIVER_METRICS_TOKEN" in told(capsys)
 
 
+def test_a_deployment_without_authentication_is_wrong_unless_that_was_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would not start; where ALLOW_UNSIGNED is set, the line says what that means."""
+    monkeypatch.delenv("RECEIVER_SECRETS")
+    assert invoke("check") == 2
+    assert "WRONG: no RECEIVER_SECRETS and no RECEIVER_TOKENS" in told(capsys, "security")
+
+    monkeypatch.setenv("RECEIVER_ALLOW_UNSIGNED", "true")
+    assert invoke("check") == 0
+    assert "every delivery is accepted, from anybody" in told(capsys, "security")
+
+
 def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is told, and is no error: `receiver serve` creates it."""
     assert invoke("check") == 0

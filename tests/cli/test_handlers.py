@@ -370,8 +370,11 @@ def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: py
 # --- what is left of handlers that are gone
 
 
-def test_check_notes_waiting_work_of_handlers_that_are_gone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_notes_waiting_work_of_handlers_that_are_gone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One line for each, with what to do; it is no error."""
+    monkeypatch.setenv("RECEIVER_SECRETS", "a-secret")
     fill(busy)
 
     assert run(receiver.main, ["check"]) == 0

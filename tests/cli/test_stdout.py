@@ -5,11 +5,13 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 
 from tests.cli.kept import DEAD, STORE, WAITING, items, made
 from tests.doubles import LONG
+from tests.process import warm
 
 FULL = Path("/dev/full")
 HANDLERS = """
@@ -21,6 +23,7 @@ router = Router()
 @router.on("*")
 def see(event): ...
 """
+UNBUFFERED: Sequence[Sequence[str]] = [["events", "list"], ["events", "export"], ["--version"]]
 COMMANDS: Sequence[Sequence[str]] = [
     ["events", "list"],
     ["events", "list", "--json"],
@@ -43,11 +46,11 @@ COMMANDS: Sequence[Sequence[str]] = [
 ]
 
 
-def ran(command: Sequence[str], to: str, *, unbuffered: bool = False) -> "subprocess.CompletedProcess[str]":
+def ran(command: Sequence[str], to: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run a command whose output goes where this redirection of a shell says."""
     return subprocess.run(
         ["sh", "-c", f'exec "$@" {to}', "sh", sys.executable, "-m", "receiver", *command],
-        env={**os.environ, "RECEIVER_STORE": STORE, "PYTHONUNBUFFERED": "1" if unbuffered else ""},
+        env={**os.environ, "RECEIVER_STORE": STORE, **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -57,18 +60,42 @@ def ran(command: Sequence[str], to: str, *, unbuffered: bool = False) -> "subpro
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_full_disk_is_told(configured: None, command: Sequence[str]) -> None:
-    """Also where Python only notices as the process ends, and where it has no buffer."""
+def test_each_command_reports_a_full_disk(configured: None) -> None:
+    """Also where Python notices only when the process ends."""
     Path("handlers.py").write_text(HANDLERS)
     made(WAITING, DEAD)
 
-    for unbuffered in (False, True):
-        done = ran(command, f">{FULL}", unbuffered=unbuffered)
-        assert done.returncode == 1, done.stderr
-        assert done.stderr.splitlines()[-1].endswith("standard output: No space left on device")
-        assert "Traceback" not in done.stderr
-        assert "Exception ignored" not in done.stderr
+    for command in COMMANDS:
+        with FULL.open("wb") as full, TemporaryFile() as stderr:
+            process = warm.start(
+                command,
+                Path.cwd(),
+                {**os.environ, "RECEIVER_STORE": STORE},
+                stdout=full.fileno(),
+                stderr=stderr.fileno(),
+            )
+            code = process.wait(LONG)
+            stderr.seek(0)
+            check_full_disk_reported(command, code, stderr.read().decode())
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize("command", UNBUFFERED, ids=" ".join)
+def test_a_full_disk_is_reported_where_python_has_no_buffer(configured: None, command: Sequence[str]) -> None:
+    """The write itself fails then."""
+    made(WAITING)
+
+    done = ran(command, f">{FULL}", PYTHONUNBUFFERED="1")
+
+    check_full_disk_reported(command, done.returncode, done.stderr)
+
+
+def check_full_disk_reported(command: Sequence[str], code: int, stderr: str) -> None:
+    """Check that a command ended with exit code 1 and one line that says why."""
+    assert code == 1, (command, stderr)
+    assert stderr.splitlines()[-1].endswith("standard output: No space left on device"), command
+    assert "Traceback" not in stderr
+    assert "Exception ignored" not in stderr
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")

@@ -316,7 +316,7 @@ async def test_a_store_that_is_put_back_finishes_what_was_waited_for(configured:
 
 async def test_of_too_many_the_newest_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory stays bounded, however long a handler is paused."""
-    monkeypatch.setattr(tail_states, "MOST", 3)
+    monkeypatch.setattr(tail_states, "MAX_ITEMS", 3)
     store = MemoryStore()
     working = Working(store)
     await add(store, *"abcd")

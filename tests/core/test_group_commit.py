@@ -42,7 +42,7 @@ def disk() -> Disk:
 
 async def test_what_comes_during_a_write_is_the_next_batch(disk: Disk) -> None:
     """No timer: the first goes at once, and everything behind it together."""
-    commits = GroupCommit(disk.write, most=10)
+    commits = GroupCommit(disk.write, max_items=10)
     first = commits.submit("a")
     await turns(5)
     others = [commits.submit(item) for item in "bcd"]
@@ -60,7 +60,7 @@ async def test_what_comes_during_a_write_is_the_next_batch(disk: Disk) -> None:
 
 async def test_what_is_submitted_in_one_turn_is_one_batch(disk: Disk) -> None:
     """Requests that arrive together share a sync."""
-    commits = GroupCommit(disk.write, most=10)
+    commits = GroupCommit(disk.write, max_items=10)
     futures = [commits.submit(item) for item in "abc"]
     await disk.finish()
 
@@ -70,7 +70,7 @@ async def test_what_is_submitted_in_one_turn_is_one_batch(disk: Disk) -> None:
 
 async def test_a_batch_has_at_most_so_many_items(disk: Disk) -> None:
     """The rest is the next one's, in order."""
-    commits = GroupCommit(disk.write, most=2)
+    commits = GroupCommit(disk.write, max_items=2)
     futures = [commits.submit(item) for item in "abcde"]
     for _ in range(3):
         await disk.finish()
@@ -91,7 +91,7 @@ async def test_a_batch_has_at_most_so_many_items(disk: Disk) -> None:
 )
 async def test_a_batch_is_at_most_so_heavy(disk: Disk, items: list[str], batches: list[list[str]]) -> None:
     """But always holds one item; what weighs nothing always fits."""
-    commits = GroupCommit(disk.write, most=100, weigh=len, heaviest=4)
+    commits = GroupCommit(disk.write, max_items=100, size_of=len, max_bytes=4)
     futures = [commits.submit(item) for item in items]
     for _ in batches:
         await disk.finish()
@@ -102,7 +102,7 @@ async def test_a_batch_is_at_most_so_heavy(disk: Disk, items: list[str], batches
 
 async def test_a_failed_batch_fails_only_its_own_items(disk: Disk) -> None:
     """Those behind it are written as if nothing had been."""
-    commits = GroupCommit(disk.write, most=2)
+    commits = GroupCommit(disk.write, max_items=2)
     futures = [commits.submit(item) for item in "abcd"]
     await disk.finish(OSError("full"))
     await disk.finish()
@@ -115,14 +115,14 @@ async def test_a_failed_batch_fails_only_its_own_items(disk: Disk) -> None:
 
 async def test_a_failure_that_nobody_waits_for_is_no_warning(disk: Disk) -> None:
     """Its sender was answered long ago; the test would fail on an error that is never looked at."""
-    commits = GroupCommit(disk.write, most=2)
+    commits = GroupCommit(disk.write, max_items=2)
     commits.submit("a")
     await disk.finish(OSError("full"))
 
 
 async def test_a_cancelled_future_does_not_stop_its_item(disk: Disk) -> None:
     """Nor its batch: before the write, and during it."""
-    commits = GroupCommit(disk.write, most=10)
+    commits = GroupCommit(disk.write, max_items=10)
     early, during, waiting = (commits.submit(item) for item in "abc")
     early.cancel()
     await turns(5)
@@ -135,7 +135,7 @@ async def test_a_cancelled_future_does_not_stop_its_item(disk: Disk) -> None:
 
 async def test_a_cancelled_future_does_not_stop_a_failure(disk: Disk) -> None:
     """The others of the batch hear of it."""
-    commits = GroupCommit(disk.write, most=10)
+    commits = GroupCommit(disk.write, max_items=10)
     early, waiting = (commits.submit(item) for item in "ab")
     early.cancel()
     await disk.finish(OSError("full"))
@@ -145,7 +145,7 @@ async def test_a_cancelled_future_does_not_stop_a_failure(disk: Disk) -> None:
 
 async def test_it_sleeps_and_wakes(disk: Disk) -> None:
     """After everything was written it takes new items, also after a failure."""
-    commits = GroupCommit(disk.write, most=10)
+    commits = GroupCommit(disk.write, max_items=10)
     for error in (None, OSError("full"), None):
         future = commits.submit("a")
         await disk.finish(error)
@@ -154,7 +154,7 @@ async def test_it_sleeps_and_wakes(disk: Disk) -> None:
 
 async def test_closing_waits_for_everything_submitted(disk: Disk) -> None:
     """Also for what gathered behind the batch that is being written."""
-    commits = GroupCommit(disk.write, most=1)
+    commits = GroupCommit(disk.write, max_items=1)
     futures = [commits.submit(item) for item in "abc"]
     closing = asyncio.create_task(commits.aclose())
     for number in range(3):
@@ -168,7 +168,7 @@ async def test_closing_waits_for_everything_submitted(disk: Disk) -> None:
 
 async def test_closing_with_nothing_submitted_returns(disk: Disk) -> None:
     """Before the first and after the last."""
-    commits = GroupCommit(disk.write, most=1)
+    commits = GroupCommit(disk.write, max_items=1)
     await commits.aclose()
     commits.submit("a")
     await disk.finish()
@@ -177,7 +177,7 @@ async def test_closing_with_nothing_submitted_returns(disk: Disk) -> None:
 
 async def test_a_writer_that_is_cancelled_leaves_nobody_waiting(disk: Disk) -> None:
     """As when the event loop ends: every future is done, and none as if it were written."""
-    commits = GroupCommit(disk.write, most=1)
+    commits = GroupCommit(disk.write, max_items=1)
     futures = [commits.submit(item) for item in "abc"]
     await disk.finish(asyncio.CancelledError())
     await commits.aclose()
@@ -192,7 +192,7 @@ async def test_a_write_with_too_few_results_fails_its_batch() -> None:
     async def write(batch: list[str]) -> Sequence[str]:
         return batch[:-1]
 
-    commits: GroupCommit[str, str] = GroupCommit(write, most=10)
+    commits: GroupCommit[str, str] = GroupCommit(write, max_items=10)
     futures = [commits.submit(item) for item in "ab"]
     await turns()
 

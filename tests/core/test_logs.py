@@ -339,11 +339,11 @@ def test_what_is_queued_is_written_in_order(pipe: Pipe, blocking: bool) -> None:
     assert [pipe.event()["number"] for _ in range(500)] == list(range(500))
 
 
-def test_lines_without_room_are_dropped_and_counted(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_without_room_are_dropped_and_counted(pipe: Pipe) -> None:
     """The next line that finds room again comes after one that says how many are missing."""
-    monkeypatch.setattr(receiver.core.logs, "_MOST_WAITING", 100_000)
+    pipe.handler.max_waiting = 100_000
     pipe.log(500)
-    dropped = pipe.handler._dropped
+    dropped = pipe.handler.dropped
     kept = [pipe.event()["number"] for _ in range(500 - dropped)]
     pipe.log(1)
     told, after = pipe.event(), pipe.event()
@@ -354,9 +354,9 @@ def test_lines_without_room_are_dropped_and_counted(pipe: Pipe, monkeypatch: pyt
     assert after["number"] == 0
 
 
-def test_dropped_lines_are_counted_at_the_end(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dropped_lines_are_counted_at_the_end(pipe: Pipe) -> None:
     """Also when nothing was logged after them."""
-    monkeypatch.setattr(receiver.core.logs, "_MOST_WAITING", 3_000)
+    pipe.handler.max_waiting = 3_000
     pipe.log(500)
     with ThreadPoolExecutor(1) as beside:
         lines = beside.submit(pipe.reader.readlines)

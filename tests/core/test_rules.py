@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.core.claims import HeldItem, JobPages
-from receiver.core.retries import LONGEST_PAUSE, RetrySchedule
+from receiver.core.retries import MAX_PAUSE, RetrySchedule
 from receiver.core.rules import (
     POISON_AFTER,
     Bury,
@@ -66,7 +66,7 @@ def test_a_result_leads_to_a_decision(result: Result, attempt: int, decision: De
 @pytest.mark.parametrize("asked", [timedelta(0), SECOND * 30, DAY, timedelta.max])
 def test_a_pause_that_another_service_asks_for_makes_the_schedule_s_longer(asked: timedelta) -> None:
     """A little longer than asked for, so that not all come back together; never shorter than the schedule's."""
-    rng, least = random.Random(1), max(SECOND * 10, min(asked, LONGEST_PAUSE))
+    rng, least = random.Random(1), max(SECOND * 10, min(asked, MAX_PAUSE))
 
     decisions = [decide(Failed(at_least=asked), attempt=2, schedule=SCHEDULE, now=NOON, rng=rng) for _ in range(50)]
 
@@ -111,7 +111,7 @@ def test_a_pause_past_the_end_of_the_calendar_is_a_decision_too() -> None:
     """A handler may ask for anything; an error here would leave its work item without an end."""
     decision = decide(Failed(timedelta.max), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1))
 
-    assert decision == RetryAt(NOON + LONGEST_PAUSE)
+    assert decision == RetryAt(NOON + MAX_PAUSE)
 
 
 # --- suspicious

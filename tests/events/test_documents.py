@@ -56,6 +56,7 @@ from receiver.service.responses import (
     TargetOptions,
     WebhookSettings,
 )
+from tests.cases import for_each
 
 # The service's documented fields, each with the attribute it is read as where that is not plain snake_case.
 DOCUMENTED: dict[type[ServiceModel], str] = {
@@ -129,9 +130,7 @@ def documented_fields(shape: type[ServiceModel]) -> list[tuple[str, str]]:
 
 
 EVERY_FIELD = [
-    pytest.param(shape, wire_name, attribute, id=f"{shape.__name__}.{attribute}")
-    for shape in SHAPES
-    for wire_name, attribute in documented_fields(shape)
+    (shape, wire_name, attribute) for shape in SHAPES for wire_name, attribute in documented_fields(shape)
 ]
 
 
@@ -145,7 +144,7 @@ def test_every_public_shape_is_compared_with_the_documentation() -> None:
     assert answers.__all__ == sorted(answers.__all__)
 
 
-@pytest.mark.parametrize(("shape", "wire_name", "attribute"), EVERY_FIELD)
+@for_each(("shape", "wire_name", "attribute"), EVERY_FIELD)
 def test_every_documented_field_has_its_attribute(
     shape: type[ServiceModel], wire_name: str, attribute: str
 ) -> None:
@@ -153,7 +152,7 @@ def test_every_documented_field_has_its_attribute(
     assert shape.model_fields[attribute].alias == wire_name
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_an_empty_object_reads_as_defaults(shape: type[ServiceModel]) -> None:
     """Nothing is required, and nothing was set."""
     empty = shape.read({})
@@ -163,13 +162,13 @@ def test_an_empty_object_reads_as_defaults(shape: type[ServiceModel]) -> None:
     assert empty.model_extra == {}
 
 
-@pytest.mark.parametrize(("shape", "wire_name", "attribute"), EVERY_FIELD)
+@for_each(("shape", "wire_name", "attribute"), EVERY_FIELD)
 def test_null_reads_like_a_missing_key(shape: type[ServiceModel], wire_name: str, attribute: str) -> None:
     """The default, whether the service leaves a key out or writes null."""
     assert getattr(shape.read({wire_name: None}), attribute) == getattr(shape(), attribute)
 
 
-@pytest.mark.parametrize(("shape", "wire_name", "attribute"), EVERY_FIELD)
+@for_each(("shape", "wire_name", "attribute"), EVERY_FIELD)
 def test_a_value_of_another_form_fails_nothing_and_stays_reachable(
     shape: type[ServiceModel], wire_name: str, attribute: str
 ) -> None:
@@ -202,7 +201,7 @@ def test_one_unfit_value_leaves_its_neighbours_and_parents_alone() -> None:
     assert document.metadata.model_extra == {"statusCode": "200", "cachedAt": "now"}
 
 
-@pytest.mark.parametrize("wrong", ["200", 200.0, True, [200]], ids=ascii)
+@for_each("wrong", ["200", 200.0, True, [200]])
 def test_an_integer_is_not_guessed_from_another_form(wrong: Any) -> None:
     """A text that looks like a number was written by someone who means something else."""
     metadata = DocumentMetadata.read({"statusCode": wrong})
@@ -222,9 +221,7 @@ def test_a_moment_is_aware_and_in_utc() -> None:
     assert {moment.tzinfo for moment in read if moment} == {UTC}
 
 
-@pytest.mark.parametrize(
-    "text", ["2026-08-03T21:11:25", "2026-08-03", "", 1785791485, "1785791485", "9999-12-31T23:59:59-23:00"]
-)
+@for_each("text", ["2026-08-03T21:11:25", "2026-08-03", "", 1785791485, "1785791485", "9999-12-31T23:59:59-23:00"])
 def test_what_is_no_moment_is_kept_as_it_came(text: Any) -> None:
     """No offset is invented, and no number is taken for seconds or milliseconds."""
     metadata = DocumentMetadata.read({"cachedAt": text})
@@ -270,7 +267,7 @@ def test_something_else_than_an_object_is_refused_without_being_quoted() -> None
     assert "<secret>" not in str(caught.value)
 
 
-@pytest.mark.parametrize("tag", ["title", "description", "language", "keywords"])
+@for_each("tag", ["title", "description", "language", "keywords"])
 def test_repeated_meta_tags_are_lists(tag: str) -> None:
     """A text or a list of texts, as the page has them."""
     assert getattr(DocumentMetadata.read({tag: "one"}), tag) == "one"
@@ -288,8 +285,8 @@ def test_the_diff_of_change_tracking_is_a_text_or_an_object(diff: Any) -> None:
     assert ChangeTracking().diff_text is None
 
 
-@pytest.mark.parametrize("name", ["json", "extract", "llm_extraction"])
-@pytest.mark.parametrize("value", [{"price": 9}, [], 0, False])
+@for_each("name", ["json", "extract", "llm_extraction"])
+@for_each("value", [{"price": 9}, [], 0, False])
 def test_structured_extraction_is_found_under_each_of_its_names(name: str, value: Any) -> None:
     """Versions of the service name it differently; an empty extraction is one too."""
     assert Document.read({name: value}).extracted == value
@@ -302,7 +299,7 @@ def test_the_tree_of_a_check_is_kept_beside_the_changed_values() -> None:
     assert MonitorDiff.read({"json": {"a": {"previous": 1}}}).json_ == {"a": ValueChange(previous=1)}
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_a_repr_holds_no_page(shape: type[ServiceModel]) -> None:
     """Ten megabytes of text stay out of a log line, wherever they are."""
     long = "m" * 1_000_000
@@ -319,8 +316,8 @@ json_values = st.recursive(
 )
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@given(data=st.data())
+@settings(max_examples=400)
+@given(shape=st.sampled_from(SHAPES), data=st.data())
 def test_no_object_fails_and_no_key_is_lost(shape: type[ServiceModel], data: st.DataObject) -> None:
     """Each key is a field that was set, or is in `model_extra` with the very value that came."""
     keys = st.sampled_from([wire_name for wire_name, _ in documented_fields(shape)]) | st.text(st.characters())
@@ -350,9 +347,8 @@ writable_values = st.recursive(
 )
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=15)
-@given(data=st.data())
+@settings(max_examples=200)
+@given(shape=st.sampled_from(SHAPES), data=st.data())
 def test_what_is_written_as_json_reads_back_as_itself(shape: type[ServiceModel], data: st.DataObject) -> None:
     """Whatever was in it; only a lone surrogate cannot be written."""
     keys = st.sampled_from([wire_name for wire_name, _ in documented_fields(shape)]) | writable_texts

@@ -9,9 +9,10 @@ import pytest
 
 from receiver.core.types import DeliveryKey
 from receiver.events import Event, parse_event
-from receiver.events.drift import MOST_KINDS, Drift, DriftCounter, DriftKind, drift_of
+from receiver.events.drift import MAX_DRIFTS, Drift, DriftCounter, DriftKind, drift_of
 from receiver.service.samples import encode, load_sample, sample_names
 from receiver.worker.drift_log import DriftLogger
+from tests.cases import for_each
 from tests.doubles import NOON, body_of, delivery
 
 MINUTE = timedelta(minutes=1)
@@ -27,7 +28,7 @@ def paths(read: Event) -> dict[str, str]:
     return {one.path: one.kind.value for one in drift_of(read)}
 
 
-@pytest.mark.parametrize("name", sorted(set(sample_names()) - {"threat_protection.check_batch"}))
+@for_each("name", sorted(set(sample_names()) - {"threat_protection.check_batch"}))
 def test_what_the_service_is_known_to_send_is_no_drift(name: str) -> None:
     """In any of the forms that it has had."""
     assert drift_of(parse_event(encode(load_sample(name)))) == frozenset()
@@ -40,7 +41,7 @@ def test_a_type_that_is_not_known_is_one_drift() -> None:
     assert one == Drift("schedule.completed", DriftKind.TYPE, "")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "values", "expected"),
     [
         ("crawl.page", {"sentAt": "now"}, {"sentAt": "field"}),
@@ -69,7 +70,6 @@ def test_a_type_that_is_not_known_is_one_drift() -> None:
         ),
         ("crawl.page", {"job_id": "x"}, {"job_id": "field"}),
     ],
-    ids=str,
 )
 def test_fields_and_forms_are_found_where_they_are(
     kind: str, values: dict[str, Any], expected: dict[str, str]
@@ -122,11 +122,11 @@ def test_what_was_seen_last_comes_first() -> None:
 def test_a_tally_takes_so_many_kinds_at_most() -> None:
     """The others are counted together; those it has go on to be counted."""
     tally = DriftCounter()
-    for number in range(MOST_KINDS + 5):
+    for number in range(MAX_DRIFTS + 5):
         tally.add(event(f"type{number}.x"), delivery())
     tally.add(event("type0.x"), delivery())
 
-    assert (len(tally.sights()), tally.others) == (MOST_KINDS, 5)
+    assert (len(tally.sights()), tally.others) == (MAX_DRIFTS, 5)
     assert {one.count for one in tally.sights() if one.drift.type == "type0.x"} == {2}
 
 
@@ -147,7 +147,7 @@ def test_a_worker_does_not_talk_without_end(caplog: pytest.LogCaptureFixture) ->
     """Whoever sends random keys could fill a disk with it."""
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
-    for number in range(MOST_KINDS + 5):
+    for number in range(MAX_DRIFTS + 5):
         drifting.log_new(event(f"type{number}.x"), delivery())
 
-    assert len(caplog.records) == MOST_KINDS
+    assert len(caplog.records) == MAX_DRIFTS

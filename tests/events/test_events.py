@@ -38,6 +38,7 @@ from receiver.events.documents import (
     ExtractResult,
     MonitorCheck,
 )
+from tests.cases import for_each
 
 # The types that the service's webhook documentation and its senders name.
 KNOWN_TYPES = {
@@ -55,7 +56,7 @@ FAMILIES = {
     MonitorEvent: "monitor",
 }
 
-every_class = pytest.mark.parametrize("event_class", EVENT_CLASSES.values(), ids=lambda cls: cls.__name__)
+every_class = for_each("event_class", EVENT_CLASSES.values())
 
 
 def test_there_is_a_class_for_every_known_type() -> None:

@@ -29,6 +29,7 @@ from receiver.events import (
     parse_event,
 )
 from receiver.events.documents import DocumentMetadata, ValueChange
+from tests.cases import for_each
 
 SAMPLES = Path(receiver.__file__).parent / "service" / "samples"
 VECTORS = Path(__file__).parents[1] / "vectors" / "events"
@@ -36,12 +37,8 @@ VECTORS = Path(__file__).parents[1] / "vectors" / "events"
 TOO_LONG_A_NUMBER = "crawl.page.number_5000_digits"
 META_TAGS = {"viewport", "ogTitle", "ogUrl", "ogSiteName", "ogLocale", "favicon"}
 
-every_sample = pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.stem)
-every_vector = pytest.mark.parametrize(
-    "path",
-    [path for path in sorted(VECTORS.glob("*.json")) if path.stem != TOO_LONG_A_NUMBER],
-    ids=lambda path: path.stem,
-)
+every_sample = for_each("path", sorted(SAMPLES.glob("*.json")))
+every_vector = for_each("path", [path for path in sorted(VECTORS.glob("*.json")) if path.stem != TOO_LONG_A_NUMBER])
 
 E = TypeVar("E", bound=Event)
 
@@ -414,7 +411,7 @@ def test_results_of_actions_are_read() -> None:
     assert page.actions.pdfs == ["https://example.com/p.pdf"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     "event_type", ["schedule.completed", "batch_scrape.cancelled", "crawl.pages", "CRAWL.PAGE", "x", " ", "\ud83d"]
 )
 def test_an_unknown_type_is_an_unknown_event(event_type: str) -> None:
@@ -431,7 +428,7 @@ def test_the_items_of_an_unknown_event_are_always_a_list(data: Any, items: list[
     assert parse_event(json.dumps({"type": "new.kind", "data": data}).encode()).data == items
 
 
-@pytest.mark.parametrize(
+@for_each(
     "body",
     [
         b"",

@@ -6,6 +6,7 @@ from receiver.core.claims import ClaimLimits
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerSwitch, WorkState
 from receiver.core.work import Backlog
+from receiver.core.work_states import ENDED
 from tests.flows.rules_items import SLACK
 from tests.flows.rules_world import MUCH, Ending, Worker, World
 
@@ -61,7 +62,7 @@ async def _compare_all(world: World) -> None:
     await world.compare()
     assert rules.routed == len(rules.arrived)
     for item in rules.items.values():
-        assert item.state in (WorkState.DONE, WorkState.DEAD, WorkState.SKIPPED), f"{item} is forgotten"
+        assert item.state in ENDED, f"{item} is forgotten"
         await world.compare_history(item)
     summaries = {one.key: one async for one in reports.deliveries(DeliveryFilter())}
     assert list(summaries) == [one.key for one in reversed(rules.arrived)]

@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from receiver.core.work import Attempt
+from receiver.core.work_states import LANE_HEADS, Cause, next_state
 
 WAITING, QUEUED, HELD, RUNNING = WorkState.WAITING, WorkState.QUEUED, WorkState.HELD, WorkState.RUNNING
 DONE, DEAD, SKIPPED = WorkState.DONE, WorkState.DEAD, WorkState.SKIPPED
-OPEN = (WAITING, QUEUED, HELD, RUNNING)
 
 SLACK = timedelta(milliseconds=100)
 """What a rate lets begin together."""
@@ -66,6 +66,10 @@ class Item:
     history: list[Attempt] = field(default_factory=list)
     died_running: set[int] = field(default_factory=set)
 
+    def move(self, cause: Cause) -> None:
+        """Change its state as the table of states says."""
+        self.state = next_state(self.state, cause)
+
     @property
     def since_asked(self) -> list[Attempt]:
         """The attempts that anybody still holds against it."""
@@ -94,7 +98,7 @@ class Item:
     @property
     def forward(self) -> bool:
         """Tell whether the others of its lane wait for it."""
-        return self.lane is not None and (self.state in (WAITING, RUNNING) or self.stands)
+        return self.lane is not None and (self.state in LANE_HEADS or self.stands)
 
     @property
     def trigger(self) -> Trigger:

@@ -18,13 +18,13 @@ from receiver.core.claims import (
     WorkItem,
 )
 from receiver.core.deliveries import Delivery
-from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
+from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkerId
 from receiver.core.work import LOST, Attempt, NewWork, WorkSummary
+from receiver.core.work_states import BURIABLE, CLAIMABLE, OPEN, RETRYABLE, SKIPPABLE, Cause, end_cause, next_state
 from tests.flows.rules_items import (
     DEAD,
     DONE,
     HELD,
-    OPEN,
     QUEUED,
     RUNNING,
     SKIPPED,
@@ -68,14 +68,15 @@ class Rules:
     def _make(self, new: NewWork, source: Delivery, work_id: int, lease: Lease, now: datetime) -> int | None:
         policy = self.policies[new.handler]
         assert not any(one.source.key == source.key and one.policy is policy for one in self.items.values())
-        item = Item(work_id, source, policy, new.lane, WAITING, now, None)
+        item = Item(work_id, source, policy, new.lane, next_state(None, Cause.MADE), now, None)
         switch = self.switches.get(policy.name)
         if switch is HandlerSwitch.DISABLED:
-            item.state = SKIPPED
+            item.state = next_state(None, Cause.MADE_DISABLED)
         elif new.hold is not None:
-            item.state, item.due_at, item.hold_until = HELD, new.hold.look_at, new.hold.until
+            item.state = next_state(None, Cause.MADE_HELD)
+            item.due_at, item.hold_until = new.hold.look_at, new.hold.until
         elif self._head(item) is not None:
-            item.state = QUEUED
+            item.state = next_state(None, Cause.MADE_IN_BUSY_LANE)
         elif new.claim and switch is None:
             self._start(item, lease, begun=new.starts)
         self.items[work_id] = item
@@ -136,7 +137,8 @@ class Rules:
             assert other.state is not RUNNING, f"{other} and {item} run at one time"
             over = other.state in (DONE, SKIPPED, HELD) or (other.state is DEAD and not other.stands)
             assert other.id > item.id or over or other.late, f"{item} overtakes {other}"
-        item.state, item.owner, item.until, item.begun = RUNNING, lease.worker, lease.until, begun
+        item.move(Cause.CLAIMED)
+        item.owner, item.until, item.begun = lease.worker, lease.until, begun
         item.number += 1
         self.touched.add(item.id)
         running = sum(one.state is RUNNING for one in self._of(policy.name))
@@ -149,20 +151,20 @@ class Rules:
                 if one.begun:
                     one.died_running.add(one.number)
                 one.history.append(Attempt(one.number, one.trigger, None, now, AttemptOutcome.LOST, LOST))
-                self._end(one, WAITING, one.until, LOST)
+                self._end(one, Cause.LEASE_LOST, one.until, LOST)
 
     def _skip(self, handler: HandlerName) -> None:
         """Skip what waits for a disabled handler."""
         for one in self._of(handler):
-            if self.switches.get(handler) is HandlerSwitch.DISABLED and one.state in (WAITING, QUEUED, HELD):
-                one.state = SKIPPED
+            if self.switches.get(handler) is HandlerSwitch.DISABLED and one.state in SKIPPABLE:
+                one.move(Cause.DISABLED)
                 self.touched.add(one.id)
 
     def _due(self, handler: HandlerName, now: datetime, *, suspects: bool) -> list[Item]:
         """Return what may be claimed, the longest due first, and of those the first that arrived."""
         if handler in self.switches:
             return []
-        waiting = [one for one in self._of(handler) if one.state is WAITING and one.due_at <= now]
+        waiting = [one for one in self._of(handler) if one.state in CLAIMABLE and one.due_at <= now]
         return sorted((one for one in waiting if one.suspect is suspects), key=lambda one: (one.due_at, one.id))
 
     def _limits(self, claimant: HandlerClaim, limit: int, now: datetime) -> tuple[int, int]:
@@ -195,7 +197,7 @@ class Rules:
         """Return when an item is to be claimed, looked at, or skipped."""
         match self.switches.get(item.policy.name):
             case HandlerSwitch.DISABLED:
-                return now if item.state in (WAITING, QUEUED, HELD) else None
+                return now if item.state in SKIPPABLE else None
             case HandlerSwitch.PAUSED:
                 return None
         return item.due_at if item.state in (WAITING, HELD) else None
@@ -221,7 +223,7 @@ class Rules:
         """Make items due and uncount the attempt."""
         for one in self._held_by(work_ids, worker):
             one.number -= 1
-            self._end(one, WAITING, now, one.error)
+            self._end(one, Cause.RETURNED, now, one.error)
 
     def takes_over(self, worker: WorkerId, now: datetime) -> int:
         """End the leases of a dead worker; return how many there were."""
@@ -248,11 +250,12 @@ class Rules:
             assert now + soonest <= settlement.due_at <= now + latest, f"{item} waits until {settlement.due_at}"
         assert settlement.state is expected, f"{item} becomes {settlement.state}"
         item.stands = expected is DEAD and item.lane is not None and item.policy.holds_when_dead
-        self._end(item, expected, settlement.due_at, attempt.error)
+        self._end(item, end_cause(expected), settlement.due_at, attempt.error)
         return True
 
-    def _end(self, item: Item, state: WorkState, due_at: datetime, error: str | None) -> None:
-        item.state, item.due_at, item.error = state, due_at, error
+    def _end(self, item: Item, cause: Cause, due_at: datetime, error: str | None) -> None:
+        item.move(cause)
+        item.due_at, item.error = due_at, error
         item.owner, item.until, item.begun = None, None, False
         self.touched.add(item.id)
 
@@ -303,8 +306,8 @@ class Rules:
         """Make a held item due."""
         item = self.items[work_id]
         if item.state is HELD:
-            item.state, item.due_at, item.note = QUEUED if self._head(item) else WAITING, now, note
-            item.late = True
+            item.move(Cause.HOLD_ENDED_IN_LANE if self._head(item) else Cause.HOLD_ENDED)
+            item.due_at, item.note, item.late = now, note, True
 
     def looks_again(self, work_id: int, at: datetime, note: str) -> None:
         """Keep a held item until then."""
@@ -316,23 +319,20 @@ class Rules:
 
     def retries(self, work_ids: Iterable[int], now: datetime) -> int:
         """Make items due, with a fresh schedule; return how many."""
-        chosen = [self.items[one] for one in work_ids if self.items[one].state in (DEAD, SKIPPED, WAITING, HELD)]
+        chosen = [self.items[one] for one in work_ids if self.items[one].state in RETRYABLE]
         for one in chosen:
-            one.state = WAITING if one.lane is None or one.forward else QUEUED
+            one.move(Cause.RETRIED if one.lane is None or one.forward else Cause.RETRIED_IN_LANE)
             one.due_at, one.hold_until, one.stands = now, None, False
             one.asked_at, one.late = one.number, True
         return len(chosen)
 
     def buries(self, work_ids: Iterable[int], reason: str) -> int:
         """Make items dead and release their lanes; return how many."""
-        chosen = [
-            self.items[one]
-            for one in work_ids
-            if self.items[one].state in (WAITING, QUEUED, HELD) or self.items[one].stands
-        ]
+        named = [self.items[one] for one in work_ids]
+        chosen = [one for one in named if one.state in BURIABLE and (one.state is not DEAD or one.stands)]
         for one in chosen:
-            if not one.stands:
-                one.state, one.error = DEAD, reason
+            one.error = one.error if one.stands else reason
+            one.move(Cause.BURIED)
             one.stands = False
         return len(chosen)
 
@@ -346,7 +346,8 @@ class Rules:
         """Let the first one that is queued in each lane come forward where nobody is at the head."""
         for item in sorted(self.items.values(), key=lambda one: one.id):
             if item.state is QUEUED and self._head(item) is None:
-                item.state, item.due_at = WAITING, now
+                item.move(Cause.LANE_FREED)
+                item.due_at = now
 
     # --- comparing
 

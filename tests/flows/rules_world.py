@@ -17,8 +17,6 @@ from receiver.core.ports.store import Store
 from receiver.core.retries import RetrySchedule
 from receiver.core.rules import (
     POISON_AFTER,
-    Bury,
-    Complete,
     Failed,
     Refused,
     Release,
@@ -27,6 +25,7 @@ from receiver.core.rules import (
     Succeeded,
     check_hold,
     decide,
+    state_after,
 )
 from receiver.core.types import (
     AppendOutcome,
@@ -250,14 +249,8 @@ class World:
             now=self.now,
             rng=self._rng,
         )
-        due_at = self.now
-        match decision:
-            case Complete():
-                state = WorkState.DONE
-            case RetryAt(due_at):
-                state = WorkState.WAITING
-            case Bury():
-                state = WorkState.DEAD
+        state = state_after(decision)
+        due_at = decision.due_at if isinstance(decision, RetryAt) else self.now
         outcome = AttemptOutcome.FAILED if ending.error else AttemptOutcome.SUCCEEDED
         attempt = Attempt(item.attempt, item.trigger, self.now, self.now, outcome, ending.error)
         holds = state is WorkState.DEAD and policy.holds_when_dead

@@ -399,6 +399,6 @@ def _settings(examples: int) -> settings:
 
 
 TestInMemory = InMemory.TestCase
-TestInMemory.settings = _settings(150)
+TestInMemory.settings = _settings(50)
 TestInSqlite = InSqlite.TestCase
-TestInSqlite.settings = _settings(60)
+TestInSqlite.settings = _settings(20)

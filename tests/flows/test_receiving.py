@@ -354,6 +354,17 @@ async def test_a_store_that_cannot_be_opened_ends_the_start(settings: Settings, 
             pass
 
 
+async def test_a_receiver_without_authentication_does_not_start(tmp_path: Path) -> None:
+    """Also in another app: neither a secret nor a token, and nobody has said that this is meant."""
+    store = f"sqlite:///{tmp_path}/r.db"
+
+    with pytest.raises(ConfigurationError, match="ALLOW_UNSIGNED"):
+        async with serving(Settings(store=store)):
+            pass
+    async with serving(Settings(store=store, allow_unsigned=True)):
+        pass
+
+
 async def test_one_settings_can_be_made_of_the_other(settings: Settings) -> None:
     """A receiver knows the settings it was made with."""
     assert Receiver(settings).settings is settings

@@ -58,11 +58,11 @@ async def test_a_rate_limit_says_when_the_work_runs_again(handler: Any, gives_up
         worker = asyncio.create_task(
             run_worker(settings, router, stop, worker=WorkerId("w"), store=store, clock=clock)
         )
-        await eventually(lambda: len(store._work) == 1 and store._work[0].last_error is not None)
+        await eventually(lambda: store.state.work and store.state.work[1].last_error is not None)
         failed = await work()
         if not gives_up:
             await pass_time(clock, 1.1 * WAIT)
-            await eventually(lambda: store._work[0].state is WorkState.DONE)
+            await eventually(lambda: store.state.work[1].state is WorkState.DONE)
         stop.set()
         await soon(worker)
 

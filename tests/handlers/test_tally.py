@@ -18,7 +18,7 @@ from tests.handlers.deliveries import NOON, fresh_output, handle, payload
 from tests.handlers.summaries import page, pages_in, summary_of
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.randoms(use_true_random=False), st.sampled_from(["crawl", "batch_scrape", "extract", "agent"]))
 def test_neither_order_nor_repeats_change_the_summary(rng: random.Random, family: str) -> None:
     """The same deliveries, some of them again and all of them shuffled, end in the same bytes."""

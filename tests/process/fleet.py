@@ -48,14 +48,25 @@ class Fleet:
     deployment: Deployment
     workers: list[Program] = field(default_factory=list)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+    _names: dict[int, str] = field(default_factory=dict)
 
     async def start(self, count: int = 1, *flags: str, at_work: bool = True) -> Sequence[Program]:
-        """Start workers, and return them when they are at work; those that may die at once may never tell."""
-        new = [await self._stack.enter_async_context(self.deployment.start("work", *flags)) for _ in range(count)]
+        """Start workers, and return them when they are at work; one that may die at once is not waited for."""
+        new = [await self._start_one(flags) for _ in range(count)]
         for worker in new if at_work else ():
             await worker.line("worker_started", "handlers=")
         self.workers += new
         return new
+
+    async def _start_one(self, flags: Sequence[str]) -> Program:
+        name = f"fleet-{len(self._names) + 1}"
+        program = await self._stack.enter_async_context(self.deployment.start("work", "--name", name, *flags))
+        self._names[program.pid] = name
+        return program
+
+    def name(self, worker: Program) -> str:
+        """Return the name of a worker, which another one may take over from."""
+        return self._names[worker.pid]
 
     async def kill(self, worker: Program) -> None:
         """End a worker as suddenly as it can be."""
@@ -87,6 +98,15 @@ class Fleet:
         path = self.deployment.folder / RUNS
         lines = path.read_text().splitlines() if path.exists() else ()
         return [Run(key, int(attempt), int(pid)) for key, attempt, pid in (line.split() for line in lines)]
+
+    async def runs_more(self, worker: Program) -> None:
+        """Return when a worker has begun one more run than now."""
+
+        def count() -> int:
+            return sum(run.pid == worker.pid for run in self.runs())
+
+        before = count()
+        await until(lambda: count() > before, lambda: f"worker {worker.pid} to begin run {before + 1}")
 
     async def ran(self, count: int) -> None:
         """Return when so many runs have been told."""

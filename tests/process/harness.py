@@ -19,15 +19,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any, Protocol, Self
 
 from receiver.core.clock import SystemClock, to_micros
 from receiver.core.signing import sign
 from receiver.stores.sqlite.compression import decoded
+from tests.process import warm
+from tests.process.warm import Finished as Finished
 
 SECRET = "a-secret-of-the-process-tests"
-WINDOW_SECONDS = 10.0
-"""How long the service waits for an answer (service-facts.md, section 4); no test expects anything faster."""
 PATIENCE_SECONDS = 120.0
 """How long a test waits for what must happen; only a failing test waits that long."""
 _POLL_SECONDS = 0.02
@@ -73,22 +73,27 @@ async def until(
 # --- processes
 
 
+class Started(Protocol):
+    """A process, as `subprocess.Popen` is one."""
+
+    pid: int
+
+    def poll(self) -> int | None:
+        """Return the exit code, negative for a signal, or None while the process runs."""
+
+    def wait(self) -> int:
+        """Return the exit code when the process has ended."""
+
+
 class Program:
     """One run of a command with all processes that it starts, in a group of its own as in a terminal."""
 
-    def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, start: Callable[[int], Started]) -> None:
+        """Start the process by a function that is told where it writes its output."""
         read_end, write_end = os.pipe()
         self._read_end = read_end
         try:
-            self._process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=write_end,
-                stderr=write_end,
-                start_new_session=True,
-            )
+            self._process = start(write_end)
         finally:
             os.close(write_end)
         self.pid = self._process.pid
@@ -160,7 +165,8 @@ class Program:
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal to the program itself."""
         self.children()
-        self._process.send_signal(number)
+        if not self.has_ended():
+            os.kill(self.pid, number)
 
     def send_signal_to_group(self, number: signal.Signals) -> None:
         """Send a signal as a terminal does, to what runs in the program's own process group."""
@@ -264,22 +270,11 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-@dataclass(frozen=True)
-class Finished:
-    """What a command did that has ended."""
-
-    code: int
-    stdout: bytes
-    stderr: str
-
-    @property
-    def text(self) -> str:
-        """Return all that it wrote."""
-        return self.stdout.decode("utf-8", "replace") + self.stderr
-
-
 class Deployment:
     """A folder with handlers and settings, in which commands run and see no other setting than these."""
+
+    cold = False
+    """Whether programs import all that they need, as outside of tests: for where the start itself is under test."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self.folder = folder
@@ -313,39 +308,43 @@ class Deployment:
             cached.unlink()
 
     @asynccontextmanager
-    async def start(
-        self, *arguments: str, launcher: tuple[str, ...] = ("-m", "receiver")
-    ) -> AsyncIterator[Program]:
-        """Start a `receiver` command; its processes end with the block."""
-        command = [sys.executable, *launcher, *arguments]
-        async with Program(command, self.folder, self.environment) as program:
+    async def start(self, *arguments: str, launcher: tuple[str, ...] = ()) -> AsyncIterator[Program]:
+        """Start a `receiver` command, or another program with these arguments; its processes end with the block."""
+        async with Program(self._starter(launcher, arguments)) as program:
             yield program
 
     @asynccontextmanager
     async def serve(
-        self, *arguments: str, launcher: tuple[str, ...] = ("-m", "receiver"), wait: bool = True
+        self, *arguments: str, launcher: tuple[str, ...] = (), wait: bool = True
     ) -> AsyncIterator[Serving]:
         """Start `receiver serve`, by default until it is ready; its processes end with the block."""
-        command = [sys.executable, *launcher, "serve", *arguments]
-        async with Serving(command, self.folder, self.environment) as serving:
+        async with Serving(self._starter(launcher, ("serve", *arguments))) as serving:
             if wait:
                 await serving.listening()
             yield serving
+
+    def _starter(self, launcher: tuple[str, ...], arguments: tuple[str, ...]) -> Callable[[int], Started]:
+        def warm_start(output: int) -> Started:
+            return warm.start(arguments, self.folder, self.environment, stdout=output, stderr=output)
+
+        def cold_start(output: int) -> Started:
+            return subprocess.Popen(
+                [sys.executable, *(launcher or ("-m", "receiver")), *arguments],
+                cwd=self.folder,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+        return cold_start if launcher or self.cold else warm_start
 
     def run(
         self, *arguments: str, within: float = PATIENCE_SECONDS, environment: Mapping[str, str] | None = None
     ) -> Finished:
         """Run a command to its end, with these variables beside the settings."""
-        done = subprocess.run(
-            [sys.executable, "-m", "receiver", *arguments],
-            cwd=self.folder,
-            env=self.environment | dict(environment or {}),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=within,
-            check=False,
-        )
-        return Finished(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+        return warm.run(arguments, self.folder, self.environment | dict(environment or {}), within=within)
 
     # --- what is in the store
 
@@ -383,11 +382,11 @@ class Deployment:
     def standing(self) -> str:
         """Say what is still to be done and in which state it is, for the message of a failure."""
         counts = self.rows(
-            "SELECT handler, state, suspect, begun, count(*), min(due_at), max(due_at) FROM work_items"
+            "SELECT handler, state, suspect, started, count(*), min(due_at), max(due_at) FROM work_items"
             f" WHERE state IN {_OPEN} GROUP BY 1, 2, 3, 4"
         )
         examples = self.rows(
-            "SELECT id, delivery_seq, handler, state, attempts, uncounted, lost, deaths, suspect, begun, due_at,"
+            "SELECT id, delivery_seq, handler, state, attempts, uncounted, lost, deaths, suspect, started, due_at,"
             f" worker, lane, heads_lane, last_error FROM work_items WHERE state IN {_OPEN} ORDER BY due_at LIMIT 5"
         )
         marks = self.rows("SELECT value, (SELECT max(seq) FROM deliveries) FROM marks WHERE name = 'routed'")
@@ -396,7 +395,7 @@ class Deployment:
         return "\n".join(
             [
                 f"{self.unfinished()} deliveries or work items are not finished at {now}; routed and last: {marks}",
-                *(f"handler, state, suspect, begun, how many, due from, to: {row}" for row in counts),
+                *(f"handler, state, suspect, started, how many, due from, to: {row}" for row in counts),
                 *(f"for example: {row}" for row in examples),
                 f"switched off: {off}",
             ]
@@ -487,7 +486,7 @@ class Connection:
         self._writer.write(b"".join(parts))
         await self._writer.drain()
 
-    async def answer(self, *, head_only: bool = False, within: float = WINDOW_SECONDS) -> Answer:
+    async def answer(self, *, head_only: bool = False, within: float = PATIENCE_SECONDS) -> Answer:
         """Return the next answer, all of it; raises what says that it did not come or was cut short."""
         async with asyncio.timeout(within):
             head = (await self._reader.readuntil(b"\r\n\r\n")).decode("latin-1")
@@ -497,7 +496,7 @@ class Connection:
             length = 0 if head_only else int(headers.get("content-length", 0))
             return Answer(int(first.split()[1]), headers, await self._reader.readexactly(length))
 
-    async def closed(self, within: float = WINDOW_SECONDS) -> bytes:
+    async def closed(self, within: float = PATIENCE_SECONDS) -> bytes:
         """Return what still came, once the other side has closed the connection."""
         async with asyncio.timeout(within):
             try:

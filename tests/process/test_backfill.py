@@ -73,6 +73,7 @@ async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -
         async with deployment.serve() as serving_:
             for number in SEEN_AFTER:
                 await sends(serving_, number)
+            await deployment.all_handled()
             planned = deployment.run("backfill", "--job", JOB, "--dry-run")
             assert (planned.code, deployment.handled().total()) == (0, len(SEEN_BEFORE) + len(SEEN_AFTER))
             assert "31 events to bring in, of 1 compared job" in planned.text

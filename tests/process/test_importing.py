@@ -35,7 +35,7 @@ def undisturbed(bundle: Path, tmp_path_factory: pytest.TempPathFactory) -> list[
     return deployment.rows(CONTENT)
 
 
-@pytest.mark.parametrize("rows", [1, 2_000, 6_000])
+@pytest.mark.parametrize("rows", [1, 6_000])
 async def test_a_killed_import_is_continued_by_the_same_command(
     tmp_path: Path, bundle: Path, undisturbed: list[tuple[object, ...]], rows: int
 ) -> None:

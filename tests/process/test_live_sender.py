@@ -136,14 +136,16 @@ async def test_without_a_store_it_stops_before_anything_is_sent(tmp_path: Path) 
 
 @pytest.mark.long
 async def test_the_real_timeline_is_that_of_the_simulation_at_sixty_times_the_speed(tmp_path: Path) -> None:
-    """The whole schedule in half a minute: the same attempts and ends, and no pause shorter than the sender's.
+    """Two outages in a quarter of a minute: the same attempts and ends, and no pause shorter than the sender's.
 
-    No attempt starts near the end of an outage, so that a machine that stalls for seconds changes no end. How
-    deliveries mix is left to the machine; the order within each is not. What comes after the outages gets through.
+    No attempt is planned in the last three minutes of an outage, three seconds here: a machine that stalls for less
+    changes no end. How deliveries mix is left to the machine; the order within each is not. What comes after the
+    outages gets through.
     """
     deployment = Deployment(tmp_path)
-    outages = ("--outage", "0s..5m", "--outage", "5m..30m:hang")
-    scenario = ("--at", "0s", "--at", "30s", "--at", "31m", *outages, "--trace")
+    outages = ("--outage", "0s..4m30s", "--outage", "4m30s..14m:hang")
+    sent = ("--at", "0s", "--at", "30s", "--at", "15m", "--pauses", "1m,4m,4m")
+    scenario = (*sent, *outages, "--trace")
     simulated = [json.loads(line) for line in deployment.run("simulate", *scenario).stdout.splitlines()]
     async with (
         deployment.serve("--no-worker") as serving,

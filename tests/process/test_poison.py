@@ -42,7 +42,6 @@ async def work(events: list[Event], ctx: BatchContext) -> None:
         crash_at(event)
     await asyncio.sleep(0.05)
 """
-GOOD = [page("good", number) for number in range(100)]
 BAD = page("bad", 0, "crawl.failed")
 
 
@@ -89,34 +88,40 @@ async def test_poison_in_an_idle_system_is_dead_after_two_deaths(tmp_path: Path,
     async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
         await deliver(serving.port, [BAD])
         deaths = 0
+        flags: list[str] = []
         while not is_dead(deployment):
-            flags = ["--takes-over", f"worker-{deaths}"] if deaths else []
-            [worker] = await workers.start(1, "--name", f"worker-{deaths + 1}", *flags, at_work=False)
+            [worker] = await workers.start(1, *flags, at_work=False)
             await until(partial(dead_or_died, deployment, [worker]), deployment.standing)
             deaths += worker.has_ended()
+            flags = ["--takes-over", workers.name(worker)]
         assert len(workers.runs()) == deaths
         assert deaths == 2
         check_reason(deployment, most_deaths=2)
         await worker.line("DEAD", POISON)
 
-        await deliver(serving.port, GOOD[:1])
+        await deliver(serving.port, [page("good", 0)])
         await until(lambda: deployment.unfinished() == 0, deployment.standing)
         await workers.stop(worker)
 
 
 @pytest.mark.parametrize(
-    "handlers",
-    [pytest.param(ASYNC, id="async"), pytest.param(PLAIN, id="plain"), pytest.param(IN_BATCHES, id="batch")],
+    ("handlers", "good"),
+    [
+        pytest.param(ASYNC, 100, id="async"),
+        pytest.param(PLAIN, 20, id="plain"),
+        pytest.param(IN_BATCHES, 20, id="batch"),
+    ],
 )
-async def test_poison_takes_none_of_a_hundred_good_ones_with_it(tmp_path: Path, handlers: str) -> None:
+async def test_poison_takes_no_good_one_with_it(tmp_path: Path, handlers: str, good: int) -> None:
     """What ran beside it is suspected too, runs alone, and is done; the poisonous one is dead.
 
-    One after the other the suspects take longer than a lease, and all the while others arrive.
+    Others arrive all the while. A hundred suspects one after the other take longer than a lease.
     """
-    deployment = Deployment(tmp_path, lease="1")
+    deployment = Deployment(tmp_path, lease="3")
     deployment.write_handlers(handlers)
+    pages = [page("good", number) for number in range(good)]
     async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
-        await deliver(serving.port, [*GOOD[:50], BAD, *GOOD[50:]])
+        await deliver(serving.port, [*pages[: good // 2], BAD, *pages[good // 2 :]])
         await workers.start(2, at_work=False)
 
         async def others() -> None:

@@ -1,6 +1,8 @@
 """Pruning that is killed leaves whole deliveries, and the next one goes on; a worker prunes by itself."""
 
+import asyncio
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -20,16 +22,29 @@ UNION ALL SELECT count(*) FROM deliveries WHERE pruned_at IS NOT NULL AND seq IN
 """Everything that belongs to nothing."""
 
 
-async def filled(folder: Path, **settings: str) -> Deployment:
-    """Return a deployment whose worker has handled many deliveries and has ended."""
-    deployment = Deployment(folder, **settings)
+async def fill(deployment: Deployment) -> None:
+    """Let a worker handle many deliveries and end."""
     load = Load(random.Random(1))
     async with deployment.serve() as serving:
         await load.send(serving.port, DELIVERIES)
         await deployment.all_handled()
         serving.send_signal(signal.SIGTERM)
         await serving.gone()
-    return deployment
+
+
+@pytest.fixture(scope="module")
+def handled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a worker has handled many deliveries and has ended."""
+    folder = tmp_path_factory.mktemp("handled")
+    asyncio.run(fill(Deployment(folder)))
+    return folder
+
+
+@pytest.fixture
+def filled(handled: Path, tmp_path: Path) -> Deployment:
+    """A deployment with a copy of that folder."""
+    shutil.copytree(handled, tmp_path, dirs_exist_ok=True)
+    return Deployment(tmp_path)
 
 
 def nothing_left_over(deployment: Deployment) -> bool:
@@ -39,10 +54,10 @@ def nothing_left_over(deployment: Deployment) -> bool:
 
 @pytest.mark.parametrize(("flags", "left"), [((), COUNT), (("--bodies",), "SELECT count(*) FROM bodies")])
 async def test_killed_pruning_is_continued_by_the_same_command(
-    tmp_path: Path, flags: tuple[str, ...], left: str
+    filled: Deployment, flags: tuple[str, ...], left: str
 ) -> None:
     """Killed after some steps, three times: what is left is whole each time, and in the end nothing is left."""
-    deployment = await filled(tmp_path)
+    deployment = filled
     command = ("events", "prune", "--older-than", "0s", "--yes", *flags)
 
     for kills in range(1, 4):
@@ -61,11 +76,10 @@ async def test_killed_pruning_is_continued_by_the_same_command(
     assert deployment.intact()
 
 
-async def test_a_worker_prunes_what_was_kept_long_enough(tmp_path: Path) -> None:
+async def test_a_worker_prunes_what_was_kept_long_enough(filled: Deployment) -> None:
     """As soon as it runs; deliveries that come meanwhile are acknowledged and kept."""
-    deployment = await filled(tmp_path)
-    [(last,)] = deployment.rows("SELECT max(received_at) FROM deliveries")
-    kept = Deployment(tmp_path, retention_bodies="1s", retention_keys="1s")
+    [(last,)] = filled.rows("SELECT max(received_at) FROM deliveries")
+    kept = Deployment(filled.folder, retention_bodies="1s", retention_keys="1s")
 
     async with kept.serve() as serving:
         await serving.line("pruned")

@@ -14,6 +14,9 @@ from receiver.core.clock import SystemClock, to_micros
 from tests.process.fleet import BEGIN, Fleet, check_order, check_recorded, deliver, fleet, page, recorded
 from tests.process.harness import Deployment, Program, until
 
+LATE_LEASE, LONG_LEASE = "2", "600"
+"""That of the worker that sleeps; and one that no living worker loses, on a machine that stalls either."""
+
 ASYNC = f"""{BEGIN}
 @router.on("*")
 async def wait(event: Event, ctx: Context) -> None:
@@ -60,7 +63,7 @@ def store(deployment: Deployment) -> list[list[tuple[Any, ...]]]:
 async def stop(worker: Program) -> None:
     """Return when a worker stands still."""
     worker.send_signal(signal.SIGSTOP)
-    seen = os.WSTOPPED | os.WNOHANG
+    seen = os.WSTOPPED | os.WNOHANG  # of a child of this process, so these workers are started cold
     await until(lambda: os.waitid(os.P_PID, worker.pid, seen) is not None, "the worker to stand still")
 
 
@@ -82,7 +85,7 @@ async def fall_asleep(deployment: Deployment, worker: Program) -> None:
         await stop(worker)
 
     def ended() -> bool:
-        [(last,)] = deployment.rows("SELECT max(due_at) FROM work_items WHERE state = 'running'")
+        [(last,)] = deployment.rows("SELECT max(lease_until) FROM work_items WHERE state = 'running'")
         return int(last) < to_micros(SystemClock().now())
 
     await until(ended, "the leases of the sleeping worker to end")
@@ -115,7 +118,8 @@ async def test_what_a_late_worker_brings_does_not_count(tmp_path: Path, handlers
     What had been claimed and not begun before the sleep is not run a second time.
     """
     concurrency = "4" if handlers is PLAIN else "2"  # blocking functions leave some places to what cannot block
-    deployment = Deployment(tmp_path, lease="1", concurrency=concurrency, threads="2")
+    deployment = Deployment(tmp_path, lease=LATE_LEASE, concurrency=concurrency, threads="2")
+    deployment.cold = True
     deployment.write_handlers(handlers)
     async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
         [late] = await workers.start()
@@ -124,6 +128,7 @@ async def test_what_a_late_worker_brings_does_not_count(tmp_path: Path, handlers
         await workers.ran(2)
         await until(lambda: len(deployment.work()) == 8, "all of it to be claimed")
         await fall_asleep(deployment, late)
+        deployment.settings["LEASE"] = LONG_LEASE
         await workers.start()
         await deployment.all_handled()
         check_recorded(deployment, workers.runs())
@@ -139,7 +144,8 @@ async def test_what_a_late_worker_brings_does_not_count(tmp_path: Path, handlers
 
 async def test_a_late_worker_leaves_the_order_of_lanes_as_it_is(tmp_path: Path) -> None:
     """Of one lane it was running the first page; that of the other lane it had claimed only, and does not begin."""
-    deployment = Deployment(tmp_path, lease="1", concurrency="1")
+    deployment = Deployment(tmp_path, lease=LATE_LEASE, concurrency="1")
+    deployment.cold = True
     deployment.write_handlers(IN_LANES)
     async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
         [late] = await workers.start()
@@ -148,6 +154,7 @@ async def test_a_late_worker_leaves_the_order_of_lanes_as_it_is(tmp_path: Path) 
         await workers.ran(1)
         await until(lambda: len(deployment.work()) == 8, "all of it to be claimed or queued")
         await fall_asleep(deployment, late)
+        deployment.settings["LEASE"] = LONG_LEASE
         await workers.start()
         await deployment.all_handled()
         check_recorded(deployment, workers.runs())
@@ -162,7 +169,8 @@ async def test_a_late_worker_leaves_the_order_of_lanes_as_it_is(tmp_path: Path) 
 
 async def test_a_late_worker_runs_no_batch_that_it_had_only_gathered(tmp_path: Path) -> None:
     """Four were running in one call, four waited for it to end; those are run by the other worker alone."""
-    deployment = Deployment(tmp_path, lease="1", concurrency="2")
+    deployment = Deployment(tmp_path, lease=LATE_LEASE, concurrency="2")
+    deployment.cold = True
     deployment.write_handlers(IN_BATCHES)
     async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
         [late] = await workers.start()
@@ -171,6 +179,7 @@ async def test_a_late_worker_runs_no_batch_that_it_had_only_gathered(tmp_path: P
         await workers.ran(4)
         await until(lambda: len(deployment.work()) == 8, "all of it to be claimed")
         await fall_asleep(deployment, late)
+        deployment.settings["LEASE"] = LONG_LEASE
         await workers.start()
         await deployment.all_handled()
         check_recorded(deployment, workers.runs())

@@ -55,17 +55,17 @@ async def test_a_paused_handler_waits_in_all_workers_and_across_restarts_and_dra
         await deployment.all_handled()
 
         command(deployment, "handlers", "pause", "switched")
-        await deliver(serving.port, [page("paused", number) for number in range(100)])
-        await the_other_has_done(deployment, 120)
+        await deliver(serving.port, [page("paused", number) for number in range(40)])
+        await the_other_has_done(deployment, 60)
         await replaced(workers)
-        await deliver(serving.port, [page("restarted", number) for number in range(100)])
-        await the_other_has_done(deployment, 220)
+        await deliver(serving.port, [page("restarted", number) for number in range(40)])
+        await the_other_has_done(deployment, 100)
         assert len(workers.runs()) == 20
-        assert states(deployment)["switched", "waiting"] == 200
+        assert states(deployment)["switched", "waiting"] == 80
 
         command(deployment, "handlers", "resume", "switched")
         await deployment.all_handled()
-        assert len(workers.runs()) == 220
+        assert len(workers.runs()) == 100
         assert {(one.number, one.outcome) for one in recorded(deployment)} == {(1, "succeeded")}
 
 

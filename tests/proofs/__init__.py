@@ -1,1 +1,1 @@
-"""Proofs that take longer than a test may; each runs alone as `python -m tests.proofs.NAME`."""
+"""Proofs that take longer than a test may: `python -m tests.proofs [NAME] [--short]`."""

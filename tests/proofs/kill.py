@@ -1,9 +1,9 @@
 """Kill `receiver serve` under load, again and again on one growing database: nothing acknowledged is ever lost.
 
-    python -m tests.proofs.kill --trials 1000
+    python -m tests.proofs kill --trials 1000
 
 Each trial ends the web process, the worker or both with SIGKILL, at a random moment of the start or under load.
-The same trials, fifty of them, are part of the test suite (tests/process/test_kill.py).
+A few of the same trials are part of the test suite (tests/process/test_kill.py).
 
 This shows what a killed process loses, not what a power cut does: what the kernel has taken it keeps.
 """
@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Literal
@@ -46,6 +46,7 @@ class KillProof:
     def __init__(self, folder: Path, seed: int) -> None:
         self._rng = random.Random(seed)
         self._deployment = Deployment(folder, grace="1")
+        self._deployment.cold = True
         self._deployment.write_handlers(_HANDLERS)
         self.load = Load(random.Random(seed + 1))
         self.kills: Counter[str] = Counter()
@@ -177,29 +178,31 @@ class KillProof:
         assert twice == 0, "a delivery has two work items for one handler"
 
 
-def main() -> None:
+def main(arguments: Sequence[str]) -> None:
     """Run the proof from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--trials", type=int, default=1_000)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.proofs kill",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--trials", type=int)
+    parser.add_argument("--short", action="store_true", help="12 trials instead of 1,000")
     parser.add_argument("--seed", type=int, help="repeat the moments of another run")
     parser.add_argument("--folder", type=Path, help="keep the database here; the folder must be empty")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    trials = options.trials or (12 if options.short else 1_000)
     seed = secrets.randbits(32) if options.seed is None else options.seed
-    sys.stdout.write(f"{options.trials} trials with --seed {seed}\n")
+    sys.stdout.write(f"{trials} trials with --seed {seed}\n")
 
     def tell(done: int) -> None:
-        sys.stdout.write(f"\r{done} of {options.trials}, {proof.checked} acknowledged deliveries checked ")
+        sys.stdout.write(f"\r{done} of {trials}, {proof.checked} acknowledged deliveries checked ")
         sys.stdout.flush()
 
     folder = options.folder or Path(tempfile.mkdtemp(prefix="kill-proof-"))
     folder.mkdir(parents=True, exist_ok=True)
     sys.stdout.write(f"in {folder}\n")  # it stays after a failure
     proof = KillProof(folder, seed)
-    asyncio.run(proof.run(options.trials, tell))
+    asyncio.run(proof.run(trials, tell))
     sys.stdout.write(f"\n{proof.summary()}\n")
     if options.folder is None:
         shutil.rmtree(folder)
-
-
-if __name__ == "__main__":
-    main()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from receiver.errors import WrongExpression
 from receiver.replay.expressions import compile_expression
-from receiver.replay.expressions.grammar import DEEPEST, LONGEST, parse
+from receiver.replay.expressions.grammar import MAX_DEPTH, MAX_LENGTH, parse
 from receiver.replay.expressions.nodes import (
     OPERATORS,
     And,
@@ -265,9 +265,9 @@ def test_only_the_neighbourhood_of_a_fault_is_shown() -> None:
 def test_nesting_has_a_limit(nested: str) -> None:
     """Fifty, told as an error of the expression."""
     text = "a"
-    for _ in range(DEEPEST - 1):
+    for _ in range(MAX_DEPTH - 1):
         text = nested.format(text)
-    assert compile_expression(text)({"a": True}) is (nested == "({})" or DEEPEST % 2 == 1)
+    assert compile_expression(text)({"a": True}) is (nested == "({})" or MAX_DEPTH % 2 == 1)
 
     with pytest.raises(WrongExpression, match="nested more than 50 deep"):
         compile_expression(nested.format(text))
@@ -275,7 +275,7 @@ def test_nesting_has_a_limit(nested: str) -> None:
 
 def test_length_has_a_limit() -> None:
     """A thousand characters."""
-    text = "a == '" + "x" * (LONGEST - 7) + "'"
+    text = "a == '" + "x" * (MAX_LENGTH - 7) + "'"
     assert not compile_expression(text)({})
 
     with pytest.raises(WrongExpression, match="1,001 characters, 1,000 are allowed"):
@@ -333,7 +333,7 @@ conditions: st.SearchStrategy[Condition] = st.recursive(
 )
 
 
-@given(conditions.filter(lambda condition: len(written(condition)) <= LONGEST), json_values)
+@given(conditions.filter(lambda condition: len(written(condition)) <= MAX_LENGTH), json_values)
 def test_what_is_written_down_is_read_back(condition: Condition, value: object) -> None:
     """Every condition has a text that means it, and none raises for any value."""
     assert parse(written(condition)) == condition

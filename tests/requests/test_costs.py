@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from receiver.requests import BatchScrapeRequest, CrawlRequest, ScrapeRequest, estimate_credits
+from tests.cases import for_each
 
 PAGE = "https://example.com/page"
 NORMAL: dict[str, Any] = {"threat_protection": {"mode": "normal"}}
@@ -24,7 +25,7 @@ def batch(count: int, **options: Any) -> BatchScrapeRequest:
     return BatchScrapeRequest.model_validate({"urls": [PAGE] * count, "proxy": "basic", **options})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_", "pdf_pages", "low", "high"),
     [
         (scrape(), 0, 1, 1),

@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
@@ -57,6 +56,7 @@ from receiver.service.responses import (
     TargetOptions,
     WebhookSettings,
 )
+from tests.cases import for_each
 
 Row = dict[str, str]
 TABLES: dict[str, list[Row]] = json.loads(
@@ -114,7 +114,7 @@ ATTRIBUTES = {
 
 FREE_FORM = {"other keys"}
 ROWS = [
-    pytest.param(model, row, id=f"{model.__name__}.{row['field']}")
+    (model, row)
     for table, models in MODELS.items()
     for model in models
     for row in TABLES[table]
@@ -147,13 +147,13 @@ def test_every_table_has_its_model() -> None:
     assert set(MODELS) == set(TABLES)
 
 
-@pytest.mark.parametrize(("model", "row"), ROWS)
+@for_each(("model", "row"), ROWS)
 def test_every_row_has_its_field(model: type[BaseModel], row: Row) -> None:
     """Under its wire name, with an attribute in snake_case."""
     assert field_of(model, row)
 
 
-@pytest.mark.parametrize(("model", "row"), [one for one in ROWS if issubclass(one.values[0], Request)])  # type: ignore[arg-type]
+@for_each(("model", "row"), [one for one in ROWS if issubclass(one[0], Request)])
 def test_requests_require_what_the_document_requires(model: type[Request], row: Row) -> None:
     """And nothing else, apart from the few fields whose table has no such column."""
     known = (
@@ -165,7 +165,7 @@ def test_requests_require_what_the_document_requires(model: type[Request], row: 
     assert field_of(model, row).is_required() is required
 
 
-@pytest.mark.parametrize(("model", "row"), [one for one in ROWS if one.values[1]["default"]])  # type: ignore[index]
+@for_each(("model", "row"), [one for one in ROWS if one[1]["default"]])
 def test_defaults_are_those_of_the_document(model: type[BaseModel], row: Row) -> None:
     """So they can be left out of what is sent."""
     default = field_of(model, row).default
@@ -182,14 +182,10 @@ def test_defaults_are_those_of_the_document(model: type[BaseModel], row: Row) ->
         assert row["default"] == str(shown)
 
 
-WITH_ALLOWED = [
-    one
-    for one in ROWS
-    if issubclass(one.values[0], Request) and ALLOWED.search(one.values[1]["rule"])  # type: ignore[arg-type, index]
-]
+WITH_ALLOWED = [one for one in ROWS if issubclass(one[0], Request) and ALLOWED.search(one[1]["rule"])]
 
 
-@pytest.mark.parametrize(("model", "row"), WITH_ALLOWED)
+@for_each(("model", "row"), WITH_ALLOWED)
 def test_allowed_values_are_those_of_the_document(model: type[Request], row: Row) -> None:
     """Each is taken, and nothing else is."""
     found = ALLOWED.search(row["rule"])

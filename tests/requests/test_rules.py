@@ -33,6 +33,7 @@ from receiver.requests import (
     WaitAction,
     WriteAction,
 )
+from tests.cases import for_each
 
 PAGE = "https://example.com/page"
 HOURLY: dict[str, Any] = {"cron": "0 * * * *"}
@@ -169,9 +170,7 @@ BROKEN: list[tuple[type[Request], dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("model", "values", "place", "rule"), BROKEN, ids=[f"{one[0].__name__}-{one[2]}-{one[3]}" for one in BROKEN]
-)
+@for_each(("model", "values", "place", "rule"), BROKEN)
 def test_a_broken_rule_is_named_with_its_field(
     model: type[Request], values: dict[str, Any], place: str, rule: str
 ) -> None:
@@ -182,7 +181,7 @@ def test_a_broken_rule_is_named_with_its_field(
     assert rule in text
 
 
-@pytest.mark.parametrize(
+@for_each(
     "schedule", ["*/5 * * * *", "0 * * * *", "3-59/10 * * * *", "0,30 9-17 * * 1-5", "0,57 9 * * *", "7/20 * * * *"]
 )
 def test_a_schedule_may_run_every_five_minutes(schedule: str) -> None:
@@ -190,7 +189,7 @@ def test_a_schedule_may_run_every_five_minutes(schedule: str) -> None:
     assert Schedule(cron=schedule).wire() == {"cron": schedule}
 
 
-@pytest.mark.parametrize("domain", ["example.com", "*.example.com", "bücher.example", "ads.*"])
+@for_each("domain", ["example.com", "*.example.com", "bücher.example", "ads.*"])
 def test_a_domain_may_be_plain_or_a_pattern(domain: str) -> None:
     """Up to 1000 of them."""
     assert ThreatProtection(blacklist=[domain] * 1000).blacklist == (domain,) * 1000

@@ -21,6 +21,7 @@ from receiver.requests import (
     to_filter_value,
 )
 from receiver.settings import Settings, load_settings
+from tests.cases import for_each
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
@@ -50,7 +51,7 @@ TAKEN = {
 EVERY_NAME = [(operation, value, kind) for operation, taken in TAKEN.items() for value, kind in taken.items()]
 
 
-@pytest.mark.parametrize(("operation", "value", "event_type"), EVERY_NAME)
+@for_each(("operation", "value", "event_type"), EVERY_NAME)
 def test_each_event_goes_by_both_of_its_names(operation: Operation, value: str, event_type: str) -> None:
     """The service takes one of them, its deliveries carry the other."""
     short = event_type.removeprefix(f"{operation}.")
@@ -86,7 +87,7 @@ def test_an_event_of_another_operation_is_refused(operation: Operation, name: st
         model.model_validate({**values, "webhook": {"url": HOOK, "events": [name]}})
 
 
-@pytest.mark.parametrize(("operation", "value", "event_type"), EVERY_NAME)
+@for_each(("operation", "value", "event_type"), EVERY_NAME)
 def test_a_request_sends_the_name_that_the_service_takes(operation: Operation, value: str, event_type: str) -> None:
     """Whichever was given, also when it is read back."""
     model, values = REQUESTS[operation]
@@ -115,7 +116,7 @@ def test_plain_http_is_for_a_service_of_ones_own(url: str) -> None:
     assert WebhookConfig(url=url).wire() == {"url": url}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("values", "rule"),
     [
         ({}, "url\n  Field required"),

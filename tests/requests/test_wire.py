@@ -5,8 +5,7 @@ import json
 import string
 from typing import Any
 
-import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -31,6 +30,7 @@ from receiver.requests import (
     WaitAction,
     WebhookConfig,
 )
+from tests.cases import for_each
 
 PAGE = "https://example.com/page"
 PUBLIC = [getattr(requests, name) for name in requests.__all__]
@@ -39,7 +39,7 @@ MODELS: list[type[Request]] = [
 ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("request_", "wire"),
     [
         (ScrapeRequest(url=PAGE), {"url": PAGE}),
@@ -137,7 +137,7 @@ def test_a_monitor_is_sent_as_documented() -> None:
     }
 
 
-@pytest.mark.parametrize("model", MODELS)
+@for_each("model", MODELS)
 def test_both_spellings_are_taken(model: type[Request]) -> None:
     """Each field goes by its attribute's name and by its wire name."""
     for name, field in model.model_fields.items():
@@ -231,8 +231,8 @@ def requests_of(model: type[Request]) -> st.SearchStrategy[Request]:
     return st.fixed_dictionaries(always, optional=fields).map(model.model_validate)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@given(data=st.data())
+@settings(max_examples=400)
+@given(model=st.sampled_from(MODELS), data=st.data())
 def test_a_request_reads_back_as_itself(model: type[Request], data: st.DataObject) -> None:
     """From its wire form, which is JSON and holds no null, and a second writing says the same."""
     made = data.draw(requests_of(model))

@@ -23,12 +23,13 @@ from receiver.service.samples import (
     sample_names,
     set_value,
 )
+from tests.cases import for_each
 
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
-every_sample = pytest.mark.parametrize("name", sample_names())
-paged_families = pytest.mark.parametrize("family", ["crawl", "batch_scrape"])
-every_family = pytest.mark.parametrize("family", family_names())
+every_sample = for_each("name", sample_names())
+paged_families = for_each("family", ["crawl", "batch_scrape"])
+every_family = for_each("family", family_names())
 
 
 def rng(seed: int = 1) -> random.Random:
@@ -93,7 +94,7 @@ def test_a_sample_can_belong_to_a_given_job(name: str) -> None:
     assert {"id", "jobId"} & fresh.keys() == carriers
 
 
-@pytest.mark.parametrize("name", [name for name in sample_names() if name.startswith("monitor.")])
+@for_each("name", [name for name in sample_names() if name.startswith("monitor.")])
 def test_a_monitor_sample_names_its_check_twice_alike(name: str) -> None:
     """The envelope's id is the check's id; the monitor lives longer and stays the recorded one."""
     fresh, recorded = sample(name, rng=rng()), load_sample(name)
@@ -166,7 +167,7 @@ def test_every_event_of_a_story_is_a_known_one(family: str) -> None:
 
 
 @every_family
-@pytest.mark.parametrize("pages", [0, 1])
+@for_each("pages", [0, 1])
 def test_a_story_can_be_as_short_as_wanted(family: str, pages: int) -> None:
     """A job without pages has its start and its end, or its end alone for a check."""
     ends = 1 if family == "monitor" else 2
@@ -237,7 +238,7 @@ def test_an_unknown_family_is_refused_before_the_first_event() -> None:
         job_story("crwal", 1, rng())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "read"),
     [
         ("success", lambda p: p["success"]),
@@ -257,7 +258,7 @@ def test_a_value_is_set_where_its_path_leads(path: str, read: Any) -> None:
     assert read(payload) == 418
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "told"),
     [
         ("data.0.metdata.statusCode", "data.0 has no 'metdata'; it has markdown, links, metadata"),
@@ -282,7 +283,7 @@ def test_a_wrong_path_names_the_part_that_does_not_exist(path: str, told: str) -
     assert payload == load_sample("crawl.page")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "encoded"),
     [
         ({"a": [1, None, True, "x"]}, b'{"a":[1,null,true,"x"]}'),
@@ -305,7 +306,7 @@ def test_any_text_becomes_valid_utf_8_that_means_the_same(text: str) -> None:
     assert read.encode("utf-16", "surrogatepass") == text.encode("utf-16", "surrogatepass")
 
 
-@pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
+@for_each("number", [float("nan"), float("inf"), -float("inf")])
 def test_a_number_that_json_lacks_is_refused(number: float) -> None:
     """No body is sent that only Python can read."""
     with pytest.raises(ValueError, match="JSON"):

@@ -71,14 +71,14 @@ def intake(monotonic: Monotonic) -> Iterator[IntakeMetrics]:
 
 def accepted(kind: str = "crawl.page") -> None:
     signals.delivery_accepted.emit(
-        signals.DeliveryAccepted(key=DeliveryKey("k"), type=kind, job_id=None, size=5, received_at=NOON)
+        signals.DeliveryAccepted(id=DeliveryKey("k"), type=kind, job_id=None, size=5, received_at=NOON)
     )
 
 
 def duplicated(*, conflict: bool) -> None:
     signals.delivery_duplicated.emit(
         signals.DeliveryDuplicated(
-            key=DeliveryKey("k"), type="crawl.page", job_id=None, size=5, received_at=NOON, conflict=conflict
+            id=DeliveryKey("k"), type="crawl.page", job_id=None, size=5, received_at=NOON, conflict=conflict
         )
     )
 
@@ -258,7 +258,7 @@ def common(handler: HandlerName) -> dict[str, Any]:
     return {
         "work_id": 1,
         "handler": handler,
-        "key": DeliveryKey("k"),
+        "id": DeliveryKey("k"),
         "type": "crawl.page",
         "job_id": None,
         "attempt": 1,

@@ -4,10 +4,12 @@ import dataclasses
 from typing import Any
 
 import blinker
-import pytest
 
+from receiver.core.types import DeliveryKey, HandlerName, Trigger
 from receiver.signals import Signal
 from receiver.signals import contracts as signals
+from tests.cases import for_each
+from tests.doubles import NOON
 
 PROMISED = {
     "delivery_accepted": signals.DeliveryAccepted,
@@ -30,7 +32,7 @@ def test_the_promised_signals_are_there_and_no_others() -> None:
     assert len({id(signal) for signal in found.values()}) == len(PROMISED)
 
 
-@pytest.mark.parametrize(("name", "record"), PROMISED.items())
+@for_each(("name", "record"), PROMISED.items())
 def test_each_signal_says_what_it_passes_and_which_process_emits_it(name: str, record: type[Any]) -> None:
     """In its docstring, as blinker's signals do."""
     signal = getattr(signals, name)
@@ -41,7 +43,7 @@ def test_each_signal_says_what_it_passes_and_which_process_emits_it(name: str, r
     assert ("Web process" if name.startswith("delivery") else "Worker") in signal.__doc__
 
 
-@pytest.mark.parametrize("record", PROMISED.values(), ids=lambda record: str(record.__name__))
+@for_each("record", PROMISED.values())
 def test_a_record_is_frozen_slotted_and_holds_no_body(record: type[Any]) -> None:
     """Style, rule 24. What it holds is small and no secret."""
     names = {field.name for field in dataclasses.fields(record)}
@@ -58,3 +60,23 @@ def test_the_public_names_are_sorted_and_there() -> None:
     for name in signals.__all__:
         assert hasattr(signals, name)
     assert set(signals.__all__) >= {*PROMISED, *(record.__name__ for record in PROMISED.values())}
+
+
+def test_the_older_name_of_the_id_still_reads_it() -> None:
+    """Subscribers written before `id` was the name read `key`."""
+    accepted = signals.DeliveryAccepted(
+        id=DeliveryKey("w-1"), type="crawl.page", job_id=None, size=5, received_at=NOON
+    )
+    done = signals.WorkDone(
+        work_id=1,
+        handler=HandlerName("h"),
+        id=DeliveryKey("w-2"),
+        type="crawl.page",
+        job_id=None,
+        attempt=1,
+        trigger=Trigger.DELIVERY,
+        at=NOON,
+        received_at=NOON,
+    )
+
+    assert (accepted.key, done.key) == ("w-1", "w-2")

@@ -18,7 +18,7 @@ import blinker
 import pytest
 
 from receiver.signals import subscribers
-from receiver.signals.subscribers import MOST_WAITING, Quiet, Signal, dropped, flush
+from receiver.signals.subscribers import MAX_WAITING, Quiet, Signal, dropped, flush
 from tests.doubles import LONG
 
 PATIENCE = timedelta(seconds=LONG)
@@ -442,13 +442,13 @@ def test_what_does_not_fit_in_the_queue_is_dropped_and_counted(
     signal.connect(slow_one)
     signal.emit(0)
     assert begun.wait(LONG)
-    for number in range(1, MOST_WAITING + 101):
+    for number in range(1, MAX_WAITING + 101):
         signal.emit(number)
     told = [record.__dict__["dropped"] for record in caplog.records]
     end.set()
     delivered()
 
-    assert seen == list(range(MOST_WAITING + 1))
+    assert seen == list(range(MAX_WAITING + 1))
     name = next(name for name in dropped() if name.endswith("slow_one"))
     assert dropped()[name] == 100
     assert told == [1]
@@ -588,7 +588,7 @@ def test_kinds_without_end_take_no_memory_without_end() -> None:
     for number in range(10_000):
         assert quiet.count(f"kind {number}", 0.0) == 1
 
-    assert len(quiet._kinds) <= subscribers._MOST_KINDS
+    assert len(quiet._kinds) <= subscribers.MAX_KINDS
 
 
 @dataclass(frozen=True)

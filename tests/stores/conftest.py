@@ -10,6 +10,7 @@ from receiver.core.ports.store import Store
 from receiver.core.types import Headers
 from receiver.stores.memory import MemoryStore
 from receiver.stores.sqlite.store import SqliteStore
+from tests.stores.moves import ALLOWED, watch_moves, watched_moves
 from tests.stores.opened import Opened
 from tests.stores.rows import select
 
@@ -33,7 +34,8 @@ class Kept:
     def quarantined(self) -> list[Refused]:
         """Return the requests in quarantine, the oldest first."""
         if isinstance(self._store, MemoryStore):
-            return [Refused(one.reason, one.key, one.headers, one.body) for one in self._store.quarantined]
+            kept = self._store.state.quarantined.values()
+            return [Refused(one.reason, one.key, one.headers, one.body) for one in kept]
         return [
             Refused(reason, key, tuple((name, value) for name, value in headers), body)
             for reason, key, headers, body in select(
@@ -62,12 +64,15 @@ def kept(store: Store, path: Path) -> Kept:
 
 @pytest.fixture
 async def opened(store: Store, path: Path) -> AsyncIterator[Opened]:
-    """The store, open for everything. At the end of each test its lanes have to be sound."""
+    """The store, open for everything. After each test its lanes and its changes of states have to be sound."""
     async with open_all(store) as opened:
+        if isinstance(store, SqliteStore):
+            watch_moves(path)
         yield opened
         await opened.check_lanes()
     if isinstance(store, SqliteStore):
         assert select(path, HEADLESS) == []
+        assert watched_moves(path) <= ALLOWED
 
 
 HEADLESS = """

@@ -23,3 +23,12 @@ def execute(path: Path, *statements: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         for statement in statements:
             connection.execute(statement)
+
+
+MOMENTS = "due_at, lease_until, recheck_at"
+"""The columns of work items of which each state has its own, or none."""
+
+
+def moments(state: str, moment: str) -> str:
+    """Return the SQL of the values for these columns, given the SQL of a state and of a moment."""
+    return ", ".join(f"iif({state} = '{one}', {moment}, NULL)" for one in ("waiting", "running", "held"))

@@ -12,7 +12,7 @@ from receiver.core.clock import to_micros
 from receiver.core.retention import PruneRule
 from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.errors import StoreError
-from receiver.stores.sqlite.database import APPLICATION_ID
+from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all

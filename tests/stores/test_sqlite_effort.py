@@ -19,12 +19,14 @@ from receiver.core.clock import to_micros
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import NewWork
 from receiver.stores.sqlite.controls import SqliteControls
-from receiver.stores.sqlite.database import Database, prepare
+from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import AFTER, MUCH, ONE, QUEUED, SECOND, SKIPPED, A, ended
+from tests.stores.rows import MOMENTS, moments
 
 MANY = 100_000
 FACTOR = 1.2
@@ -54,8 +56,9 @@ def fill(path: Path, shape: str, count: int) -> None:
         connection.execute("INSERT INTO bodies (seq, headers, body) SELECT seq, '[]', x'7b7d' FROM deliveries")
         connection.execute(
             "INSERT INTO work_items "
-            "(delivery_seq, handler, state, attempts, trigger, due_at, hold_until, lane, heads_lane) "
-            f"SELECT seq, 'one', {state}, 0, 'delivery', {noon}, {noon}, {lane}, {heads} FROM deliveries"
+            f"(delivery_seq, handler, state, attempts, trigger, {MOMENTS}, hold_until, lane, heads_lane) "
+            f"SELECT seq, 'one', {state}, 0, 'delivery', {moments(state, str(noon))}, {noon}, {lane}, {heads} "
+            "FROM deliveries"
         )
         connection.execute("UPDATE marks SET value = ? WHERE name = 'routed'", (count,))
         connection.commit()

@@ -3,9 +3,7 @@
 
 import asyncio
 import sqlite3
-import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,23 +14,14 @@ from receiver.core.claims import ClaimLimits, HandlerClaim, Lease
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import AppendOutcome, HandlerName, HandlerSwitch, WorkerId
 from receiver.errors import ReceiverError, StoreError, StoreRefused
-from receiver.stores.sqlite.database import Database, opened, prepare, translated
+from receiver.stores.sqlite.database import Database, translated
+from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import ended
 
 PATIENCE = timedelta(milliseconds=20)
-
-
-@asynccontextmanager
-async def database(path: Path, setup: str = "", *, read_only: bool = False) -> AsyncIterator[Database]:
-    """Open a connection with a setup of its own."""
-    connection = await opened(Database(path, setup=setup, read_only=read_only))
-    try:
-        yield connection
-    finally:
-        await connection.close()
 
 
 def insert(connection: sqlite3.Connection) -> None:
@@ -93,7 +82,7 @@ def test_other_errors_come_through_as_they_are(path: Path) -> None:
 
 async def test_a_full_disk_is_said(made: Path) -> None:
     """Here a limit on pages stands in for one."""
-    async with database(made, "PRAGMA max_page_count = 20;") as full:
+    async with Database(made, setup="PRAGMA max_page_count = 20;") as full:
         with pytest.raises(StoreError) as caught:
             await full.call(insert)
 
@@ -102,7 +91,7 @@ async def test_a_full_disk_is_said(made: Path) -> None:
 
 async def test_a_read_only_database_is_said(made: Path) -> None:
     """A reader that writes is told so too."""
-    async with database(made, read_only=True) as reader:
+    async with Database(made, read_only=True) as reader:
         with pytest.raises(StoreError) as caught:
             await reader.call(insert)
 
@@ -110,19 +99,13 @@ async def test_a_read_only_database_is_said(made: Path) -> None:
 
 
 async def test_a_file_that_cannot_be_opened_is_said(path: Path) -> None:
-    """Nothing is created by opening a connection, and no thread of it outlives the failure.
-
-    One that did would write a traceback once the event loop has gone.
-    """
-    threads = set(threading.enumerate())
+    """Opening a connection creates nothing."""
     with pytest.raises(StoreError) as caught:
-        async with database(path):
+        async with Database(path):
             pass
-    left = {thread for thread in threading.enumerate() if "_connection_worker" in thread.name} - threads
 
     check_words(caught.value, path, "cannot be opened")
     assert not path.exists()
-    assert not left
 
 
 async def test_a_damaged_file_is_refused(made: Path) -> None:
@@ -131,7 +114,7 @@ async def test_a_damaged_file_is_refused(made: Path) -> None:
     content[4096:] = b"\xff" * (len(content) - 4096)
     made.write_bytes(content)
 
-    async with database(made) as damaged:
+    async with Database(made) as damaged:
         with pytest.raises(StoreRefused) as caught:
             await damaged.call(lambda connection: connection.execute("SELECT * FROM deliveries").fetchall())
 
@@ -140,7 +123,7 @@ async def test_a_damaged_file_is_refused(made: Path) -> None:
 
 async def test_a_closed_database_is_a_store_error(made: Path) -> None:
     """A request that comes after the store was closed is answered 503 like any other fault."""
-    async with database(made) as closed:
+    async with Database(made) as closed:
         pass
 
     with pytest.raises(StoreError, match="is closed"):

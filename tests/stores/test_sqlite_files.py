@@ -19,7 +19,7 @@ from receiver.core.types import AppendOutcome, HandlerName, WorkerId
 from receiver.core.work import NewWork
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
 from receiver.stores import open_store
-from receiver.stores.sqlite.database import APPLICATION_ID
+from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import LONG, NOON, delivery
 from tests.stores.rows import execute, select
@@ -301,6 +301,7 @@ async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
         ("sqlite:///:memory:", "names no database file"),
         ("sqlite:receiver.db", "names no database file"),
         ("postgresql://user:hidden-password@host/db", "SQLite only"),
+        ("memory://", "ends with its process"),
         ("mysql://user:hidden-password@host/db", "no store has addresses like 'mysql':"),
         ("receiver.db", "write sqlite:///receiver.db"),
         ("", "write sqlite:///receiver.db"),

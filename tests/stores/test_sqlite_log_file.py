@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import delivery, eventually
+from tests.doubles import delivery, eventually, soon, turns
 
 PAGE = 4096
 LONG_LOG = 70 * 1024 * 1024
@@ -77,31 +78,65 @@ async def test_the_log_is_checkpointed_in_the_background(made: Path, sqlite_stor
         await eventually(lambda: made.stat().st_size - before > 900_000)
 
 
-async def test_who_is_cancelled_while_a_store_closes_hears_of_it(
-    made: Path, sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The end of checkpointing may not swallow it: a worker stopped at this moment would wait."""
-    ending, may_end = asyncio.Event(), asyncio.Event()
+class SlowToClose:
+    """Stands in for a connection that takes as long to close as the test wants."""
 
-    async def slow_to_end(checkpointer: Checkpointer) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ending.set()
-            await may_end.wait()
+    def __init__(self) -> None:
+        self.opened, self.closing, self.may_close = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
-    async def open_and_close() -> None:
-        async with sqlite_store.maintenance():
-            await asyncio.to_thread(int)  # the checkpointing has begun
+    async def __aenter__(self) -> "SlowToClose":
+        self.opened.set()
+        return self
 
-    monkeypatch.setattr(Checkpointer, "run", slow_to_end)
-    closing = asyncio.create_task(open_and_close())
-    await ending.wait()
-    closing.cancel()
-    await asyncio.wait([closing])
-    may_end.set()
+    async def __aexit__(self, *exc: object) -> None:
+        self.closing.set()
+        await self.may_close.wait()
 
-    assert closing.cancelled()
+    async def call(self, work: object) -> None:
+        """Do nothing."""
+
+
+async def test_a_caller_who_is_cancelled_while_checkpointing_ends_is_cancelled() -> None:
+    """If the end of checkpointing swallowed it, a worker that is stopped at this moment would go on."""
+    database = SlowToClose()
+    checkpointer = Checkpointer(lambda: database, interval=timedelta(0))  # type: ignore[arg-type, return-value]
+
+    async def use() -> None:
+        async with checkpointer.used():
+            await database.opened.wait()
+
+    using = asyncio.create_task(use())
+    await soon(database.closing.wait())
+    using.cancel()
+    await asyncio.wait([using])
+    database.may_close.set()
+
+    assert using.cancelled()
+
+
+async def test_all_writers_of_a_store_share_one_checkpointer(made: Path) -> None:
+    """It runs as long as one of them is there, and again when another comes."""
+    connections: list[Database] = []
+
+    def connect() -> Database:
+        connections.append(Database(made))
+        return connections[-1]
+
+    checkpointer = Checkpointer(connect, interval=timedelta(0))
+    for expected in (1, 2):
+        async with checkpointer.used() as first, checkpointer.used() as second:
+            assert first is second
+            await eventually(lambda: len(connections) == expected)  # noqa: B023 - is called at once
+        await turns()
+        assert len(connections) == expected
+
+
+async def test_checkpointing_goes_on_after_a_fault(made: Path) -> None:
+    """It opens its connection again, and no writer hears of it."""
+    connections = [Database(made.with_name("missing.db")), Database(made)]
+    checkpointer = Checkpointer(lambda: connections.pop(0), interval=timedelta(0))
+    async with checkpointer.used():
+        await eventually(lambda: not connections)
 
 
 async def test_a_closed_store_leaves_one_file(made: Path, sqlite_store: SqliteStore) -> None:
@@ -129,14 +164,14 @@ def write(connection: sqlite3.Connection, size: int) -> None:
 
 def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writer: sqlite3.Connection) -> None:
     """A commit came between every checkpoint, so only the writer itself can let the log start at its front."""
-    checkpointer = Checkpointer(Database(made, setup=""), longest_log_pages=2_048)
+    checkpointer = Checkpointer(lambda: Database(made), max_log_pages=2_048)
     wal = made.with_name("receiver.db-wal")
     with closing(sqlite3.connect(made, isolation_level=None)) as reader:
         write(writer, LONG_LOG)
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM quarantine").fetchone()
         write(writer, 10)  # the reader keeps this one out of the checkpoint
-        checkpointer._checkpoint(writer)
+        checkpointer.checkpoint(writer)
         long = wal.stat().st_size
 
         checkpointer.after_commit(writer)  # the reader is still there: no wait, no error, no restart
@@ -151,7 +186,7 @@ def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writ
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM quarantine").fetchone()
         write(writer, PAGE)
-        checkpointer._checkpoint(writer)
+        checkpointer.checkpoint(writer)
         reader.execute("ROLLBACK")
     checkpointer.after_commit(writer)
     end = wal.stat().st_size
@@ -165,10 +200,10 @@ def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writ
 
 def test_a_short_log_is_left_alone_by_commits(made: Path, writer: sqlite3.Connection) -> None:
     """Nothing is restarted, and the patience of the connection stays what it was."""
-    checkpointer = Checkpointer(Database(made, setup=""), longest_log_pages=2_048)
+    checkpointer = Checkpointer(lambda: Database(made), max_log_pages=2_048)
     writer.execute("PRAGMA busy_timeout = 1234")
     write(writer, PAGE)
-    checkpointer._checkpoint(writer)
+    checkpointer.checkpoint(writer)
     checkpointer.after_commit(writer)
     size = made.with_name("receiver.db-wal").stat().st_size
     writer.execute("BEGIN")
@@ -202,14 +237,14 @@ def test_a_log_is_restarted_although_every_checkpoint_seems_complete(
     made: Path, writer: sqlite3.Connection
 ) -> None:
     """A checkpoint does not see the commits made while it ran: all moved does not mean that the log is empty."""
-    checkpointer = Checkpointer(Database(made, setup=""), longest_log_pages=2_048)
+    checkpointer = Checkpointer(lambda: Database(made), max_log_pages=2_048)
     wal = made.with_name("receiver.db-wal")
     write(writer, LONG_LOG)
     with closing(sqlite3.connect(made, isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT count(*) FROM quarantine").fetchone()
         write(writer, PAGE)
-        checkpointer._checkpoint(Overtaken(writer))  # type: ignore[arg-type]
+        checkpointer.checkpoint(Overtaken(writer))  # type: ignore[arg-type]
         reader.execute("ROLLBACK")
     checkpointer.after_commit(writer)
     end = wal.stat().st_size
@@ -219,21 +254,27 @@ def test_a_log_is_restarted_although_every_checkpoint_seems_complete(
     assert wal.stat().st_size == end
 
 
-async def test_the_log_starts_again_under_writes_without_a_pause(made: Path, sqlite_store: SqliteStore) -> None:
-    """Else it would grow for as long as the load lasts, until the disk is full."""
+async def test_the_log_starts_again_under_writes_without_a_pause(made: Path) -> None:
+    """Otherwise the log would grow for as long as the load lasts, until the disk is full."""
     wal = made.with_name("receiver.db-wal")
     body = os.urandom(1_000_000)
     sizes = [0]
-    async with sqlite_store.log() as log:
+    setup = "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = OFF;"
+    checkpointer = Checkpointer(
+        lambda: Database(made, setup=setup), interval=timedelta(milliseconds=20), max_log_pages=1_000
+    )
+    async with Database(made, setup=setup) as database, checkpointer.used():
+        log = SqliteLog(database, made, checkpointer)
 
         async def send(sender: int) -> None:
             for number in range(400):
-                if len(sizes) > 50 and len(sizes) * len(body) > 2 * max(sizes):
+                if len(sizes) > 20 and len(sizes) * len(body) > 2 * max(sizes):
                     return  # it has begun again at its front
                 await log.append(delivery(f"{sender}-{number}", body=body))
                 sizes.append(wal.stat().st_size)
 
         await asyncio.gather(*[send(sender) for sender in range(6)])
+        await log.aclose()
         written = (len(sizes) - 1) * len(body)
 
     assert max(sizes) < written

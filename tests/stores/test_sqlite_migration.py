@@ -13,14 +13,16 @@ from receiver.core.clock import to_micros
 from receiver.core.types import AttemptOutcome, DeliveryState, HandlerName, Trigger, WorkState
 from receiver.core.work import LOST, Attempt
 from receiver.errors import StoreError
-from receiver.stores.sqlite.database import APPLICATION_ID, prepare
+from receiver.stores.sqlite.files import APPLICATION_ID, prepare
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import (
+    AFTER,
     DAY,
     DEAD,
     DONE,
+    HELD,
     LEASE,
     ONE,
     RUNNING,
@@ -33,7 +35,7 @@ from tests.stores.opened import (
     after_noon,
     ended,
 )
-from tests.stores.rows import select
+from tests.stores.rows import MOMENTS, select
 
 MIGRATIONS = resources.files("receiver.stores.sqlite") / "migrations"
 LATER, ENDED = to_micros(after_noon(LEASE)), to_micros(NOON - SECOND)
@@ -53,6 +55,8 @@ WORK = {
     "dead of losses": ("dead", 2, 2, "delivery", to_micros(NOON), None, LOST),
 }
 """Work items in every state that schema 2 had: state, attempts, lost, trigger, due_at, worker, last_error."""
+
+OTHER_TABLES = ("deliveries", "bodies", "attempts", "quarantine", "handlers", "marks")
 
 IDS = dict(zip(WORK, range(1, len(WORK) + 1), strict=True))
 
@@ -87,6 +91,13 @@ def make_schema_2(path: Path) -> None:
             )
         connection.execute("UPDATE marks SET value = ? WHERE name = 'routed'", (len(WORK),))
         connection.commit()
+
+
+def make_schema_6(path: Path) -> None:
+    """Make a database as the last version before schema 7 left it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(Path(__file__).with_name("schema_6.sql").read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -193,6 +204,48 @@ async def test_new_work_goes_on_behind_the_old(migrated: Opened) -> None:
     assert (first, second) == (len(WORK) + 1, len(WORK) + 2)
     assert await migrated.states(first, second) == [RUNNING, WorkState.QUEUED]
     assert [one.value for one in await migrated.add(delivery("done", body=b"body"))] == ["duplicate"]
+
+
+async def test_schema_6_keeps_every_column_of_every_work_item(path: Path) -> None:
+    """Each moment goes to the column of its state, and is dropped where it meant nothing."""
+    make_schema_6(path)
+    same = "id, delivery_seq, handler, state, attempts, uncounted, lost, deaths, suspect, trigger, worker, lane"
+    same = f"{same}, heads_lane, hold_until, note, last_error"
+    before = select(path, f"SELECT {same}, begun FROM work_items")
+    due = dict(select(path, "SELECT id, due_at FROM work_items"))
+    others = {name: select(path, f"SELECT * FROM {name}") for name in OTHER_TABLES}
+    once = select(path, "SELECT handler, key, at, until FROM onces")
+
+    prepare(path, create=False)
+
+    assert select(path, f"SELECT {same}, started FROM work_items") == before
+    columns = {WAITING: "due_at", RUNNING: "lease_until", HELD: "recheck_at"}
+    for work_id, state, *moments in select(path, f"SELECT id, state, {MOMENTS} FROM work_items"):
+        assert moments == [due[work_id] if columns.get(state) == one else None for one in MOMENTS.split(", ")]
+    assert {state for _, _, _, state, *_ in before} == set(WorkState)
+    assert {name: select(path, f"SELECT * FROM {name}") for name in OTHER_TABLES} == others
+    assert select(path, "SELECT handler, key, asked_at, expires_at FROM once_keys") == once
+    assert select(path, "PRAGMA integrity_check") == [("ok",)]
+
+
+async def test_a_store_of_schema_6_goes_on(path: Path, tmp_path: Path) -> None:
+    """Its work is claimed, settled, released and expired as before, and new ids follow the last one ever given."""
+    make_schema_6(path)
+    names = [HandlerName(name) for name in ("waiting", "lost", "failed", "retried", "replayed", "queued")]
+    async with open_all(SqliteStore(f"sqlite:///{path}")) as opened:
+        claimed = [item.handler for item in await opened.claim(B, names, now=SECOND)]
+        assert sorted(claimed) == ["queued", "replayed", "retried", "waiting"]
+        assert await opened.claimed(B, [HandlerName("lost")], wanted=SUSPECTS) == [21]
+        assert await opened.settle(ended(5), ended(20, worker=B)) == [True, True]
+        held = await opened.queue.held([HandlerName("held"), HandlerName("rechecked")], now=AFTER, limit=9)
+        assert [one.id for one in held] == [4, 22]
+        assert await opened.claimed(B, [HandlerName("running-in-lane")], now=LEASE) == [13]
+        assert await opened.items(1) == [41]
+        await opened.check_lanes()
+
+    prepare(tmp_path / "new.db", create=True)
+    schema = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
+    assert select(path, schema) == select(tmp_path / "new.db", schema)
 
 
 @pytest.mark.parametrize("version", [4, 5])

@@ -13,11 +13,12 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState
 from receiver.core.types import DeliveryState
 from receiver.stores.sqlite import narrowing as few
-from receiver.stores.sqlite.database import prepare
+from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.jobs import job_listing
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON
+from tests.stores.rows import MOMENTS, moments
 from tests.stores.test_sqlite_bulk_effort import Steps
 from tests.stores.test_sqlite_effort import FACTOR, fill
 
@@ -47,10 +48,10 @@ def mixed(tmp_path: Path) -> Path:
             )
             connection.execute("INSERT INTO bodies (seq, headers, body) VALUES (?, '[]', x'7b7d')", (seq,))
             connection.executemany(
-                "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, last_error) "
-                "VALUES (?, ?, ?, 1, 'delivery', ?, ?)",
+                f"INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, {MOMENTS}, last_error) "
+                f"VALUES (?1, ?2, ?3, 1, 'delivery', {moments('?3', str(moment))}, ?4)",
                 [
-                    (seq, handler, state, moment, "ValueError" if seq > len(pairs) and seq % 3 else None)
+                    (seq, handler, state, "ValueError" if seq > len(pairs) and seq % 3 else None)
                     for handler, state in zip(("one", "two"), states, strict=False)
                 ],
             )

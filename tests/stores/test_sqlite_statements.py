@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from receiver.core.jobs import JobFilter, JobState
+from receiver.core.types import WorkState
 from receiver.stores.sqlite import feed as arrivals
 from receiver.stores.sqlite import jobs, report_statements, search, statements
+from tests.stores.rows import MOMENTS, moments
 
 LISTING, WORK_LISTING = report_statements.LIST.format, report_statements.LIST_WORK.format
 MODULES = (statements, report_statements, arrivals, jobs, search)
@@ -40,13 +42,13 @@ STATEMENTS = {
     "insert_bodies": statements.insert_bodies(2),
     **{f"skip {state}": statements.skip(state) for state in ("queued", "waiting", "held")},
 }
-TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "onces", *"dbwqhne", "latest")
+TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", *"dbwqhne", "latest")
 OF_WHAT_IS_OPEN = (
     r"USING (COVERING )?INDEX (work_waiting|work_suspects|work_held|work_running|lane_queue|work_failed"
     r"|attempts_lost)\b"
 )
 """The partial indexes hold only what is open, failed or lost: going through one of them is no scan of the store."""
-FOR_PEOPLE = ("COUNTS", "LATEST_ATTEMPTS", "ONCES_BEFORE")
+FOR_PEOPLE = ("COUNTS", "LATEST_ATTEMPTS", "ONCE_KEYS_BEFORE")
 """What `handlers list` and maintenance ask now and then: they scan everything, and an index would cost more."""
 MOST = 20_000
 
@@ -86,7 +88,7 @@ def test_no_statement_scans_a_table(connection: sqlite3.Connection, name: str) -
         ("DUE", "SEARCH w USING INDEX work_waiting (handler=? AND due_at<?)"),
         ("DUE_SUSPECTS", "SEARCH w USING INDEX work_suspects (handler=? AND due_at<?)"),
         ("SUSPECT_DUE", "SEARCH work_items USING INDEX work_suspects (handler=? AND due_at<?)"),
-        ("LEASES_ENDED", "SEARCH work_items USING INDEX work_running (due_at<?)"),
+        ("LEASES_ENDED", "SEARCH work_items USING INDEX work_running (lease_until<?)"),
         ("JOB_END", "SEARCH deliveries USING INDEX job_ends (job_id=?)"),
         ("LAST_OF_JOBS", "SEARCH n USING COVERING INDEX deliveries_by_job (job_id=? AND seq>?)"),
         ("LAST_OF_JOBS open", "SEARCH e USING INDEX job_ends (job_id=?)"),
@@ -97,7 +99,7 @@ def test_no_statement_scans_a_table(connection: sqlite3.Connection, name: str) -
         ("RUNNING", "SCAN work_items USING INDEX work_running"),
         ("NEXT_DUE", "SEARCH work_items USING INDEX work_waiting (handler=?)"),
         ("NEXT_DUE", "SEARCH work_items USING INDEX work_held (handler=?)"),
-        ("HELD", "SEARCH w USING INDEX work_held (handler=? AND due_at<?)"),
+        ("HELD", "SEARCH w USING INDEX work_held (handler=? AND recheck_at<?)"),
         ("LANE_HEADS", "SEARCH w USING INDEX lane_heads (handler=? AND lane=?)"),
         ("PROMOTE", "SEARCH h USING INDEX lane_heads (handler=? AND lane=?)"),
         ("PROMOTE", "SEARCH q USING INDEX lane_queue (handler=? AND lane=?)"),
@@ -107,7 +109,7 @@ def test_no_statement_scans_a_table(connection: sqlite3.Connection, name: str) -
         ("skip queued", "SEARCH work_items USING INDEX lane_queue (handler=?)"),
         ("skip waiting", "SEARCH work_items USING INDEX work_waiting (handler=?)"),
         ("skip held", "SEARCH work_items USING INDEX work_held (handler=?)"),
-        ("TAKE_OVER", "SCAN work_items USING INDEX work_running"),
+        ("EXPIRE_LEASES", "SCAN work_items USING INDEX work_running"),
         ("UNROUTED", "SEARCH d USING INTEGER PRIMARY KEY (rowid>?)"),
         ("LAST_PAGE", "SEARCH deliveries USING INDEX deliveries_by_job (job_id=?)"),
         ("UNROUTED_PAGE", "SEARCH deliveries USING INDEX deliveries_by_job (job_id=? AND seq>?)"),
@@ -158,8 +160,8 @@ def fill(connection: sqlite3.Connection, state: str) -> None:
         f"(SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < {MOST}) SELECT value FROM n)"
     )
     connection.execute(
-        "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at) "
-        "SELECT seq, 'h', ?, 1, 'delivery', seq FROM deliveries",
+        f"INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, {MOMENTS}) "
+        f"SELECT seq, 'h', ?1, 1, 'delivery', {moments('?1', 'seq')} FROM deliveries",
         (state,),
     )
     connection.execute("UPDATE marks SET value = ? WHERE name = 'routed'", (MOST,))
@@ -198,12 +200,31 @@ def test_a_lane_with_two_heads_cannot_be_written(connection: sqlite3.Connection)
         connection.execute("UPDATE work_items SET heads_lane = 1 WHERE handler = 'h' AND lane = 'l'")
 
 
+@pytest.mark.parametrize("state", WorkState)
+@pytest.mark.parametrize("moment", MOMENTS.split(", "))
+def test_a_moment_can_be_written_with_its_own_state_only(
+    connection: sqlite3.Connection, state: WorkState, moment: str
+) -> None:
+    """And a state that needs it cannot be written without it."""
+    own = {"waiting": "due_at", "running": "lease_until", "held": "recheck_at"}.get(state)
+    insert = (
+        "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, {}) VALUES (1, 'h', ?, 0, '', ?)"
+    )
+    if own == moment:
+        connection.execute(insert.format(moment), (state, 1))
+        with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+            connection.execute(insert.format(moment), (state, None))
+    else:
+        with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+            connection.execute(insert.format(moment), (state, 1))
+
+
 @pytest.mark.parametrize("state", ["", "WAITING", "unknown"])
 def test_an_unknown_state_cannot_be_written(connection: sqlite3.Connection, state: str) -> None:
     """An item in one would never be found again."""
     with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
         connection.execute(
-            "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at) "
-            "VALUES (1, 'h', ?, 0, 'delivery', 0)",
+            "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger) "
+            "VALUES (1, 'h', ?, 0, 'delivery')",
             (state,),
         )

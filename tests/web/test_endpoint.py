@@ -206,7 +206,7 @@ async def test_what_a_retry_cannot_help_is_4xx(sent: list[tuple[bytes, bytes]], 
 
     check_error(await ask(endpoint(store), headers=sent, chunks=[BODY]), status, code)
     assert await store.count_unfinished() == 0
-    assert store.quarantined == []
+    assert not store.state.quarantined
 
 
 async def test_a_refusal_by_headers_does_not_wait_for_the_body() -> None:
@@ -236,7 +236,7 @@ async def test_a_malformed_body_is_400_and_kept() -> None:
     store = MemoryStore()
 
     check_error(await ask(endpoint(store), headers=headers(b"[]"), chunks=[b"[]"]), 400, "malformed")
-    assert [kept.body for kept in store.quarantined] == [b"[]"]
+    assert [kept.body for kept in store.state.quarantined.values()] == [b"[]"]
 
 
 async def test_too_much_at_once_is_503() -> None:
@@ -431,6 +431,17 @@ async def test_ready_is_who_can_write() -> None:
             answer = await ask(Readiness(intake(BrokenLog(error, at_once=at_once)), deadline=LATE), "GET")
             check_error(answer, 503, "unavailable")
     check_error(await ask(Readiness(intake(MemoryStore()), deadline=LATE), "POST"), 405, "method_not_allowed")
+
+
+async def test_ready_tells_about_the_worker_when_asked() -> None:
+    """200 while it lives; 503 between two, and where none is watched."""
+    taking = intake(MemoryStore())
+    for lives, status in ((lambda: True, 200), (lambda: False, 503), (None, 503)):
+        app = Readiness(taking, deadline=LATE, worker_lives=lives)
+
+        assert (await ask(app, "GET", query=b"worker=1")).status == status
+        assert (await ask(app, "GET", query=b"worker=0")).status == 200
+        assert (await ask(app, "GET")).status == 200
 
 
 async def test_a_store_that_hangs_is_not_ready() -> None:

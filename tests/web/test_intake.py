@@ -256,7 +256,7 @@ async def test_a_body_that_is_not_authentic_is_not_kept() -> None:
         with pytest.raises(Unauthenticated):
             taker.accept(headers, dict(headers), BODY, admission)
 
-    assert store.quarantined == []
+    assert not store.state.quarantined
     assert await store.count_unfinished() == 0
 
 
@@ -274,7 +274,7 @@ async def test_an_authentic_body_that_is_no_envelope_goes_to_quarantine(body: by
 
     with pytest.raises(Malformed) as caught:
         await answer
-    (kept,) = log.store.quarantined
+    (kept,) = log.store.state.quarantined.values()
     assert (kept.reason, kept.detail, kept.body, kept.key) == ("malformed", str(caught.value), body, None)
     assert kept.headers == (("x-firecrawl-signature", "***"), ("cookie", "***"))
     assert kept.received_at == NOON
@@ -402,7 +402,7 @@ async def test_subscribers_are_told_of_what_is_durable() -> None:
         await turns()
 
     common: dict[str, Any] = {
-        "key": DeliveryKey("w-1"),
+        "id": DeliveryKey("w-1"),
         "type": "crawl.page",
         "job_id": None,
         "received_at": NOON,

@@ -35,7 +35,7 @@ ITEM = WorkItem(
 COMMON = {
     "work_id": 11,
     "handler": "handlers.index",
-    "key": "k-1",
+    "id": "k-1",
     "type": "crawl.page",
     "job_id": "job",
     "attempt": 3,

@@ -18,6 +18,7 @@ from receiver.worker.supervisor import Supervisor, worker_command
 from tests.doubles import NOON, soon, turns
 
 SECOND = timedelta(seconds=1)
+REFUSED = 2
 
 
 class WatchedClock(VirtualClock):
@@ -56,7 +57,7 @@ async def supervising(
     staff: Staff, clock: WatchedClock, *, grace: timedelta = 20 * SECOND
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """Supervise for the length of the block."""
-    supervisor = Supervisor(staff.command, os.environ, clock, staff.new_id, grace=grace)
+    supervisor = Supervisor(staff.command, os.environ, clock, staff.new_id, grace=grace, refused=REFUSED)
     task = asyncio.create_task(supervisor.run())
     try:
         yield task
@@ -85,6 +86,42 @@ async def test_a_worker_that_ends_is_started_again_with_growing_pauses(caplog: p
     ends = [vars(record) for record in caplog.records if record.getMessage() == "worker_ended"]
     assert [(end["how"], end["restart_in_s"]) for end in ends[:2]] == [("exit code 3", 1), ("exit code 3", 2)]
     assert {end["levelname"] for end in ends} == {"ERROR"}
+
+
+async def test_a_first_worker_that_is_refused_ends_the_supervision() -> None:
+    """To try again would not help, and whoever has started it shall see the reason."""
+    staff = Staff(f"raise SystemExit({REFUSED})")
+    async with supervising(staff, WatchedClock()) as task:
+        await soon(task)
+
+    assert len(staff.started) == 1
+
+
+async def test_a_later_worker_that_is_refused_is_started_again() -> None:
+    """A change has broken the handlers, and another may mend them; deliveries are kept in the meantime."""
+    staff, clock = Staff("raise SystemExit(1)", f"raise SystemExit({REFUSED})"), WatchedClock()
+    async with supervising(staff, clock):
+        assert await pauses(clock, 3) == [1, 2, 4]
+
+
+async def test_it_knows_whether_there_is_a_worker(tmp_path: Path) -> None:
+    """Not before the first, nor between two."""
+    fifo = tmp_path / "end"
+    os.mkfifo(fifo)
+    clock = WatchedClock()
+    staff = Staff(f"open({str(fifo)!r}).read()")
+    supervisor = Supervisor(staff.command, os.environ, clock, staff.new_id, grace=SECOND, refused=REFUSED)
+    assert not supervisor.worker_lives
+
+    task = asyncio.create_task(supervisor.run())
+    writer = await soon(asyncio.to_thread(os.open, fifo, os.O_WRONLY))
+    assert supervisor.worker_lives
+    os.close(writer)
+    await soon(clock.waits.get())
+    assert not supervisor.worker_lives
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await soon(task)
 
 
 async def test_each_worker_takes_over_from_all_that_died_young() -> None:
@@ -243,7 +280,7 @@ async def test_a_worker_sees_the_environment_given_and_an_open_input(tmp_path: P
     )
     clock = WatchedClock()
     supervisor = Supervisor(
-        Staff(program).command, {"RECEIVER_PATH": "/x"}, clock, lambda: WorkerId("w"), grace=SECOND
+        Staff(program).command, {"RECEIVER_PATH": "/x"}, clock, lambda: WorkerId("w"), grace=SECOND, refused=REFUSED
     )
     task = asyncio.create_task(supervisor.run())
     said = await soon(asyncio.to_thread(seen.read_text))

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 import click
 
-from receiver.cli.common.output import counted, escape_controls, flush, iso, note, write_line
+from receiver.cli.common.output import flush, iso, note, write_line
 from receiver.cli.common.progress import progress
 from receiver.cli.common.stdout import drop_stdout
+from receiver.core.text import counted, escape_controls
 
 T = TypeVar("T")
 

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from receiver.cli.common.confirm import count_lines, span_and_first
-from receiver.cli.common.output import counted, iso, short_id
+from receiver.cli.common.output import iso, short_id
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.text import counted
 
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 

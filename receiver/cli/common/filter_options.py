@@ -9,12 +9,12 @@ from typing import Any
 
 import click
 
-from receiver.cli.common.output import escape_controls
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.durations import is_duration, parse_duration
 from receiver.core.jobs import JobFilter, JobState
 from receiver.core.search import parse_query
+from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryState, WorkState
 from receiver.core.work import WorkFilter
 

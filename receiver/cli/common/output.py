@@ -6,22 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-_FIELD_WIDTH = 1000
-
-
-def escape_controls(outside: str, *, keep: str = "") -> str:
-    """Return text from outside, what could steer a terminal written as escapes; characters in `keep` stay."""
-    if outside.isprintable():
-        return outside
-    return "".join(
-        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii")
-        for char in outside
-    )
-
-
-def shortened(line: str, width: int = _FIELD_WIDTH) -> str:
-    """Return the beginning of a line that is longer than this, with a mark that it was cut."""
-    return line if len(line) <= width else line[:width] + "…"
+from receiver.core.text import escape_controls, shortened
 
 
 def shown(value: object) -> str:
@@ -61,12 +46,6 @@ def duration(length: timedelta) -> str:
         if whole:
             return f"{whole} {name} {rest // smaller} {smaller_name}"
     raise AssertionError("a minute or more is at least one minute")
-
-
-def counted(number: int, noun: str) -> str:
-    """Return `1 work item`, `12,000 work items`."""
-    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{number:,} {noun if number == 1 else plural}"
 
 
 def quoted(word: str) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from receiver.cli.common.confirm import agreed
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.output import escape_controls, note
+from receiver.cli.common.output import note
+from receiver.core.text import escape_controls
 
 _POLL_SECONDS = 0.3
 _SKIPPED = {"__pycache__", "node_modules", "site-packages"}

@@ -7,10 +7,11 @@ from typing import Any, Generic, TypeVar
 
 import click
 
-from receiver.cli.common.output import escape_controls, flush, write_bytes, write_line
+from receiver.cli.common.output import flush, write_bytes, write_line
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
 from receiver.core.quarantine import QuarantineFilter
+from receiver.core.text import escape_controls
 from receiver.core.work import WorkFilter
 from receiver.service.samples import encode
 
@@ -19,7 +20,7 @@ Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilt
 
 SHOWN_TO_PEOPLE = 50
 """How many rows a listing for people has when no limit is given."""
-_ROWS_AT_ONCE = 200
+MAX_ROWS = 200
 _GAP = 2
 
 
@@ -73,11 +74,11 @@ class Listing(Generic[Row]):
             total += 1
             if total <= limit:
                 rows.append(row)
-            if len(rows) == _ROWS_AT_ONCE:
-                self.write_rows(rows, first=total == _ROWS_AT_ONCE)
+            if len(rows) == MAX_ROWS:
+                self.write_rows(rows, first=total == MAX_ROWS)
                 rows = []
         if rows:
-            self.write_rows(rows, first=total <= _ROWS_AT_ONCE)
+            self.write_rows(rows, first=total <= MAX_ROWS)
         flush()
         if total > limit:
             click.echo(f"the newest {limit} of more; --limit N shows N, --json shows all", err=True)

@@ -14,12 +14,13 @@ import click
 
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import handled_filter_options, store_option, text
-from receiver.cli.common.output import counted, escape_controls, flush, note
+from receiver.cli.common.output import flush, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import DeliveryReader
+from receiver.core.text import counted, escape_controls
 from receiver.errors import ReceiverError
 from receiver.replay.bundles.format import Header
 from receiver.replay.bundles.redaction import redacted

@@ -10,19 +10,21 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option
-from receiver.cli.common.output import counted, escape_controls, iso, note
+from receiver.cli.common.output import iso, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import decide
+from receiver.core.batching import batches
 from receiver.core.bulk import Imported
 from receiver.core.ports.controls import Controls
+from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import ReceiverError
 from receiver.replay.bundles.lines import Damage
 from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
 from receiver.settings import load_settings
 
-_MOST = 1_000
-_HEAVIEST = 4 * 1024 * 1024
+MAX_ITEMS = 1_000
+MAX_BYTES = 4 * 1024 * 1024
 """Deliveries and bytes of bodies that are handed to the store together."""
 _SHOWN = 10
 
@@ -44,7 +46,7 @@ def import_(file: IO[bytes], yes: bool, dry_run: bool, store: str | None) -> int
         say(line)
     tally = ImportSummary(bundle.header.count)
     if dry_run:
-        for _ in _batches(bundle, tally):
+        for _ in _whole(bundle, tally):
             pass
         say(f"{counted(tally.whole, 'delivery')} can be imported")
     elif agreed(f"Import {counted(bundle.header.count, 'delivery')}?", yes=yes):
@@ -103,25 +105,21 @@ def _plan(bundle: Bundle) -> Iterator[str]:
         yield "  redacted  what was on the pages is hidden"
 
 
-def _batches(bundle: Bundle, tally: ImportSummary) -> Iterator[list[Imported]]:
-    """Yield what is whole, in parts that the store takes at one time."""
-    batch: list[Imported] = []
-    size = 0
+def _whole(bundle: Bundle, tally: ImportSummary) -> Iterator[Imported]:
+    """Yield the deliveries of the undamaged lines."""
     try:
         for entry in bundle.entries:
-            if not isinstance(entry, Entry):
+            if isinstance(entry, Entry):
+                tally.whole += 1
+                yield Imported(entry.delivery, entry.duplicates)
+            else:
                 tally.add_damage(entry)
-                continue
-            tally.whole += 1
-            batch.append(Imported(entry.delivery, entry.duplicates))
-            size += len(entry.delivery.body)
-            if len(batch) == _MOST or size >= _HEAVIEST:
-                yield batch
-                batch, size = [], 0
     except OSError as exc:
         raise ReceiverError(f"cannot read on: {exc.strerror or exc}") from exc
-    if batch:
-        yield batch
+
+
+def _size_of(one: Imported) -> int:
+    return len(one.delivery.body)
 
 
 async def _bring_in(controls: Controls, bundle: Bundle, tally: ImportSummary) -> None:
@@ -132,7 +130,7 @@ async def _bring_in(controls: Controls, bundle: Bundle, tally: ImportSummary) ->
 
     try:
         with progress("imported", tally.count) as advance:
-            for batch in _batches(bundle, tally):
+            for batch in batches(_whole(bundle, tally), MAX_ITEMS, MAX_BYTES, _size_of):
                 await to_its_end(step(batch))
                 advance(len(batch))
     except BaseException:

@@ -9,18 +9,19 @@ from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.delivery_plans import plan_lines, size
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import age, plan_options, store_option, text
-from receiver.cli.common.output import counted, note
+from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import maintain
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import SystemClock
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.retention import PruneRule, Step
+from receiver.core.text import counted
 from receiver.core.types import DeliveryState
 from receiver.settings import load_settings
 
-_AT_ONCE = 100
-_PAGES_AT_ONCE = 100
+MAX_ITEMS = 100
+MAX_PAGES = 100
 _PAUSE = timedelta(milliseconds=10)
 """Between steps that hold the write lock: who waits for it, with acks, looks now and then whether it is free."""
 
@@ -78,7 +79,7 @@ async def _carry_out(maintenance: Maintenance, rule: PruneRule, plan: DeliveryPl
 
     async def step(place: int) -> Step:
         nonlocal count, removed
-        done = await maintenance.prune(rule, after=place, limit=_AT_ONCE, now=SystemClock().now())
+        done = await maintenance.prune(rule, after=place, limit=MAX_ITEMS, now=SystemClock().now())
         count, removed = count + done.count, removed + done.size
         return done
 
@@ -94,6 +95,6 @@ async def _carry_out(maintenance: Maintenance, rule: PruneRule, plan: DeliveryPl
     except BaseException:
         note(f"stopped: {count:,} of {plan.count:,} were removed; the same command goes on with the rest")
         raise
-    while await maintenance.shrink(_PAGES_AT_ONCE):
+    while await maintenance.shrink(MAX_PAGES):
         await SystemClock().sleep(_PAUSE)
     return count, removed

@@ -11,13 +11,14 @@ import click
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import store_option, text
-from receiver.cli.common.output import counted, escape_controls, note, quoted
+from receiver.cli.common.output import note, quoted
 from receiver.cli.common.progress import progress
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, arrived, events_of, unknown_options
 from receiver.cli.common.store import open_controls, open_reports
 from receiver.core.bulk import Imported
 from receiver.core.clock import SystemClock
+from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import ConfigurationError, NotComparable, ReceiverError, ServiceError
 from receiver.replay.backfill.comparing import Missing, Spool, compare, to_bring_in

@@ -19,7 +19,7 @@ from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.filter_options import filter_options, json_option, plan_options, store_option, text
 from receiver.cli.common.interrupt import ending_at_interrupt
-from receiver.cli.common.output import counted, escape_controls, flush, note, write_line
+from receiver.cli.common.output import flush, note, write_line
 from receiver.cli.common.store import configured_store
 from receiver.cli.replay.request import ReplayMode, ReplayOptions, ReplayRequest
 from receiver.cli.replay.sources import opened_bundle
@@ -28,6 +28,7 @@ from receiver.core.bulk import Cursor, DeliveryPlan
 from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.core.logs import configure_logs
 from receiver.core.ports.reports import Reports
+from receiver.core.text import counted, escape_controls
 from receiver.errors import ConfigurationError, WrongExpression
 from receiver.events import EVENT_CLASSES, UnknownEvent
 from receiver.replay.expressions import compile_expression

@@ -9,20 +9,21 @@ from dataclasses import dataclass
 from receiver.cli.common.confirm import say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import counted, note
+from receiver.cli.common.output import note
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
 from receiver.cli.replay.request import ReplayRequest
 from receiver.cli.send import SendSummary, make_sender
 from receiver.core.bulk import Cursor
 from receiver.core.clock import SystemClock
 from receiver.core.ports.controls import Controls
+from receiver.core.text import counted
 from receiver.core.work import NewWork
 from receiver.replay.requeue import new_work, with_new_id
 from receiver.service.sender import SendResult
 
-_TOGETHER = 100
+MAX_ITEMS = 100
 """Work items of one transaction: acks wait for the write lock."""
-_AT_ONE_TIME = 16
+MAX_CONCURRENT = 16
 
 
 async def enqueue(replaying: ReplayRequest) -> int:
@@ -67,7 +68,7 @@ class _Enqueuing:
                 self._gathered += new_work(chosen, choice.handlers, router, SystemClock().now())
             self._reached = Cursor.at(chosen.stored, by_job=choice.by_job)
             lines.advance(1)
-            if len(self._gathered) >= _TOGETHER:
+            if len(self._gathered) >= MAX_ITEMS:
                 await to_its_end(self._make())
         await to_its_end(self._make())
         return finished
@@ -89,7 +90,7 @@ async def send(replaying: ReplayRequest) -> int:
     One that does not answer, or is not able to store, ends it: there is a place to go on from.
     """
     options = replaying.options
-    sender = make_sender(replaying.settings, options.url, _AT_ONE_TIME if options.rate else 1)
+    sender = make_sender(replaying.settings, options.url, MAX_CONCURRENT if options.rate else 1)
     sending = _Sending(replaying)
     try:
         with (

@@ -26,7 +26,7 @@ from receiver.replay.local import LocalRun, LocalRunner
 from receiver.replay.network import no_network
 from receiver.routing.context import AskOnce
 
-_TOGETHER = 100
+MAX_ITEMS = 100
 """Results that one transaction records: acks wait for the write lock."""
 
 
@@ -114,7 +114,7 @@ class _Run:
             lines.advance(1)
             if not self._here.waiting:
                 self._reached = last
-            if len(self._to_record) >= _TOGETHER:
+            if len(self._to_record) >= MAX_ITEMS:
                 await to_its_end(self._record())
         self._take(await self._here.finish(), lines)
         self._reached = last

@@ -4,9 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from receiver.cli.common.output import counted, duration, escape_controls, short_id
+from receiver.cli.common.output import duration, short_id
 from receiver.cli.common.progress import ProgressLines
 from receiver.cli.replay.saving import SaveFile
+from receiver.core.text import counted, escape_controls, shortened
 from receiver.core.types import HandlerName
 from receiver.replay.comparison import Change, Earlier
 from receiver.replay.local import LocalRun
@@ -84,4 +85,4 @@ def _write(lines: ProgressLines, word: str, outcome: RunResult, ran: LocalRun) -
 
 
 def _cut(told: str) -> str:
-    return escape_controls(told if len(told) <= _SHOWN_VALUE else told[:_SHOWN_VALUE] + "…")
+    return escape_controls(shortened(told, _SHOWN_VALUE))

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from receiver.cli.common.output import escape_controls, iso, note
+from receiver.cli.common.output import iso, note
 from receiver.core.bulk import Cursor, DeliveryPlan
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
+from receiver.core.text import escape_controls
 from receiver.replay.selection import Selection
 from receiver.routing import Router
 from receiver.settings import Settings

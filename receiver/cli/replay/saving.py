@@ -5,7 +5,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from receiver.cli.common.output import escape_controls
+from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.replay.comparison import Earlier
 from receiver.replay.saved_results import header, read_results, seek_end

@@ -5,15 +5,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from receiver.cli.common.output import counted, escape_controls, note
+from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import store_at
 from receiver.core.bulk import Imported
 from receiver.core.ports.store import Store
+from receiver.core.text import counted, escape_controls
 from receiver.errors import NoBundle
 from receiver.replay.bundles.reading import Entry, read_bundle
 
-_TOGETHER = 500
+MAX_ITEMS = 500
 
 
 @asynccontextmanager
@@ -37,7 +38,7 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
                     else:
                         damaged += 1
                         note(f"{escape_controls(str(path))}, line {entry.line}: {escape_controls(entry.reason)}")
-                    if len(gathered) == _TOGETHER:
+                    if len(gathered) == MAX_ITEMS:
                         await controls.import_deliveries(gathered)
                         advance(len(gathered))
                         gathered.clear()

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import click
 
-from receiver.cli.common.output import escape_controls
+from receiver.core.text import escape_controls
 
 Command = Callable[..., Any]
 

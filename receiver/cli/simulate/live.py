@@ -12,13 +12,14 @@ from pydantic import SecretStr
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
-from receiver.cli.common.output import escape_controls, flush, note, write_bytes
+from receiver.cli.common.output import flush, note, write_bytes
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import open_reports
 from receiver.cli.send import make_sender
 from receiver.cli.simulate.live_summary import Played, as_json, print_played, rounded
 from receiver.cli.simulate.trace import STDOUT, Tell, tracing
 from receiver.core.clock import FastClock, SystemClock
+from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError, StoreError
 from receiver.service.samples import encode
 from receiver.service.schedule import ATTEMPTS
@@ -33,7 +34,7 @@ from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.scenario import Endpoint, Scenario
 from receiver.settings import Settings, load_settings
 
-_AT_ONE_TIME = 64
+MAX_CONCURRENT = 64
 """Requests on their way. More slow the HTTP client down; what would start then waits, and that is told."""
 _MEANINGS = 3
 
@@ -94,8 +95,8 @@ async def _run(scenario: Scenario, settings: Settings, options: LiveOptions, spe
     # New ids in each run, since the store knows those of the last one.
     rng = random.Random(f"{scenario.seed} {started}")  # noqa: S311 - they need not be secret
     timeout = scenario.schedule.timeout
-    sender = make_sender(settings, options.url, _AT_ONE_TIME, timeout=timeout, clock=clock)
-    forger = make_sender(_forging(settings), options.url, _AT_ONE_TIME, timeout=timeout, clock=clock)
+    sender = make_sender(settings, options.url, MAX_CONCURRENT, timeout=timeout, clock=clock)
+    forger = make_sender(_forging(settings), options.url, MAX_CONCURRENT, timeout=timeout, clock=clock)
     with (
         tracing(options.trace) as tell,
         _told(scenario) as advance,
@@ -103,7 +104,7 @@ async def _run(scenario: Scenario, settings: Settings, options: LiveOptions, spe
     ):
         listener = Listener(ledger, report, tell, advance)
         async with sender, forger:
-            live = Live(scenario, Poster(sender, forger), clock, rng, listener.note, stop, places=_AT_ONE_TIME)
+            live = Live(scenario, Poster(sender, forger), clock, rng, listener.note, stop, places=MAX_CONCURRENT)
             await live.run()
         interrupted = stop.is_set()
     for meaning, number in listener.meanings.most_common(_MEANINGS):

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from receiver.cli.common.output import counted, escape_controls, write_line
+from receiver.cli.common.output import write_line
 from receiver.cli.simulate.summary import busiest, print_result, times
+from receiver.core.text import counted, escape_controls, first_of
 from receiver.service.simulator.durations import in_words
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.ledger import Findings, Wrong
@@ -107,8 +108,7 @@ def _verdict(played: Played, findings: Findings, *, checked: bool) -> Iterator[s
     if report.longest_wait_us >= _WORTH_TELLING_US:
         yield f"Some attempts began late, by up to {moment(report.longest_wait_us)}: this is too fast for here."
     for kind, ids in findings.wrong.items():
-        examples = ", ".join(escape_controls(one) for one in ids[:_EXAMPLES])
-        yield f"{len(ids):,} {_IN_WORDS[kind]}: {examples}{', …' if len(ids) > _EXAMPLES else ''}"
+        yield f"{len(ids):,} {_IN_WORDS[kind]}: {escape_controls(first_of(ids, _EXAMPLES))}"
     if not checked:
         yield "The store was not looked at."
         return

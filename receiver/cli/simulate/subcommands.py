@@ -7,8 +7,9 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option
-from receiver.cli.common.output import counted, flush, write_bytes, write_line
+from receiver.cli.common.output import flush, write_bytes, write_line
 from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, OUTAGES, SENDER, scenario_options
+from receiver.core.text import counted
 from receiver.service.samples import encode
 from receiver.service.simulator.drain import Trial, load, trials
 from receiver.service.simulator.durations import in_words, parse_duration

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from receiver.cli.common.output import escape_controls, write_bytes
+from receiver.cli.common.output import write_bytes
+from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError
 from receiver.service.samples import encode
 from receiver.service.simulator.report import attempt_as_json

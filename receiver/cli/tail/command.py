@@ -10,19 +10,20 @@ import click
 
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import arrival_filter_options, json_option, store_option
-from receiver.cli.common.output import escape_controls, flush, note, write_bytes
+from receiver.cli.common.output import flush, note, write_bytes
 from receiver.cli.events.group import LISTING, summary_fields
 from receiver.cli.tail.states import Coming
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
+from receiver.core.text import escape_controls
 from receiver.errors import StoreError, StoreRefused, UnknownDelivery
 from receiver.service.samples import encode
 from receiver.settings import load_settings
 from receiver.stores import open_store
 
-_AT_ONCE = 500
+SCAN_LIMIT = 500
 """Deliveries looked at in one read."""
 _PAUSE = timedelta(milliseconds=500)
 """Between two looks for a store that is not there."""
@@ -91,10 +92,10 @@ class Follower:
             self._tell("following")
             self._told = ""
         while True:
-            arrived = await reports.since(coming.in_any_state, after=through, limit=_AT_ONCE)
+            arrived = await reports.since(coming.in_any_state, after=through, limit=SCAN_LIMIT)
             self._seen(arrived.deliveries)
             self._shown(coming.picked(arrived.deliveries))
-            caught_up = arrived.through < through + _AT_ONCE
+            caught_up = arrived.through < through + SCAN_LIMIT
             self._through = through = arrived.through
             if caught_up:
                 self._shown(await coming.come(reports))

@@ -7,9 +7,9 @@ from receiver.core.deliveries import DeliveryFilter, DeliverySummary
 from receiver.core.ports.reports import FeedReader
 from receiver.core.types import OPEN_DELIVERIES, DeliveryState
 
-MOST = 5_000
+MAX_ITEMS = 5_000
 """Deliveries waited for at one time, the newest: a look at all of them takes a tenth of a second."""
-_AT_ONCE = 500
+SCAN_LIMIT = 500
 
 
 class Coming:
@@ -26,7 +26,7 @@ class Coming:
 
     async def begin(self, reports: FeedReader, *, through: int) -> None:
         """Wait anew, for what has arrived up to this place and is not finished."""
-        open_seqs = await reports.open_seqs(limit=MOST) if self._waits else ()
+        open_seqs = await reports.open_seqs(limit=MAX_ITEMS) if self._waits else ()
         self._seqs = {seq for seq in open_seqs if seq <= through}
 
     def forget(self, shown: Iterable[DeliverySummary]) -> None:
@@ -38,14 +38,14 @@ class Coming:
         if self._waits:
             open_ones = (one for one in deliveries if one.state in OPEN_DELIVERIES)
             self._seqs.update(one.seq for one in open_ones if one.state is not self._state)
-            if len(self._seqs) > MOST:
-                self._seqs = set(sorted(self._seqs)[-MOST:])
+            if len(self._seqs) > MAX_ITEMS:
+                self._seqs = set(sorted(self._seqs)[-MAX_ITEMS:])
         return [one for one in deliveries if self._state in (None, one.state)]
 
     async def come(self, reports: FeedReader) -> list[DeliverySummary]:
         """Return those waited for that are in the state by now, the oldest first."""
         seqs, self._seqs = sorted(self._seqs), set()
         come: list[DeliverySummary] = []
-        for begin in range(0, len(seqs), _AT_ONCE):
-            come += self.picked(await reports.by_seqs(self.in_any_state, seqs[begin : begin + _AT_ONCE]))
+        for begin in range(0, len(seqs), SCAN_LIMIT):
+            come += self.picked(await reports.by_seqs(self.in_any_state, seqs[begin : begin + SCAN_LIMIT]))
         return come

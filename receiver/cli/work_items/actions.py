@@ -9,12 +9,13 @@ import click
 from receiver.cli.common.confirm import CHUNK, agreed, carry_out, count_lines, say, span_and_first
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option, text, work_filter_options
-from receiver.cli.common.output import counted, escape_controls, iso, note, shortened
+from receiver.cli.common.output import iso, note
 from receiver.cli.common.store import decide_reading, read
 from receiver.core.bulk import WorkPlan
 from receiver.core.clock import SystemClock
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
+from receiver.core.text import counted, escape_controls, shortened
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import WorkFilter, WorkSummary
 from receiver.settings import Settings, load_settings

@@ -6,20 +6,12 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option, work_filter_options
-from receiver.cli.common.output import (
-    clock,
-    duration,
-    escape_controls,
-    iso,
-    short_id,
-    shortened,
-    shown,
-    write_bytes,
-    write_line,
-)
+from receiver.cli.common.output import clock, duration, iso, short_id, shown, write_bytes, write_line
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing
 from receiver.cli.work_items.actions import WORK_ID, bury, retry
+from receiver.cli.work_items.states import states
+from receiver.core.text import escape_controls, shortened
 from receiver.core.types import WorkState
 from receiver.core.work import Attempt, WorkDetail, WorkFilter, WorkSummary
 from receiver.service.samples import encode
@@ -42,6 +34,7 @@ def work_items() -> None:
 
 work_items.add_command(retry)
 work_items.add_command(bury)
+work_items.add_command(states)
 
 
 @work_items.command("list")

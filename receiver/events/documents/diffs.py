@@ -6,16 +6,20 @@ from receiver.events.documents.shape import Items, ServiceModel
 
 
 class DiffLine(ServiceModel):
-    """One line of a chunk: `type` is `add`, `del` or `normal`, and the flag of that name is true."""
+    """One line of a chunk."""
 
     repr_fields = ("type", "ln", "ln1", "ln2")
 
     type: str | None = None
+    """`add`, `del` or `normal`."""
     content: str | None = None
     """The line with its leading `+`, `-` or blank."""
     add: StrictBool | None = None
+    """True on an added line."""
     del_: StrictBool | None = Field(None, alias="del")
+    """True on a deleted line."""
     normal: StrictBool | None = None
+    """True on an unchanged line."""
     ln: StrictInt | None = None
     """Line number of an added or deleted line."""
     ln1: StrictInt | None = None
@@ -25,16 +29,22 @@ class DiffLine(ServiceModel):
 
 
 class DiffChunk(ServiceModel):
-    """Lines that changed together; `content` is the chunk's `@@` line."""
+    """Lines that changed together."""
 
     repr_fields = ("content",)
 
     content: str | None = None
+    """The chunk's `@@` line."""
     changes: Items[DiffLine] = Field(default_factory=list)
+    """The lines of the chunk, unchanged ones around the change among them."""
     old_start: StrictInt | None = None
+    """Number of the chunk's first line in the earlier scrape, from 1."""
     old_lines: StrictInt | None = None
+    """How many lines the chunk has in the earlier scrape."""
     new_start: StrictInt | None = None
+    """Number of the chunk's first line in this scrape, from 1."""
     new_lines: StrictInt | None = None
+    """How many lines the chunk has in this scrape."""
 
 
 class DiffFile(ServiceModel):
@@ -43,18 +53,24 @@ class DiffFile(ServiceModel):
     repr_fields = ("from_", "to")
 
     from_: str | None = Field(None, alias="from")
+    """Name of the earlier text."""
     to: str | None = None
+    """Name of the text of this scrape."""
     chunks: Items[DiffChunk] = Field(default_factory=list)
+    """The places that changed, in the order of the page."""
 
 
 class DiffTree(ServiceModel):
     """A unified diff taken apart."""
 
     files: Items[DiffFile] = Field(default_factory=list)
+    """The pages that changed: one, for the diff of one page."""
 
 
 class Diff(ServiceModel):
     """Difference of a page from its earlier scrape, as a unified diff and as a tree."""
 
     text: str | None = None
+    """A unified diff, as `git diff` writes it."""
     json_: DiffTree | None = Field(None, alias="json")
+    """The same as a tree of files, chunks and lines."""

@@ -15,8 +15,11 @@ class MeaningfulChange(ServiceModel):
     type: str | None = None
     """`added`, `removed` or `changed`."""
     before: str | None = None
+    """What the page said before; None for something that was added."""
     after: str | None = None
+    """What the page says now; None for something that was removed."""
     reason: str | None = None
+    """Why the change matters, in the judge's words."""
 
 
 class Judgment(ServiceModel):
@@ -25,17 +28,22 @@ class Judgment(ServiceModel):
     repr_fields = ("meaningful", "confidence")
 
     meaningful: StrictBool | None = None
+    """Whether any of the changes matters for the goal."""
     confidence: str | None = None
     """`high`, `medium` or `low`."""
     reason: str | None = None
+    """Why it does or does not, in the judge's words."""
     meaningful_changes: Items[MeaningfulChange] = Field(default_factory=list)
+    """The changes that matter. The service may leave them out."""
 
 
 class ValueChange(ServiceModel):
     """One extracted value before and now; null is a value that was not there."""
 
     previous: Any = None
+    """The value in the earlier scrape: any JSON."""
     current: Any = None
+    """The value in this scrape: any JSON."""
 
 
 class MonitorDiff(ServiceModel):
@@ -54,6 +62,7 @@ class Snapshot(ServiceModel):
     """What was extracted from a page at this check."""
 
     json_: JsonObject = Field(default_factory=dict, alias="json")
+    """The whole extraction, by the names of the schema."""
 
 
 class CheckedPage(ServiceModel):
@@ -62,25 +71,36 @@ class CheckedPage(ServiceModel):
     repr_fields = ("url", "status")
 
     monitor_id: str | None = None
+    """UUID of the monitor. Only in an event."""
     check_id: str | None = None
+    """UUID of the check, the same as the event's `job_id`. Only in an event."""
     url: str | None = None
+    """Absolute URL of the page."""
     status: str | None = None
     """`same`, `new`, `changed` or `error`. Inside a check also `removed`, for which no event is sent."""
     previous_scrape_id: str | None = None
     """None for search targets, like the current one."""
     current_scrape_id: str | None = None
+    """UUID of this check's scrape. None for search targets."""
     error: str | None = None
+    """Why the page could not be checked; None when it could."""
     is_meaningful: StrictBool | None = None
     """None when the judge did not run."""
     judgment: Judgment | None = None
+    """What the judge says of the change; None when it did not run."""
     diff: MonitorDiff | None = None
+    """What changed; None for a page that is the same, new or in error."""
 
     id: str | None = None
+    """UUID of this page in the service's record of the check."""
     target_id: str | None = None
+    """UUID of the monitor's target that the page belongs to."""
     status_code: StrictInt | None = None
     """The page's own HTTP status."""
     metadata: JsonObject = Field(default_factory=dict)
+    """Such as `title`, `contentType` and `creditsUsed`; of a search hit also `searchStatus`."""
     created_at: Moment | None = None
+    """When the page was recorded, in UTC."""
     snapshot: Snapshot | None = None
     """Only where a monitor extracts."""
 
@@ -91,11 +111,17 @@ class CheckSummary(ServiceModel):
     repr_fields = ("total_pages", "same", "changed", "new", "removed", "error")
 
     total_pages: StrictInt = 0
+    """All pages of the check."""
     same: StrictInt = 0
+    """Pages whose content is unchanged."""
     changed: StrictInt = 0
+    """Pages whose content changed."""
     new: StrictInt = 0
+    """Pages that no earlier check saw."""
     removed: StrictInt = 0
+    """Pages that an earlier check saw and this one did not find."""
     error: StrictInt = 0
+    """Pages that could not be checked."""
 
 
 class MonitorCheck(ServiceModel):
@@ -104,6 +130,7 @@ class MonitorCheck(ServiceModel):
     repr_fields = ("monitor_id", "check_id", "status")
 
     monitor_id: str | None = None
+    """UUID of the monitor."""
     check_id: str | None = None
     """In an event; the record has `id`."""
     status: str | None = None
@@ -112,24 +139,36 @@ class MonitorCheck(ServiceModel):
     In a record also `queued`, `running`, `skipped_overlap` and `skipped_no_credits`.
     """
     summary: OrEmpty[CheckSummary] = Field(default_factory=CheckSummary)
+    """How many pages the check saw, by their status."""
     pages: Items[CheckedPage] = Field(default_factory=list)
     """In the oldest form of the event, and in a record that was asked for by its id. At most 100 of them."""
 
     id: str | None = None
+    """UUID of the check. In an event it is `check_id`."""
     trigger: str | None = None
     """`scheduled` or `manual`."""
     created_at: Moment | None = None
+    """When the record was made, in UTC."""
     updated_at: Moment | None = None
+    """When the record was changed last, in UTC."""
     scheduled_for: Moment | None = None
+    """When the check was due by the schedule, in UTC."""
     started_at: Moment | None = None
+    """When the check began, in UTC; None while it is queued."""
     finished_at: Moment | None = None
+    """When the check ended, in UTC; None before."""
     estimated_credits: Number | None = None
+    """Credits that the check was expected to cost."""
     reserved_credits: Number | None = None
+    """Credits that the service set aside for it."""
     actual_credits: Number | None = None
+    """Credits that it did cost."""
     billing_status: str | None = None
     """`not_applicable`, `reserved`, `confirmed`, `released` or `failed`."""
     error: str | None = None
+    """Why the check failed; None for one that did not."""
     notification_status: JsonObject = Field(default_factory=dict)
+    """How each notification went, under `webhook`, `email` and `slack`."""
     target_results: Items[Any] = Field(default_factory=list)
     """One object per target; its keys depend on the target's type."""
     next: str | None = None

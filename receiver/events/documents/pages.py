@@ -15,7 +15,9 @@ class JavascriptReturn(ServiceModel):
     repr_fields = ("type",)
 
     type: str | None = None
+    """The JavaScript type of the value, such as `string`."""
     value: Any = None
+    """The value: any JSON."""
 
 
 class ActionScrape(ServiceModel):
@@ -24,7 +26,9 @@ class ActionScrape(ServiceModel):
     repr_fields = ("url",)
 
     url: str | None = None
+    """Absolute URL of the page at that moment."""
     html: str | None = None
+    """The page's HTML at that moment."""
 
 
 class ActionResults(ServiceModel):
@@ -33,8 +37,11 @@ class ActionResults(ServiceModel):
     screenshots: Items[str] = Field(default_factory=list)
     """URLs; they expire after 24 hours."""
     scrapes: Items[ActionScrape] = Field(default_factory=list)
+    """URL and HTML of the page, one per `scrape` action."""
     javascript_returns: Items[JavascriptReturn] = Field(default_factory=list)
+    """One per `executeJavascript` action."""
     pdfs: Items[str] = Field(default_factory=list)
+    """Links to the PDFs, one per `pdf` action."""
 
 
 def _text_as_diff(value: object) -> object:
@@ -73,10 +80,15 @@ class DocumentMetadata(ServiceModel):
     names_keys_freely = True
 
     title: Texts | None = None
+    """The page's title: its `title` element or meta tag."""
     description: Texts | None = None
+    """The page's own description, from its meta tags."""
     language: Texts | None = None
+    """The page's language as the page names it, such as `en` or `pt-BR`."""
     keywords: Texts | None = None
+    """The page's own keywords: one text, mostly separated by commas, or a list."""
     og_locale_alternate: Items[str] = Field(default_factory=list)
+    """The other locales that the page says it exists in."""
     source_url: str | None = Field(None, alias="sourceURL")
     """The URL that was asked for."""
     url: str | None = None
@@ -86,6 +98,7 @@ class DocumentMetadata(ServiceModel):
     status_code: StrictInt | None = None
     """The page's own HTTP status: a page that answered 404 is a scrape that succeeded."""
     content_type: str | None = None
+    """The page's HTTP `Content-Type`."""
     error: str | None = None
     """The page's own error text, such as `Not Found`."""
     proxy_used: str | None = None
@@ -93,14 +106,19 @@ class DocumentMetadata(ServiceModel):
     cache_state: str | None = None
     """`hit` or `miss`."""
     cached_at: Moment | None = None
+    """When the cached copy was made, in UTC; only with a `cache_state` of `hit`."""
     credits_used: Number | None = None
+    """Credits that this page cost."""
     num_pages: StrictInt | None = None
     """PDF: how many pages were parsed."""
     total_pages: StrictInt | None = None
     """PDF: how many pages it has. More than `num_pages` means that the result was cut short."""
     concurrency_limited: StrictBool | None = None
+    """Whether the scrape had to wait for the account's limit of concurrent scrapes."""
     concurrency_queue_duration_ms: Number | None = None
+    """Milliseconds that it waited for that limit."""
     timezone: str | None = None
+    """Time zone that the browser had, such as `America/New_York`."""
 
     @property
     def truncated(self) -> bool:
@@ -123,27 +141,45 @@ class Document(ServiceModel):
     raw_html: str | None = None
     """The HTML as the page sent it."""
     summary: str | None = None
+    """A short summary of the page, written by a language model."""
     answer: str | None = None
+    """The answer to a question that the request asked of the page."""
     highlights: str | None = None
+    """Passages of the page that fit a query of the request."""
     links: Items[str] = Field(default_factory=list)
+    """URLs that the page links to."""
     images: Items[str] = Field(default_factory=list)
+    """URLs of the page's images."""
     screenshot: str | None = None
     """A URL that expires after 24 hours; the service's documents also speak of base64."""
     audio: str | None = None
+    """The page's audio, as the service gives it: it documents a text and no form."""
     video: str | None = None
+    """The page's video, as the service gives it: it documents a text and no form."""
     json_: Any = Field(None, alias="json")
     """Structured extraction. Version 1 names it `extract` or `llm_extraction`; see `extracted`."""
     extract: Any = None
+    """Structured extraction under an older name of version 1; see `extracted`."""
     llm_extraction: Any = Field(None, alias="llm_extraction")
+    """Structured extraction under the name of the interface specification; see `extracted`."""
     actions: ActionResults | None = None
+    """What the requested actions gave; None when none were requested."""
     change_tracking: ChangeTracking | None = None
+    """How the page compares with its earlier scrape; only with the format `changeTracking`."""
     pages: Any = None
+    """A newer format, as it came: the pages of a PDF one by one."""
     blocks: Any = None
+    """A newer format, as it came: the parts of a document."""
     branding: Any = None
+    """A newer format, as it came: colours, fonts and logos of the site."""
     product: Any = None
+    """A newer format, as it came: the product that the page sells."""
     menu: Any = None
+    """A newer format, as it came: a menu of dishes."""
     warning: str | None = None
+    """What the service warns of, such as problems with the extraction."""
     metadata: OrEmpty[DocumentMetadata] = Field(default_factory=DocumentMetadata)
+    """What is known about the page; empty where the service sent nothing."""
 
     @property
     def url(self) -> str | None:
@@ -163,6 +199,7 @@ class LegacyDocument(Document):
     content: str | None = None
     """The page as plain text."""
     source: str | None = None
+    """URL of the page, as senders write it that put the page below `content`."""
 
 
 def _flatten_legacy(value: object) -> object:

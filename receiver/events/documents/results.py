@@ -13,18 +13,27 @@ class ExtractResult(ServiceModel):
     repr_fields = ("extract_id", "success")
 
     success: StrictBool | None = None
+    """Whether the extraction succeeded."""
     data: Any = None
     """The extraction: any JSON value, in the form of the schema that was asked for."""
     extract_id: str | None = None
+    """UUID of the job."""
     warning: str | None = None
+    """What the service warns of, for people."""
     error: str | None = None
+    """Why the extraction failed, for people."""
     llm_usage: Number | None = None
+    """How much of a language model the extraction used. The service does not document the unit."""
     total_urls_scraped: StrictInt | None = None
+    """How many pages were scraped for it."""
     sources: JsonObject = Field(default_factory=dict)
     """JSON path of a value to the URLs it was found at."""
     tokens_billed: Number | None = None
+    """Tokens that it cost."""
     credits_billed: Number | None = None
+    """Credits that it cost."""
     url_trace: Any = None
+    """How the pages were chosen: any JSON, mostly a list."""
 
 
 class AgentStep(ServiceModel):
@@ -37,6 +46,7 @@ class AgentStep(ServiceModel):
     action: str | None = None
     """A free text: `scrape` and `mcp__tools__scrape` both occur."""
     input: JsonObject = Field(default_factory=dict)
+    """What the action was called with; its keys depend on the action."""
 
 
 class AgentResult(ServiceModel):
@@ -45,5 +55,6 @@ class AgentResult(ServiceModel):
     repr_fields = ("credits_used",)
 
     credits_used: Number | None = None
+    """Credits that the whole job cost."""
     data: Any = None
     """What it found; only when it completed."""

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from tempfile import SpooledTemporaryFile
 from typing import Any, Self
 
+from receiver.core.batching import BatchSize
 from receiver.core.bulk import Cursor, Imported
 from receiver.core.clock import Clock
 from receiver.core.deliveries import DeliveryFilter
@@ -23,8 +24,8 @@ from receiver.replay.backfill.payloads import Payload, body
 FOR_ALL = (KeyRefused, RateLimited, ServiceUnreachable)
 """Errors that asking about the next job would end with too."""
 _IN_MEMORY = 8 * 1024 * 1024
-_MOST = 500
-_HEAVIEST = 4 * 1024 * 1024
+MAX_ITEMS = 500
+MAX_BYTES = 4 * 1024 * 1024
 """Deliveries and bytes of bodies that are handed to the store together."""
 
 
@@ -171,17 +172,17 @@ async def to_bring_in(
     """
     since = await delivered(reports, missing.job_id, after=missing.through)
     part: list[Imported] = []
-    size = 0
+    taken = BatchSize(MAX_ITEMS, MAX_BYTES)
     for one in spool.read(missing.begin, missing.count):
         await asyncio.sleep(0)  # as above
         delivery = read_envelope(_headers(origin), one, received_at=clock.now())
         if delivery.key in since.keys:
             continue
         part.append(Imported(delivery, origin=origin))
-        size += len(one)
-        if len(part) == _MOST or size >= _HEAVIEST:
+        taken.add(len(one))
+        if taken.is_full:
             yield part
-            part, size = [], 0
+            part, taken = [], BatchSize(MAX_ITEMS, MAX_BYTES)
     if part:
         yield part
 

@@ -40,7 +40,7 @@ RETRIES_OVER = timedelta(minutes=25)
 SILENCE = timedelta(hours=1)
 _KEPT = timedelta(hours=24)
 """How long the service keeps results."""
-_AT_ONCE = 10
+MAX_PAGES = 10
 """Pages in one answer: the event loop reads it in one piece."""
 _CLAIMS = HandlerName("receiver.replay.backfill")
 _TAKEN = timedelta(hours=1)
@@ -114,7 +114,7 @@ class Backfilling:
         """Bring in what is missing of a job, counted by type."""
         with Spool() as spool:
             found = await delivered(reports, job_id)
-            asked = Asked(job_id, found.family or "", found.monitor_id, at_once=_AT_ONCE)
+            asked = Asked(job_id, found.family or "", found.monitor_id, at_once=MAX_PAGES)
             missing = await compare(found, produced(self._client, asked), spool)
             async for part in to_bring_in(missing, spool, reports, self._clock, origin=Origin.BACKFILL):
                 outcomes = await controls.import_deliveries(part)

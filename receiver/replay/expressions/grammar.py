@@ -31,15 +31,15 @@ from receiver.replay.expressions.tokens import Token, steps_of, tokens_of, unquo
 
 T = TypeVar("T")
 
-LONGEST = 1_000
-DEEPEST = 50
+MAX_LENGTH = 1_000
+MAX_DEPTH = 50
 _CONSTANTS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
 
 
 def parse(text: str) -> Condition:
     """Return the condition that the text describes, or raise WrongExpression."""
-    if len(text) > LONGEST:
-        raise WrongExpression(f"wrong expression: it has {len(text):,} characters, {LONGEST:,} are allowed")
+    if len(text) > MAX_LENGTH:
+        raise WrongExpression(f"wrong expression: it has {len(text):,} characters, {MAX_LENGTH:,} are allowed")
     parser = _Parser(text)
     condition = parser.either()
     parser.expect_end()
@@ -70,8 +70,8 @@ class _Parser:
 
     def _negation(self) -> Condition:
         self._depth += 1
-        if self._depth > DEEPEST:
-            raise wrong(self._text, self._next.at, f"it is nested more than {DEEPEST} deep")
+        if self._depth > MAX_DEPTH:
+            raise wrong(self._text, self._next.at, f"it is nested more than {MAX_DEPTH} deep")
         condition: Condition
         if self._took("not"):
             condition = Not(self._negation())

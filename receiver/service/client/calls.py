@@ -14,32 +14,40 @@ ANSWERED_WITHIN = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class ServiceCall(Generic[T]):
-    """One operation of the service.
-
-    `read` makes the result of the answer's JSON object; a ValueError says that it is not as documented.
-    `repeatable` says that sending it twice does no more than sending it once. `next` gives the address of the next
-    page, for operations that have pages. `about_job` is set where `success` speaks of a job and not of the call.
-    """
+    """One operation of the service."""
 
     method: str
+    """HTTP method."""
     path: str
+    """Path below the service's address, ids quoted."""
     read: Callable[[Mapping[str, Any]], T]
+    """Makes the result from the answer's JSON object. A ValueError means an undocumented form."""
     query: Mapping[str, str | int] = field(default_factory=dict)
+    """Parameters of the query."""
     body: Mapping[str, Any] | None = field(default=None, repr=False)
+    """JSON object to send, None for no body."""
     repeatable: bool = False
+    """Whether a second call does no more than the first."""
     idempotency_key: str | None = None
+    """Makes the service refuse a second start of the same job."""
     answered_within: timedelta = ANSWERED_WITHIN
+    """How long one attempt waits for its answer."""
     about_job: bool = False
+    """Whether `success` in the answer speaks of a job, not of the call."""
     next: Callable[[T], str | None] | None = field(default=None, repr=False)
+    """Finds the address of the next page in a result; None for an operation without pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceResponse:
-    """What came back: header names in lower case, the body unpacked."""
+    """An answer of the service."""
 
     status: int
+    """HTTP status."""
     headers: Mapping[str, str]
+    """Header names in lower case."""
     body: bytes = field(repr=False)
+    """The body, uncompressed."""
 
 
 def part(name: str, value: str) -> str:

@@ -9,7 +9,7 @@ from receiver.service.client.calls import ServiceCall
 
 T = TypeVar("T")
 
-_LONGEST_ADDRESS = 8000
+MAX_ADDRESS_LENGTH = 8000
 
 
 class Pages(Generic[T]):
@@ -39,7 +39,7 @@ class Pages(Generic[T]):
     def _target(self, call: ServiceCall[T], address: str) -> str:
         """Return path and query as they go below the service's address."""
         try:
-            if not address.isascii() or not address.isprintable() or len(address) > _LONGEST_ADDRESS:
+            if not address.isascii() or not address.isprintable() or len(address) > MAX_ADDRESS_LENGTH:
                 raise ValueError("not a form that can be asked for")
             parts = urlsplit(address)
         except ValueError:

@@ -41,8 +41,8 @@ _ERRORS: Mapping[int, type[ServiceError]] = {
     422: Unprocessable,
     429: RateLimited,
 }
-_LONGEST_TEXT = 1000
-_LONGEST_WAIT_SECONDS = 86_400
+MAX_TEXT_LENGTH = 1000
+MAX_WAIT_SECONDS = 86_400
 _WAIT_IN_WORDS = re.compile(r"retry after (\d{1,5}(?:\.\d+)?) ?s", re.IGNORECASE)
 _ID_IN_WORDS = re.compile(r"\b(?:exception ID is|Error ID:) ([\w-]{1,100})")
 _WAIT_KEYS = ("retry_after_seconds", "retryAfterSeconds")
@@ -136,7 +136,7 @@ def wait_asked_for(headers: Mapping[str, str], body: Mapping[str, Any], *, now: 
         seconds = float(found[1])
     if seconds is None or seconds != seconds:
         return None
-    return timedelta(seconds=min(max(seconds, 0), _LONGEST_WAIT_SECONDS))
+    return timedelta(seconds=min(max(seconds, 0), MAX_WAIT_SECONDS))
 
 
 def _header_seconds(value: str, now: datetime) -> float | None:
@@ -151,7 +151,7 @@ def _header_seconds(value: str, now: datetime) -> float | None:
 
 
 def _text(value: object) -> str | None:
-    return value[:_LONGEST_TEXT] if isinstance(value, str) and value else None
+    return value[:MAX_TEXT_LENGTH] if isinstance(value, str) and value else None
 
 
 def _phrase(status: int) -> str:

@@ -31,10 +31,12 @@ _PAUSES = RetrySchedule((timedelta(seconds=0.5), timedelta(seconds=2), timedelta
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a call is made again: after these pauses, or those that the service asks for, within `budget` in all."""
+    """When a call is made again."""
 
     pauses: RetrySchedule = _PAUSES
+    """How long to wait before each further attempt, unless the service asks for another pause."""
     budget: timedelta = timedelta(seconds=60)
+    """How long all attempts and pauses may take together."""
 
 
 DEFAULT_PATIENCE = RetryPolicy()
@@ -51,6 +53,7 @@ class Pause:
     """To do: wait this long."""
 
     duration: timedelta
+    """How long to wait."""
 
 
 Script = Generator[CallAttempt | Pause, ServiceResponse | ServiceError | None, T]

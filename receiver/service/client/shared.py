@@ -19,7 +19,9 @@ class ServiceClients:
     """One client for async handlers and one for plain functions."""
 
     for_async: AsyncClient
+    """For async handlers."""
     for_plain: Client
+    """For plain functions."""
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from receiver.errors import ConfigurationError, ServiceError, ServiceUnreachable
 from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 CONNECTED_WITHIN = timedelta(seconds=10)
-LONGEST_ANSWER = 256 * 1024 * 1024
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """In bytes. Pages of results go up to 10 MiB; a base64 PDF can be larger."""
 
 
@@ -76,8 +76,8 @@ class Body:
         if now > self._until:
             raise ServiceUnreachable(f"{self._call.method} {self._call.path}: the answer comes too slowly")
         self._size += len(chunk)
-        if self._size > LONGEST_ANSWER:
-            raise UnexpectedAnswer(f"{self._call.method} {self._call.path}: longer than {LONGEST_ANSWER} bytes")
+        if self._size > MAX_ANSWER_BYTES:
+            raise UnexpectedAnswer(f"{self._call.method} {self._call.path}: longer than {MAX_ANSWER_BYTES} bytes")
         self._chunks.append(chunk)
 
     def answer(self, response: httpx.Response) -> ServiceResponse:

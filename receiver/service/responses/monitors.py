@@ -1,4 +1,4 @@
-"""Monitors as the service keeps them: schedule, targets, and who hears of checks (interface specification, Monitor).
+"""Monitors as the service keeps them: schedule, targets, and who hears of checks (section Monitor).
 
 The fields that requests have too are declared in `receiver.requests.fields`.
 """

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from typing import Any
 
+from receiver.core.text import did_you_mean
 from receiver.errors import ConfigurationError
 
 Payload = dict[str, Any]
@@ -135,7 +136,7 @@ def near(name: str, known: Sequence[str]) -> str:
     """Return a hint at the known names that a wrong one may stand for, empty when none is near."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     close = close or [one for one in known if one.partition(".")[0] == name.partition(".")[0]]
-    return f"; did you mean {', '.join(close[:-1])}{' or ' * (len(close) > 1)}{close[-1]}?" if close else ""
+    return did_you_mean(close)
 
 
 @functools.cache

@@ -18,13 +18,12 @@ FIRST_JOB = 2
 
 
 class Arrival(NamedTuple):
-    """A delivery that is created, in microseconds from the start, and the number of the job it belongs to.
-
-    All exact moments count as one job, and so does everything that comes at the rate.
-    """
+    """A delivery that is created."""
 
     created_us: int
+    """When it is created, in microseconds from the start of the scenario."""
     job: int
+    """Number of its job: 0 for exact moments, 1 for the steady rate, from FIRST_JOB on for the scenario's jobs."""
 
 
 def arrivals(wanted: ArrivalPattern, seed: int) -> Iterator[Arrival]:

@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 440, 280
 _LEFT, _RIGHT, _TOP, _BOTTOM = 50, 16, 76, 30
 _RIGHT_END, _BASE = WIDTH - _RIGHT, HEIGHT - _BOTTOM
 _INNER_WIDTH, _INNER_HEIGHT = _RIGHT_END - _LEFT, _BASE - _TOP
-_MOST_TICKS = 6
+MAX_TICKS = 6
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _TIME_STEPS_S: tuple[int, ...] = (
     1,
@@ -55,11 +55,14 @@ STYLE = """
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A picture: its title, what it shows in a sentence, and its shapes, WIDTH wide and HEIGHT high."""
+    """One picture."""
 
     title: str
+    """The chart's title."""
     sentence: str
+    """What the chart shows, for readers who cannot see it."""
     shapes: str
+    """SVG elements, WIDTH wide and HEIGHT high."""
 
 
 def svg(charts: Sequence[Chart], *, name: str, style: str = "") -> str:
@@ -195,7 +198,7 @@ def _axes(below: Sequence[tuple[float, str]], beside: Sequence[tuple[float, str]
 
 def _time_ticks(end_us: int) -> list[tuple[float, str]]:
     """Return where ticks of the time axis stand, and what they say."""
-    step = next((step for step in _TIME_STEPS_S if end_us <= _MOST_TICKS * step * SECOND_US), _TIME_STEPS_S[-1])
+    step = next((step for step in _TIME_STEPS_S if end_us <= MAX_TICKS * step * SECOND_US), _TIME_STEPS_S[-1])
     moments = range(0, end_us // SECOND_US + 1, step)
     return [(_LEFT + _INNER_WIDTH * moment * SECOND_US / end_us, _told(moment)) for moment in moments]
 

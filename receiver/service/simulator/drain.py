@@ -12,31 +12,31 @@ from receiver.service.simulator.endpoint import mean_latency
 from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import Scenario
 
-_LARGEST = 1_000_000
+MAX_BACKLOG = 1_000_000
 _TAIL = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One capacity, and what comes of it.
-
-    `drained_at` is when the last attempt ended that had waited in the queue for the whole time-out, 0 if none had.
-    It is None when such an attempt starts in the last tenth of the traffic: then the wave never drains.
-    """
+    """One capacity, and when the endpoint's queue is drained with it."""
 
     capacity: int
+    """How many requests the endpoint works on at one time."""
     drained_at: timedelta | None
+    """When the last attempt ended that had waited in the queue for the whole time-out, 0 if none had.
+
+    None if such an attempt starts in the last tenth of the traffic: then the queue never drains.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """How many requests the endpoint works on at one time, on average: without failures, and at most.
-
-    At most every delivery takes all its attempts, and the endpoint works on each.
-    """
+    """How many requests the endpoint works on at one time, on average."""
 
     alone: float
+    """Requests at one time on average, if no attempt fails."""
     at_most: float
+    """Requests at one time on average, if every delivery takes all its attempts."""
 
 
 def load(scenario: Scenario) -> Load:
@@ -59,7 +59,7 @@ def trials(scenario: Scenario) -> Iterator[Trial]:
             "let arrivals.duration be longer"
         )
     too_small, enough = 0, max(1, int(load(scenario).alone))
-    while (trial := _try(scenario, enough, tail)).drained_at is None and enough < _LARGEST:
+    while (trial := _try(scenario, enough, tail)).drained_at is None and enough < MAX_BACKLOG:
         yield trial
         too_small, enough = enough, 2 * enough
     yield trial

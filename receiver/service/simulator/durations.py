@@ -5,7 +5,7 @@ from datetime import timedelta
 from fractions import Fraction
 
 MICROSECOND = timedelta(microseconds=1)
-LONGEST = timedelta(days=3650)
+MAX_DURATION = timedelta(days=3650)
 
 _UNITS = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 _PART = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)(us|ms|s|m|h|d)", re.ASCII)
@@ -25,8 +25,8 @@ def parse_duration(written: object) -> timedelta:
     micros = sum((Fraction(number) * _UNITS[unit] for number, unit in _PART.findall(written)), Fraction())
     if micros.denominator != 1:
         raise ValueError("a duration is a whole number of microseconds")
-    if micros > LONGEST // MICROSECOND:
-        raise ValueError(f"a duration is at most {LONGEST.days} days long")
+    if micros > MAX_DURATION // MICROSECOND:
+        raise ValueError(f"a duration is at most {MAX_DURATION.days} days long")
     return int(micros) * MICROSECOND
 
 

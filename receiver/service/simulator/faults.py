@@ -1,4 +1,4 @@
-"""Faults of the sender's side, drawn for one delivery after the other, the same ones for a seed."""
+"""Faults of the sender's side, drawn for one delivery after the other. A seed always gives the same faults."""
 
 import random
 from collections.abc import Iterator
@@ -17,26 +17,29 @@ class FaultKind(StrEnum):
 
     WHOLE = "whole"
     SLOW = "slow"
-    """Piece by piece."""
+    """The whole body, piece by piece."""
     CUT = "cut"
-    """The first half, and its own signature: authentic, and no envelope."""
+    """The first half of the body with a signature of that half: authentic, and not an envelope."""
     CLIPPED = "clipped"
-    """The first half, under the signature of the whole."""
+    """The first half of the body with the signature of the whole."""
     FORGED = "forged"
-    """Under a signature that is not the service's."""
+    """The whole body with a wrong signature."""
 
 
 REFUSABLE = frozenset({FaultKind.CUT, FaultKind.CLIPPED, FaultKind.FORGED})
-"""What no receiver may take for a delivery."""
+"""Requests that no receiver may accept as a delivery."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRequest:
-    """One request to a receiver. `body` is all of it, whatever is sent; `upload` is how long that takes."""
+    """One request to a receiver."""
 
     body: bytes
+    """The whole body, also of a request that sends only a part of it."""
     way: FaultKind = FaultKind.WHOLE
+    """How the request is put on the wire."""
     upload: timedelta = _NONE
+    """How long the body takes to be sent."""
 
     @property
     def payload(self) -> bytes:
@@ -46,16 +49,18 @@ class SimulatedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Faulty:
-    """What befalls one delivery: its first request, how long that is held back, and what comes beside it.
-
-    With `again` it is sent once more after it was delivered; with `forgery` somebody else sends a forged request.
-    """
+    """What goes wrong with one delivery."""
 
     first: FaultKind = FaultKind.WHOLE
+    """How the first request is put on the wire."""
     upload: timedelta = _NONE
+    """How long the first request's body takes to be sent."""
     held_back: timedelta = _NONE
+    """How long the first attempt is delayed."""
     again: bool = False
+    """Whether it is sent once more after it was delivered."""
     forgery: bool = False
+    """Whether somebody else sends a forged request beside it."""
 
 
 def draw_faults(faults: Faults, schedule: SenderSchedule, seed: int) -> Iterator[Faulty]:

@@ -43,26 +43,30 @@ class Wrong(StrEnum):
 
 
 class Mark(NamedTuple):
-    """How far a store had come before a run: its last delivery and its last request in quarantine."""
+    """What a store held last before a run."""
 
     seq: int
+    """Number of the store's last delivery."""
     request_id: int
+    """Number of the store's last request in quarantine."""
 
 
 @dataclass(slots=True)
 class Findings:
-    """What a store holds of a run, and the ids of what is wrong with it.
-
-    `unanswered` counts stored deliveries that were never acknowledged, `others` those that came meanwhile from
-    other senders.
-    """
+    """What a store holds of a run, and what is wrong with it."""
 
     stored: int = 0
+    """Deliveries of the run in the store."""
     duplicates: int = 0
+    """How often the store counted one of them again."""
     unanswered: int = 0
+    """Deliveries of the run in the store that were never acknowledged."""
     quarantined: int = 0
+    """Requests of the run in quarantine."""
     others: int = 0
+    """Deliveries that other senders sent meanwhile."""
     wrong: dict[Wrong, list[str]] = field(default_factory=dict)
+    """Ids of the deliveries that break a rule, by the rule."""
 
     def add(self, kind: Wrong, ids: Iterable[str]) -> None:
         """Take note of something wrong."""
@@ -72,21 +76,28 @@ class Findings:
 
 @dataclass(slots=True)
 class _Entry:
-    """A delivery: the digest of its body, how often it was acknowledged, and how often it can have arrived."""
+    """What the ledger keeps of a delivery."""
 
     digest: bytes
+    """Digest of its body."""
     acknowledged: int = 0
+    """How often it was answered 2xx."""
     arrived: int = 0
+    """How often it can have arrived at most."""
     whole: bool = False
+    """Whether the whole of it was ever sent."""
     given_up: bool = False
+    """Whether the sender has given it up."""
 
 
 @dataclass(slots=True)
 class _Refusable:
-    """Bytes that no receiver may take: an id for people, and what was answered each time that they were sent."""
+    """A request that no receiver may accept."""
 
     key: DeliveryKey
+    """An id for people."""
     replies: list[Reply] = field(default_factory=list)
+    """The replies to it, one for each time that it was sent."""
 
     def was_answered(self, status: int) -> bool:
         return any(reply.status == status for reply in self.replies)

@@ -1,4 +1,4 @@
-"""A scenario played against a real endpoint: the same states, moves and pauses, on a clock that passes."""
+"""A scenario played against a real endpoint: the same states, moves and pauses, in real time."""
 
 import asyncio
 import random
@@ -20,26 +20,27 @@ from receiver.service.simulator.stories import Stories
 
 
 class Reply(NamedTuple):
-    """What a request met. `known` says that the receiver had the delivery already; `meaning` is for people.
-
-    LATE does not occur: nobody tells a sender that what it gave up has arrived after all.
-    """
+    """What a request met."""
 
     outcome: ResponseKind
+    """How the endpoint responded. LATE does not occur: a sender never learns that a request arrived late."""
     status: int | None = None
+    """HTTP status; None when no answer came."""
     known: bool = False
+    """Whether the receiver said that it had the delivery already."""
     meaning: str = ""
+    """A sentence for people; empty when the delivery was accepted."""
 
 
 class LiveSent(NamedTuple):
-    """One request as it ended. `attempt` is None for what is none of the schedule: a forgery, a second copy.
-
-    `reply` is None if the sender held it back itself, playing an outage.
-    """
+    """One request as it ended."""
 
     request: SimulatedRequest
+    """The request that was sent."""
     reply: Reply | None
+    """The reply to it; None if the sender held the request back itself because it plays an outage."""
     attempt: SimulatedAttempt | None
+    """The attempt of the schedule; None for a forgery and for a second copy."""
 
 
 Post = Callable[[SimulatedRequest], Awaitable[Reply]]
@@ -49,9 +50,13 @@ Post = Callable[[SimulatedRequest], Awaitable[Reply]]
 @dataclass(frozen=True, slots=True)
 class _Delivery:
     number: int
+    """Its number, from 1."""
     arrival: Arrival
+    """When it is created, and for which job."""
     body: bytes
+    """Its body."""
     faulty: Faulty
+    """What goes wrong with it."""
 
 
 class Live:

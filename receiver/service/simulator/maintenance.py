@@ -12,8 +12,8 @@ from receiver.service.simulator.run import SimulatedAttempt, simulate
 from receiver.service.simulator.scenario import ArrivalPattern, Outage, OutageKind, Scenario
 
 _STEP = timedelta(minutes=1)
-_LONGEST_PART = 60
-_LONGEST_UP = 30
+MAX_PART = 60
+MAX_UP = 30
 _PROBED = 200
 
 
@@ -22,7 +22,9 @@ class Split:
     """The work in parts, one after the other, with the endpoint up for the same time between them."""
 
     parts: tuple[timedelta, ...]
+    """How long each part of the work takes."""
     up: timedelta
+    """How long the endpoint is up between two parts."""
 
     @property
     def takes(self) -> timedelta:
@@ -32,12 +34,16 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """Results without maintenance and with it at one go; the best split, None if none of those tried is good."""
+    """What maintenance costs, and the best way to split it."""
 
     without: SimulationReport
+    """The result without maintenance."""
     at_one_go: SimulationReport
+    """The result with all of the work in one part."""
     best: Split | None
+    """The best way to split the work; None if no split that was tried is good."""
     tried: int
+    """How many splits were tried."""
 
 
 def advise(scenario: Scenario, length: timedelta, *, start: timedelta, kind: OutageKind) -> Advice:
@@ -99,12 +105,12 @@ def _splits(length: timedelta) -> Sequence[Split]:
 
 def _all_splits(length: timedelta) -> Iterator[Split]:
     """Yield parts of equal length and the rest, which comes first or last."""
-    for minutes in range(1, _LONGEST_PART + 1):
+    for minutes in range(1, MAX_PART + 1):
         part = minutes * _STEP
         if part >= length:
             return
         number, rest = divmod(length, part)
         parts = number * (part,)
-        for up in range(1, _LONGEST_UP + 1):
+        for up in range(1, MAX_UP + 1):
             yield Split((*parts, rest) if rest else parts, up * _STEP)
             yield Split((rest, *parts) if rest else parts, up * _STEP)

@@ -15,24 +15,30 @@ _NUMBERS = {state: number for number, state in enumerate(ATTEMPTS, start=1)}
 
 
 class SimulatedAttempt(NamedTuple):
-    """One attempt of a delivery, as it ended. Moments are microseconds from the start of the scenario.
-
-    Deliveries are numbered from 1 in the order in which they are created, attempts of each from 1. `state` is where
-    the attempt has led to. `arrived` says that the request reached the receiver, in time or late, and
-    `arrived_before` that an earlier attempt of the delivery had done so.
-    """
+    """One attempt of a delivery, as it ended."""
 
     delivery: int
+    """Number of the delivery, from 1 in the order of creation."""
     attempt: int
+    """Number of the attempt of this delivery, from 1."""
     job: int
+    """Number of the delivery's job, as in `Arrival`."""
     created_us: int
+    """When the delivery was created, in microseconds from the start of the scenario."""
     started_us: int
+    """When the attempt started, in the same unit."""
     ended_us: int
+    """When the attempt ended, in the same unit."""
     waited_us: int
+    """Microseconds that the request waited in the endpoint's queue."""
     outcome: ResponseKind
+    """How the endpoint responded."""
     state: State
+    """Where the attempt led the delivery to."""
     arrived: bool
+    """Whether the request reached the receiver, in time or late."""
     arrived_before: bool
+    """Whether an earlier attempt of the delivery had reached it."""
 
 
 def simulate(scenario: Scenario) -> Iterator[SimulatedAttempt]:

@@ -22,7 +22,7 @@ from receiver.service.schedule import SERVICE, SenderSchedule
 from receiver.service.simulator.durations import parse_duration
 
 _HOUR = timedelta(hours=1)
-_MOST = 1_000_000
+MAX_COUNT = 1_000_000
 
 
 def _some(duration: timedelta) -> timedelta:
@@ -39,7 +39,7 @@ def _known(family: str) -> str:
 
 Duration = Annotated[timedelta, PlainValidator(parse_duration)]
 Length = Annotated[Duration, AfterValidator(_some)]
-Rate = Annotated[float, Field(strict=True, ge=0.001, le=_MOST)]
+Rate = Annotated[float, Field(strict=True, ge=0.001, le=MAX_COUNT)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
@@ -50,29 +50,34 @@ class _Table(BaseModel):
 
 
 class Job(_Table):
-    """A job of the service: its first delivery is created at `at`, and `pace` more in each second after it.
-
-    It has as many deliveries as `receiver.service.samples.job_story` tells of this family with so many pages.
-    """
+    """A job of the service, with the deliveries that `receiver.service.samples.job_story` gives its family."""
 
     family: Annotated[str, AfterValidator(_known)]
-    pages: Annotated[StrictInt, Field(ge=0, le=_MOST)]
+    """Family of the job, such as `crawl`."""
+    pages: Annotated[StrictInt, Field(ge=0, le=MAX_COUNT)]
+    """How many pages it has."""
     at: Duration = timedelta(0)
+    """When its first delivery is created, from the start of the scenario."""
     pace: Rate = 1.0
+    """Deliveries per second after the first."""
 
 
 class ArrivalPattern(_Table):
     """When deliveries are created: at exact moments, at a rate, by jobs, or all of these.
 
-    With a rate, in deliveries per second, they are evenly spaced from 0 and end before `duration`; with `poisson`
-    the gaps between them are exponential instead.
+    Steady traffic is evenly spaced from 0 and ends before `duration`.
     """
 
     at: tuple[Duration, ...] = ()
+    """Exact moments, from the start of the scenario."""
     rate: Rate | None = None
+    """Deliveries per second; None for no steady traffic."""
     duration: Length = _HOUR
+    """How long the steady traffic lasts."""
     poisson: StrictBool = False
+    """Whether the gaps between its deliveries are exponential, not equal."""
     jobs: tuple[Job, ...] = ()
+    """Jobs, each with the deliveries of its family."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -83,10 +88,12 @@ class ArrivalPattern(_Table):
 
 
 class Latency(_Table):
-    """How long the endpoint works on a request: always `p50`, or lognormal with these two quantiles."""
+    """How long the endpoint works on a request: constant, or lognormal with two quantiles."""
 
     p50: Duration
+    """Half of the requests take no longer than this."""
     p99: Duration | None = None
+    """99 of 100 requests take no longer than this; None if every request takes `p50`."""
 
     @model_validator(mode="before")
     @classmethod
@@ -108,8 +115,11 @@ class Endpoint(_Table):
     """
 
     latency: Latency = Latency(p50=timedelta(milliseconds=200))
+    """How long the endpoint works on a request."""
     error_rate: Share = 0.0
-    capacity: Annotated[StrictInt, Field(ge=1, le=_MOST)] | None = None
+    """Share of the requests that are answered 500, from 0 to 1."""
+    capacity: Annotated[StrictInt, Field(ge=1, le=MAX_COUNT)] | None = None
+    """How many requests it works on at one time; None for any number."""
 
 
 class OutageKind(StrEnum):
@@ -127,9 +137,13 @@ class Outage(_Table):
     """An attempt that starts in [start, end) fails. Where several outages overlap, the first one says how."""
 
     start: Duration = Field(alias="from")
+    """When it begins, from the start of the scenario."""
     end: Duration = Field(alias="to")
+    """When it ends, from the start of the scenario."""
     kind: OutageKind = OutageKind.REFUSE
+    """How attempts fail in it."""
     status: Annotated[StrictInt, Field(ge=300, le=599)] = 503
+    """The status of the answers, with the kind `status`."""
 
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
@@ -144,7 +158,9 @@ class Waits(_Table):
     """How long the service waits for an answer, and before each of its three retries."""
 
     timeout: Length = SERVICE.timeout
+    """How long the service waits for an answer."""
     pauses: tuple[Length, Length, Length] = SERVICE.pauses
+    """How long it waits before each of its three retries."""
 
 
 class Faults(_Table):
@@ -166,11 +182,17 @@ class Scenario(_Table):
     """Everything that a simulation depends on: the same scenario gives the same result."""
 
     seed: StrictInt = 0
+    """Where random numbers begin; the same seed gives the same result."""
     arrivals: ArrivalPattern = ArrivalPattern()
+    """When deliveries are created."""
     endpoint: Endpoint = Endpoint()
+    """How the endpoint answers outside every outage."""
     outages: tuple[Outage, ...] = Field((), alias="outage")
+    """When the endpoint is out."""
     sender: Waits = Waits()
+    """How long the service waits."""
     faults: Faults = Faults()
+    """What goes wrong on the sender's side. Only a live run plays it."""
 
     @property
     def schedule(self) -> SenderSchedule:

@@ -8,11 +8,12 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from receiver.core.text import shortened
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import RETRIES
 from receiver.service.simulator.scenario import Scenario
 
-_LONGEST_SHOWN = 60
+MAX_SHOWN_LENGTH = 60
 _KEYS = {
     "": "seed, arrivals, endpoint, outage, sender, faults",
     "arrivals": "at, rate, duration, poisson, jobs",
@@ -94,5 +95,4 @@ def _path(location: list[int | str]) -> str:
 
 def _shown(value: object) -> str:
     """Return a value on one line, harmless and not endless."""
-    written = json.dumps(value, default=str)
-    return written if len(written) <= _LONGEST_SHOWN else f"{written[:_LONGEST_SHOWN]}…"
+    return shortened(json.dumps(value, default=str), MAX_SHOWN_LENGTH)

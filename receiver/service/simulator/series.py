@@ -1,6 +1,6 @@
 """Counts over time, in a bounded number of steps that widen as time goes on."""
 
-_MOST_STEPS = 240
+MAX_STEPS = 240
 _FIRST_WIDTH_US = 1_000_000
 
 
@@ -12,12 +12,12 @@ class Series:
 
     def __init__(self, kinds: int) -> None:
         self.width_us = _FIRST_WIDTH_US
-        self._steps = [[0] * kinds for _ in range(_MOST_STEPS)]
+        self._steps = [[0] * kinds for _ in range(MAX_STEPS)]
 
     def add(self, moment_us: int, kind: int) -> None:
         """Count one of this kind at this moment."""
         step = moment_us // self.width_us
-        while step >= _MOST_STEPS:
+        while step >= MAX_STEPS:
             self._join()
             step = moment_us // self.width_us
         self._steps[step][kind] += 1

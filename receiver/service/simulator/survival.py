@@ -22,7 +22,7 @@ from receiver.service.simulator.scenario import (
 
 KINDS = (OutageKind.REFUSE, OutageKind.HANG)
 _STEPS = 4
-_LOOKED_AT = 100_000
+SCAN_LIMIT = 100_000
 _SIMULATED = 1_000
 _AT_ONCE = Endpoint(latency=Latency(p50=timedelta(0)))
 _NOTHING = timedelta(0)
@@ -32,15 +32,19 @@ _NOTHING = timedelta(0)
 class Survived:
     """The longest outage that loses nothing, if it begins at a certain moment.
 
-    Either `next_in` after its beginning the next delivery is created; or, `next_in` being None, attempt number
-    `failed` of a delivery has just failed in a short outage before it.
+    That moment either lies before a delivery is created, or an attempt of a delivery has just failed.
     """
 
     kind: OutageKind
+    """How attempts fail in the outage."""
     next_in: timedelta | None
+    """How long after the beginning of the outage the next delivery is created; None in the second case."""
     failed: int
+    """Number of the attempt that has just failed; 0 in the first case."""
     simulated: timedelta
+    """The longest outage that loses nothing, by the simulation."""
     theory: timedelta
+    """The same by the theory."""
 
 
 def always_survived(kind: OutageKind, schedule: SenderSchedule) -> timedelta:
@@ -58,7 +62,7 @@ def survive(scenario: Scenario) -> Iterator[Survived]:
     Only when the scenario's deliveries are created and how long its service waits counts: outside of the outage the
     endpoint answers at once. The gap is the longest one. Without any delivery it is a ConfigurationError.
     """
-    coming = islice(arrivals(scenario.arrivals, scenario.seed), _LOOKED_AT)
+    coming = islice(arrivals(scenario.arrivals, scenario.seed), SCAN_LIMIT)
     moments = [arrival.created_us * MICROSECOND for arrival in coming]
     if not moments:
         raise ConfigurationError(
@@ -82,9 +86,13 @@ class _Question:
     """Whether an outage from `start` loses any of these deliveries; attempts before it have failed already."""
 
     kind: OutageKind
+    """How attempts fail in the outage."""
     sender: Waits
+    """How long the service waits."""
     created: Sequence[timedelta]
+    """When the deliveries are created, the earliest first."""
     start: timedelta
+    """When the outage begins."""
 
     def loses(self, length: timedelta) -> bool:
         outages = [Outage(start=self.start, end=self.start + length, kind=self.kind)]

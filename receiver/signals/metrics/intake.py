@@ -19,7 +19,7 @@ from receiver.signals.contracts import (
 )
 from receiver.signals.metrics.registry import Capped, MetricSeries, Registry
 
-_MOST_TYPES = 50
+MAX_TYPES = 50
 """The service has about twenty; those that come beyond this are counted together."""
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 """Up to the service's own window of 10 seconds."""
@@ -64,7 +64,7 @@ class IntakeMetrics:
     def __init__(self, figures: IntakeFigures, *, monotonic: Callable[[], float] = time.perf_counter) -> None:
         self._monotonic = monotonic
         self._registry = Registry()
-        self._types = Capped(_MOST_TYPES)
+        self._types = Capped(MAX_TYPES)
         self._deliveries = MetricSeries(
             Counter(
                 "receiver_deliveries_total",

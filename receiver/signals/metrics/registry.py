@@ -13,7 +13,7 @@ from receiver.signals.subscribers import dropped
 M = TypeVar("M", bound=MetricWrapperBase)
 
 OTHER = "other"
-_LONGEST_LABEL = 100
+MAX_LABEL_LENGTH = 100
 
 
 class Registry(CollectorRegistry):
@@ -58,7 +58,7 @@ class Capped:
         """Return the label for a value."""
         if value in self._known:
             return value
-        if len(self._known) >= self._most or len(value) > _LONGEST_LABEL:
+        if len(self._known) >= self._most or len(value) > MAX_LABEL_LENGTH:
             return OTHER
         self._known.add(value)
         return value

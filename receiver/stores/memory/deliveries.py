@@ -1,86 +1,124 @@
-"""The deliveries and refused requests of a store in memory, and how they are appended."""
+"""Reading deliveries from a store in memory."""
 
-import asyncio
-from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import datetime
-from operator import attrgetter
-from typing import TypeVar
+from itertools import islice
 
-from receiver.core.deliveries import Delivery, Receipt, StoredDelivery
-from receiver.core.quarantine import Quarantined
-from receiver.core.types import AppendOutcome, DeliveryKey
+from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan
+from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
+from receiver.core.search import SearchReach
+from receiver.core.types import OPEN_DELIVERIES, DeliveryKey, HandlerName
+from receiver.errors import UnknownDelivery
+from receiver.stores.memory.face import MemoryFace
+from receiver.stores.memory.listing import delivery_summary, newest, work_summary
+from receiver.stores.prefixes import candidates
 
-T = TypeVar("T")
-_SEQ = attrgetter("seq")
 
+class MemoryDeliveries(MemoryFace):
+    """A DeliveryReader."""
 
-class MemoryDeliveries:
-    """A DeliveryLog over lists."""
+    async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
+        """Yield the wanted deliveries, the newest first."""
+        for _, summary in newest(self.state, wanted):
+            yield summary
 
-    def __init__(self) -> None:
-        self.quarantined: list[Quarantined] = []
-        self._refused_ids: list[int] = []
-        """The ids of those in `quarantined`."""
-        self._last_refused = 0
-        self._deliveries: list[StoredDelivery] = []
-        self._by_key: dict[DeliveryKey, int] = {}
-        """The seq of each delivery."""
-        self._pruned: dict[int, int] = {}
-        """The size that a body had, by the seq of its delivery."""
-        self._last_seq = 0
-        self._routed = 0
-        self._changes = asyncio.Event()
+    async def plan(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> DeliveryPlan:
+        """Return what an action on the wanted deliveries would touch."""
+        found = newest(self.state, wanted)
+        return plan_of([summary for one, summary in found if _is_behind(after, one, by_job=by_job)])
 
-    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
-        """Store a delivery unless its key is stored."""
-        return _done(self._append(delivery))
+    async def iter_deliveries(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> AsyncIterator[StoredDelivery]:
+        """Yield the wanted deliveries with their bodies."""
+        found = [stored for stored, summary in newest(self.state, wanted) if summary.has_body]
+        found.sort(key=lambda one: _order(Cursor.at(one, by_job=by_job), by_job=by_job))
+        for one in found:
+            if _is_behind(after, one, by_job=by_job):
+                yield one
 
-    def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
-        """Keep a refused request in `quarantined`."""
-        self._last_refused += 1
-        self.quarantined.append(request)
-        self._refused_ids.append(self._last_refused)
-        return _done(None)
+    async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:
+        """Return the handlers that failed with a delivery."""
+        return frozenset(one.handler for one in self.state.work_of(seq) if one.failed())
 
-    def probe(self, now: datetime) -> asyncio.Future[None]:
-        """Succeed."""
-        return _done(None)
+    async def resolve(self, prefix: str) -> DeliveryKey:
+        """Return the one key that begins with this prefix."""
+        keys = [key for key in self.state.seqs if key.startswith(prefix)]
+        if len(keys) == 1 or prefix in keys:
+            return DeliveryKey(prefix) if prefix in keys else keys[0]
+        raise UnknownDelivery(candidates(prefix, keys))
 
-    def _append(self, delivery: Delivery) -> Receipt:
-        if delivery.key not in self._by_key:
-            self._add(delivery)
-            return Receipt(delivery.key, AppendOutcome.ACCEPTED)
-        place = self._place(self._by_key[delivery.key])
-        stored = self._deliveries[place]
-        self._deliveries[place] = replace(stored, duplicates=stored.duplicates + 1)
-        if self._same_body(stored, delivery):
-            return Receipt(delivery.key, AppendOutcome.DUPLICATE)
-        detail = "a delivery with this key and another body was stored before"
-        self.quarantine(
-            Quarantined(delivery.received_at, "conflict", detail, delivery.key, delivery.headers, delivery.body)
+    async def detail(self, key: DeliveryKey) -> DeliveryDetail:
+        """Return all that is known of a delivery."""
+        state = self.state
+        if key not in state.seqs:
+            raise UnknownDelivery(f"there is no delivery {key}")
+        stored = state.deliveries[state.seqs[key]]
+        work = tuple(work_summary(state, one) for one in state.work_of(stored.seq))
+        body = stored.delivery.body if state.has_body(stored.seq) else None
+        return DeliveryDetail(delivery_summary(state, stored), stored.delivery.headers, body, work)
+
+    async def search_reach(self) -> SearchReach | None:
+        """Return how far the index reaches, None without one."""
+        state = self.state
+        if state.words is None:
+            return None
+        through = [one.delivery.received_at for seq, one in state.deliveries.items() if seq <= state.indexed]
+        return SearchReach(
+            sum(seq > state.indexed and state.has_body(seq) for seq in state.deliveries),
+            through[-1] if through else None,
         )
-        return Receipt(delivery.key, AppendOutcome.CONFLICT)
-
-    def _add(self, delivery: Delivery, duplicates: int = 0) -> None:
-        self._last_seq += 1
-        self._by_key[delivery.key] = self._last_seq
-        self._deliveries.append(StoredDelivery(self._last_seq, duplicates, delivery))
-        self._changes.set()
-
-    def _same_body(self, stored: StoredDelivery, delivery: Delivery) -> bool:
-        if stored.seq in self._pruned:
-            return self._pruned[stored.seq] == len(delivery.body)
-        return stored.delivery.body == delivery.body
-
-    def _place(self, seq: int) -> int:
-        return bisect_left(self._deliveries, seq, key=_SEQ)
-
-    def _new(self) -> list[StoredDelivery]:
-        return self._deliveries[bisect_right(self._deliveries, self._routed, key=_SEQ) :]
 
 
-def _done(result: T) -> asyncio.Future[T]:
-    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-    future.set_result(result)
-    return future
+class MemoryFeed(MemoryFace):
+    """A FeedReader."""
+
+    async def since(self, wanted: DeliveryFilter, *, after: int, limit: int) -> FeedPage:
+        """Return the wanted ones of the next deliveries, the oldest first."""
+        looked_at = [seq for seq in self.state.deliveries if seq > after][:limit]
+        through = looked_at[-1] if looked_at else after
+        found = newest(self.state, replace(wanted, limit=None))
+        fitting = [one for _, one in found if after < one.seq <= through]
+        return FeedPage(tuple(reversed(fitting)), through)
+
+    async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
+        """Return the wanted ones of the deliveries with these seqs, the oldest first."""
+        fitting = [one for _, one in newest(self.state, replace(wanted, limit=None)) if one.seq in seqs]
+        return fitting[::-1]
+
+    async def open_seqs(self, *, limit: int) -> Sequence[int]:
+        """Return the seqs of deliveries that are NEW or WORKING, the newest first."""
+        found = (one for _, one in newest(self.state, DeliveryFilter()))
+        return list(islice((one.seq for one in found if one.state in OPEN_DELIVERIES), limit))
+
+    async def changed(self) -> None:
+        """Return when something has changed since the last call."""
+        await self.state.changed()
+
+
+def plan_of(found: Sequence[DeliverySummary]) -> DeliveryPlan:
+    """Return the plan of an action on these deliveries."""
+    types = Counter(one.type for one in found)
+    most = dict(sorted(types.items(), key=lambda one: (-one[1], one[0]))[:MAX_KINDS])
+    return DeliveryPlan(
+        count=len(found),
+        size=sum(one.size for one in found),
+        first_at=min((one.received_at for one in found), default=None),
+        last_at=max((one.received_at for one in found), default=None),
+        types=most,
+        others=len(found) - sum(most.values()),
+        without_body=sum(not one.has_body for one in found),
+    )
+
+
+def _is_behind(after: Cursor | None, one: StoredDelivery, *, by_job: bool) -> bool:
+    at = Cursor.at(one, by_job=by_job)
+    return after is None or _order(at, by_job=by_job) > _order(after, by_job=by_job)
+
+
+def _order(place: Cursor, *, by_job: bool) -> tuple[bool, str, int]:
+    """Return what deliveries are ordered by: those without a job come last."""
+    return by_job and place.job_id is None, place.job_id or "", place.seq

@@ -19,23 +19,23 @@ from receiver.core.jobs import (
     is_page,
     job_of,
 )
-from receiver.core.types import HandlerName, HandlerSwitch, Origin, WorkState
+from receiver.core.types import HandlerName, Origin, WorkState
 from receiver.errors import UnknownJob
-from receiver.stores.memory.reports import MemoryReports
+from receiver.stores.memory.face import MemoryFace
 from receiver.stores.prefixes import candidates
 
 
-class MemoryJobs(MemoryReports):
-    """The reports about jobs."""
+class MemoryJobs(MemoryFace):
+    """A JobReader."""
 
     async def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first."""
-        for job in found(self._deliveries, wanted):
+        for job in found(list(self.state.deliveries.values()), wanted):
             yield job
 
     async def resolve_job(self, prefix: str) -> str:
         """Return the one job id that begins so."""
-        known = {one.delivery.job_id or "" for one in self._deliveries}
+        known = {one.delivery.job_id or "" for one in self.state.deliveries.values()}
         ids = sorted(job_id for job_id in known if job_id and job_id.startswith(prefix))
         if len(ids) == 1 or prefix in ids:
             return prefix if prefix in ids else ids[0]
@@ -43,22 +43,19 @@ class MemoryJobs(MemoryReports):
 
     async def job(self, job_id: str) -> JobDetail:
         """Return all that is known of a job."""
-        mine = [one for one in self._deliveries if one.delivery.job_id == job_id]
+        mine = [one for one in self.state.deliveries.values() if one.delivery.job_id == job_id]
         if not mine:
             raise UnknownJob(f"there is no job {job_id}")
         seqs = {one.seq for one in mine}
         states: dict[HandlerName, list[WorkState]] = {}
-        for work in self._work:
-            if work.source in seqs:
+        for work in self.state.work.values():
+            if work.seq in seqs:
                 states.setdefault(work.handler, []).append(work.state)
         return JobDetail(
             summary=summary(job_id, mine),
             arrivals=tuple(arrivals(mine)),
-            new=sum(seq > self._routed for seq in seqs),
-            work=tuple(
-                JobWork(name, self._switches.get(name, HandlerSwitch.ON), Counter(states[name]))
-                for name in sorted(states)
-            ),
+            new=sum(seq > self.state.routed for seq in seqs),
+            work=tuple(JobWork(name, self.state.switch_of(name), Counter(states[name])) for name in sorted(states)),
         )
 
 

@@ -1,68 +1,63 @@
-"""The words of the deliveries of a store in memory."""
+"""The index of words of a store in memory."""
 
+from receiver.core.batching import BatchSize
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.search import SearchReach, Texts, parse_query, texts_of
+from receiver.core.search import Texts, parse_query, texts_of
 from receiver.errors import NoSearchIndex
-from receiver.stores.memory.deliveries import MemoryDeliveries
+from receiver.stores.memory.face import MemoryFace
+from receiver.stores.memory.state import MemoryState
 
 
-class MemorySearch(MemoryDeliveries):
-    """A SearchIndex over a dictionary."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._words: dict[int, Texts] | None = None
-        self._indexed = 0
+class MemorySearch(MemoryFace):
+    """A SearchIndex."""
 
     async def make(self) -> None:
         """Make the index if there is none."""
-        self._words = self._words or {}
+        self.state.words = self.state.words or {}
 
     async def index(self, *, limit: int, max_bytes: int) -> int:
         """Take the next deliveries in, and return how many there were."""
-        taken = 0
-        for one in self._deliveries:
-            if one.seq <= self._indexed or one.seq in self._pruned:
+        state = self.state
+        taken = BatchSize(limit, max_bytes)
+        for seq, stored in state.deliveries.items():
+            if seq <= state.indexed or seq in state.pruned:
                 continue
-            if taken == limit or max_bytes <= 0:
+            if taken.is_full:
                 break
-            if self._words is not None:
-                self._words[one.seq] = texts_of(one.delivery.body)
-            self._indexed = one.seq
-            taken += 1
-            max_bytes -= len(one.delivery.body)
-        return taken
+            if state.words is not None:
+                state.words[seq] = texts_of(stored.delivery.body)
+            state.indexed = seq
+            taken.add(len(stored.delivery.body))
+        return taken.items
 
-    async def search_reach(self) -> SearchReach | None:
-        """Return how far the index reaches, None without one."""
-        if self._words is None:
-            return None
-        through = [one.delivery.received_at for one in self._deliveries if one.seq <= self._indexed]
-        return SearchReach(
-            sum(one.seq > self._indexed and one.seq not in self._pruned for one in self._deliveries),
-            through[-1] if through else None,
-        )
 
-    def _forget_words(self, seq: int) -> None:
-        if self._words is not None:
-            self._words.pop(seq, None)
+def forget_words(state: MemoryState, seq: int) -> None:
+    """Take a delivery out of the index."""
+    if state.words is not None:
+        state.words.pop(seq, None)
 
-    def _restore_words(self, seq: int, body: bytes) -> None:
-        if self._words is not None:
-            self._words[seq] = texts_of(body)
 
-    def _check_words(self, wanted: DeliveryFilter) -> None:
-        if wanted.text is None:
-            return
-        parse_query(wanted.text)
-        if self._words is None:
-            raise NoSearchIndex
+def restore_words(state: MemoryState, seq: int, body: bytes) -> None:
+    """Take a delivery into the index again, when it gets its body back."""
+    if state.words is not None:
+        state.words[seq] = texts_of(body)
 
-    def _has_words(self, seq: int, wanted: DeliveryFilter) -> bool:
-        if wanted.text is None:
-            return True
-        texts = (self._words or {}).get(seq, Texts())
-        return all(
-            any(phrase.is_in(text) for text in (texts.url, texts.title, texts.error))
-            for phrase in parse_query(wanted.text)
-        )
+
+def check_words(state: MemoryState, wanted: DeliveryFilter) -> None:
+    """Raise NoSearchIndex if a filter asks for words and there is no index, and ValueError if it is malformed."""
+    if wanted.text is None:
+        return
+    parse_query(wanted.text)
+    if state.words is None:
+        raise NoSearchIndex
+
+
+def has_words(state: MemoryState, seq: int, wanted: DeliveryFilter) -> bool:
+    """Tell whether a delivery has the words of a filter."""
+    if wanted.text is None:
+        return True
+    texts = (state.words or {}).get(seq, Texts())
+    return all(
+        any(phrase.is_in(text) for text in (texts.url, texts.title, texts.error))
+        for phrase in parse_query(wanted.text)
+    )

@@ -1,27 +1,51 @@
-"""The store in memory: all its faces in one."""
+"""The store in memory: all its faces over one state."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Self
 
-from receiver.stores.memory.bulk import MemoryKeeping
+from receiver.stores.memory.claims import MemoryClaims
+from receiver.stores.memory.controls import MemoryControls
+from receiver.stores.memory.deliveries import MemoryDeliveries, MemoryFeed
+from receiver.stores.memory.health import MemoryHealth
+from receiver.stores.memory.holds import MemoryHolds
 from receiver.stores.memory.jobs import MemoryJobs
+from receiver.stores.memory.leases import MemoryLeases
+from receiver.stores.memory.log import MemoryLog
 from receiver.stores.memory.maintenance import MemoryMaintenance
+from receiver.stores.memory.once_keys import MemoryOnceKeys
+from receiver.stores.memory.quarantine import MemoryQuarantine
+from receiver.stores.memory.routing import MemoryRouting
+from receiver.stores.memory.search import MemorySearch
+from receiver.stores.memory.work import MemoryWork
 
 
-class MemoryStore(MemoryKeeping, MemoryMaintenance, MemoryJobs):
-    """A Store and all its faces in one. Everything is gone with the process."""
+class MemoryQueue(MemoryRouting, MemoryClaims, MemoryLeases, MemoryHolds, MemoryOnceKeys):
+    """A WorkQueue."""
+
+    async def changed(self) -> None:
+        """Return when something has changed since the last call."""
+        await self.state.changed()
+
+
+class MemoryReports(MemoryDeliveries, MemoryFeed, MemoryWork, MemoryQuarantine, MemoryJobs, MemoryHealth):
+    """Reports."""
+
+
+class MemoryStore(MemoryLog, MemoryQueue, MemoryControls, MemoryReports, MemoryMaintenance, MemorySearch):
+    """A Store, and all its faces in one object. Everything is gone when the process ends."""
 
     def exists(self) -> bool:
         """Return True."""
         return True
 
     @asynccontextmanager
-    async def log(self) -> AsyncIterator["MemoryStore"]:
+    async def log(self) -> AsyncIterator[Self]:
         """Return this store."""
         yield self
 
     @asynccontextmanager
-    async def search(self) -> AsyncIterator["MemoryStore"]:
+    async def search(self) -> AsyncIterator[Self]:
         """Return this store, with an index of words."""
         await self.make()
         yield self

@@ -7,8 +7,10 @@ connection of its own does it in the background, while commits go on.
 import asyncio
 import logging
 import sqlite3
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from typing import Self
 
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sqlite.database import Database
@@ -16,31 +18,43 @@ from receiver.stores.sqlite.database import Database
 log = logging.getLogger(__name__)
 
 INTERVAL = timedelta(milliseconds=500)
-LONGEST_LOG_PAGES = 32_768
-"""256 MiB. Under a load without a pause the log never runs empty, and only a commit that waits for its last pages
-lets it start again at the front; that commit's acks are late, so it must be rare."""
+MAX_LOG_PAGES = 32_768
+"""256 MiB. Under a load without a pause the log never runs empty. Only a commit that waits for the last pages can
+let the log start again at its front. The acks of that commit are late, so it must be rare."""
 
 _FEW_PAGES = 2_000
 
 
 class Checkpointer:
-    """Runs in the background for as long as a writing connection is open."""
+    """Moves the log in the background, for all the writers that one process has of a store.
 
-    def __init__(self, database: Database, *, longest_log_pages: int = LONGEST_LOG_PAGES) -> None:
-        self._database = database
-        self._longest_log_pages = longest_log_pages
+    It runs while at least one writer uses it, on a connection of its own that `connect` makes.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Database], *, interval: timedelta = INTERVAL, max_log_pages: int = MAX_LOG_PAGES
+    ) -> None:
+        self._connect = connect
+        self._interval = interval
+        self._max_log_pages = max_log_pages
         self._too_long = False
         self._emptied_at: int | None = None
+        self._users = 0
+        self._task: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
-        """Checkpoint now and then, until cancelled."""
-        while True:
-            await asyncio.sleep(INTERVAL.total_seconds())
-            try:
-                await self._database.call(self._checkpoint)
-            except (StoreError, StoreRefused) as exc:
-                # A full or locked disk shows in every commit; here it only means to try again.
-                log.debug("checkpoint_failed", extra={"reason": str(exc)})
+    @asynccontextmanager
+    async def used(self) -> AsyncIterator[Self]:
+        """Run for as long as the block lasts."""
+        self._users += 1
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        try:
+            yield self
+        finally:
+            self._users -= 1
+            if self._users == 0:
+                task, self._task = self._task, None
+                await _cancelled(task)
 
     def after_commit(self, connection: sqlite3.Connection) -> None:
         """Let a writer that has just committed restart the log, if that has grown too long."""
@@ -50,18 +64,41 @@ class Checkpointer:
         with suppress(sqlite3.OperationalError):  # the commit is done, and this comes again
             connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 
-    def _checkpoint(self, connection: sqlite3.Connection) -> None:
+    def checkpoint(self, connection: sqlite3.Connection) -> None:
+        """Move what is in the log, and note whether the next commit has to restart the log."""
         (version,) = connection.execute("PRAGMA data_version").fetchone()
         if version == self._emptied_at:
             # SQLite before 3.51.3 can lose commits when a checkpoint of an empty log meets a commit that starts the
             # log again (SQLite release notes, "WAL-reset bug").
             return
         pages, moved = _move_pages(connection)
-        if pages > self._longest_log_pages:
-            pages, moved = _move_pages(connection)  # what is left now, the commit that restarts the log waits for
-        # A reader can keep most of a log from being moved; then a commit must not do that once the reader has gone.
-        self._too_long = pages > self._longest_log_pages and pages - moved < _FEW_PAGES
+        if pages > self._max_log_pages:
+            pages, moved = _move_pages(connection)  # the commit that restarts the log waits for what is left now
+        # A reader can keep most of a log from being moved. No commit must move all that when the reader has gone.
+        self._too_long = pages > self._max_log_pages and pages - moved < _FEW_PAGES
         self._emptied_at = version if moved == pages else None
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(self._interval.total_seconds())
+            try:
+                async with self._connect() as database:
+                    self._emptied_at = None  # each connection counts versions by itself
+                    while True:
+                        await database.call(self.checkpoint)
+                        await asyncio.sleep(self._interval.total_seconds())
+            except (StoreError, StoreRefused) as exc:
+                # A full or locked disk shows in every commit; here it only means to try again.
+                log.debug("checkpoint_failed", extra={"reason": str(exc)})
+
+
+async def _cancelled(task: asyncio.Task[None] | None) -> None:
+    if task is None:
+        return
+    task.cancel()
+    await asyncio.wait([task])  # not the task itself: if this caller is cancelled meanwhile, it has to hear of it
+    if not task.cancelled():
+        task.result()
 
 
 def _move_pages(connection: sqlite3.Connection) -> tuple[int, int]:

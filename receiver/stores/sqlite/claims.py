@@ -4,7 +4,9 @@ import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 
+from receiver.core.batching import BatchSize
 from receiver.core.claims import ClaimLimits, HandlerClaim
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.rules import Pace
@@ -12,7 +14,7 @@ from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import LOST
 from receiver.stores.sqlite import statements
 
-_MOST_AT_ONCE = 1_000
+MAX_ITEMS = 1_000
 """Rows that one transaction skips or takes from dead workers for a handler: acks wait for the write lock."""
 
 
@@ -45,7 +47,7 @@ def anything_to_do(
 
 def tidy(connection: sqlite3.Connection, claimants: Sequence[HandlerClaim], now: datetime) -> None:
     """Take back what dead workers held, and skip what waits for disabled handlers."""
-    if lost := _leases_ended(connection, now, limit=_MOST_AT_ONCE):
+    if lost := _leases_ended(connection, now, limit=MAX_ITEMS):
         values = {"ids": json.dumps(lost), "now": to_micros(now), "error": LOST}
         connection.execute(statements.LOSE_ATTEMPTS, values)
         connection.execute(statements.LOSE, values)
@@ -63,8 +65,8 @@ def _skippable(connection: sqlite3.Connection, handler: HandlerName) -> bool:
 def _skip(connection: sqlite3.Connection, handler: HandlerName) -> None:
     """Skip from the ends of the lanes: one that is queued always has a head before it, which it waits for."""
     for state in (WorkState.QUEUED, WorkState.WAITING, WorkState.HELD):
-        skipped = connection.execute(statements.skip(state), (handler, _MOST_AT_ONCE)).rowcount
-        if skipped == _MOST_AT_ONCE:
+        skipped = connection.execute(statements.skip(state), (handler, MAX_ITEMS)).rowcount
+        if skipped == MAX_ITEMS:
             return
 
 
@@ -73,18 +75,15 @@ def choose(
 ) -> list[int]:
     """Return the ids to claim, the longest due first within each handler, and note what their rates allow next."""
     ids: list[int] = []
-    total = 0
+    taken = BatchSize(wanted.limit, wanted.max_bytes)
     for one in claimable(connection, claimants):
-        before = len(ids)
-        for work_id, size in _due(connection, one, wanted, now, limit=wanted.limit - before):
-            total += size
-            if ids and total > wanted.max_bytes:
-                break
-            ids.append(work_id)
-        if one.interval is not None and len(ids) > before:
-            until = _pace(connection, one.handler, one.interval).after(len(ids) - before, now)
+        due = _due(connection, one, wanted, now, limit=wanted.limit - len(ids))
+        chosen = [work_id for work_id, _ in takewhile(lambda row: taken.take(row[1]), due)]
+        ids += chosen
+        if one.interval is not None and chosen:
+            until = _pace(connection, one.handler, one.interval).after(len(chosen), now)
             connection.execute(statements.PACE, (one.handler, to_micros(until)))
-        if len(ids) >= wanted.limit or total > wanted.max_bytes:
+        if len(chosen) < len(due) or taken.is_full:
             break
     return ids
 

@@ -95,7 +95,7 @@ class SqliteControls:
         def write(connection: sqlite3.Connection) -> None:
             with self._database.transaction(connection):
                 there = with_bodies(connection, [one.seq for one in results])
-                record(connection, [one for one in results if one.seq in there], now)
+                record(connection, [one for one in results if one.seq in there])
             self._checkpointer.after_commit(connection)
 
         await self._database.call(write)

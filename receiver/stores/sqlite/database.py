@@ -1,35 +1,28 @@
-"""A SQLite file and its connections: opening, migrating, transactions, and errors in our own words."""
+"""A connection to a SQLite file: its thread, its transactions, and its errors in our own words."""
 
-import asyncio
 import os
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import timedelta
-from importlib import resources
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 from urllib.parse import quote
 
-import aiosqlite
-
-from receiver.errors import ConfigurationError, NoSearchIndex, StoreError, StoreRefused
+from receiver.errors import StoreError, StoreRefused
+from receiver.stores.sql.thread import ConnectionThread
 
 T = TypeVar("T")
-
-APPLICATION_ID = 0x43525631
-"""Marks the file as ours (SQLite manual, PRAGMA application_id): the letters CRV1."""
-_OLDEST_SQLITE = (3, 35, 0)
-"""The first with RETURNING; UPDATE FROM, upserts and partial indexes are older."""
 
 LOCK_PATIENCE = timedelta(seconds=5)
 """How long a transaction waits for another process that holds the write lock."""
 _SHORT_WAIT, _LONG_WAIT = 0.0003, 0.005
 _SHORT_WAITS = 0.25
-"""Seconds of short waits: no transaction of ours takes that long, so after them it is somebody else's."""
+"""Seconds of short waits. No transaction of ours takes longer, so after them another program holds the lock."""
 
+NOT_A_DATABASE = "it is not a SQLite database"
 _WORDS = {
     sqlite3.SQLITE_BUSY: "it is locked by another process",
     sqlite3.SQLITE_LOCKED: "it is locked by another process",
@@ -38,33 +31,66 @@ _WORDS = {
     sqlite3.SQLITE_READONLY: "it is read-only for this user",
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; do the folder and the permissions fit?",
     sqlite3.SQLITE_PERM: "permission denied",
-    sqlite3.SQLITE_NOTADB: "it is not a SQLite database",
+    sqlite3.SQLITE_NOTADB: NOT_A_DATABASE,
     sqlite3.SQLITE_CORRUPT: "it is damaged",
     sqlite3.SQLITE_TOOBIG: "a value is longer than SQLite allows",
 }
 _HOPELESS = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 
 
-class Database(aiosqlite.Connection):
-    """A connection with its own thread, which runs whole transactions there in one hop."""
+class Database:
+    """A connection with its own thread, which runs a whole transaction there in one hop.
+
+    It is open inside `async with`.
+    """
 
     def __init__(
-        self, path: Path, *, setup: str, read_only: bool = False, patience: timedelta = LOCK_PATIENCE
+        self, path: Path, *, setup: str = "", read_only: bool = False, patience: timedelta = LOCK_PATIENCE
     ) -> None:
-        super().__init__(lambda: _connect(path, setup, read_only=read_only), iter_chunk_size=64)
         self._path = path
+        self._setup = setup
+        self._read_only = read_only
         self._patience = patience
+        self._thread: ConnectionThread | None = None
+        self._connection: sqlite3.Connection | None = None
+
+    async def __aenter__(self) -> Self:
+        self._thread = ConnectionThread(f"store {self._path.name}")
+        try:
+            with translated(self._path):
+                await self._thread.call(self._connect)
+        except BaseException:
+            self._thread.call(self._disconnect)
+            self._thread.stop()
+            raise
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        closed = thread.call(self._disconnect)
+        thread.stop()
+        await closed
+        thread.join()
+
+    def _connect(self) -> None:
+        self._connection = _connect(self._path, self._setup, read_only=self._read_only)
+
+    def _disconnect(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     async def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a function of the raw connection in the thread and return its result.
 
-        It is not undone when the waiting task is cancelled. Errors of SQLite come as StoreError.
+        The function runs to its end when the waiting task is cancelled. Errors of SQLite come as StoreError.
         """
+        if self._thread is None or self._connection is None:
+            raise StoreError(f"the database {self._path} is closed")
         with translated(self._path):
-            # The hop to the thread costs more than most statements, and only this method of the base
-            # class makes one hop of several statements.
-            result: T = await self._execute(work, self._conn)  # type: ignore[no-untyped-call]
-            return result
+            return await self._thread.call(partial(work, self._connection))
 
     @contextmanager
     def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
@@ -73,158 +99,9 @@ class Database(aiosqlite.Connection):
             yield
 
 
-async def opened(database: Database) -> Database:
-    """Open the connection; its thread ends if that fails."""
-    with translated(database._path):
-        try:
-            await database
-        except BaseException:
-            # The library tells its thread to end and does not wait: it could outlive the event loop.
-            await asyncio.to_thread(database._thread.join)
-            raise
-        return database
-
-
-def database_path(url: str) -> Path:
-    """Return the file of a `sqlite:///FILE` address; a fourth slash makes the path absolute."""
-    path = url.removeprefix("sqlite:///")
-    if path == url or not path or path == ":memory:":
-        raise ConfigurationError(f"{url!r} names no database file; write sqlite:///receiver.db")
-    return Path(path)
-
-
-def exists(path: Path) -> bool:
-    """Tell whether there is a file; raises StoreRefused if there is none and its folder takes none."""
-    try:
-        if path.exists():
-            return True
-    except OSError as exc:
-        raise StoreRefused(f"cannot reach the database {path}: {exc.strerror}") from None
-    if not path.parent.is_dir():
-        raise StoreRefused(f"cannot create the database {path}: there is no folder {path.parent}")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise StoreRefused(f"cannot create the database {path}: the folder {path.parent} cannot be written")
-    return False
-
-
-def prepare(path: Path, *, create: bool) -> None:
-    """Make the file ready for this version: create it if asked, or migrate it, or refuse it untouched."""
-    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
-        raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; this program needs 3.35 or later")
-    migrations = _migrations()
-    with translated(path):
-        if not exists(path):
-            if not create:
-                raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
-            _create(path, migrations)
-        elif _checked_version(path, newest=len(migrations)) < len(migrations):
-            _migrate(path, migrations)
-
-
-def _create(path: Path, migrations: list[str]) -> None:
-    """Create the file, readable for its owner only as bodies can be confidential; all of it or nothing.
-
-    It is made under another name and then linked to its own, so that no other process sees half a database, and
-    of two that create it at one time the second takes the first one's.
-    """
-    unfinished = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}")
-    try:
-        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        _migrate(unfinished, migrations)
-        _link(unfinished, path)
-    except OSError as exc:
-        raise StoreRefused(f"cannot create the database {path}: {exc.strerror}") from exc
-    finally:
-        for leftover in ("", "-wal", "-shm"):
-            with suppress(OSError):
-                Path(f"{unfinished}{leftover}").unlink()
-
-
-def _link(made: Path, path: Path) -> None:
-    """Give the file its name, unless another process was first."""
-    try:
-        os.link(made, path)
-    except FileExistsError:
-        return
-    except OSError:  # a file system without hard links
-        if not path.exists():
-            made.rename(path)
-
-
-def _checked_version(path: Path, *, newest: int) -> int:
-    """Return the schema's version, or refuse a file that is not ours to change."""
-    version, application, schema = _identity(path)
-    if schema and application != APPLICATION_ID:
-        raise StoreRefused(f"{path} is a database of another program; choose another file in RECEIVER_STORE")
-    if version > newest:
-        raise StoreRefused(
-            f"{path} was written by a newer version of this program (schema {version}, this one knows {newest}); "
-            "install that version again. Nothing was changed"
-        )
-    return version
-
-
-def _identity(path: Path) -> tuple[int, int, int]:
-    """Return user version, application id, and a number that is 0 only while the file has no tables."""
-    if path.is_dir():
-        raise StoreRefused(f"{path} is a folder; RECEIVER_STORE takes a file")
-    if Path(f"{path}-wal").exists():
-        with closing(sqlite3.connect(_uri(path, "ro"), uri=True)) as connection:
-            pragmas = ("user_version", "application_id", "schema_version")
-            found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
-            return found[0], found[1], found[2]
-    # Without a log beside it the file says it all, and opening it would make one (SQLite file format, section 1.3).
-    try:
-        with path.open("rb") as file:
-            header = file.read(100)
-    except OSError as exc:
-        raise StoreRefused(f"cannot read the database {path}: {exc.strerror}") from exc
-    if header and not (len(header) == 100 and header.startswith(b"SQLite format 3\0")):
-        raise StoreRefused(f"the database {path}: {_WORDS[sqlite3.SQLITE_NOTADB]}")
-    version, application, schema = (int.from_bytes(header[at : at + 4]) for at in (60, 68, 40))
-    return version, application, schema
-
-
-def _migrations() -> list[str]:
-    folder = resources.files("receiver.stores.sqlite") / "migrations"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [(folder / name).read_text(encoding="utf-8") for name in names]
-
-
-def _migrate(path: Path, migrations: list[str]) -> None:
-    """Apply what is missing, each migration in a transaction of its own."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
-        connection.execute("PRAGMA page_size = 8192")  # three bodies of 2 KB to a page, where 4,096 takes one
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # new files only; it has to come after the page size
-        connection.execute("PRAGMA journal_mode = WAL")
-        for version, script in enumerate(migrations, start=1):
-            with transaction(connection, LOCK_PATIENCE):
-                # Asked again under the lock: another process may be migrating too.
-                (present,) = connection.execute("PRAGMA user_version").fetchone()
-                if present >= version:
-                    continue
-                for statement in _statements(script):
-                    connection.execute(statement)
-                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version = {version}")
-    finally:
-        connection.close()
-
-
-def _statements(script: str) -> Iterator[str]:
-    """Split a script; `executescript` would commit on its own."""
-    statement = ""
-    for line in script.splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            yield statement
-            statement = ""
-
-
 def _connect(path: Path, setup: str, *, read_only: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        _uri(path, "ro" if read_only else "rw"), uri=True, isolation_level=None, cached_statements=256
+        file_uri(path, "ro" if read_only else "rw"), uri=True, isolation_level=None, cached_statements=256
     )
     try:
         connection.executescript(setup)
@@ -236,7 +113,8 @@ def _connect(path: Path, setup: str, *, read_only: bool) -> sqlite3.Connection:
     return connection
 
 
-def _uri(path: Path, mode: str) -> str:
+def file_uri(path: Path, mode: str) -> str:
+    """Return the address by which SQLite opens the file, with `ro` or `rw` as the mode."""
     return f"file:{quote(str(path))}?mode={mode}"
 
 
@@ -278,20 +156,9 @@ def translated(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as exc:
-        if str(exc) == "no such table: words":
-            raise NoSearchIndex from exc
-        if str(exc).startswith("no such module:"):
-            raise ConfigurationError(
-                f"the SQLite of this Python ({sqlite3.sqlite_version}) has no full text search (FTS5): use another "
-                "Python, or leave RECEIVER_SEARCH off"
-            ) from exc
         code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
         words = f"the database {path}: {_WORDS.get(code, str(exc))}"
         raise (StoreRefused(words) if code in _HOPELESS else StoreError(words)) from exc
-    except ValueError as exc:
-        if "no active connection" in str(exc) or "Connection closed" in str(exc):
-            raise StoreError(f"the database {path} is closed") from exc
-        raise
 
 
 def data_version(connection: sqlite3.Connection) -> int:

@@ -12,6 +12,7 @@ from receiver.stores.sqlite.database import Database, data_version, same_file
 from receiver.stores.sqlite.filters import row_by_row
 from receiver.stores.sqlite.report_statements import OPEN_SEQS, SUMMARY
 from receiver.stores.sqlite.rows import delivery_summary
+from receiver.stores.sqlite.search import require_index
 from receiver.stores.sqlite.statements import ROUTED
 
 _POLL_SECONDS = 0.1
@@ -49,6 +50,7 @@ class ArrivalReports:
         conditions, values = row_by_row(wanted)
 
         def read(connection: sqlite3.Connection) -> FeedPage:
+            require_index(connection, wanted)
             (through,) = connection.execute(THROUGH, {"after": after, "rows": limit}).fetchone()
             if through is None:
                 return FeedPage((), after)
@@ -62,10 +64,13 @@ class ArrivalReports:
         """Return the wanted ones of the deliveries with these seqs, the oldest first."""
         conditions, values = row_by_row(wanted)
         statement = AMONG.format(conditions=conditions)
-        rows = await self._database.call(
-            lambda connection: connection.execute(statement, {**values, "seqs": json.dumps(list(seqs))}).fetchall()
-        )
-        return [delivery_summary(row) for row in rows]
+
+        def read(connection: sqlite3.Connection) -> Sequence[DeliverySummary]:
+            require_index(connection, wanted)
+            rows = connection.execute(statement, {**values, "seqs": json.dumps(list(seqs))})
+            return [delivery_summary(row) for row in rows]
+
+        return await self._database.call(read)
 
     async def open_seqs(self, *, limit: int) -> Sequence[int]:
         """Return the seqs of deliveries that are NEW or WORKING, the newest first."""

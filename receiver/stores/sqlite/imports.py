@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic_core import to_json
 
+from receiver.core.batching import batches
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
@@ -13,21 +14,14 @@ from receiver.stores.sqlite import search, statements
 from receiver.stores.sqlite.log import same_body
 from receiver.stores.sqlite.work_rows import insert
 
-_MOST = 100
-_HEAVIEST = 1024 * 1024
+MAX_ITEMS = 100
+MAX_BYTES = 1024 * 1024
 """Deliveries and bytes of bodies in one transaction: acks wait for the write lock."""
 
 
 def parts(deliveries: Sequence[Imported]) -> Iterator[Sequence[Imported]]:
     """Split into what one transaction takes."""
-    begin = size = 0
-    for end, one in enumerate(deliveries):
-        if end > begin and (end - begin == _MOST or size + len(one.delivery.body) > _HEAVIEST):
-            yield deliveries[begin:end]
-            begin, size = end, 0
-        size += len(one.delivery.body)
-    if deliveries:
-        yield deliveries[begin:]
+    return batches(deliveries, MAX_ITEMS, MAX_BYTES, lambda one: len(one.delivery.body))
 
 
 def import_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Imported]) -> list[AppendOutcome]:

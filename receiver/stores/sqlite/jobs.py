@@ -22,7 +22,7 @@ from receiver.core.jobs import (
 )
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.errors import UnknownJob
-from receiver.stores.prefixes import MOST, candidates
+from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sqlite import statements
 from receiver.stores.sqlite.claims import switches
 from receiver.stores.sqlite.database import Database
@@ -228,7 +228,7 @@ def resolved(connection: sqlite3.Connection, prefix: str) -> str:
     """Return the one job id that begins so, or is so, or raise UnknownJob."""
     found: list[str] = []
     row = connection.execute(NEXT_JOB, (prefix, "")).fetchone()
-    while row is not None and row[0].startswith(prefix) and len(found) <= MOST:
+    while row is not None and row[0].startswith(prefix) and len(found) <= MAX_NAMED:
         found.append(row[0])
         row = connection.execute(NEXT_JOB, (row[0], row[0])).fetchone()
     if len(found) == 1 or prefix in found:

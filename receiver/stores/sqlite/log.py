@@ -19,9 +19,9 @@ from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.compression import decoded
 from receiver.stores.sqlite.database import Database, same_file
 
-_MOST = 512
+MAX_ITEMS = 512
 """Deliveries in one transaction; their parameters stay far below SQLite's limit of 32,766."""
-_HEAVIEST = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 """Bytes in one transaction, so that small deliveries do not wait for a pile of large ones."""
 
 _Item = Delivery | Quarantined | datetime
@@ -36,7 +36,7 @@ class SqliteLog:
         self._checkpointer = checkpointer
         self._opened_as = path.stat()
         self._commits: GroupCommit[_Item, Receipt | None] = GroupCommit(
-            self._write, most=_MOST, weigh=_weight, heaviest=_HEAVIEST
+            self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=_size_of
         )
 
     def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
@@ -144,5 +144,5 @@ def _json(headers: Headers) -> str:
     return to_json(headers).decode()  # in a third of the time that the standard library takes
 
 
-def _weight(item: _Item) -> int:
+def _size_of(item: _Item) -> int:
     return 0 if isinstance(item, datetime) else len(item.body)

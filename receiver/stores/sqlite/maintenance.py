@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 
+from receiver.core.batching import BatchSize
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import to_micros
 from receiver.core.retention import PruneRule, Step
@@ -17,7 +18,7 @@ from receiver.stores.sqlite.plans import plan
 
 _LOOKED_AT = 5_000
 """Deliveries that one step looks at: a few milliseconds, without the write lock."""
-_HEAVIEST = 2 * 1024 * 1024
+MAX_BYTES = 2 * 1024 * 1024
 """Bytes of bodies that one transaction removes or rewrites: acks wait for the write lock."""
 
 
@@ -62,10 +63,10 @@ class SqliteMaintenance:
         """Forget what handlers asked for once."""
 
         def step(connection: sqlite3.Connection) -> int:
-            found = connection.execute(report_statements.ONCES_BEFORE, (to_micros(before), limit)).fetchall()
+            found = connection.execute(report_statements.ONCE_KEYS_BEFORE, (to_micros(before), limit)).fetchall()
             if found:
                 with self._database.transaction(connection):
-                    connection.executemany(statements.REMOVE_ONCE, found)
+                    connection.executemany(statements.REMOVE_ONCE_KEY, found)
                 self._checkpointer.after_commit(connection)
             return len(found)
 
@@ -121,10 +122,9 @@ def _unused(connection: sqlite3.Connection) -> int:
 def _together(rows: sqlite3.Cursor, limit: int) -> tuple[list[int], bool]:
     """Return the deliveries that one transaction takes, at least one, and whether those were all."""
     chosen: list[int] = []
-    total = 0
+    taken = BatchSize(limit, MAX_BYTES)
     for seq, size in rows:
-        total += size
-        if len(chosen) == limit or (chosen and total > _HEAVIEST):
+        if not taken.take(size):
             rows.close()
             return chosen, False
         chosen.append(seq)
@@ -143,7 +143,7 @@ def _some(rows: sqlite3.Cursor, limit: int) -> list[tuple[int, int, bytes]]:
 
 
 def _is_heavy(bodies: Sequence[tuple[int, int, bytes]]) -> bool:
-    return sum(size for _, size, _ in bodies) >= _HEAVIEST
+    return sum(size for _, size, _ in bodies) >= MAX_BYTES
 
 
 def _remove(connection: sqlite3.Connection, seqs: Sequence[int], pruned_at: datetime | None) -> None:

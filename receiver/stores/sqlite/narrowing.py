@@ -8,6 +8,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import DeliveryState
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.filters import as_glob
+from receiver.stores.sqlite.search import require_index
 
 _FEW = 10_000
 """Above it, going through deliveries one by one soon finds one that fits."""
@@ -15,6 +16,7 @@ _FEW = 10_000
 
 def among_few(connection: sqlite3.Connection, wanted: DeliveryFilter) -> tuple[str, dict[str, object]]:
     """Return a condition on `d` that all wanted deliveries of this moment meet, and its values; "" for none."""
+    require_index(connection, wanted)
     for statement, values in _indexes(wanted):
         found = connection.execute(f"{statement} LIMIT {_FEW + 1}", values).fetchall()
         if len(found) <= _FEW:

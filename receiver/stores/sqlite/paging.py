@@ -5,6 +5,7 @@ import sqlite3
 from dataclasses import dataclass, replace
 from typing import Self
 
+from receiver.core.batching import BatchSize
 from receiver.core.bulk import Cursor
 from receiver.core.deliveries import DeliveryFilter, StoredDelivery
 from receiver.stores.sqlite import report_statements as statements
@@ -12,8 +13,8 @@ from receiver.stores.sqlite.filters import row_by_row
 from receiver.stores.sqlite.narrowing import among_few
 from receiver.stores.sqlite.rows import stored_delivery
 
-_MOST = 1_000
-_HEAVIEST = 4 * 1024 * 1024
+MAX_ITEMS = 1_000
+MAX_BYTES = 4 * 1024 * 1024
 """Bodies and bytes of them in a page; a longer body is a page of its own."""
 _LOOKED_AT = 10_000
 """Deliveries that one page looks at, so that a rare kind is found in short steps."""
@@ -90,12 +91,12 @@ def start_reading(
 def _fetched(rows: sqlite3.Cursor) -> tuple[list[StoredDelivery], bool]:
     """Return what one page holds, and whether those were all the rows. Each is read when it is asked for."""
     page: list[StoredDelivery] = []
-    size = 0
+    taken = BatchSize(MAX_ITEMS, MAX_BYTES)
     for row in rows:
         one = stored_delivery(row)
         page.append(one)
-        size += len(one.delivery.body)
-        if len(page) >= _MOST or size >= _HEAVIEST:
+        taken.add(len(one.delivery.body))
+        if taken.is_full:
             rows.close()
             return page, False
     return page, True

@@ -2,13 +2,14 @@
 
 import sqlite3
 
-from receiver.core.bulk import MOST_TYPES, Cursor, DeliveryPlan, WorkKind, WorkPlan
+from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan, WorkKind, WorkPlan
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import HandlerName, WorkState
 from receiver.core.work import WorkFilter
 from receiver.stores.sqlite import report_statements as statements
 from receiver.stores.sqlite.filters import all_at_once, all_work_at_once
+from receiver.stores.sqlite.search import require_index
 
 _FEW = 24
 """Kinds that are counted each by a condition of its own: GROUP BY would sort all rows, which costs more than going
@@ -33,6 +34,7 @@ def plan(
     with_body: bool = False,
 ) -> DeliveryPlan:
     """Return what an action on the wanted deliveries would touch, or on those of them that have their bodies."""
+    require_index(connection, wanted)
     source, values = all_at_once(wanted)
     narrower = ["d.pruned_at IS NULL"] if with_body else []
     if after is not None:
@@ -83,7 +85,7 @@ def _counted(
     ).fetchall()
     if len(found) > _FEW:
         row = connection.execute(statements.SUMS.format(sums=sums, source=source), values).fetchone()
-        by_kind = statements.BY_KIND.format(kinds=columns, source=source, most=MOST_TYPES)
+        by_kind = statements.BY_KIND.format(kinds=columns, source=source, most=MAX_KINDS)
         return row, {tuple(kind): number for *kind, number in connection.execute(by_kind, values)}
     of_each = [_count_of(kinds, number) for number in range(len(found))]
     named = {f"kind_{n}_{m}": value for n, kind in enumerate(found) for m, value in enumerate(kind)}

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from receiver.core.batching import BatchSize
 from receiver.core.claims import (
     ClaimLimits,
     HandlerClaim,
@@ -44,10 +45,9 @@ class SqliteQueue:
         def read(connection: sqlite3.Connection) -> RoutingBatch:
             (after,) = connection.execute(statements.ROUTED).fetchone()
             found: list[StoredDelivery] = []
-            total = 0
+            taken = BatchSize(limit, max_bytes)
             for size, *row in connection.execute(statements.UNROUTED, {"after": after, "limit": limit}):
-                total += size
-                if found and total > max_bytes:
+                if not taken.take(size):
                     break
                 found.append(stored_delivery(row))
             (backfilled,) = connection.execute(statements.ANY_BACKFILLED).fetchone()
@@ -89,7 +89,7 @@ class SqliteQueue:
                     "ids": ids,
                     "starting": json.dumps(chosen[: wanted.starting]),
                     "worker": lease.worker,
-                    "due_at": to_micros(lease.until),
+                    "until": to_micros(lease.until),
                 }
                 connection.execute(statements.CLAIM, claim)
             # The rows are ours by now, and bodies never change: reading them need not hold up an ack.
@@ -113,15 +113,15 @@ class SqliteQueue:
 
     async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items have begun."""
-        await self._write(statements.BEGUN, {"ids": json.dumps(list(work_ids)), "worker": worker})
+        await self._write(statements.MARK_STARTED, {"ids": json.dumps(list(work_ids)), "worker": worker})
 
     async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Take back that items have begun."""
-        await self._write(statements.ABSOLVE, {"ids": json.dumps(list(work_ids)), "worker": worker})
+        await self._write(statements.CLEAR_STARTED, {"ids": json.dumps(list(work_ids)), "worker": worker})
 
     async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
         """Move the end of the lease."""
-        values = {"ids": json.dumps(list(work_ids)), "worker": lease.worker, "due_at": to_micros(lease.until)}
+        values = {"ids": json.dumps(list(work_ids)), "worker": lease.worker, "until": to_micros(lease.until)}
         await self._write(statements.RENEW, values)
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
@@ -148,12 +148,12 @@ class SqliteQueue:
     async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
         """Make items due at once and uncount the attempt."""
         values = {"ids": json.dumps(list(work_ids)), "worker": worker, "now": to_micros(now)}
-        await self._write(statements.GIVE_BACK, values)
+        await self._write(statements.RELEASE_LEASES, values)
 
     async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
         """End all leases of a dead worker."""
         values = {"worker": worker, "now": to_micros(now)}
-        return await self._write(statements.TAKE_OVER, values)
+        return await self._write(statements.EXPIRE_LEASES, values)
 
     async def next_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> datetime | None:
         """Return when there may be something to claim or to look at."""
@@ -199,14 +199,14 @@ class SqliteQueue:
 
     async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
         """Keep a held item until the next look."""
-        await self._write(statements.LOOK_AGAIN, (to_micros(at), note, work_id))
+        await self._write(statements.RECHECK, (to_micros(at), note, work_id))
 
     async def release(self, work_id: int, *, now: datetime, note: str) -> None:
         """Make a held item due."""
 
         def write(connection: sqlite3.Connection) -> None:
             with self._database.transaction(connection):
-                connection.execute(statements.RELEASE, (to_micros(now), note, work_id))
+                connection.execute(statements.RELEASE, {"now": to_micros(now), "note": note, "id": work_id})
                 promote(connection, [work_id], now)
 
         await self._database.call(write)
@@ -223,13 +223,13 @@ class SqliteQueue:
         values = {"handler": handler, "keys": json.dumps(sorted(keys)), "now": to_micros(now)}
 
         def read(connection: sqlite3.Connection) -> frozenset[str]:
-            return frozenset(key for (key,) in connection.execute(statements.FREE_ONCES, values))
+            return frozenset(key for (key,) in connection.execute(statements.AVAILABLE_ONCE_KEYS, values))
 
         return await self._database.call(read)
 
     async def set_once_expiry(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
         """Change when that lapses."""
-        await self._write(statements.LAPSE, (None if until is None else to_micros(until), handler, key))
+        await self._write(statements.SET_ONCE_EXPIRY, (None if until is None else to_micros(until), handler, key))
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not on."""
@@ -306,4 +306,5 @@ def _still_held(connection: sqlite3.Connection, settlements: Sequence[Settlement
 
 
 def _move(one: Settlement) -> tuple[object, ...]:
-    return one.work_id, one.state, to_micros(one.due_at), one.attempt.error, int(one.holds_lane), int(one.died)
+    due_at = to_micros(one.due_at) if one.state is WorkState.WAITING else None
+    return one.work_id, one.state, due_at, one.attempt.error, int(one.holds_lane), int(one.died)

@@ -41,8 +41,8 @@ FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE d.key = ?
 
 _WORK = """
 SELECT
-    w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane, w.due_at, w.last_error,
-    w.note, w.heads_lane
+    w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane,
+    coalesce(w.due_at, w.recheck_at), w.last_error, w.note, w.heads_lane
 FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
 """
 
@@ -181,4 +181,4 @@ STILL_PRUNABLE = """
 SELECT d.seq, d.size FROM deliveries AS d WHERE d.seq IN (SELECT value FROM json_each(:seqs)) {conditions}
 """
 
-ONCES_BEFORE = "SELECT handler, key FROM onces WHERE at < ? LIMIT ?"
+ONCE_KEYS_BEFORE = "SELECT handler, key FROM once_keys WHERE asked_at < ? LIMIT ?"

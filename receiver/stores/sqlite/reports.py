@@ -14,7 +14,7 @@ from receiver.core.search import SearchReach
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
 from receiver.errors import UnknownDelivery, UnknownRequest, UnknownWork
-from receiver.stores.prefixes import MOST, candidates
+from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sqlite import paging as readings
 from receiver.stores.sqlite import plans
 from receiver.stores.sqlite import report_statements as statements
@@ -89,7 +89,7 @@ class SqliteReports(ArrivalReports, JobReports):
 
         def read(connection: sqlite3.Connection) -> list[str]:
             # Every key is ASCII, so this bound is above all that begin with the prefix.
-            bounds = (prefix, prefix + "\x7f", MOST + 1)
+            bounds = (prefix, prefix + "\x7f", MAX_NAMED + 1)
             return [key for (key,) in connection.execute(statements.KEYS_FROM, bounds)]
 
         keys = await self._database.call(read)

@@ -71,7 +71,7 @@ def work_summary(row: tuple[Any, ...]) -> WorkSummary:
         state=WorkState(state),
         attempts=attempts,
         lane=lane,
-        due_at=from_micros(due_at) if state in (WorkState.WAITING, WorkState.HELD) else None,
+        due_at=None if due_at is None else from_micros(due_at),
         last_error=last_error,
         note=note,
         holds_lane=bool(heads) and state == WorkState.DEAD,

@@ -4,9 +4,11 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
+from receiver.core.batching import BatchSize
 from receiver.core.clock import from_micros
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.search import SearchReach, Texts, texts_of
-from receiver.errors import StoreError
+from receiver.errors import ConfigurationError, NoSearchIndex, StoreError
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.compression import decoded
 from receiver.stores.sqlite.database import Database
@@ -25,6 +27,8 @@ END
 """
 
 EXISTS = "SELECT count(*) FROM sqlite_master WHERE name = 'words'"
+
+HAS_MODULE = "SELECT count(*) FROM pragma_module_list WHERE name = 'fts5'"
 
 INDEXED = "SELECT value FROM marks WHERE name = 'indexed'"
 
@@ -58,6 +62,7 @@ class SqliteSearch:
         """Make the index if there is none. Raises ConfigurationError where SQLite cannot."""
 
         def write(connection: sqlite3.Connection) -> None:
+            require_module(connection)
             with self._database.transaction(connection):
                 connection.execute(CREATE)
                 connection.execute(FORGET)
@@ -79,6 +84,24 @@ class SqliteSearch:
             return len(rows)
 
         return await self._database.call(write)
+
+
+def require_module(connection: sqlite3.Connection) -> None:
+    """Raise ConfigurationError where SQLite has no full text search."""
+    if not connection.execute(HAS_MODULE).fetchone()[0]:
+        raise ConfigurationError(
+            f"the SQLite of this Python ({sqlite3.sqlite_version}) has no full text search (FTS5): use another "
+            "Python, or leave RECEIVER_SEARCH off"
+        )
+
+
+def require_index(connection: sqlite3.Connection, wanted: DeliveryFilter) -> None:
+    """Raise an error if a filter needs the index, and there is none or SQLite cannot read it."""
+    if wanted.text is None:
+        return
+    if not connection.execute(EXISTS).fetchone()[0]:
+        raise NoSearchIndex
+    require_module(connection)
 
 
 def reach(connection: sqlite3.Connection) -> SearchReach | None:
@@ -105,11 +128,12 @@ def _as_json(rows: Sequence[tuple[int, Texts]]) -> str:
 def _read(connection: sqlite3.Connection, after: int, limit: int, max_bytes: int) -> list[tuple[int, Texts]]:
     """Read the words of the next bodies, of one at least if there is one."""
     rows: list[tuple[int, Texts]] = []
+    taken = BatchSize(limit, max_bytes)
     cursor = connection.execute(UNINDEXED, (after, limit))
     for seq, body, coding in cursor:
         rows.append((seq, _texts(seq, body, coding)))
-        max_bytes -= len(body)
-        if max_bytes <= 0:
+        taken.add(len(body))
+        if taken.is_full:
             break
     cursor.close()
     return rows

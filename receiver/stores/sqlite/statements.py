@@ -72,24 +72,24 @@ JOIN work_items AS w
     ON w.handler = json_extract(l.value, '$[0]') AND w.lane = json_extract(l.value, '$[1]') AND w.heads_lane = 1
 """
 
-_WORK_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_WORK_ROW = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 
 def insert_work(rows: int) -> str:
     """Insert work items."""
     return (
-        "INSERT INTO work_items (delivery_seq, handler, state, attempts, begun, trigger, due_at, worker, lane, "
-        "heads_lane, hold_until, note) VALUES " + ", ".join([_WORK_ROW] * rows)
+        "INSERT INTO work_items (delivery_seq, handler, state, attempts, started, trigger, due_at, lease_until, "
+        "recheck_at, hold_until, worker, lane, heads_lane, note) VALUES " + ", ".join([_WORK_ROW] * rows)
     )
 
 
-_RECORDED_ROW = "(?, ?, ?, ?, ?, ?, ?)"
+_RECORDED_ROW = "(?, ?, ?, ?, ?, ?)"
 
 
 def record_work(rows: int) -> str:
     """Insert work items that have run already."""
     return (
-        "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, last_error) VALUES "
+        "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, last_error) VALUES "
         + ", ".join([_RECORDED_ROW] * rows)
     )
 
@@ -103,7 +103,7 @@ SELECT key FROM deliveries WHERE key IN (SELECT value FROM json_each(?)) AND ori
 """
 
 # Of all handlers: one that is not in this worker's code must not leave its work running for ever.
-LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND due_at <= ? LIMIT ?"
+LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= ? LIMIT ?"
 
 LOSE_ATTEMPTS = """
 INSERT INTO attempts (work_id, number, trigger, ended_at, outcome, error, overdue)
@@ -114,9 +114,9 @@ FROM work_items WHERE id IN (SELECT value FROM json_each(:ids))
 # Suspicious as in decisions.py; in an UPDATE every column still has its old value on the right.
 LOSE = """
 UPDATE work_items SET
-    state = 'waiting', worker = NULL, begun = 0, last_error = :error,
-    uncounted = uncounted + 1, lost = lost + 1, deaths = deaths + begun,
-    suspect = (deaths + begun >= 1 OR lost + 1 >= 2)
+    state = 'waiting', due_at = lease_until, lease_until = NULL, worker = NULL, started = 0, last_error = :error,
+    uncounted = uncounted + 1, lost = lost + 1, deaths = deaths + started,
+    suspect = (deaths + started >= 1 OR lost + 1 >= 2)
 WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
@@ -130,7 +130,7 @@ SELECT EXISTS (SELECT 1 FROM work_items WHERE handler = :handler AND state = 'wa
 def skip(state: str) -> str:
     """Skip work items of a handler that are in this state."""
     return f"""
-    UPDATE work_items SET state = 'skipped', heads_lane = 0
+    UPDATE work_items SET state = 'skipped', due_at = NULL, recheck_at = NULL, heads_lane = 0
     WHERE id IN (SELECT id FROM work_items WHERE handler = ? AND state = '{state}' LIMIT ?)
     """
 
@@ -158,8 +158,8 @@ ORDER BY w.due_at LIMIT :limit
 
 CLAIM = """
 UPDATE work_items SET
-    state = 'running', attempts = attempts + 1, worker = :worker, due_at = :due_at,
-    begun = id IN (SELECT value FROM json_each(:starting))
+    state = 'running', due_at = NULL, lease_until = :until, worker = :worker, attempts = attempts + 1,
+    started = id IN (SELECT value FROM json_each(:starting))
 WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
@@ -172,18 +172,18 @@ JOIN bodies AS b ON b.seq = d.seq
 ORDER BY ids.key
 """
 
-BEGUN = """
-UPDATE work_items SET begun = 1
+MARK_STARTED = """
+UPDATE work_items SET started = 1
 WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
 """
 
-ABSOLVE = """
-UPDATE work_items SET begun = 0
+CLEAR_STARTED = """
+UPDATE work_items SET started = 0
 WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
 """
 
 RENEW = """
-UPDATE work_items SET due_at = :due_at
+UPDATE work_items SET lease_until = :until
 WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
 """
 
@@ -192,15 +192,17 @@ SELECT id, worker, attempts, lane FROM work_items
 WHERE id IN (SELECT value FROM json_each(?)) AND state = 'running'
 """
 
-# What most items come to. When a done one was last due means nothing.
+# Most items end so, and this takes less time than SETTLE.
 FINISH = """
-UPDATE work_items SET state = 'done', worker = NULL, begun = 0, last_error = NULL, heads_lane = 0
+UPDATE work_items SET
+    state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
 WHERE id IN (SELECT value FROM json_each(?))
 """
 
 SETTLE = """
 UPDATE work_items SET
-    state = s.state, due_at = s.due_at, worker = NULL, begun = 0, last_error = s.error, deaths = deaths + s.died,
+    state = s.state, due_at = s.due_at, lease_until = NULL, worker = NULL, started = 0,
+    last_error = s.error, deaths = deaths + s.died,
     heads_lane = iif(s.state = 'waiting' OR (s.state = 'dead' AND s.holds_lane), heads_lane, 0)
 FROM (
     SELECT
@@ -241,26 +243,27 @@ def insert_attempts(rows: int) -> str:
     )
 
 
-GIVE_BACK = """
-UPDATE work_items SET state = 'waiting', attempts = attempts - 1, begun = 0, worker = NULL, due_at = :now
+RELEASE_LEASES = """
+UPDATE work_items SET
+    state = 'waiting', due_at = :now, lease_until = NULL, worker = NULL, started = 0, attempts = attempts - 1
 WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
 """
 
-TAKE_OVER = "UPDATE work_items SET due_at = :now WHERE state = 'running' AND worker = :worker"
+EXPIRE_LEASES = "UPDATE work_items SET lease_until = :now WHERE state = 'running' AND worker = :worker"
 
 SUSPECT_DUE = "SELECT 1 FROM work_items WHERE handler = ? AND state = 'waiting' AND suspect = 1 AND due_at <= ?"
 
-NEXT_LEASE_END = "SELECT min(due_at) FROM work_items WHERE state = 'running'"
+NEXT_LEASE_END = "SELECT min(lease_until) FROM work_items WHERE state = 'running'"
 
 NEXT_DUE = """
 SELECT min(due_at) FROM work_items WHERE handler = ? AND state = 'waiting'
-UNION ALL SELECT min(due_at) FROM work_items WHERE handler = ? AND state = 'held'
+UNION ALL SELECT min(recheck_at) FROM work_items WHERE handler = ? AND state = 'held'
 """
 
 HELD = """
-SELECT w.due_at, w.id, w.handler, d.type, d.job_id, d.received_at, w.hold_until
+SELECT w.recheck_at, w.id, w.handler, d.type, d.job_id, d.received_at, w.hold_until
 FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
-WHERE w.handler = ? AND w.state = 'held' AND w.due_at <= ? ORDER BY w.due_at LIMIT ?
+WHERE w.handler = ? AND w.state = 'held' AND w.recheck_at <= ? ORDER BY w.recheck_at LIMIT ?
 """
 
 LAST_PAGE = "SELECT received_at FROM deliveries WHERE job_id = ? AND type = ? ORDER BY seq DESC LIMIT 1"
@@ -275,32 +278,37 @@ WHERE d.job_id = ? AND d.type = ? AND w.state IN ('waiting', 'queued', 'held', '
 ORDER BY d.seq DESC LIMIT 1
 """
 
-LOOK_AGAIN = "UPDATE work_items SET due_at = ?, note = ? WHERE id = ? AND state = 'held'"
+RECHECK = "UPDATE work_items SET recheck_at = ?, note = ? WHERE id = ? AND state = 'held'"
 
 # In a lane it takes its turn, which comes at once where nobody is at the head.
 RELEASE = """
-UPDATE work_items SET state = iif(lane IS NULL, 'waiting', 'queued'), due_at = ?, note = ?
-WHERE id = ? AND state = 'held'
+UPDATE work_items SET
+    state = iif(lane IS NULL, 'waiting', 'queued'), due_at = iif(lane IS NULL, :now, NULL), recheck_at = NULL,
+    note = :note
+WHERE id = :id AND state = 'held'
 """
 
 ONCE = """
-INSERT INTO onces (handler, key, at, until) VALUES (?, ?, ?, ?)
-ON CONFLICT (handler, key) DO UPDATE SET at = excluded.at, until = excluded.until WHERE until <= excluded.at
+INSERT INTO once_keys (handler, key, asked_at, expires_at) VALUES (?, ?, ?, ?)
+ON CONFLICT (handler, key) DO UPDATE SET asked_at = excluded.asked_at, expires_at = excluded.expires_at
+    WHERE expires_at <= excluded.asked_at
 """
 
-FREE_ONCES = """
+AVAILABLE_ONCE_KEYS = """
 SELECT value FROM json_each(:keys) WHERE NOT EXISTS (
-    SELECT 1 FROM onces WHERE handler = :handler AND key = value AND (until IS NULL OR until > :now)
+    SELECT 1 FROM once_keys
+    WHERE handler = :handler AND key = value AND (expires_at IS NULL OR expires_at > :now)
 )
 """
 
-LAPSE = "UPDATE onces SET until = ? WHERE handler = ? AND key = ?"
+SET_ONCE_EXPIRY = "UPDATE once_keys SET expires_at = ? WHERE handler = ? AND key = ?"
 
 # --- Controls
 
 RETRY = """
 UPDATE work_items SET
-    state = iif(lane IS NULL OR heads_lane, 'waiting', 'queued'), due_at = :now,
+    state = iif(lane IS NULL OR heads_lane, 'waiting', 'queued'),
+    due_at = iif(lane IS NULL OR heads_lane, :now, NULL), recheck_at = NULL,
     uncounted = attempts, lost = 0, deaths = 0, suspect = 0, hold_until = NULL
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('dead', 'skipped', 'waiting', 'held')
     AND EXISTS (SELECT 1 FROM deliveries WHERE seq = delivery_seq AND pruned_at IS NULL)
@@ -308,7 +316,8 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND state IN ('dead', 'skipped',
 
 BURY = """
 UPDATE work_items SET
-    last_error = iif(state = 'dead', last_error, :reason), state = 'dead', heads_lane = 0
+    last_error = iif(state = 'dead', last_error, :reason), state = 'dead', due_at = NULL, recheck_at = NULL,
+    heads_lane = 0
 WHERE id IN (SELECT value FROM json_each(:ids))
     AND (state IN ('waiting', 'queued', 'held') OR (state = 'dead' AND heads_lane))
 """
@@ -350,7 +359,7 @@ REMOVE_WORK = "DELETE FROM work_items WHERE delivery_seq IN (SELECT value FROM j
 
 REMOVE_DELIVERIES = "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(?))"
 
-REMOVE_ONCE = "DELETE FROM onces WHERE handler = ? AND key = ?"
+REMOVE_ONCE_KEY = "DELETE FROM once_keys WHERE handler = ? AND key = ?"
 
 COMPRESSED = "SELECT coalesce((SELECT value FROM marks WHERE name = 'compressed'), 0)"
 

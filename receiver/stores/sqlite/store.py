@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from receiver.core.ports.controls import Controls
@@ -13,7 +13,8 @@ from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
-from receiver.stores.sqlite.database import LOCK_PATIENCE, Database, database_path, exists, opened, prepare
+from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
+from receiver.stores.sqlite.files import database_path, exists, prepare
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.queue import SqliteQueue
@@ -40,6 +41,8 @@ class SqliteStore:
     def __init__(self, url: str, *, patience: timedelta = LOCK_PATIENCE) -> None:
         self._path = database_path(url)
         self._patience = patience
+        # A checkpoint syncs what the worker's own commits left unsynced.
+        self._checkpointer = Checkpointer(lambda: Database(self._path, setup=_ANY + _WRITES + _SYNCED))
 
     def exists(self) -> bool:
         """Tell whether the file is there."""
@@ -48,71 +51,52 @@ class SqliteStore:
     @asynccontextmanager
     async def log(self) -> AsyncIterator[DeliveryLog]:
         """Open for appending; creates the file if there is none."""
-        await asyncio.to_thread(prepare, self._path, create=True)
-        async with AsyncExitStack() as stack:
-            database = await self._connection(stack, _WRITES + _SYNCED)
-            log = SqliteLog(database, self._path, await self._checkpointer(stack))
-            stack.push_async_callback(log.aclose)
-            yield log
+        async with self._writer(_SYNCED, create=True) as (database, checkpointer):
+            log = SqliteLog(database, self._path, checkpointer)
+            try:
+                yield log
+            finally:
+                await log.aclose()
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[WorkQueue]:
         """Open for working; creates the file if there is none."""
-        await asyncio.to_thread(prepare, self._path, create=True)
-        async with AsyncExitStack() as stack:
-            database = await self._connection(stack, _WRITES + _UNSYNCED)
-            yield SqliteQueue(database, await self._checkpointer(stack))
+        async with self._writer(_UNSYNCED, create=True) as (database, checkpointer):
+            yield SqliteQueue(database, checkpointer)
 
     @asynccontextmanager
     async def search(self) -> AsyncIterator[SearchIndex]:
         """Open for indexing; creates the file if there is none."""
-        await asyncio.to_thread(prepare, self._path, create=True)
-        async with AsyncExitStack() as stack:
-            database = await self._connection(stack, _WRITES + _UNSYNCED)
-            index = SqliteSearch(database, await self._checkpointer(stack))
+        async with self._writer(_UNSYNCED, create=True) as (database, checkpointer):
+            index = SqliteSearch(database, checkpointer)
             await index.make()
             yield index
 
     @asynccontextmanager
     async def controls(self) -> AsyncIterator[Controls]:
         """Open for deciding."""
-        await asyncio.to_thread(prepare, self._path, create=False)
-        async with AsyncExitStack() as stack:
-            database = await self._connection(stack, _WRITES + _SYNCED)
-            yield SqliteControls(database, await self._checkpointer(stack))
+        async with self._writer(_SYNCED, create=False) as (database, checkpointer):
+            yield SqliteControls(database, checkpointer)
+
+    @asynccontextmanager
+    async def maintenance(self) -> AsyncIterator[Maintenance]:
+        """Open for pruning and shrinking."""
+        async with self._writer(_UNSYNCED, create=False) as (database, checkpointer):
+            yield SqliteMaintenance(database, checkpointer)
 
     @asynccontextmanager
     async def reports(self) -> AsyncIterator[Reports]:
         """Open for reading."""
         await asyncio.to_thread(prepare, self._path, create=False)
-        async with AsyncExitStack() as stack:
-            yield SqliteReports(await self._connection(stack, _READS, read_only=True), self._path)
+        async with Database(self._path, setup=_ANY + _READS, read_only=True) as database:
+            yield SqliteReports(database, self._path)
 
     @asynccontextmanager
-    async def maintenance(self) -> AsyncIterator[Maintenance]:
-        """Open for pruning and shrinking."""
-        await asyncio.to_thread(prepare, self._path, create=False)
-        async with AsyncExitStack() as stack:
-            database = await self._connection(stack, _WRITES + _UNSYNCED)
-            yield SqliteMaintenance(database, await self._checkpointer(stack))
-
-    async def _connection(self, stack: AsyncExitStack, setup: str, *, read_only: bool = False) -> Database:
-        database = await opened(
-            Database(self._path, setup=_ANY + setup, read_only=read_only, patience=self._patience)
-        )
-        stack.push_async_callback(database.close)
-        return database
-
-    async def _checkpointer(self, stack: AsyncExitStack) -> Checkpointer:
-        # A checkpoint syncs what the worker's own commits left unsynced.
-        checkpointer = Checkpointer(await self._connection(stack, _WRITES + _SYNCED))
-        task = asyncio.create_task(checkpointer.run())
-        stack.push_async_callback(_cancelled, task)
-        return checkpointer
-
-
-async def _cancelled(task: asyncio.Task[None]) -> None:
-    task.cancel()
-    await asyncio.wait([task])  # not the task itself: who is cancelled meanwhile has to hear of it
-    if not task.cancelled():
-        task.result()
+    async def _writer(self, setup: str, *, create: bool) -> AsyncIterator[tuple[Database, Checkpointer]]:
+        await asyncio.to_thread(prepare, self._path, create=create)
+        setup = _ANY + _WRITES + setup
+        async with (
+            Database(self._path, setup=setup, patience=self._patience) as database,
+            self._checkpointer.used() as checkpointer,
+        ):
+            yield database, checkpointer

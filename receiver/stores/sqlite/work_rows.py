@@ -39,14 +39,11 @@ def make(
     return list(zip(_last_ids(connection, len(work)), states, strict=True))
 
 
-def record(connection: sqlite3.Connection, results: Sequence[RecordedRun], now: datetime) -> None:
+def record(connection: sqlite3.Connection, results: Sequence[RecordedRun]) -> None:
     """Write down work items that have run already, with their attempts, inside a transaction."""
     if not results:
         return
-    rows = [
-        (one.seq, one.handler, one.state, 1, one.attempt.trigger, to_micros(now), one.attempt.error)
-        for one in results
-    ]
+    rows = [(one.seq, one.handler, one.state, 1, one.attempt.trigger, one.attempt.error) for one in results]
     insert(connection, statements.record_work, rows)
     ids = _last_ids(connection, len(results))
     attempts = [attempt_row(work_id, one.attempt) for work_id, one in zip(ids, results, strict=True)]
@@ -97,12 +94,15 @@ def _places(connection: sqlite3.Connection, work: Sequence[NewWork]) -> list[Wor
 def _new_row(one: NewWork, state: WorkState, lease: Lease | None, now: datetime) -> tuple[object, ...]:
     holder = lease if state is WorkState.RUNNING else None
     running = holder is not None
-    due_at = holder.until if holder else one.hold.look_at if one.hold else now
+    hold = one.hold
     return (
-        *(one.seq, one.handler, state, int(running), int(running and one.starts), one.trigger, to_micros(due_at)),
+        *(one.seq, one.handler, state, int(running), int(running and one.starts), one.trigger),
+        to_micros(now) if state is WorkState.WAITING else None,
+        to_micros(holder.until) if holder else None,
+        to_micros(hold.look_at) if hold and state is WorkState.HELD else None,
+        to_micros(hold.until) if hold else None,
         *(holder.worker if holder else None, one.lane, int(_heads_lane(one, state))),
-        to_micros(one.hold.until) if one.hold else None,
-        one.hold.note if one.hold else None,
+        hold.note if hold else None,
     )
 
 

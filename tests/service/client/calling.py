@@ -1,8 +1,10 @@
 """A service of scripted answers, and both clients in front of it."""
 
+import functools
+import itertools
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +13,7 @@ import httpx
 from receiver.core.clock import VirtualClock
 from receiver.service.client import AsyncClient, Client, RetryPolicy
 from receiver.service.client.retrying import DEFAULT_PATIENCE
+from tests.cases import arguments_of, named, without_arguments
 from tests.doubles import NOON
 
 KEY = "fc-0123456789abcdef-sentinel"
@@ -94,3 +97,23 @@ class Caller:
     def waited(self) -> float:
         """Seconds that have passed."""
         return (self.clock.now() - NOON).total_seconds()
+
+
+Test = Callable[..., Awaitable[None]]
+
+
+def for_both_clients(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:
+    """Run the test for each case with each client, every time with a new service that has no answers yet."""
+    listed = arguments_of(names, cases)
+
+    def decorate(test: Test) -> Test:
+        @functools.wraps(test)
+        async def run(**fixtures: Any) -> None:
+            for kind, case in itertools.product(("async", "plain"), listed):
+                with named((kind, case)):
+                    service = Service()
+                    await test(caller=Caller(kind, service), service=service, **fixtures, **case)
+
+        return without_arguments(run, test, ["caller", "service", *listed[0]])
+
+    return decorate

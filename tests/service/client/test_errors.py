@@ -29,13 +29,14 @@ from receiver.errors import (
     Unprocessable,
 )
 from receiver.service.client import RetryPolicy
-from tests.service.client.calling import KEY, Caller, Service, said
+from tests.cases import for_each
+from tests.service.client.calling import KEY, Caller, Service, for_both_clients, said
 
 PAGE = "https://example.com/"
 IMPATIENT = RetryPolicy(budget=timedelta(0))
 
 
-@pytest.mark.parametrize(
+@for_both_clients(
     ("status", "kind"),
     [
         (400, BadRequest),
@@ -81,7 +82,7 @@ async def test_each_status_is_its_own_exception(
     assert str(error) == f"POST /v1/scrape: {status} no luck (SCRAPE_X, request r-1)"
 
 
-@pytest.mark.parametrize(
+@for_both_clients(
     ("answer", "message"),
     [
         (httpx.Response(402, json={"error": "Payment required"}), "402 Payment required"),
@@ -104,7 +105,7 @@ async def test_an_error_may_say_less_or_more(
     assert str(caught.value) == f"DELETE /v2/crawl/1: {message}"
 
 
-@pytest.mark.parametrize(
+@for_both_clients(
     ("headers", "body", "found"),
     [
         ({}, {}, None),
@@ -137,7 +138,7 @@ async def test_a_200_may_be_no_success(caller: Caller, service: Service) -> None
     assert (caught.value.status, caught.value.code) == (200, "SCRAPE_DNS_RESOLUTION_ERROR")
 
 
-@pytest.mark.parametrize("name", ["crawl_status", "batch_status", "extract_status", "agent_status"])
+@for_both_clients("name", ["crawl_status", "batch_status", "extract_status", "agent_status"])
 async def test_a_failed_job_is_no_failed_call(caller: Caller, service: Service, name: str) -> None:
     """Asking how it went has succeeded. Without a status nothing was said of the job."""
     service.replies = [said(success=False, status="failed", error="no page")]
@@ -148,7 +149,7 @@ async def test_a_failed_job_is_no_failed_call(caller: Caller, service: Service, 
         await caller.call(name, "1")
 
 
-@pytest.mark.parametrize(
+@for_both_clients(
     ("answer", "words"),
     [
         (httpx.Response(200, content=b'{"success": tr'), "no JSON, or cut short"),
@@ -170,7 +171,7 @@ async def test_what_is_not_documented_is_said_to_be_so(
     assert len(service.requests) == 1
 
 
-@pytest.mark.parametrize(
+@for_both_clients(
     ("name", "args", "body"),
     [
         ("scrape", (PAGE,), {"success": True}),
@@ -193,7 +194,7 @@ async def test_an_answer_without_its_result_is_an_error(
         await caller.call(name, *args)
 
 
-@pytest.mark.parametrize(
+@for_both_clients(
     ("raised", "kind", "words", "sent"),
     [
         (httpx.ConnectError(KEY), ServiceUnreachable, "api.example.com cannot be reached", False),
@@ -205,7 +206,6 @@ async def test_an_answer_without_its_result_is_an_error(
         (httpx.RemoteProtocolError(KEY), ServiceUnreachable, "ended before the answer", True),
         (httpx.DecodingError(KEY), UnexpectedAnswer, "compression is broken", None),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 async def test_faults_on_the_way_are_told_in_our_words(
     caller: Caller, service: Service, raised: Exception, kind: type[ServiceError], words: str, sent: bool | None
@@ -242,7 +242,7 @@ def broken(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, text=request.headers["authorization"])
 
 
-@pytest.mark.parametrize(
+@for_both_clients(
     "reply",
     [echo(status) for status in (200, 302, 400, 401, 402, 403, 404, 408, 409, 422, 429, 500, 503)]
     + [broken, httpx.ConnectError(KEY), httpx.ReadError(KEY), httpx.DecodingError(KEY), httpx.ReadTimeout(KEY)],
@@ -264,11 +264,9 @@ async def test_the_key_is_in_no_error_and_no_log(
         assert KEY not in shown + caplog.text
 
 
-@pytest.mark.parametrize("kind", [one for one in vars(errors).values() if isinstance(one, type)])
-def test_errors_of_calls_can_cross_a_process(kind: type) -> None:
+@for_each("kind", [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, ServiceError)])
+def test_errors_of_calls_can_cross_a_process(kind: type[ServiceError]) -> None:
     """Handlers in processes send theirs back."""
-    if not issubclass(kind, ServiceError):
-        return
     error = kind("no luck")
     error.retry_after = timedelta(seconds=5)
 

@@ -126,7 +126,7 @@ async def test_a_body_that_trickles_is_given_up(both: Both) -> None:
 
 async def test_an_answer_that_never_ends_is_given_up(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is not."""
-    monkeypatch.setattr("receiver.service.client.transport.LONGEST_ANSWER", 10_000)
+    monkeypatch.setattr("receiver.service.client.transport.MAX_ANSWER_BYTES", 10_000)
     with serving(lambda it: it.send(200, b" " * 100_000)) as stub, pytest.raises(UnexpectedAnswer, match="longer"):
         await both.send(stub.address, crawl_status("1"), patience=ONCE)
 

@@ -28,8 +28,9 @@ from receiver.service.client.calls import ServiceCall, ServiceResponse
 from receiver.service.client.jobs import crawl, crawl_status
 from receiver.service.client.reading import wait_asked_for
 from receiver.service.client.retrying import CallAttempt, Pause, call_steps
+from tests.cases import for_each
 from tests.doubles import NOON
-from tests.service.client.calling import BASE, KEY, Caller, Service, said
+from tests.service.client.calling import BASE, KEY, Caller, Service, for_both_clients, said
 
 PAGE = "https://example.com/"
 STARTED = said(success=True, id="1")
@@ -40,18 +41,15 @@ SECOND = timedelta(seconds=1)
 # --- what is made again
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        httpx.ConnectError("refused"),
-        httpx.ConnectTimeout("silence"),
-        said(429, error="Rate limit exceeded, please retry after 2s"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("name", "args", "answer"),
-    [("crawl", (PAGE,), STARTED), ("crawl_status", ("1",), STATUS), ("cancel_crawl", ("1",), said())],
-)
+NOT_SENT = [
+    httpx.ConnectError("refused"),
+    httpx.ConnectTimeout("silence"),
+    said(429, error="Rate limit exceeded, please retry after 2s"),
+]
+CALLS = [("crawl", (PAGE,), STARTED), ("crawl_status", ("1",), STATUS), ("cancel_crawl", ("1",), said())]
+
+
+@for_both_clients(("fault", "name", "args", "answer"), [(fault, *call) for fault in NOT_SENT for call in CALLS])
 async def test_what_was_surely_not_carried_out_is_made_again(
     caller: Caller, service: Service, fault: Any, name: str, args: Any, answer: httpx.Response
 ) -> None:
@@ -75,15 +73,16 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize("fault", LOST)
-@pytest.mark.parametrize(
-    ("name", "args", "options", "answer"),
-    [
-        ("crawl_status", ("1",), {}, STATUS),
-        ("monitor", ("1",), {}, said(success=True, data={})),
-        ("queue_status", (), {}, said(success=True)),
-        ("crawl", (PAGE,), {"idempotency_key": "k"}, STARTED),
-    ],
+REPEATABLE: list[tuple[str, tuple[str, ...], dict[str, str], httpx.Response]] = [
+    ("crawl_status", ("1",), {}, STATUS),
+    ("monitor", ("1",), {}, said(success=True, data={})),
+    ("queue_status", (), {}, said(success=True)),
+    ("crawl", (PAGE,), {"idempotency_key": "k"}, STARTED),
+]
+
+
+@for_both_clients(
+    ("fault", "name", "args", "options", "answer"), [(fault, *call) for fault in LOST for call in REPEATABLE]
 )
 async def test_reads_and_starts_under_a_key_are_made_again(
     caller: Caller, service: Service, fault: Any, name: str, args: Any, options: Any, answer: httpx.Response
@@ -96,19 +95,18 @@ async def test_reads_and_starts_under_a_key_are_made_again(
     assert caller.waited == 0.5
 
 
-@pytest.mark.parametrize("fault", LOST)
-@pytest.mark.parametrize(
-    ("name", "args"),
-    [
-        ("scrape", (PAGE,)),
-        ("crawl", (PAGE,)),
-        ("batch_scrape", ([PAGE],)),
-        ("agent", ("find",)),
-        ("run_monitor", ("1",)),
-        ("cancel_crawl", ("1",)),
-        ("delete_monitor", ("1",)),
-    ],
-)
+NOT_REPEATABLE: list[tuple[str, Any]] = [
+    ("scrape", (PAGE,)),
+    ("crawl", (PAGE,)),
+    ("batch_scrape", ([PAGE],)),
+    ("agent", ("find",)),
+    ("run_monitor", ("1",)),
+    ("cancel_crawl", ("1",)),
+    ("delete_monitor", ("1",)),
+]
+
+
+@for_both_clients(("fault", "name", "args"), [(fault, *call) for fault in LOST for call in NOT_REPEATABLE])
 async def test_what_may_have_been_carried_out_is_not(
     caller: Caller, service: Service, fault: Any, name: str, args: Any
 ) -> None:
@@ -121,7 +119,7 @@ async def test_what_may_have_been_carried_out_is_not(
     assert caller.waited == 0
 
 
-@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 409, 422])
+@for_both_clients("status", [400, 401, 402, 403, 404, 409, 422])
 async def test_what_cannot_help_is_not_tried_again(caller: Caller, service: Service, status: int) -> None:
     """The answer would be the same."""
     service.replies = [said(status, error="no")]
@@ -156,7 +154,7 @@ async def test_pauses_grow_and_attempts_end(caller: Caller, service: Service) ->
     assert caller.waited == 10.5
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("headers", "body", "seconds"),
     [
         ({"retry-after": "7"}, {"retry_after_seconds": 9, "error": "retry after 11s"}, 7),

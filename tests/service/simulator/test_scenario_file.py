@@ -23,6 +23,7 @@ from receiver.service.simulator.scenario import (
     Waits,
 )
 from receiver.service.simulator.scenario_file import read_toml, scenario_of, with_values
+from tests.cases import for_each
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
@@ -87,7 +88,7 @@ def test_exact_moments_or_jobs_alone_have_no_rate_beside_them() -> None:
     assert read('arrivals.duration = "2h"').arrivals == ArrivalPattern(rate=1.0, duration=120 * MINUTE)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "words"),
     [
         ("sead = 3", 'there is no key "sead"; there are seed, arrivals, endpoint, outage, sender'),
@@ -206,7 +207,7 @@ def test_a_duration_is_written_with_its_units(text: str, duration: timedelta) ->
     assert parse_duration(text) == duration
 
 
-@pytest.mark.parametrize(
+@for_each(
     "value",
     [
         "",

@@ -18,6 +18,7 @@ from receiver.service.schedule import (
     after,
     pause_before,
 )
+from tests.cases import for_each
 
 MINUTE = timedelta(minutes=1)
 
@@ -34,7 +35,7 @@ EXPECTED = {
 """Interface specification, section States and transitions."""
 
 
-@pytest.mark.parametrize(("state", "answer"), list(product(State, EndpointResponse)))
+@for_each(("state", "answer"), list(product(State, EndpointResponse)))
 def test_every_state_moves_as_the_interface_says_or_not_at_all(state: State, answer: EndpointResponse) -> None:
     """A move that is not in the table raises, naming both, and the table is what it was."""
     before = {one: dict(moves) for one, moves in MOVES.items()}

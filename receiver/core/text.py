@@ -1,0 +1,48 @@
+"""Texts for people and for stores: counted nouns, short lists, hints, and characters that do no harm."""
+
+from collections.abc import Sequence
+
+MAX_WIDTH = 1_000
+"""Characters of a text that is shown on one line."""
+
+
+def escape_controls(outside: str, *, keep: str = "") -> str:
+    """Return text with escapes in place of characters that could steer a terminal, except those in `keep`."""
+    if outside.isprintable():
+        return outside
+    return "".join(
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode("ascii")
+        for char in outside
+    )
+
+
+def storable(text: str) -> str:
+    """Return text that every store takes: no lone surrogates, and no NUL."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def shortened(text: str, width: int = MAX_WIDTH) -> str:
+    """Return the first `width` characters of a longer text, and a mark that it was cut."""
+    return text if len(text) <= width else text[:width] + "…"
+
+
+def plural(noun: str) -> str:
+    """Return the plural: `work items`, `deliveries`."""
+    return noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 work item`, `12,000 work items`."""
+    return f"{number:,} {noun if number == 1 else plural(noun)}"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """Return the first names with commas between them, and a mark if there are more."""
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """Return `; did you mean A, B or C?`, and an empty text if there are no names."""
+    if not names:
+        return ""
+    return f"; did you mean {', '.join(names[:-1])}{' or ' * (len(names) > 1)}{names[-1]}?"

@@ -1,0 +1,136 @@
+"""Claiming and settling in a store in memory."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from receiver.core.batching import first_batch
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
+from receiver.core.rules import Pace, suspicious
+from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import LOST, Attempt
+from receiver.core.work_states import CLAIMABLE, LEASED, SKIPPABLE, Cause, end_cause
+from receiver.stores.memory.face import MemoryFace
+from receiver.stores.memory.rows import WorkRow
+from receiver.stores.memory.state import NEVER
+
+
+class MemoryClaims(MemoryFace):
+    """A ClaimQueue."""
+
+    async def claim(
+        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, *, lease: Lease, now: datetime
+    ) -> Sequence[WorkItem]:
+        """Claim what is due, after ending the leases of dead workers."""
+        self._end_leases(now)
+        self._skip([one.handler for one in claimants])
+        due: list[WorkRow] = []
+        for one in claimants:
+            due += self._due(one, wanted, now)[: wanted.limit - len(due)]
+        chosen = first_batch(due, wanted.limit, wanted.max_bytes, self._size)
+        for one in claimants:
+            starts = sum(item.handler == one.handler for item in chosen)
+            if (pace := self._pace(one)) is not None and starts:
+                self.state.paced_until[one.handler] = pace.after(starts, now)
+        return [self._claimed(one, lease, started=n < wanted.starting) for n, one in enumerate(chosen)]
+
+    async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
+        """Tell whether an item is due that may have killed its worker."""
+        return any(
+            one.suspect and one.due_at <= now
+            for claimant in claimants
+            for one in self._of(claimant.handler, *CLAIMABLE)
+        )
+
+    async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Record attempts and move their work items where the worker still has the lease."""
+        settled = [self._settle(one) for one in settlements]
+        if settlements:
+            now = max(one.attempt.ended_at for one in settlements)
+            ended = [one.work_id for one, done in zip(settlements, settled, strict=True) if done]
+            self.state.free_lanes(ended, now)
+            self.state.changes.set()
+        return settled
+
+    async def next_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> datetime | None:
+        """Return when there may be something to claim or to check."""
+        moments = [one.lease_until for one in self.state.work.values()]
+        for claimant in claimants:
+            if self._skippable(claimant.handler):
+                moments.append(now)
+            pace = self._pace(claimant)
+            earliest = NEVER if pace is None else pace.begin_from(now)
+            moments += [max(one.due_at, earliest) for one in self._of(claimant.handler, *CLAIMABLE)]
+            moments += [one.recheck_at for one in self._of(claimant.handler, WorkState.HELD)]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _end_leases(self, now: datetime) -> None:
+        for one in self.state.work.values():
+            if one.state in LEASED and one.lease_until is not None and one.lease_until <= now:
+                one.history.append(Attempt(one.attempts, one.trigger(), None, now, AttemptOutcome.LOST, LOST))
+                one.lost, one.deaths = one.lost + 1, one.deaths + one.started
+                one.suspect = suspicious(lost=one.lost, deaths=one.deaths)
+                one.uncounted += 1
+                one.last_error, one.due_at = LOST, one.lease_until
+                one.move(Cause.LEASE_LOST)
+                one.end_lease()
+
+    def _skip(self, handlers: Sequence[HandlerName]) -> None:
+        for handler in handlers:
+            for one in self._skippable(handler):
+                one.move(Cause.DISABLED)
+
+    def _skippable(self, handler: HandlerName) -> list[WorkRow]:
+        if self.state.switch_of(handler) is not HandlerSwitch.DISABLED:
+            return []
+        return [one for one in self.state.work.values() if one.handler == handler and one.state in SKIPPABLE]
+
+    def _of(self, handler: HandlerName, *states: WorkState) -> list[WorkRow]:
+        """Return the items of a handler in these states, none if it is paused or disabled."""
+        if handler in self.state.switches:
+            return []
+        return [one for one in self.state.work.values() if one.handler == handler and one.state in states]
+
+    def _due(self, claimant: HandlerClaim, wanted: ClaimLimits, now: datetime) -> list[WorkRow]:
+        limit = min(wanted.limit, claimant.most)
+        if claimant.concurrency is not None:
+            limit = min(limit, claimant.concurrency - len(self._of(claimant.handler, *LEASED)))
+        if (pace := self._pace(claimant)) is not None:
+            limit = min(limit, pace.allows(now))
+        waiting = self._of(claimant.handler, *CLAIMABLE)
+        due = [one for one in waiting if one.due_at <= now and one.suspect == wanted.suspects]
+        return sorted(due, key=lambda one: one.due_at)[: max(0, limit)]
+
+    def _pace(self, claimant: HandlerClaim) -> Pace | None:
+        if claimant.interval is None:
+            return None
+        return Pace(claimant.interval, self.state.paced_until.get(claimant.handler, NEVER))
+
+    def _size(self, row: WorkRow) -> int:
+        return len(self.state.deliveries[row.seq].delivery.body)
+
+    def _claimed(self, row: WorkRow, lease: Lease, *, started: bool) -> WorkItem:
+        row.move(Cause.CLAIMED)
+        row.lease(lease.worker, lease.until, started=started)
+        return WorkItem(
+            id=row.id,
+            handler=row.handler,
+            attempt=row.attempts,
+            uncounted=row.uncounted,
+            deaths=row.deaths,
+            trigger=row.trigger(),
+            source=self.state.deliveries[row.seq],
+        )
+
+    def _settle(self, settlement: Settlement) -> bool:
+        row = self.state.work.get(settlement.work_id)
+        if row is None or not row.leased_by(settlement.worker) or row.attempts != settlement.attempt.number:
+            return False
+        was_head = row.heads_lane
+        row.move(end_cause(settlement.state))
+        row.end_lease()
+        row.heads_lane |= was_head and settlement.state is WorkState.DEAD and settlement.holds_lane
+        row.due_at = settlement.due_at
+        row.deaths += settlement.died
+        row.last_error = settlement.attempt.error
+        row.history.append(settlement.attempt)
+        return True

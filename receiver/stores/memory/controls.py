@@ -1,0 +1,103 @@
+"""What operators decide, in a store in memory."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from receiver.core.bulk import Imported
+from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.rules import as_replay
+from receiver.core.types import AppendOutcome, HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import NewWork, RecordedRun
+from receiver.core.work_states import BURIABLE, RETRYABLE, Cause, record_cause
+from receiver.errors import UnknownRequest
+from receiver.stores.memory.face import MemoryFace
+from receiver.stores.memory.log import add, append, same_body
+from receiver.stores.memory.rows import WorkRow
+from receiver.stores.memory.search import restore_words
+
+
+class MemoryControls(MemoryFace):
+    """Controls."""
+
+    async def retry(self, work_ids: Sequence[int], *, now: datetime) -> int:
+        """Make items due at once, with a fresh schedule."""
+        chosen = [
+            one for one in self.state.chosen(work_ids) if one.state in RETRYABLE and self.state.has_body(one.seq)
+        ]
+        for one in chosen:
+            one.move(Cause.RETRIED if one.lane is None or one.heads_lane else Cause.RETRIED_IN_LANE)
+            one.due_at, one.hold_until = now, None
+            one.uncounted, one.lost, one.deaths, one.suspect = one.attempts, 0, 0, False
+        self.state.free_lanes(work_ids, now)
+        self.state.changes.set()
+        return len(chosen)
+
+    async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime) -> int:
+        """Make items dead, and free their lanes."""
+        chosen = [one for one in self.state.chosen(work_ids) if _is_buriable(one)]
+        for one in chosen:
+            one.last_error = one.last_error if one.state is WorkState.DEAD else reason
+            one.move(Cause.BURIED)
+        self.state.free_lanes(work_ids, now)
+        self.state.changes.set()
+        return len(chosen)
+
+    async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
+        """Set a handler's switch."""
+        self.state.switches[handler] = to
+        if to is HandlerSwitch.ON:
+            del self.state.switches[handler]
+        self.state.changes.set()
+
+    async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
+        """Store deliveries from outside whose keys are not stored."""
+        return [self._import(one) for one in deliveries]
+
+    async def enqueue(self, work: Sequence[NewWork], *, now: datetime) -> int:
+        """Make new work items."""
+        wanted = [as_replay(one) for one in work if self.state.has_body(one.seq)]
+        for one in wanted:
+            self.state.make(one, None, now)
+        self.state.changes.set()
+        return len(wanted)
+
+    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
+        """Keep work items that have run elsewhere."""
+        for one in results:
+            if self.state.has_body(one.seq):
+                new = NewWork(one.seq, one.handler, claim=False, trigger=one.attempt.trigger)
+                row = self.state.new_row(new, now)
+                row.move(record_cause(one.state))
+                row.attempts, row.last_error = 1, one.attempt.error
+                row.history.append(one.attempt)
+
+    async def release_request(self, request_id: int, delivery: Delivery) -> Receipt:
+        """Make a request in quarantine a delivery."""
+        state = self.state
+        seq = state.seqs.get(delivery.key)
+        if seq is not None and not same_body(state, state.deliveries[seq], delivery):
+            return Receipt(delivery.key, AppendOutcome.CONFLICT)
+        if request_id not in state.quarantined:
+            raise UnknownRequest(f"there is no request {request_id} in quarantine")
+        del state.quarantined[request_id]
+        return append(state, delivery)
+
+    def _import(self, one: Imported) -> AppendOutcome:
+        delivery, state = replace(one.delivery, origin=one.origin), self.state
+        seq = state.seqs.get(delivery.key)
+        if seq is None:
+            add(state, delivery, one.duplicates)
+            return AppendOutcome.ACCEPTED
+        stored = state.deliveries[seq]
+        if not same_body(state, stored, delivery):
+            return AppendOutcome.CONFLICT
+        if state.pruned.pop(seq, None) is not None:
+            restored = replace(stored.delivery, headers=delivery.headers, body=delivery.body)
+            state.deliveries[seq] = replace(stored, delivery=restored)
+            restore_words(state, seq, delivery.body)
+        return AppendOutcome.DUPLICATE
+
+
+def _is_buriable(row: WorkRow) -> bool:
+    return row.state in BURIABLE and (row.state is not WorkState.DEAD or row.heads_lane)

@@ -1,0 +1,10 @@
+"""What all faces of a store in memory have."""
+
+from receiver.stores.memory.state import MemoryState
+
+
+class MemoryFace:
+    """A face of a store in memory, over the state that all its faces share."""
+
+    def __init__(self, state: MemoryState | None = None) -> None:
+        self.state = state or MemoryState()

@@ -1,0 +1,69 @@
+"""How the handlers of a store in memory do, and how much is still to be done."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.types import OPEN_DELIVERIES, AttemptOutcome, HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import Backlog, HandlerReport
+from receiver.core.work_states import CLAIMABLE, LEASED, RUN_ENDS, SKIPPABLE
+from receiver.stores.memory.face import MemoryFace
+from receiver.stores.memory.listing import newest
+
+LATEST = 100
+"""Ended work items of a handler whose attempts give its latency."""
+
+
+class MemoryHealth(MemoryFace):
+    """A HealthReader."""
+
+    async def count_unfinished(self) -> int:
+        """Return how many deliveries are NEW or WORKING."""
+        return sum(one.state in OPEN_DELIVERIES for _, one in newest(self.state, DeliveryFilter()))
+
+    async def handlers(self) -> Sequence[HandlerReport]:
+        """Return every handler that has work items or a switch."""
+        names = {one.handler for one in self.state.work.values()} | self.state.switches.keys()
+        return [self._report(name) for name in sorted(names)]
+
+    async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
+        """Return the handlers that are not ON."""
+        return dict(self.state.switches)
+
+    async def waiting(self) -> Mapping[HandlerName, int]:
+        """Return how many work items of each handler have not begun."""
+        return Counter(one.handler for one in self.state.work.values() if one.state in SKIPPABLE)
+
+    async def backlog(self, now: datetime) -> Backlog:
+        """Return what is still to be done."""
+        work, unrouted = self.state.work.values(), self.state.unrouted()
+        since = [one.due_at for one in work if one.state in CLAIMABLE]
+        since += [one.delivery.received_at for one in unrouted[:1]]
+        oldest = min(since, default=None)
+        return Backlog(
+            new=len(unrouted),
+            waiting=sum(one.state in SKIPPABLE for one in work),
+            running=sum(one.state in LEASED for one in work),
+            oldest_waiting=None if oldest is None else max(timedelta(0), now - oldest),
+            paused=tuple(sorted(name for name, to in self.state.switches.items() if to is HandlerSwitch.PAUSED)),
+            lost=sum(attempt.outcome is AttemptOutcome.LOST for one in work for attempt in one.history),
+        )
+
+    def _report(self, name: HandlerName) -> HandlerReport:
+        mine = [one for one in self.state.work.values() if one.handler == name]
+        ended = [one for one in mine if one.state in RUN_ENDS]
+        times = sorted(
+            attempt.ended_at - attempt.started_at
+            for one in ended[-LATEST:]
+            for attempt in one.history
+            if attempt.started_at is not None
+        )
+        counts: Counter[WorkState] = Counter(one.state for one in mine)
+        return HandlerReport(
+            name=name,
+            switch=self.state.switch_of(name),
+            counts=dict(counts),
+            last_error=next((one.last_error for one in reversed(mine) if one.last_error is not None), None),
+            latency=times[len(times) // 2] if times else None,
+        )

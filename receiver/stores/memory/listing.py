@@ -1,0 +1,115 @@
+"""Which deliveries and work items of a store in memory fit a filter, and what a listing shows of them."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from itertools import islice
+
+from receiver.core.deliveries import DeliveryFilter, DeliverySummary, StoredDelivery
+from receiver.core.types import DeliveryState, WorkState
+from receiver.core.work import WorkFilter, WorkSummary
+from receiver.core.work_states import CLAIMABLE, OPEN
+from receiver.stores.memory.rows import WorkRow
+from receiver.stores.memory.search import check_words, has_words
+from receiver.stores.memory.state import MemoryState
+
+
+def newest(state: MemoryState, wanted: DeliveryFilter) -> Iterator[tuple[StoredDelivery, DeliverySummary]]:
+    """Yield the wanted deliveries, the newest first. The store may change meanwhile."""
+    check_words(state, wanted)
+    stored = (state.deliveries[seq] for seq in reversed(list(state.deliveries)) if seq in state.deliveries)
+    found = ((one, delivery_summary(state, one)) for one in stored)
+    fitting = (one for one in found if _is_wanted(state, one[1], wanted))
+    return islice(fitting, wanted.limit)
+
+
+def newest_work(state: MemoryState, wanted: WorkFilter) -> Iterator[WorkSummary]:
+    """Yield the wanted work items, the newest first. The store may change meanwhile."""
+    rows = (state.work[work_id] for work_id in reversed(list(state.work)) if work_id in state.work)
+    found = (work_summary(state, row) for row in rows)
+    return islice((one for one in found if _is_wanted_work(one, wanted)), wanted.limit)
+
+
+def delivery_summary(state: MemoryState, stored: StoredDelivery) -> DeliverySummary:
+    """Return the line of a delivery."""
+    one = stored.delivery
+    return DeliverySummary(
+        seq=stored.seq,
+        key=one.key,
+        type=one.type,
+        job_id=one.job_id,
+        webhook_id=one.webhook_id,
+        success=one.success,
+        received_at=one.received_at,
+        size=state.pruned.get(stored.seq, len(one.body)),
+        duplicates=stored.duplicates,
+        state=_delivery_state(state, stored.seq),
+        origin=one.origin,
+        has_body=stored.seq not in state.pruned,
+    )
+
+
+def work_summary(state: MemoryState, row: WorkRow) -> WorkSummary:
+    """Return the line of a work item."""
+    delivery = state.deliveries[row.seq].delivery
+    recheck_at = row.recheck_at if row.state is WorkState.HELD else None
+    return WorkSummary(
+        id=row.id,
+        key=delivery.key,
+        type=delivery.type,
+        job_id=delivery.job_id,
+        received_at=delivery.received_at,
+        handler=row.handler,
+        state=row.state,
+        attempts=row.attempts,
+        lane=row.lane,
+        due_at=row.due_at if row.state in CLAIMABLE else recheck_at,
+        last_error=row.last_error,
+        note=row.note,
+        holds_lane=row.heads_lane and row.state is WorkState.DEAD,
+    )
+
+
+def _delivery_state(state: MemoryState, seq: int) -> DeliveryState:
+    if seq > state.routed:
+        return DeliveryState.NEW
+    states = {one.state for one in state.work_of(seq)}
+    if states & set(OPEN):
+        return DeliveryState.WORKING
+    return DeliveryState.DEAD if WorkState.DEAD in states else DeliveryState.DONE
+
+
+def _is_wanted(state: MemoryState, summary: DeliverySummary, wanted: DeliveryFilter) -> bool:
+    return (
+        _fits(summary, wanted)
+        and (wanted.state is None or summary.state == wanted.state)
+        and _has_work(state, summary.seq, wanted)
+        and has_words(state, summary.seq, wanted)
+    )
+
+
+def _has_work(state: MemoryState, seq: int, wanted: DeliveryFilter) -> bool:
+    if wanted.handler is None and not wanted.failed:
+        return True
+    return any(
+        fnmatchcase(one.handler, wanted.handler or "*") and (not wanted.failed or one.failed())
+        for one in state.work_of(seq)
+    )
+
+
+def _is_wanted_work(summary: WorkSummary, wanted: WorkFilter) -> bool:
+    return (
+        _fits(summary, wanted)
+        and (wanted.handler is None or fnmatchcase(summary.handler, wanted.handler))
+        and (wanted.state is None or summary.state == wanted.state)
+        and (not wanted.among or summary.state in wanted.among)
+        and (not wanted.stuck or summary.state is not WorkState.DEAD or summary.holds_lane)
+    )
+
+
+def _fits(summary: DeliverySummary | WorkSummary, wanted: DeliveryFilter | WorkFilter) -> bool:
+    return (
+        (wanted.type is None or fnmatchcase(summary.type, wanted.type))
+        and (wanted.job_id is None or summary.job_id == wanted.job_id)
+        and (wanted.since is None or summary.received_at >= wanted.since)
+        and (wanted.until is None or summary.received_at < wanted.until)
+    )

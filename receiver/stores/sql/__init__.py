@@ -1,0 +1,1 @@
+"""What every store on an SQL database needs, whichever database that is."""

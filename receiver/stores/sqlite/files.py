@@ -1,0 +1,154 @@
+"""The file of a SQLite store: finding, creating and migrating it."""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from importlib import resources
+from pathlib import Path
+
+from receiver.errors import ConfigurationError, StoreError, StoreRefused
+from receiver.stores.sqlite.database import LOCK_PATIENCE, NOT_A_DATABASE, file_uri, transaction, translated
+
+APPLICATION_ID = 0x43525631
+"""Marks the file as ours (SQLite manual, PRAGMA application_id): the letters CRV1."""
+_OLDEST_SQLITE = (3, 35, 0)
+"""The first with RETURNING; UPDATE FROM, upserts and partial indexes are older."""
+
+
+def database_path(url: str) -> Path:
+    """Return the file of a `sqlite:///FILE` address; a fourth slash makes the path absolute."""
+    path = url.removeprefix("sqlite:///")
+    if path == url or not path or path == ":memory:":
+        raise ConfigurationError(f"{url!r} names no database file; write sqlite:///receiver.db")
+    return Path(path)
+
+
+def exists(path: Path) -> bool:
+    """Tell whether there is a file; raises StoreRefused if there is none and its folder takes none."""
+    try:
+        if path.exists():
+            return True
+    except OSError as exc:
+        raise StoreRefused(f"cannot reach the database {path}: {exc.strerror}") from None
+    if not path.parent.is_dir():
+        raise StoreRefused(f"cannot create the database {path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise StoreRefused(f"cannot create the database {path}: the folder {path.parent} cannot be written")
+    return False
+
+
+def prepare(path: Path, *, create: bool) -> None:
+    """Make the file ready for this version: create it if asked, or migrate it, or refuse it untouched."""
+    if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
+        raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; this program needs 3.35 or later")
+    migrations = _migrations()
+    with translated(path):
+        if not exists(path):
+            if not create:
+                raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
+            _create(path, migrations)
+        elif _checked_version(path, newest=len(migrations)) < len(migrations):
+            _migrate(path, migrations)
+
+
+def _create(path: Path, migrations: list[str]) -> None:
+    """Create the file, readable for its owner only as bodies can be confidential; all of it or nothing.
+
+    It is made under another name and then linked to its own, so that no other process sees half a database, and
+    of two that create it at one time the second takes the first one's.
+    """
+    unfinished = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}")
+    try:
+        os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        _migrate(unfinished, migrations)
+        _link(unfinished, path)
+    except OSError as exc:
+        raise StoreRefused(f"cannot create the database {path}: {exc.strerror}") from exc
+    finally:
+        for leftover in ("", "-wal", "-shm"):
+            with suppress(OSError):
+                Path(f"{unfinished}{leftover}").unlink()
+
+
+def _link(made: Path, path: Path) -> None:
+    """Give the file its name, unless another process was first."""
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        return
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            made.rename(path)
+
+
+def _checked_version(path: Path, *, newest: int) -> int:
+    """Return the schema's version, or refuse a file that is not ours to change."""
+    version, application, schema = _identity(path)
+    if schema and application != APPLICATION_ID:
+        raise StoreRefused(f"{path} is a database of another program; choose another file in RECEIVER_STORE")
+    if version > newest:
+        raise StoreRefused(
+            f"{path} was written by a newer version of this program (schema {version}, this one knows {newest}); "
+            "install that version again. Nothing was changed"
+        )
+    return version
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    """Return user version, application id, and a number that is 0 only while the file has no tables."""
+    if path.is_dir():
+        raise StoreRefused(f"{path} is a folder; RECEIVER_STORE takes a file")
+    if Path(f"{path}-wal").exists():
+        with closing(sqlite3.connect(file_uri(path, "ro"), uri=True)) as connection:
+            pragmas = ("user_version", "application_id", "schema_version")
+            found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
+            return found[0], found[1], found[2]
+    # Without a log beside it the file says it all, and opening it would make one (SQLite file format, section 1.3).
+    try:
+        with path.open("rb") as file:
+            header = file.read(100)
+    except OSError as exc:
+        raise StoreRefused(f"cannot read the database {path}: {exc.strerror}") from exc
+    if header and not (len(header) == 100 and header.startswith(b"SQLite format 3\0")):
+        raise StoreRefused(f"the database {path}: {NOT_A_DATABASE}")
+    version, application, schema = (int.from_bytes(header[at : at + 4]) for at in (60, 68, 40))
+    return version, application, schema
+
+
+def _migrations() -> list[str]:
+    folder = resources.files("receiver.stores.sqlite") / "migrations"
+    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+    return [(folder / name).read_text(encoding="utf-8") for name in names]
+
+
+def _migrate(path: Path, migrations: list[str]) -> None:
+    """Apply what is missing, each migration in a transaction of its own."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA page_size = 8192")  # three bodies of 2 KB to a page, where 4,096 takes one
+        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # new files only; it has to come after the page size
+        connection.execute("PRAGMA journal_mode = WAL")
+        for version, script in enumerate(migrations, start=1):
+            with transaction(connection, LOCK_PATIENCE):
+                # Asked again under the lock: another process may be migrating too.
+                (present,) = connection.execute("PRAGMA user_version").fetchone()
+                if present >= version:
+                    continue
+                for statement in _statements(script):
+                    connection.execute(statement)
+                connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+                connection.execute(f"PRAGMA user_version = {version}")
+    finally:
+        connection.close()
+
+
+def _statements(script: str) -> Iterator[str]:
+    """Split a script; `executescript` would commit on its own."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,87 @@
+"""Run every benchmark: `python -m tests.benchmarks [--short]`.
+
+`--short` shows that each one still runs, and that every store holds what it should; its figures mean nothing.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.benchmarks import ack, dispatch, replay
+from tests.benchmarks.queue_rivals import rivals_here
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark, the arguments of its short form, and a check of the figures that this form has written."""
+
+    main: Callable[[Sequence[str]], int]
+    short: str
+    complete: Callable[[dict[str, Any]], bool]
+
+
+def _acks_complete(written: dict[str, Any]) -> bool:
+    return [one["contender"] for one in written["acks"]] == ["bare", "ours+worker"] and bool(written["growth"])
+
+
+def _dispatch_complete(written: dict[str, Any]) -> bool:
+    measured = {(one["stored"], one["handler"]) for one in written["handled"]}
+    kinds, rivals = ("async", "sync", "lanes", "batches"), rivals_here()
+    stores = ("0 done", "0 done, 20 waiting")
+    return measured == {
+        *((store, kind) for store in stores for kind in kinds),
+        *(("0 done", name) for name in rivals),
+    }
+
+
+def _replay_complete(written: dict[str, Any]) -> bool:
+    commands = [one["command"] for one in written["commands"]]
+    beside = [one["beside"] for one in written["acks"]]
+    return commands == list(replay.COMMANDS) and beside == ["nothing", *replay.BESIDE]
+
+
+BENCHMARKS = {
+    "ack": Benchmark(
+        ack.main,
+        "--sizes 2048 --connections 4 --rounds 1 --seconds 0.5 --warmup 0 --stored 100 --in-flight 1000000"
+        " --contenders bare,ours+worker --no-wrk",
+        _acks_complete,
+    ),
+    "dispatch": Benchmark(
+        dispatch.main,
+        "--stored 0 --waiting 20 --deliveries 20 --rounds 1 --batch 5 --repeat 2",
+        _dispatch_complete,
+    ),
+    "replay": Benchmark(
+        replay.main,
+        "--deliveries 20 --rounds 1 --connections 2 --seconds 0.5 --warmup 0",
+        _replay_complete,
+    ),
+}
+
+
+def main() -> int:
+    """Run the benchmarks one after the other; return 1 if one of them failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("--short", action="store_true")
+    short = parser.parse_args().short
+    results = {name: _run_short(one) if short else one.main([]) == 0 for name, one in BENCHMARKS.items()}
+    failed = [name for name, well in results.items() if not well]
+    sys.stdout.write(f"{len(results) - len(failed)} benchmarks ran, failed: {', '.join(failed) or 'none'}\n")
+    return 1 if failed else 0
+
+
+def _run_short(benchmark: Benchmark) -> bool:
+    with tempfile.TemporaryDirectory() as folder:
+        figures = Path(folder, "figures.json")
+        code = benchmark.main([*benchmark.short.split(), "--json", str(figures)])
+        return code == 0 and benchmark.complete(json.loads(figures.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

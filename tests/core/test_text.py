@@ -1,0 +1,64 @@
+"""Texts for people and for stores."""
+
+import pytest
+
+from receiver.core.text import counted, did_you_mean, escape_controls, first_of, shortened, storable
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "expected"),
+    [
+        (0, "event", "0 events"),
+        (1, "event", "1 event"),
+        (12_000, "work item", "12,000 work items"),
+        (2, "delivery", "2 deliveries"),
+    ],
+)
+def test_nouns_are_counted(number: int, noun: str, expected: str) -> None:
+    """With commas in large numbers."""
+    assert counted(number, noun) == expected
+
+
+@pytest.mark.parametrize(
+    ("outside", "expected"),
+    [("naïve", "naïve"), ("a\x1b[2Jb", "a\\x1b[2Jb"), ("a\nb", "a\\nb"), ("\ud800", "\\ud800"), ("", "")],
+)
+def test_text_from_outside_steers_no_terminal(outside: str, expected: str) -> None:
+    """Printable characters stay; others become escapes."""
+    assert escape_controls(outside) == expected
+
+
+def test_some_controls_may_stay() -> None:
+    """As the ends of lines in a traceback."""
+    assert escape_controls("a\n\x07", keep="\n") == "a\n\\x07"
+
+
+def test_stores_take_every_storable_text() -> None:
+    """SQLite takes no lone surrogate, and PostgreSQL no NUL."""
+    assert storable("é\ud800\0") == "é\\ud800\\x00"
+
+
+def test_a_longer_text_is_cut() -> None:
+    """With a mark."""
+    assert shortened("abcdef", 3) == "abc…"
+    assert shortened("abc", 3) == "abc"
+
+
+def test_the_first_names_are_listed() -> None:
+    """With a mark if there are more."""
+    assert first_of(["a", "b"], 2) == "a, b"
+    assert first_of(["a", "b", "c"], 2) == "a, b, …"
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([], ""),
+        (["a"], "; did you mean a?"),
+        (["a", "b"], "; did you mean a or b?"),
+        (["a", "b", "c"], "; did you mean a, b or c?"),
+    ],
+)
+def test_a_hint_names_what_is_near(names: list[str], expected: str) -> None:
+    """It is empty if nothing is near."""
+    assert did_you_mean(names) == expected

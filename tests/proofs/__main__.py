@@ -1,0 +1,41 @@
+"""Run the proofs: `python -m tests.proofs [NAME] [--short]`; without a name all of them, one after the other.
+
+    kill         SIGKILL at any moment loses nothing that was acknowledged
+    soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
+    model        random histories of work on both stores, compared with a model of the rules
+    properties   all property tests of the suite, with many more examples
+
+Each has flags of its own: `python -m tests.proofs kill --help`. `--short` is what `.ci/run` runs.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+from tests.proofs import depth, kill, soak
+
+PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
+    "kill": kill.main,
+    "soak": soak.main,
+    "model": depth.model,
+    "properties": depth.properties,
+}
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run one proof with its flags, or all with `--short` at most; each ends the program where it fails."""
+    if arguments and arguments[0] in PROOFS:
+        PROOFS[arguments[0]](arguments[1:])
+    elif set(arguments) <= {"--short"}:
+        for name, proof in PROOFS.items():
+            started = time.monotonic()
+            sys.stdout.write(f"\n-- {name}\n")
+            proof(arguments)
+            sys.stdout.write(f"{name} took {time.monotonic() - started:.0f} s\n")
+    else:
+        sys.stdout.write(str(__doc__))
+        sys.exit(0 if arguments == ["--help"] else 2)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
