@@ -42,7 +42,7 @@ class RunningReceiver:
     async def work_items(self, handler: str = "*", *, type: str = "*") -> list[Work]:  # noqa: A002 - as in filters
         """Return the work items of these handlers and types of events, both globs, the oldest first.
 
-        Before that, everything happens that can happen now.
+        Before that, everything happens that can happen at the present time of the clock.
         """
         self._wake_worker()
         await self._clock.settle()
@@ -73,8 +73,8 @@ async def open_receiver(
 ) -> AsyncIterator[RunningReceiver]:
     """Run a receiver and a worker for as long as the block lasts.
 
-    `resources` are given to handlers by type, in the place of those that the router makes. Functions with
-    `run_in="process"` run in a thread. Raises HandlerError for a router that does not work as a whole.
+    `resources` replace resources of the router, by type. Functions with `run_in="process"` run in a thread. Raises
+    HandlerError for a router that does not work as a whole.
     """
     store = open_store(settings.store, in_process=True)
     app = Receiver(settings, store=store, clock=clock)

@@ -1,4 +1,4 @@
-"""Handlers called with one delivery, in memory: no server, no store, no worker."""
+"""Calls handlers with one delivery in memory, without a server, a store or a worker."""
 
 import asyncio
 import random
@@ -28,9 +28,9 @@ _NOTHING: Mapping[Any, object] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class HandlerRun(Work):
-    """What one handler did with a delivery. `value` is what it returned, `exception` what it raised.
+    """The result of one handler for a delivery. `value` is what it returned, `exception` what it raised.
 
-    `state` is what a worker would make of it: done, dead, or waiting for the next attempt.
+    `state` is the state that a worker would give the work item: done, dead, or waiting for the next attempt.
     """
 
     value: object
@@ -72,15 +72,15 @@ async def deliver_async(
     asked: Collection[str] = (),
     check: bool = True,
 ) -> Sequence[HandlerRun]:
-    """Run the handlers that want this event, one after the other, and return how each of them fared.
+    """Run the handlers that want this event, one after the other, and return their results.
 
-    What a handler raises is raised again once all have run, with its own traceback; of several, in a group. With
-    `check=False` it is in the result only. Handlers are told `attempt`, `trigger` (a retry for every attempt but
-    the first, unless given), `now`, which is the time of arrival too, and `headers`. `resources` are the values
-    that they want, by type: nothing is made. `ctx.once` says no to the keys in `asked` and to what was asked in
-    this call. Functions with `run_in="process"` run in a thread, one with `batch=` gets a list of one.
+    An error of a handler is raised when all handlers have run, with its own traceback; several are raised in a
+    group. With `check=False` errors are in the results only. Handlers see `attempt`, `trigger` (by default `retry`
+    for every attempt but the first), `headers`, and `now`, which is also the time of arrival. `resources` are the
+    values of resources by type: none is made. `ctx.once` answers False for keys in `asked`, and for keys that were
+    asked for in this call. Functions with `run_in="process"` run in a thread. One with `batch=` gets a list of one.
 
-    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a resource that is missing.
+    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a missing resource.
     """
     clock = SystemClock()
     moment = now or clock.now()
@@ -117,7 +117,7 @@ def _run(ran: LocalRun) -> HandlerRun:
         attempt=attempt.number,
         schedule=ran.handler.schedule,
         now=attempt.ended_at,
-        rng=random.Random(0),  # noqa: S311 - when it would be due is told to nobody
+        rng=random.Random(0),  # noqa: S311 - the time of the retry is not used
     )
     return HandlerRun(
         handler=ran.handler.name,

@@ -39,10 +39,10 @@ async def keep_indexed(index: SearchIndex, clock: Clock) -> None:
         try:
             taken = await index.index(limit=MAX_ITEMS, max_bytes=MAX_BYTES)
         except ReceiverError as exc:
-            log.error("search_index_waits", extra={"reason": str(exc)})
+            log.error("search_index_retrying", extra={"reason": str(exc)})
             await clock.sleep(_STORE_PAUSE)
         except Exception:
-            log.exception("search_index_broken")
+            log.exception("search_index_crashed")
             await clock.sleep(_BUG_PAUSE)
         else:
             await clock.sleep(_BUSY_PAUSE if taken else _IDLE_PAUSE)

@@ -61,8 +61,8 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "leases_not_released": ({"count": 2, "reason": "locked"}, ("leases_not_released", "count=2", "locked")),
     "start_marks_not_cleared": ({"reason": "locked"}, ("start_marks_not_cleared", "locked")),
     "start_mark_failed": ({"count": 2, "reason": "locked"}, ("start_mark_failed", "count=2", "locked")),
-    "search_index_waits": ({"reason": "locked"}, ("search_index_waits", "locked")),
-    "search_index_broken": ({}, ("search_index_broken",)),
+    "search_index_retrying": ({"reason": "locked"}, ("search_index_retrying", "locked")),
+    "search_index_crashed": ({}, ("search_index_crashed",)),
     "event_drift": (
         {"type": "crawl.page", "kind": "field", "path": "data[].newThing", "id": "k1"},
         ("event_drift", "data[].newThing"),
@@ -74,7 +74,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "backfill_not_needed": ({"job_id": "job-1", "count": 0}, ("backfill_not_needed", "job_id=job-1")),
     "backfill_impossible": ({"job_id": "job-1", "reason": "404"}, ("backfill_impossible", "job-1", "reason=404")),
     "backfill_deferred": ({"reason": "500"}, ("backfill_deferred", "reason=500")),
-    "backfill_broken": ({}, ("backfill_broken",)),
+    "backfill_crashed": ({}, ("backfill_crashed",)),
     "late_webhook_skipped": (
         {"id": "k1", "type": "crawl.page", "as": "backfill:0a1b"},
         ("late_webhook_skipped", "id=k1", "as=backfill:0a1b"),

@@ -1,4 +1,4 @@
-"""People hear of what matters, in the log or in their chat, and nobody hears the chat's address."""
+"""Messages about important changes go to the log or to the chat, and never contain the chat's address."""
 
 import logging
 import re

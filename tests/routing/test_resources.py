@@ -158,8 +158,8 @@ async def unhashable() -> AsyncIterator[Annotated[Pool, []]]:
         (coroutine, "must yield what it makes: write a generator, async or plain"),
         (returns_a_number, "must yield what it makes, or be annotated with a context manager"),
         (Pool, "must yield what it makes: write a generator, async or plain"),
-        (yields_a_number, "int tells no resource from another"),
-        (yields_anything, "Any tells no resource from another"),
+        (yields_a_number, "int does not name one resource"),
+        (yields_anything, "Any does not name one resource"),
         (vague_parameter, "parameter 'pool': "),
         (positional_only, "'pool' must not be positional-only"),
         (unknown_name, "annotate it with -> AsyncIterator[...]"),
@@ -305,8 +305,8 @@ async def yields_nothing() -> AsyncIterator[Pool]:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (not_a_manager, "it returned int, which is no async context manager"),
-        (not_a_plain_manager, "it returned int, which is no context manager"),
+        (not_a_manager, "it returned int, which is not an async context manager"),
+        (not_a_plain_manager, "it returned int, which is not a context manager"),
         (yields_nothing, "generator didn't yield"),
     ],
     ids=told,

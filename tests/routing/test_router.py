@@ -322,7 +322,7 @@ def test_an_event_that_does_not_exist_is_a_mistake(wanted: tuple[Any, ...], word
         (none_at_all, "cannot be called as (event) or (event, ctx)"),
         (three, "cannot be called as (event) or (event, ctx)"),
         (keyword_only, "cannot be called as (event) or (event, ctx)"),
-        (needs_option, "parameter 'option': int tells no resource from another"),
+        (needs_option, "parameter 'option': int does not name one resource"),
         (generator, "is a generator"),
         (async_generator, "is a generator"),
         (None, "a handler must be a function, not None"),
@@ -340,7 +340,7 @@ def test_a_function_that_cannot_be_called_so_is_a_mistake(function: Any, words: 
 @pytest.mark.parametrize("name", ["", " ", "a b", "a/b", "x" * 201, "a\nb", "ä;"])
 def test_a_name_that_cannot_be_written_everywhere_is_a_mistake(name: str) -> None:
     """It is kept in the store and typed into commands."""
-    assert "is no name for a handler" in mistake(CrawlPage, name=name)
+    assert "is not a name for a handler" in mistake(CrawlPage, name=name)
 
 
 def test_a_name_used_twice_is_a_mistake() -> None:

@@ -55,8 +55,8 @@ def test_values_are_set_by_attribute_and_by_path() -> None:
     ("wanted", "values", "told"),
     [
         ("crawl.pages", {}, "did you mean crawl.page"),
-        (PageEvent, {}, "the class of several types"),
-        (Event, {}, "the class of several types"),
+        (PageEvent, {}, "stands for several types"),
+        (Event, {}, "stands for several types"),
         ("crawl.page", {"data__7__markdown": ""}, "data is a list of 1 and has no '7'"),
     ],
 )

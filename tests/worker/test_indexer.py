@@ -71,7 +71,7 @@ async def test_a_store_that_cannot_now_is_asked_again(store: Failing, caplog: py
     running = asyncio.create_task(keep_indexed(store, clock))
     await pass_time(clock, SECOND)
     assert store.asked == 2
-    assert [record.message for record in caplog.records] == ["search_index_waits"] * 2
+    assert [record.message for record in caplog.records] == ["search_index_retrying"] * 2
 
     store.broken = None
     await pass_time(clock, SECOND)
@@ -86,7 +86,7 @@ async def test_a_fault_of_ours_is_told_and_tried_again(store: Failing, caplog: p
     store.broken = KeyError("odd")
     running = asyncio.create_task(keep_indexed(store, clock))
     await pass_time(clock, 59 * SECOND)
-    assert [record.message for record in caplog.records] == ["search_index_broken"]
+    assert [record.message for record in caplog.records] == ["search_index_crashed"]
     assert caplog.records[0].exc_info is not None
 
     store.broken = None

@@ -9,7 +9,7 @@ from receiver import Context, Router
 from receiver.core.bulk import Imported
 from receiver.core.types import Origin, Trigger
 from receiver.events import Event
-from receiver.replay.backfill.comparing import to_bring_in
+from receiver.replay.backfill.comparing import to_import
 from receiver.signals import attempt_started
 from tests.doubles import watching
 from tests.replay.backfill.conftest import Open
@@ -80,7 +80,7 @@ async def test_of_two_that_wait_together_one_is_handled(open_world: Open) -> Non
         world = open_world(crawl(document(1)))
         world.store = on.store
         missing = await world.compare(family="crawl")
-        found = to_bring_in(missing, world.spool, world.store, world.clock, origin=Origin.BACKFILL)
+        found = to_import(missing, world.spool, world.store, world.clock, origin=Origin.BACKFILL)
         parts = [part async for part in found]
         await on.store.append(sent("crawl.page", "w1", [document(1)]))
         for part in parts:
