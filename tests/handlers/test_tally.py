@@ -124,6 +124,7 @@ def test_a_removed_output_folder_is_made_again(output: Path) -> None:
 
 def test_an_attempt_fails_while_another_program_locks_the_tally(output: Path) -> None:
     """Nothing is half done, and the next attempt succeeds."""
+    output.mkdir(exist_ok=True)
     tally.open_tally(output / "jobs.db", busy_seconds=0)
     handle(jobs.router, page("crawl.page", "https://example.com/1"))
     other = sqlite3.connect(output / "jobs.db", isolation_level=None)
