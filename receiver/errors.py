@@ -1,23 +1,23 @@
-"""Every error this package raises on purpose, in one tree split by who must act.
+"""All errors that this package raises on purpose, in one tree by who has to act.
 
     ReceiverError
     ├── ConfigurationError          the operator, before the start: settings, addresses, files
-    │   ├── HandlerError            a handler or router that cannot work, found when it is registered
-    │   ├── NoApiKey                a handler calls the service and no key is set; also a GiveUp
-    │   ├── StoreRefused            a database that cannot be used here, and waiting does not help
-    │   ├── NoSearchIndex           a search for words, and the store has no index of them
-    │   ├── WrongExpression         a condition on events that cannot be understood
+    │   ├── HandlerError            a wrong handler or router, found when it is registered
+    │   ├── NoApiKey                a handler calls the service without an API key; also a GiveUp
+    │   ├── StoreRefused            a database that cannot be used here; waiting does not help
+    │   ├── NoSearchIndex           a search by words without an index
+    │   ├── WrongExpression         an invalid condition on events
     │   └── NoBundle                a file that is not a bundle, or a bundle of a newer version
-    ├── RejectedRequest             the sender: answered 4xx, so a retry of the same request cannot help
+    ├── RejectedRequest             the sender: answered 4xx, because a retry of the same request cannot help
     │   ├── Unauthenticated         401
     │   ├── Malformed               400
     │   ├── ReadTimeout             408
     │   └── TooLarge                413
-    ├── StoreError                  nobody at once: the store cannot do it now, try later
+    ├── StoreError                  nobody at once: the store cannot do it now; try later
     │   └── Overloaded              a limit on memory is reached; answered 503 like any other store error
-    ├── ServiceError                the caller of the service: what became of a call
+    ├── ServiceError                the caller of the service: a call failed
     │   ├── ServiceUnreachable      no answer: refused, lost, or too late
-    │   ├── UnexpectedAnswer        an answer as none is documented: no JSON, cut short, a redirect
+    │   ├── UnexpectedAnswer        an undocumented answer: not JSON, cut short, a redirect
     │   ├── NotSuccessful           200 that says `success: false`
     │   ├── BadRequest              400, 413, and every 4xx that has no class of its own
     │   ├── KeyRefused              401
@@ -36,7 +36,7 @@
     └── NotComparable               the caller of a backfill: what arrived of a job cannot be compared
         └── NotOver                 a job that still runs: compare it later
 
-`Retry` and `GiveUp` stand outside: a handler raises them to say what shall become of its work item.
+`Retry` and `GiveUp` are not in the tree: a handler raises them to decide about its work item.
 """
 
 from collections.abc import Mapping
@@ -49,35 +49,35 @@ class ReceiverError(Exception):
 
 
 class ConfigurationError(ReceiverError):
-    """Something the operator has to change before the program can run. The text says what and how."""
+    """The operator has to change something before the program can run. The text says what and how."""
 
 
 class HandlerError(ConfigurationError):
-    """A handler or router that cannot work: wrong signature, unknown event, a name used twice."""
+    """A wrong handler or router: wrong signature, unknown event, a name used twice."""
 
 
 class StoreRefused(ConfigurationError):
     """The database is damaged, of a newer version, of another program, or cannot be created or written here.
 
-    Waiting does not help. What is newer or another program's is left as it was.
+    Waiting does not help. A database of a newer version or another program is left unchanged.
     """
 
 
 class WrongExpression(ConfigurationError):
-    """A condition on events that cannot be understood. The text says where, what was expected, and shows it."""
+    """An invalid condition on events. The text shows it, and says where and what was expected."""
 
 
 class NoBundle(ConfigurationError):
-    """The file is not a bundle, or its version needs a newer program."""
+    """A file that is not a bundle, or a bundle of a version that only a newer program reads."""
 
 
 class NoSearchIndex(ConfigurationError):
-    """Words were asked for, and nobody has made an index of them."""
+    """A search by words needs an index, and there is none."""
 
     def __init__(self) -> None:
         super().__init__(
-            "there is no index of words: set RECEIVER_SEARCH=true where the worker runs, and start it again; "
-            "what is stored already comes into it too"
+            "there is no index of words: set RECEIVER_SEARCH=true for the worker and start it again; "
+            "it also indexes what is stored already"
         )
 
 
@@ -89,13 +89,13 @@ class RejectedRequest(ReceiverError):
 
 
 class Unauthenticated(RejectedRequest):
-    """No configured secret or token matches what came. The text never says which part was wrong."""
+    """No configured secret or token matches the request. The text never says which part was wrong."""
 
     status, code = 401, "unauthenticated"
 
 
 class Malformed(RejectedRequest):
-    """The body is authentic, and no envelope of the service. It is kept in quarantine."""
+    """The body is authentic, but not an envelope of the service. It is kept in quarantine."""
 
     status, code = 400, "malformed"
 
@@ -113,19 +113,19 @@ class TooLarge(RejectedRequest):
 
 
 class StoreError(ReceiverError):
-    """The store cannot do this now: locked, full, or unreachable. Nothing of it was kept."""
+    """The store cannot do this now: it is locked, full, or unreachable. Nothing was stored."""
 
 
 class Overloaded(StoreError):
-    """Taking this request would pass the limit on memory in use."""
+    """This request would exceed the limit on memory in use."""
 
 
 class ServiceError(ReceiverError):
-    """A call of the service that did not succeed.
+    """A call of the service failed.
 
-    `status` is that of the answer, None without one. `said`, `code` and `request_id` are the service's own words,
-    None where it gave none; `answer` is its whole JSON object. `retry_after` is how long it asks to wait. The API
-    key is in none of them.
+    `status` is the HTTP status, None without an answer. `said`, `code` and `request_id` are the service's error
+    text, error code and id of the call, None if it gave none. `answer` is its whole JSON object, `retry_after` how
+    long it asks to wait. None of them contains the API key.
     """
 
     def __init__(
@@ -151,7 +151,7 @@ class ServiceError(ReceiverError):
 class ServiceUnreachable(ServiceError):
     """No answer came: the connection was refused or lost, or it took too long.
 
-    `sent` tells whether the service may have got the request all the same.
+    `sent` is True if the service may have received the request nevertheless.
     """
 
     def __init__(self, message: str, *, sent: bool = True) -> None:
@@ -160,15 +160,15 @@ class ServiceUnreachable(ServiceError):
 
 
 class UnexpectedAnswer(ServiceError):
-    """What came is none of the documented answers: no JSON object, cut short, too long, or a redirect."""
+    """The answer is not a documented one: not a JSON object, cut short, too long, or a redirect."""
 
 
 class NotSuccessful(ServiceError):
-    """The answer is a 200 and says that it is no success: a host without DNS, say. Trying again does not help."""
+    """The answer is a 200 with `success: false`, for a host without DNS for example. Trying again does not help."""
 
 
 class BadRequest(ServiceError):
-    """400, 413 or another 4xx: the service does not take this request. Trying again does not help."""
+    """400, 413 or another 4xx: the service refuses this request. Trying again does not help."""
 
 
 class KeyRefused(ServiceError):
@@ -180,11 +180,11 @@ class PaymentRequired(ServiceError):
 
 
 class Forbidden(ServiceError):
-    """403: the site is refused, or the account does not have what was asked for, such as threat protection."""
+    """403: the site is refused, or the account lacks a feature, such as threat protection."""
 
 
 class NotFound(ServiceError):
-    """404: the job, monitor or check is unknown, another account's, or expired; results are kept for 24 hours."""
+    """404: the job, monitor or check is unknown, belongs to another account, or has expired after 24 hours."""
 
 
 class ScrapeTimedOut(ServiceError):
@@ -192,27 +192,27 @@ class ScrapeTimedOut(ServiceError):
 
 
 class Conflict(ServiceError):
-    """409: a paused or running monitor, a crawl that is over, an idempotency key that was used."""
+    """409: the monitor is paused or runs, the crawl is over, or the idempotency key was used before."""
 
 
 class Unprocessable(ServiceError):
-    """422: the extraction's schema."""
+    """422: the schema of the extraction is invalid."""
 
 
 class RateLimited(ServiceError):
-    """429: a limit on rate, concurrency or the queue; nothing was done. Try again after `retry_after`.
+    """429: a limit on rate, concurrency or the queue was reached. Nothing was done; try again after `retry_after`.
 
-    Where a handler lets it out, its work item runs again no sooner than that, unless the handler's `give_up_on` or
-    `retry_on` makes it final.
+    If a handler does not catch it, its work item runs again no sooner than that, unless the handler's `give_up_on`
+    or `retry_on` makes the error final.
     """
 
 
 class ServerError(ServiceError):
-    """5xx: the service failed, and may or may not have done what was asked."""
+    """5xx: the service failed. It may or may not have done what was asked."""
 
 
 class UnknownDelivery(ReceiverError):
-    """No delivery, or more than one, has a key that begins as asked."""
+    """No delivery, or more than one, has an id with this beginning."""
 
 
 class UnknownWork(ReceiverError):
@@ -224,24 +224,24 @@ class UnknownRequest(ReceiverError):
 
 
 class UnknownJob(ReceiverError):
-    """No job, or more than one, has an id that begins as asked."""
+    """No job, or more than one, has an id with this beginning."""
 
 
 class NotComparable(ReceiverError):
-    """A job whose deliveries cannot be compared with what the service has of it. The text says why."""
+    """The deliveries of a job cannot be compared with the service's record of it. The text says why."""
 
 
 class NotOver(NotComparable):
-    """A job that still runs, so that what is missing may only be on its way."""
+    """The job still runs, so a missing delivery may still come."""
 
     def __init__(self, status: object) -> None:
         super().__init__(f"it is not over yet (its status is {status}): ask again when it is")
 
 
 class Retry(Exception):
-    """Raised by a handler: run this work item again, after this long if given.
+    """Raised by a handler: run this work item again, after the given time if there is one.
 
-    It counts as a failed attempt. When the attempts are used up the work item is dead all the same.
+    It counts as a failed attempt. When the attempts are used up, the work item is dead nevertheless.
     """
 
     def __init__(self, reason: str = "the handler asked for a retry", *, after: timedelta | None = None) -> None:
@@ -260,7 +260,7 @@ class GiveUp(Exception):
 
 
 class NoApiKey(ConfigurationError, GiveUp):
-    """A handler asked for a client of the service, and no API key is set.
+    """A handler asked for a client of the service, but no API key is set.
 
-    It is a GiveUp, since no later attempt of this worker would fare better.
+    It is a GiveUp, because a later attempt of this worker would fail too.
     """

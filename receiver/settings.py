@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from receiver.core.addresses import is_loopback
 from receiver.core.durations import parse_duration
+from receiver.core.memory import memory_limit
 from receiver.core.text import did_you_mean
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
@@ -89,6 +90,11 @@ def _age(value: Any) -> Any:
     return parse_duration(value) if isinstance(value, str) else value
 
 
+def _default_in_flight(max_body: int) -> int:
+    """Return an eighth of the memory there is: a body is in memory up to four times while it is taken in."""
+    return max(max_body, min(256 * _MEBIBYTE, memory_limit() // 8))
+
+
 def _clean_path(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._~/-]*", value):
         raise ValueError("a path is made of letters, digits and the characters . _ ~ / -")
@@ -129,7 +135,11 @@ class Settings(BaseSettings):
     )
     read_timeout: Seconds = Field(timedelta(seconds=4), description="Seconds a request body may take to arrive")
     max_body: int = Field(32 * _MEBIBYTE, gt=0, description="Longest body accepted, in bytes")
-    max_in_flight: int = Field(256 * _MEBIBYTE, gt=0, description="Bytes being received or written at one time")
+    max_in_flight: int = Field(
+        default_factory=lambda known: _default_in_flight(known.get("max_body", 0)),
+        gt=0,
+        description="Bytes being received or written at one time",
+    )
     concurrency: int = Field(32, gt=0, description="Handlers running at one time in a worker")
     threads: int = Field(8, gt=0, description="Threads for handlers that are plain functions")
     processes: int = Field(

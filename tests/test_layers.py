@@ -17,7 +17,7 @@ for statement in sys.argv[1:]:
     found[statement] = sorted(sys.modules)
 print(json.dumps(found))
 """
-HEAVY = {"uvicorn", "starlette", "httpx", "aiosqlite", "rich", "fastapi", "prometheus_client"}
+HEAVY = {"uvicorn", "starlette", "httpx", "receiver.stores.sqlite.store", "rich", "fastapi", "prometheus_client"}
 """Libraries that take long to load."""
 
 

@@ -67,6 +67,7 @@ def test_the_example_environment_names_every_setting() -> None:
     assert {line.removeprefix("# ").partition("=")[0] for line in lines if "RECEIVER_" in line} == {
         f"RECEIVER_{name.upper()}" for name in Settings.model_fields
     }
+    assert "Undefined" not in env_example()
     assert [line for line in lines if line and not line.startswith("#")] == [
         "RECEIVER_SECRETS=the-webhook-secret-of-your-account"
     ]

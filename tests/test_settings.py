@@ -35,8 +35,9 @@ def refusal(*args: Any, **flags: Any) -> str:
     return text
 
 
-def test_the_defaults_are_the_documented_ones() -> None:
+def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """Design, sections 2, 6 and 7."""
+    monkeypatch.setattr("receiver.settings.memory_limit", lambda: 16 * 1024 * MEBIBYTE)
     settings = load_settings()
 
     assert settings.model_dump() == {
@@ -123,6 +124,27 @@ def test_every_setting_is_read_from_the_environment(
     assert getattr(load_settings(**{name: written}), name) == value
 
 
+@pytest.mark.parametrize(
+    ("memory", "max_body", "max_in_flight"),
+    [
+        (220, 32, 32),
+        (400, 32, 50),
+        (400, 64, 64),
+        (1024, 32, 128),
+        (2048, 32, 256),
+        (65_536, 32, 256),
+        (9, 300, 300),
+    ],
+)
+def test_the_bytes_in_flight_follow_the_memory_there_is(
+    monkeypatch: pytest.MonkeyPatch, memory: int, max_body: int, max_in_flight: int
+) -> None:
+    """An eighth of it, in mebibytes; yet one body of the greatest length always fits."""
+    monkeypatch.setattr("receiver.settings.memory_limit", lambda: memory * MEBIBYTE)
+
+    assert load_settings(max_body=max_body * MEBIBYTE).max_in_flight == max_in_flight * MEBIBYTE
+
+
 def test_a_flag_that_was_not_given_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command line hands on None for those."""
     monkeypatch.setenv("RECEIVER_HOST", "::1")
@@ -181,7 +203,7 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
         ("READ_TIMEOUT", "0", "greater than"),
         ("READ_TIMEOUT", "6", "RECEIVER_READ_TIMEOUT must not be longer than RECEIVER_ACK_DEADLINE"),
         ("MAX_BODY", "0", "greater than 0"),
-        ("MAX_BODY", str(257 * MEBIBYTE), "RECEIVER_MAX_IN_FLIGHT must not be less than RECEIVER_MAX_BODY"),
+        ("MAX_IN_FLIGHT", str(31 * MEBIBYTE), "RECEIVER_MAX_IN_FLIGHT must not be less than RECEIVER_MAX_BODY"),
         ("MAX_IN_FLIGHT", "32MiB", "integer"),
         ("CONCURRENCY", "0", "greater than 0"),
         ("THREADS", "0", "greater than 0"),

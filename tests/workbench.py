@@ -22,7 +22,7 @@ from tests.doubles import NOON, Inline, pass_time, soon, turns
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 
 
-class Bench:
+class Workbench:
     """A store, a clock and a router, and as many workers on them as a test wants."""
 
     def __init__(self, router: Router, stack: AsyncExitStack) -> None:
@@ -90,10 +90,10 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(router: Router, *, started: bool = True) -> AsyncIterator[Bench]:
+async def bench(router: Router, *, started: bool = True) -> AsyncIterator[Workbench]:
     """Give a bench for the router; unless a test starts its workers itself, one runs."""
     async with AsyncExitStack() as stack:
-        made = Bench(router, stack)
+        made = Workbench(router, stack)
         if started:
             await made.start()
         yield made

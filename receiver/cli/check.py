@@ -1,10 +1,8 @@
 """`receiver check`: would this deployment work?"""
 
 import asyncio
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
@@ -17,9 +15,6 @@ from receiver.errors import ConfigurationError, ReceiverError
 from receiver.routing.loader import load_router
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.stores import open_store
-
-_WAL_RESET_FIXED = (3, 51, 3)
-_WAL_RESET_FIXED_IN_BRANCHES = ((3, 50, 7), (3, 44, 6))
 
 
 @click.command()
@@ -46,11 +41,9 @@ def check(**flags: object) -> int:
     if max(codes) == OK:
         for words in asyncio.run(_left_waiting(settings)):
             click.echo(f"note      {words}")
-    if settings.store.startswith("sqlite:") and _has_wal_reset_bug(sqlite3.sqlite_version_info):
-        click.echo(
-            f"note      SQLite {sqlite3.sqlite_version} has a bug that can, very rarely, damage the database; "
-            "use a Python with SQLite 3.51.3 or later: https://sqlite.org/wal.html#walresetbug"
-        )
+    if codes[2] == OK:
+        for words in asyncio.run(open_store(settings.store).health_notes()):
+            click.echo(f"note      {words}")
     return max(codes)
 
 
@@ -91,10 +84,8 @@ async def _check_store(settings: Settings) -> str:
 async def _check_search(settings: Settings) -> str:
     if not settings.search:
         return f"is off; {PREFIX}SEARCH=true has a worker keep an index for `events list --text`"
-    with TemporaryDirectory() as folder:
-        async with open_store(f"sqlite:///{folder}/trial.db").search():
-            pass  # this Python's SQLite can do it
     store = open_store(settings.store)
+    await store.require_search()
     reach = None
     if store.exists():
         async with store.reports() as reports:
@@ -123,12 +114,3 @@ async def _left_waiting(settings: Settings) -> list[str]:
     async with store.reports() as reports:
         waiting = await reports.waiting()
     return [left_waiting(name, waiting[name]) for name in sorted(waiting.keys() - names)]
-
-
-def _has_wal_reset_bug(version: tuple[int, ...]) -> bool:
-    """Tell whether two processes can damage a database in WAL mode, as the web process and a worker are two.
-
-    SQLite manual, Write-Ahead Logging, "The WAL-Reset Bug"; distributions may have mended an older version.
-    """
-    mended = any(fixed <= version < (*fixed[:2], 1000) for fixed in _WAL_RESET_FIXED_IN_BRANCHES)
-    return version < _WAL_RESET_FIXED and not mended

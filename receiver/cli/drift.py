@@ -5,13 +5,13 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import filter_options, json_option, store_option
-from receiver.cli.common.output import clock, iso, note, short_id, write_bytes
+from receiver.cli.common.output import clock, iso, note, write_bytes
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import DeliveryReader
-from receiver.core.text import counted
+from receiver.core.text import counted, short_id
 from receiver.errors import Malformed
 from receiver.events import parse_event
 from receiver.events.drift import DriftCount, DriftCounter, DriftKind
@@ -35,10 +35,10 @@ def drift(wanted: DeliveryFilter, as_json: bool, store: str | None) -> None:
     """
     tally = read(load_settings(store=store), lambda reports: scan(reports, wanted))
     if as_json:
-        for one in tally.sights():
+        for one in tally.counts():
             write_bytes(encode(fields(one)) + b"\n")
-    elif tally.sights():
-        _LISTING.write_rows(tally.sights())
+    elif tally.counts():
+        _LISTING.write_rows(tally.counts())
     if tally.others:
         note(f"{counted(tally.others, 'sight')} of still other fields or types were not told apart")
 
@@ -58,7 +58,7 @@ async def scan(reports: DeliveryReader, wanted: DeliveryFilter) -> DriftCounter:
             seen += 1
             if seen % _STEP == 0:
                 advance(_STEP)
-    found = "" if tally.sights() else "; no drift"
+    found = "" if tally.counts() else "; no drift"
     pruned = f"; {plan.without_body:,} have no body any more" if plan.without_body else ""
     failed = f"; {unreadable:,} could not be read" if unreadable else ""
     note(f"{counted(seen, 'delivery')} read{pruned}{failed}{found}")

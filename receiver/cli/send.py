@@ -15,10 +15,10 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import flush, short_id, write_bytes, write_line
+from receiver.cli.common.output import flush, write_bytes, write_line
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.envelope import read_envelope
-from receiver.core.text import escape_controls
+from receiver.core.text import escape_controls, short_id
 from receiver.errors import ConfigurationError, Malformed
 from receiver.service.samples import encode, family_names, job_story, near, sample, sample_names, set_value
 from receiver.service.schedule import SERVICE

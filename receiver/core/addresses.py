@@ -1,10 +1,10 @@
-"""Who can be reached, and who can reach us: addresses of this machine alone."""
+"""Addresses that only programs on this machine can reach."""
 
 import ipaddress
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host, by name or address, is this machine as only its own programs see it."""
+    """Tell whether a host, given by name or address, is the loopback interface."""
     if host == "localhost":
         return True
     try:

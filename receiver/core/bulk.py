@@ -1,4 +1,4 @@
-"""Actions on many rows: their plans, the place in a long reading, and what is imported."""
+"""Actions on many rows: plans, places in a long reading, and imported deliveries."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,14 +11,14 @@ from receiver.core.types import HandlerName, Origin, WorkState
 from receiver.core.work import WorkSummary
 
 MAX_KINDS = 1_000
-"""Types that a plan counts one by one; they come from outside, and memory is bounded."""
+"""Types that a plan counts one by one. Types come from outside, so their number must be bounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far somebody has read stored deliveries: up to this `seq`, and job by job up to it within this job.
+    """A place in a long reading of deliveries: up to this `seq`, and when reading job by job, within this job.
 
-    As text, `17` or `17:job-id`, it fits in a command line.
+    Its text form is `17` or `17:job-id`, for use in a command line.
     """
 
     seq: int
@@ -26,15 +26,17 @@ class Cursor:
 
     @classmethod
     def at(cls, stored: StoredDelivery, *, by_job: bool = False) -> Self:
-        """Return the place just after this delivery, in the order in which it was read."""
+        """Return the place just after this delivery."""
         return cls(stored.seq, stored.delivery.job_id if by_job else None)
 
     @classmethod
     def parse(cls, written: str) -> Self:
-        """Return the cursor that is written so; ValueError when none is."""
+        """Return the cursor that a text stands for. Raises ValueError for any other text."""
         seq, colon, job_id = written.partition(":")
         if not (seq.isascii() and seq.isdigit() and len(seq) < 20) or (colon and not job_id):
-            raise ValueError(f"{written!r} is no place to go on from; write the one that was said, as 17 or 17:JOB")
+            raise ValueError(
+                f"{written!r} is not a place to continue from; write the one that was printed, as 17 or 17:JOB"
+            )
         return cls(int(seq), job_id or None)
 
     def __str__(self) -> str:
@@ -43,9 +45,9 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A delivery from outside, with the duplicates that were counted where it comes from.
+    """A delivery from outside, with the duplicates that its source has counted.
 
-    It is stored with this `origin`, IMPORT or BACKFILL, whatever its own says.
+    It is stored with this `origin`, IMPORT or BACKFILL, whatever origin the delivery names.
     """
 
     delivery: Delivery
@@ -55,10 +57,10 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryPlan:
-    """What a mass action on deliveries is about to touch.
+    """What an action on many deliveries is about to touch.
 
-    `size` is that of all bodies in bytes, as they came; `types` has the most frequent ones and `others` counts the
-    rest; `without_body` is how many of them have a body that was pruned.
+    `size` is the sum of their bodies in bytes, as they arrived. `types` has the most frequent types, and `others`
+    counts the deliveries of the rest. `without_body` counts deliveries whose body was pruned.
     """
 
     count: int
@@ -72,7 +74,7 @@ class DeliveryPlan:
 
 @dataclass(frozen=True, slots=True)
 class WorkKind:
-    """What work items are counted by."""
+    """What a plan counts work items by."""
 
     handler: HandlerName
     type: str
@@ -81,9 +83,9 @@ class WorkKind:
 
 @dataclass(frozen=True, slots=True)
 class WorkPlan:
-    """What a mass action on work items is about to touch: `kinds` has the most frequent, `others` counts the rest.
+    """What an action on many work items is about to touch: `kinds` has the most frequent, `others` counts the rest.
 
-    Their ids lie from `first_id` through `last_id`.
+    Their ids are in the range from `first_id` through `last_id`.
     """
 
     count: int

@@ -1,4 +1,4 @@
-"""Work in the hands of a worker: what it routes, claims, holds and settles."""
+"""What a worker routes, claims and settles."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -10,9 +10,9 @@ from receiver.core.work import Attempt
 
 @dataclass(frozen=True, slots=True)
 class RoutingBatch:
-    """Deliveries that no worker has routed, and the `seq` up to which all had been routed when they were read.
+    """Deliveries that no worker has routed. When they were read, all up to the seq `after` had been routed.
 
-    `any_backfilled` tells whether there has ever been a delivery by a backfill in this store.
+    `any_backfilled` tells whether a backfill has ever stored a delivery here.
     """
 
     after: int
@@ -22,7 +22,7 @@ class RoutingBatch:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A worker's timed claim. `until` is when any other worker may take the work over."""
+    """A worker's claim for a time. After `until` any other worker may claim the work."""
 
     worker: WorkerId
     until: datetime
@@ -30,11 +30,11 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """One delivery bound for one handler, claimed by a worker.
+    """One delivery for one handler, claimed by a worker.
 
-    `attempt` counts from 1 and includes this one; `uncounted` of the attempts before it do not count against the
-    handler's schedule: they ended with their worker, or came before somebody asked for a retry. `deaths` is how
-    many processes are known to have died while they ran it, workers and those of handlers alike.
+    `attempt` counts from 1 and includes this one. Of the attempts before it, `uncounted` do not count in the
+    handler's schedule: they ended with their worker, or came before an operator asked for a retry. `deaths` counts
+    the processes, of workers and of handlers, that died while they ran it.
     """
 
     id: int
@@ -48,10 +48,10 @@ class WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class HandlerClaim:
-    """A handler whose work a worker claims, with the limits that hold for it over all workers.
+    """A handler whose work a worker claims, with its limits over all workers.
 
-    At most `concurrency` of its items run at one time; attempts begin `interval` apart. `most` is how many this
-    claim may take.
+    At most `concurrency` of its items run at one time, and attempts begin `interval` apart. This claim takes at
+    most `most` items.
     """
 
     handler: HandlerName
@@ -64,8 +64,8 @@ class HandlerClaim:
 class ClaimLimits:
     """How much to claim: items, and bytes of their bodies (one item always fits).
 
-    The first `starting` of them begin at once, so that a worker that dies at once is known to have run them.
-    `suspects` claims what may have killed its worker, and nothing else; without it only those are left out.
+    The first `starting` items are noted as started, so that if the worker dies at once, the store knows what it
+    ran. With `suspects` the claim takes only items that may have killed their worker; without it, only the others.
     """
 
     limit: int
@@ -76,7 +76,7 @@ class ClaimLimits:
 
 @dataclass(frozen=True, slots=True)
 class HeldItem:
-    """A work item that waits for the pages of its job, `until` then at most."""
+    """A work item that waits for the pages of its job, but no longer than `until`."""
 
     id: int
     handler: HandlerName
@@ -88,7 +88,7 @@ class HeldItem:
 
 @dataclass(frozen=True, slots=True)
 class JobPages:
-    """What is known of a job's pages: when the last one arrived, and one that is not handled yet."""
+    """What is known of a job's pages: when the last one arrived, and the key of one that is not handled yet."""
 
     last_at: datetime | None
     open_key: DeliveryKey | None
@@ -96,7 +96,7 @@ class JobPages:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The end of an attempt: the state its work item goes to, and when it is due again if that is WAITING."""
+    """The end of an attempt: the next state of its work item, and when the item is due if that is WAITING."""
 
     work_id: int
     worker: WorkerId
@@ -104,6 +104,6 @@ class Settlement:
     state: WorkState
     due_at: datetime
     holds_lane: bool = False
-    """If it is dead now, its lane stands still until somebody decides."""
+    """If the item is DEAD now, its lane stands still until an operator decides."""
     died: bool = False
-    """The process of its own in which it ran died of it."""
+    """The process of the handler died during the attempt."""

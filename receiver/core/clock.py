@@ -1,4 +1,4 @@
-"""Time as an argument: the clock of the machine, one that runs faster, and one that tests move by hand."""
+"""Clocks: that of the machine, one that runs faster, and one that tests move by hand."""
 
 import asyncio
 import heapq
@@ -17,27 +17,27 @@ class Timer(Protocol):
     """A call that is still to come."""
 
     def cancel(self) -> None:
-        """Take the call back; nothing happens if it was made already."""
+        """Cancel the call. This does nothing if the call was already made."""
 
 
 class Clock(Protocol):
-    """What the rest of the package knows of time."""
+    """The present moment, and calls at later moments."""
 
     def now(self) -> datetime:
         """Return the present moment, aware, in UTC."""
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
-        """Call back once this long has passed on this clock."""
+        """Call `callback` when `duration` has passed on this clock."""
 
     async def sleep(self, duration: timedelta) -> None:
-        """Return once this long has passed on this clock."""
+        """Return when `duration` has passed on this clock."""
 
 
 class BlockingClock(Clock, Protocol):
-    """A clock for plain code too, where nothing else runs meanwhile."""
+    """A clock that can also block the thread, for code that is not async."""
 
     def block(self, duration: timedelta) -> None:
-        """Return once this long has passed, holding up the thread."""
+        """Block the thread until `duration` has passed."""
 
 
 class SystemClock:
@@ -48,22 +48,22 @@ class SystemClock:
         return datetime.fromtimestamp(time.time(), UTC)  # noqa: TID251 - the one place that may
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
-        """Call back once this long has passed."""
+        """Call `callback` when `duration` has passed."""
         return asyncio.get_running_loop().call_later(duration.total_seconds(), callback)
 
     async def sleep(self, duration: timedelta) -> None:
-        """Return once this long has passed."""
+        """Return when `duration` has passed."""
         await asyncio.sleep(duration.total_seconds())
 
     def block(self, duration: timedelta) -> None:
-        """Return once this long has passed, holding up the thread."""
+        """Block the thread until `duration` has passed."""
         time.sleep(duration.total_seconds())
 
 
 class FastClock:
-    """A clock on which time passes `speed` times as fast as on another, from the moment at which it is made.
+    """A clock that runs `speed` times as fast as another. It starts at the moment at which it is made.
 
-    What it waits for comes to within a microsecond of the other's.
+    Its calls and sleeps end within a microsecond of the right moment of the other clock.
     """
 
     def __init__(self, clock: Clock, speed: float) -> None:
@@ -72,20 +72,20 @@ class FastClock:
         self._start = clock.now()
 
     def now(self) -> datetime:
-        """Return the moment that the faster time has come to."""
+        """Return the present moment of the faster clock."""
         return self._start + (self._clock.now() - self._start) * self._speed
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
-        """Call back once this long has passed on this clock."""
+        """Call `callback` when `duration` has passed on this clock."""
         return self._clock.call_later(duration / self._speed, callback)
 
     async def sleep(self, duration: timedelta) -> None:
-        """Return once this long has passed on this clock."""
+        """Return when `duration` has passed on this clock."""
         await self._clock.sleep(duration / self._speed)
 
 
 class VirtualClock:
-    """A clock that stands still until `advance` moves it; what waits for it happens in the order of its times."""
+    """A clock that stands still until `advance` moves it. It makes calls in the order of their times."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
         self._now = start
@@ -93,17 +93,17 @@ class VirtualClock:
         self._timers: list[tuple[datetime, int, _VirtualTimer]] = []
 
     def now(self) -> datetime:
-        """Return the moment the clock stands at."""
+        """Return the moment at which the clock stands."""
         return self._now
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
-        """Call back when `advance` moves the clock this far."""
+        """Call `callback` when `advance` moves the clock this far."""
         timer = _VirtualTimer(callback)
         heapq.heappush(self._timers, (self._now + duration, next(self._order), timer))
         return timer
 
     async def sleep(self, duration: timedelta) -> None:
-        """Return once `advance` has moved the clock this far."""
+        """Return when `advance` has moved the clock this far."""
         if duration <= timedelta(0):
             return await asyncio.sleep(0)
         woken = asyncio.Event()
@@ -114,7 +114,7 @@ class VirtualClock:
             timer.cancel()
 
     def block(self, duration: timedelta) -> None:
-        """Move the clock forward by this: plain code has nobody beside it who could."""
+        """Move the clock forward: while code that is not async waits, nothing else could."""
         self.advance(duration)
 
     def jump(self, duration: timedelta) -> None:
@@ -123,11 +123,11 @@ class VirtualClock:
         self._timers = [(due + duration, order, timer) for due, order, timer in self._timers]
 
     def next_due(self) -> datetime | None:
-        """Return when the next call is to be made, None when none is; it may have been taken back since."""
+        """Return when the next call is due, None without calls. That call may have been cancelled since."""
         return self._timers[0][0] if self._timers else None
 
     def advance(self, duration: timedelta) -> None:
-        """Move the clock forward, making on the way every call whose time has come."""
+        """Move the clock forward, and make every call that comes due on the way."""
         end = self._now + duration
         while self._timers and self._timers[0][0] <= end:
             due, _, timer = heapq.heappop(self._timers)
@@ -137,7 +137,7 @@ class VirtualClock:
 
 
 class _VirtualTimer:
-    """A call that a VirtualClock is to make."""
+    """A call that a VirtualClock will make."""
 
     def __init__(self, callback: Callable[[], None]) -> None:
         self._callback: Callable[[], None] | None = callback
@@ -152,9 +152,9 @@ class _VirtualTimer:
 
 @asynccontextmanager
 async def time_limit(clock: Clock, duration: timedelta) -> AsyncIterator[asyncio.Timeout]:
-    """Cancel the block when this long has passed on the clock, and raise TimeoutError after it.
+    """Cancel the block when `duration` has passed on the clock, and then raise TimeoutError.
 
-    This is `asyncio.timeout` on another clock; `expired()` tells its TimeoutError from one of the block's own.
+    This is `asyncio.timeout` on another clock. `expired()` is True if this limit raised the TimeoutError.
     """
     loop = asyncio.get_running_loop()
     async with asyncio.timeout(None) as limit:
@@ -166,10 +166,10 @@ async def time_limit(clock: Clock, duration: timedelta) -> AsyncIterator[asyncio
 
 
 def to_micros(moment: datetime) -> int:
-    """Return whole microseconds since 1970, the form in which stores keep a moment."""
+    """Return whole microseconds since 1970, as stores keep a moment."""
     return (moment - _EPOCH) // _MICROSECOND
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the moment that `to_micros` made this number from."""
+    """Return the moment that is this many microseconds after 1970 began."""
     return _EPOCH + timedelta(microseconds=micros)

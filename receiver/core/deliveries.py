@@ -1,4 +1,4 @@
-"""Deliveries: as they arrive, as they are stored, and as a listing shows them."""
+"""Deliveries: received, stored, and listed."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +24,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of an appended delivery. It exists only once that is durable."""
+    """What became of an appended delivery. It is made only after the write is durable."""
 
     key: DeliveryKey
     outcome: AppendOutcome
@@ -32,7 +32,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True)
 class StoredDelivery:
-    """A delivery as read back. `seq` grows in the order of arrival; `duplicates` counts later arrivals."""
+    """A delivery in the store. `seq` grows in the order of arrival. `duplicates` counts later arrivals of it."""
 
     seq: int
     duplicates: int
@@ -41,7 +41,7 @@ class StoredDelivery:
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """The wanted ones of some deliveries, the oldest first, and the `seq` up to which all have been looked at."""
+    """The next deliveries that fit a filter, the oldest first. All up to the seq `through` were examined."""
 
     deliveries: "tuple[DeliverySummary, ...]"
     through: int
@@ -49,7 +49,7 @@ class FeedPage:
 
 @dataclass(frozen=True, slots=True)
 class DeliverySummary:
-    """One line of a listing. `size` is that of the body, whether the store still has it or not."""
+    """One line of a listing. `size` is the size of the body as it arrived, even if it was pruned."""
 
     seq: int
     key: DeliveryKey
@@ -67,7 +67,7 @@ class DeliverySummary:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryDetail:
-    """Everything that is known of one delivery. One whose body was pruned has no headers either."""
+    """All that is known of one delivery. If its body was pruned, it has no headers either."""
 
     summary: DeliverySummary
     headers: Headers
@@ -77,11 +77,11 @@ class DeliveryDetail:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryFilter:
-    """Which deliveries a report is about. What is None does not narrow; `type` and `handler` are globs.
+    """Which deliveries a report is about. None does not narrow; `type` and `handler` are globs.
 
-    `handler` asks for a work item of such a handler, and `failed` for one, of that handler if it is given, that is
-    dead or whose last attempt failed. `limit` takes the newest.
-    `text` is read by `search.parse_query`; it needs the index of words (NoSearchIndex), and finds what is in there.
+    `handler` selects deliveries with a work item of such a handler. `failed` selects those with a work item, of
+    that handler if it is given, that is dead or whose last attempt failed. `limit` takes the newest. `text` is a
+    query for `search.parse_query`. It needs the index of words, and raises NoSearchIndex without it.
     """
 
     type: str | None = None

@@ -1,4 +1,4 @@
-"""How long something is, as people write it: `30m`, `2h`, `7d`, `1h30m`."""
+"""Durations as people write them: `30m`, `2h`, `7d`, `1h30m`."""
 
 import re
 from datetime import timedelta
@@ -13,7 +13,7 @@ def is_duration(written: str) -> bool:
 
 
 def parse_duration(written: str) -> timedelta:
-    """Return the duration that is written so; ValueError for anything else, and for what is too long to count."""
+    """Return the duration that a text stands for. Raises ValueError for any other text, and if it is too long."""
     if not is_duration(written):
         raise ValueError(f"{written!r} is no duration: write 30m, 2h, 7d or 1h30m")
     parts = re.findall(r"(\d+)([smhdw])", written)

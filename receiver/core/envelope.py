@@ -1,4 +1,4 @@
-"""From the headers and body of an authenticated request to the delivery that is kept."""
+"""Make the delivery that is kept from the headers and body of an authenticated request."""
 
 import functools
 import hashlib
@@ -25,15 +25,15 @@ _SECRET_HEADERS = frozenset(
     }
 )
 PLAIN_ID = re.compile(r"[0-9A-Za-z._:-]{1,200}")
-"""What may serve as a key as it is: it appears in URLs, JSON, shells and log lines."""
+"""Ids that can be keys unchanged: keys appear in URLs, JSON, shells and log lines."""
 MAX_TEXT_LENGTH = 200
 
 
 def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> Delivery:
-    """Return the delivery of this request, or raise Malformed when the body is no envelope of the service.
+    """Return the delivery of this request, or raise Malformed if the body is not an envelope of the service.
 
-    An envelope is a JSON object with a `type`; everything else may be missing. The key is `webhookId` when that
-    is a plain id, else the SHA-256 of the body.
+    An envelope is a JSON object with a `type`; everything else may be missing. The key is `webhookId` if that is
+    a plain id, and otherwise the SHA-256 of the body.
     """
     try:
         content = load_json(body)
@@ -62,7 +62,7 @@ def mask_headers(
     also: frozenset[bytes] = frozenset(),
     values: Collection[bytes] = (),
 ) -> Headers:
-    """Return the headers as they are kept: credentials replaced, whether known by name or by what they hold."""
+    """Return the headers with a mask in place of credentials, which are known by their names or by their values."""
     return tuple(
         [
             (_text_of(name), MASK)
@@ -86,7 +86,7 @@ def _key(webhook_id: Any, body: bytes) -> DeliveryKey:
 
 
 def _text(value: Any) -> str | None:
-    """Return an id as text. Ids are strings; a number in their place is read as one."""
+    """Return an id as text. A number is read as an id too."""
     if isinstance(value, str) and value:
         return readable(value)
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
@@ -95,5 +95,5 @@ def _text(value: Any) -> str | None:
 
 
 def readable(text: str) -> str:
-    """Return text that every store and terminal takes: no control characters, no lone surrogates, not endless."""
+    """Return text that every store and terminal takes: short, without control characters and lone surrogates."""
     return escape_controls(text[:MAX_TEXT_LENGTH])[:MAX_TEXT_LENGTH]

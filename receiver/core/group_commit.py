@@ -1,4 +1,4 @@
-"""Batching without a timer: while one batch is being written, the next one gathers."""
+"""Batches without a timer: while one batch is written, the next one gathers."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 class GroupCommit(Generic[Item, Result]):
-    """Hands everything that gathered to one `write` at a time, and resolves each item's future afterwards.
+    """Gives what has gathered to `write`, one batch at a time, and then resolves the future of each item.
 
     `write` returns one result for each item, in order. When it raises, the items of that batch fail with what
     it raised, and no others. A batch holds at most `max_items`, and at most `max_bytes` unless its first item is
@@ -36,7 +36,7 @@ class GroupCommit(Generic[Item, Result]):
         self._writer: asyncio.Task[None] | None = None
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
-        """Put an item into the next batch. Cancelling the future does not take it out again."""
+        """Put an item into the next batch. It stays there even if the future is cancelled."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._gathered.append((item, future))
         if self._writer is None or self._writer.done():
@@ -44,7 +44,7 @@ class GroupCommit(Generic[Item, Result]):
         return future
 
     async def aclose(self) -> None:
-        """Return when everything submitted was written or has failed."""
+        """Return when every submitted item was written or has failed."""
         while self._writer is not None:
             await asyncio.wait([self._writer])
 
@@ -86,7 +86,7 @@ def _fail(future: asyncio.Future[Result], exc: BaseException) -> None:
         return
     if isinstance(exc, Exception):
         future.set_exception(exc)
-        # Whoever waited may have answered and gone; that is no error of its own.
+        # The waiter may have left already. Reading the exception keeps asyncio from reporting it.
         future.exception()
     else:
         future.cancel()

@@ -1,10 +1,11 @@
-"""What is told of a job: its deliveries counted by type, folded to one line, and what may be wrong with it."""
+"""Jobs of the service as their deliveries show them: counts by type, one line for each, and warnings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from receiver.core.text import counted
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 
 ENDINGS = ("completed", "failed", "cancelled")
@@ -13,7 +14,7 @@ PAGE = "page"
 """Last part of the type of an event about one page."""
 
 LAST_PAGES = 20
-"""How many of a job's last pages are looked at for a burst of failures."""
+"""How many of a job's last pages are examined for a burst of failures."""
 _BURST = 10
 _SILENCE = timedelta(hours=1)
 """The sender's last retry of an event starts 21 min 30 s after its first attempt; what comes later is new."""
@@ -25,7 +26,7 @@ _CANCELLED_IN_SILENCE = frozenset({"crawl", "batch_scrape"})
 
 
 class JobState(StrEnum):
-    """How far a job has come, by the first of its events that ends a job. ENDED is any of the three after it."""
+    """How far a job has come, by its first event that ends a job. ENDED is COMPLETED, FAILED or CANCELLED."""
 
     OPEN = "open"
     ENDED = "ended"
@@ -36,10 +37,10 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs a report is about. What is None does not narrow.
+    """Which jobs a report is about. None does not narrow.
 
-    `type` is a glob over the family and the types of the job's deliveries; one that fits is enough. A job fits a
-    span of time if its last delivery came at or after `since`, and its first before `until`.
+    `type` is a glob for the family or for the type of at least one delivery. A job fits a span of time if its last
+    delivery came at or after `since`, and its first one before `until`.
     """
 
     type: str | None = None
@@ -52,9 +53,9 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class JobArrivals:
-    """How many deliveries of one type and success a job has; `first_seq` is the one stored first.
+    """How many deliveries of one type and success a job has. `first_seq` is the seq of the first.
 
-    `backfilled` is how many of them no webhook brought: they were asked of the service.
+    `backfilled` counts those that a backfill fetched from the service.
     """
 
     type: str
@@ -67,7 +68,7 @@ class JobArrivals:
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:
-    """The first delivery that said that a job is over. `success` is that of its event."""
+    """The first delivery that ends a job. `success` is the value in its event."""
 
     type: str
     success: bool | None
@@ -79,9 +80,9 @@ class JobSummary:
     """One job: a crawl, batch scrape, extract or agent job, or one check of a monitor.
 
     `last_seq` is the seq of its last delivery; `first_at` and `last_at` are when its first and last ones came.
-    `started` is None for families that do not tell of a beginning. `good` and `failed` count pages by `success`
-    (an event that does not say is good), and are None for families without pages. `late` counts pages after the
-    end, `failed_lately` the failed ones of the last 20; what a backfill brought says nothing of either.
+    `started` is None for families that have no event for it. `good` and `failed` count pages by `success` (an event
+    without that value is good), and are None for families without pages. `late` counts pages after the end, and
+    `failed_lately` the failed ones of the last 20; both leave out what a backfill fetched.
     """
 
     job_id: str
@@ -118,7 +119,7 @@ class JobWork:
 class JobDetail:
     """A job, its deliveries by type in the order of their first arrival, and the work on them.
 
-    `new` is how many of its deliveries no worker has looked at.
+    `new` counts its deliveries that no worker has routed.
     """
 
     summary: JobSummary
@@ -161,7 +162,7 @@ def job_of(
     late: int,
     failed_lately: int,
 ) -> JobSummary:
-    """Return the line of a job, of which there is at least one delivery."""
+    """Return the line of a job with at least one delivery."""
     family = family_of(min(arrivals, key=lambda one: one.first_seq).type)
     pages = [one for one in arrivals if is_page(one.type)]
     with_pages = family in _WITH_PAGES or (family not in _WITHOUT_PAGES and bool(pages))
@@ -185,20 +186,19 @@ def job_of(
 
 
 def warnings(job: JobSummary, *, now: datetime) -> Sequence[Warned]:
-    """Return what may be wrong with a job, by what has arrived of it."""
+    """Return what may be wrong with a job, judged by its deliveries."""
     return tuple(_warnings(job, now))
 
 
 def _warnings(job: JobSummary, now: datetime) -> Iterator[Warned]:
     completed = job.state is JobState.COMPLETED
     cancellable = job.family in _CANCELLED_IN_SILENCE
-    # A check without pages is no wonder: many ask for `monitor.check.completed` alone.
+    # A check without pages is normal: many users ask for `monitor.check.completed` alone.
     if completed and cancellable and job.good == job.failed == 0:
         text = "completed, and no page came: ask the service for the results, or did the webhook ask for no pages?"
         yield Warned("no_pages", text)
     if job.late:
-        pages = "1 page" if job.late == 1 else f"{job.late:,} pages"
-        yield Warned("late_pages", f"{pages} came after its end; the service keeps no order")
+        yield Warned("late_pages", f"{counted(job.late, 'page')} came after its end; the service keeps no order")
     if cancellable and job.failed_lately >= _BURST:
         text = (
             f"{job.failed_lately} of its last {min(LAST_PAGES, (job.good or 0) + (job.failed or 0))} pages failed, "

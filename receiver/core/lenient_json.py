@@ -1,4 +1,4 @@
-"""Reading the sender's JSON: fast where possible, tolerant where it must be."""
+"""Read the sender's JSON: fast if possible, and also what the fast parser refuses."""
 
 import json
 from typing import Any
@@ -7,16 +7,16 @@ from pydantic_core import from_json
 
 
 class NotJson(ValueError):
-    """The bytes are no JSON text by either parser."""
+    """Neither parser can read the bytes as JSON."""
 
 
 def load_json(body: bytes) -> Any:
     """Return the value of a JSON text, or raise NotJson.
 
-    The fast parser refuses a few texts that this sender can make: a lone surrogate written as an escape
-    (legal by RFC 8259, section 8.2, and what JSON.stringify gives for a string cut between two halves of a
-    pair), nesting past its own limit, and integers of thousands of digits, which come as text. The standard library
-    reads those, down to about a thousand levels.
+    The fast parser refuses some texts that this sender can make: a lone surrogate written as an escape (legal by
+    RFC 8259, section 8.2; JSON.stringify writes it for a string that was cut inside a pair), nesting past its own
+    limit, and integers of thousands of digits. The standard library reads them, down to about a thousand levels;
+    such an integer is returned as text.
     """
     try:
         return from_json(body)
@@ -28,7 +28,7 @@ def load_json(body: bytes) -> Any:
 
 
 def _integer(digits: str) -> int | str:
-    """Return an integer, or its digits where Python refuses to convert that many (sys.set_int_max_str_digits)."""
+    """Return an integer, or its digits if Python refuses to convert so many (sys.set_int_max_str_digits)."""
     try:
         return int(digits)
     except ValueError:

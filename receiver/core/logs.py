@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from queue import Empty, SimpleQueue
 from typing import Any, TextIO
 
-from receiver.core.text import escape_controls
+from receiver.core.text import escape_controls, short_id
 
 _DETAILS = ("traceback", "stub")
 """Fields of several lines, shown below the line."""
@@ -26,21 +26,21 @@ _END = b""
 
 
 def configure_logs(*, level: str, as_json: bool) -> None:
-    """Send all log lines of the process to standard error, whose reader can stop without stopping the process."""
-    # There is no standard error when whoever started the process has closed it.
+    """Send all log lines of the process to standard error. A reader that stops does not stop the process."""
+    # The parent may have closed standard error before it started this process.
     handler = BackgroundHandler(sys.stderr) if sys.stderr else logging.NullHandler()
     handler.setFormatter(JsonFormatter() if as_json else ConsoleFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore", "aiosqlite"):
+    for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
 
 
 class BackgroundHandler(logging.Handler):
     """Writes lines to a file or pipe from a thread of its own: logging never waits for the reader.
 
-    At most `max_waiting` bytes wait in its queue. It drops further lines and counts them in `dropped`; the next line
-    that it accepts comes after a line with that count. `close` waits until everything is written, but no longer than
-    two seconds. The interpreter calls it at its end, through `logging.shutdown`.
+    At most `max_waiting` bytes wait in its queue. It drops further lines and counts them in `dropped`; before the
+    next line that it accepts, it writes a line with that count. `close` waits until everything is written, but no
+    longer than two seconds. The interpreter calls it at its end, through `logging.shutdown`.
     """
 
     # Not the standard library's QueueHandler and QueueListener: they answer a full queue with a traceback on
@@ -60,7 +60,7 @@ class BackgroundHandler(logging.Handler):
         self._thread.start()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Queue the line of a record; in a forked process, which has no such thread, write it."""
+        """Queue the line of a record. A forked process has no writing thread, so it writes the line itself."""
         line = self._line(record)
         if os.getpid() != self._process:
             self._write(line)
@@ -74,7 +74,7 @@ class BackgroundHandler(logging.Handler):
         self._put(line)
 
     def close(self) -> None:
-        """Wait until what is queued is written, but not for ever."""
+        """Wait until the queue is written, but no longer than two seconds."""
         self._report_dropped()
         self._lines.put(_END)
         self._thread.join(_FLUSH_SECONDS)
@@ -103,7 +103,7 @@ class BackgroundHandler(logging.Handler):
             self._written += len(piece)
 
     def _pieces(self) -> Iterator[bytes]:
-        """Yield what is queued, several lines at a time, until the end of the queue is marked."""
+        """Yield queued lines, several together, until the end mark."""
         piece = b""
         while True:
             try:
@@ -135,7 +135,7 @@ def _own_record(word: str, *, exc_info: Any = None, **fields: Any) -> logging.Lo
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: `time, level, logger, event`, then the fields, then `exception` if there is one."""
+    """One JSON object for each line: `time`, `level`, `logger`, `event`, the fields, and any `exception`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -152,10 +152,10 @@ class JsonFormatter(logging.Formatter):
 
 
 class ConsoleFormatter(logging.Formatter):
-    """One line for people; an arrow for what comes in, a mark for how a handler ended."""
+    """One line for people: an arrow for a delivery, a mark for the end of a handler."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with control characters of the outside world made harmless."""
+        """Return the line. Control characters from outside become escapes."""
         fields = _fields(record)
         known = _LINES.get(record.getMessage()) if record.name.startswith("receiver.") else None
         try:
@@ -175,12 +175,13 @@ class ConsoleFormatter(logging.Formatter):
 
 def _delivery(word: str, fields: dict[str, Any]) -> str:
     size = _size(fields["size"])
-    return f"→ {fields['type']:<24} {_short(fields['id'])}  {size:>8}  {word}{_of_job(fields)}"
+    return f"→ {fields['type']:<24} {short_id(fields['id'])}  {size:>8}  {word}{_of_job(fields)}"
 
 
 def _attempt(mark: str, fields: dict[str, Any], rest: str = "") -> str:
     milliseconds = fields["seconds"] * 1000
-    return f"{mark} {fields['type']:<24} {_short(fields['id'])}  {milliseconds:>5.0f} ms  {fields['handler']}{rest}"
+    event = f"{fields['type']:<24} {short_id(fields['id'])}"
+    return f"{mark} {event}  {milliseconds:>5.0f} ms  {fields['handler']}{rest}"
 
 
 def _failed(fields: dict[str, Any]) -> str:
@@ -197,7 +198,7 @@ def _unhandled(fields: dict[str, Any]) -> str:
 
 
 def _overdue(fields: dict[str, Any]) -> str:
-    what = f"{fields['events']} events" if "events" in fields else f"{fields['type']:<24} {_short(fields['id'])}"
+    what = f"{fields['events']} events" if "events" in fields else f"{fields['type']:<24} {short_id(fields['id'])}"
     return f"! {what}  {fields['handler']}: runs for more than {fields['timeout_s']:g} s and cannot be stopped"
 
 
@@ -217,7 +218,7 @@ _LINES = {
 
 def _other(record: logging.LogRecord, fields: dict[str, Any]) -> str:
     if "handler" in fields and "id" in fields and "attempt" in fields:
-        return f"· {fields['type']:<24} {_short(fields['id'])}  {fields['handler']}: {record.getMessage()}"
+        return f"· {fields['type']:<24} {short_id(fields['id'])}  {fields['handler']}: {record.getMessage()}"
     shown = " ".join(f"{name}={value}" for name, value in fields.items() if name not in _DETAILS)
     level = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
     return f"{level}{record.getMessage()} {shown}".rstrip()
@@ -229,11 +230,6 @@ def _fields(record: logging.LogRecord) -> dict[str, Any]:
 
 def _moment(record: logging.LogRecord) -> datetime:
     return datetime.fromtimestamp(record.created, UTC)
-
-
-def _short(key: str) -> str:
-    """Return a beginning that tells it from others, and by which `receiver events show` finds it."""
-    return key[: 15 if ":" in key else 8]
 
 
 def _of_job(fields: dict[str, Any]) -> str:

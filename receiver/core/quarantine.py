@@ -1,4 +1,4 @@
-"""Requests in quarantine: as they are kept, and as a listing shows them."""
+"""Requests in quarantine: kept, and listed."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,7 +20,7 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class QuarantinedSummary:
-    """One line of a listing of quarantine. `key` is that of the stored delivery which it contradicts."""
+    """One line of a listing. `key` is the key of the stored delivery that the request contradicts."""
 
     id: int
     received_at: datetime
@@ -32,7 +32,7 @@ class QuarantinedSummary:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineFilter:
-    """Which requests in quarantine a listing is about. What is None does not narrow."""
+    """Which requests in quarantine a listing is about. None does not narrow."""
 
     reason: str | None = None
     since: datetime | None = None

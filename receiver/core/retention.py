@@ -1,4 +1,4 @@
-"""Pruning: what a rule removes, and what one step of it did."""
+"""Pruning: what a rule removes, and what one step has done."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,10 +9,10 @@ from receiver.core.types import DeliveryState
 
 @dataclass(frozen=True, slots=True)
 class PruneRule:
-    """What has been kept long enough: what arrived before a moment, or with `bodies` only the bodies of that.
+    """What to remove: deliveries that arrived before a moment, or with `bodies` only their bodies.
 
-    `type` is a glob. DEAD deliveries are removed only if `state` names them, and what is still to be worked on
-    never: a ValueError.
+    `type` is a glob. DEAD deliveries are removed only if `state` names them. Raises ValueError for a state in which
+    there is still work to do.
     """
 
     before: datetime
@@ -25,13 +25,13 @@ class PruneRule:
             raise ValueError(f"deliveries in the state {self.state} are never pruned")
 
     def chosen(self) -> DeliveryFilter:
-        """Return the deliveries whose time it is."""
+        """Return the filter for the deliveries to remove."""
         return DeliveryFilter(type=self.type, until=self.before, state=self.state or DeliveryState.DONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one step of a long walk over the deliveries did: to how many, how many bytes, and where it goes on.
+    """What one step of a long action has done: how many deliveries, how many bytes, and where to continue.
 
     `after` is None at the end.
     """

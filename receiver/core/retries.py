@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 MAX_PAUSE = timedelta(days=3650)
-"""No work item waits longer, whatever is asked for: a moment past the calendar would be an error."""
+"""No work item waits longer, whatever a handler asks for: later moments may not exist in the calendar."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetrySchedule:
     """Pauses between the attempts of a work item: n pauses allow n + 1 attempts.
 
-    Each pause is stretched or shrunk at random by up to `jitter` of itself, so that what failed together does
-    not come back together.
+    Each pause is made longer or shorter at random, by up to the share `jitter` of it. So items that failed together
+    do not all run again together.
     """
 
     pauses: tuple[timedelta, ...]
@@ -21,23 +21,23 @@ class RetrySchedule:
 
     def __post_init__(self) -> None:
         if any(not timedelta(0) <= pause <= MAX_PAUSE for pause in self.pauses):
-            raise ValueError(f"a pause is from 0 to {MAX_PAUSE.days} days long")
+            raise ValueError(f"a pause must be from 0 to {MAX_PAUSE.days} days long")
         if not 0 <= self.jitter <= 1:
-            raise ValueError("jitter is a share of the pause, from 0 to 1")
+            raise ValueError("jitter is a share of the pause: it must be from 0 to 1")
 
     @property
     def attempts(self) -> int:
-        """How often a work item may run in all."""
+        """How many attempts a work item has in all."""
         return len(self.pauses) + 1
 
     def due_after(self, failed: int, *, now: datetime, rng: random.Random) -> datetime | None:
-        """Return when to run again after attempt number `failed` (the first is 1), None when spent."""
+        """Return when to run again after attempt number `failed` (the first is 1), None if no attempt is left."""
         if failed > len(self.pauses):
             return None
         return now + self.pauses[failed - 1] * rng.uniform(1 - self.jitter, 1 + self.jitter)
 
     def limited_to(self, attempts: int) -> "RetrySchedule":
-        """Return this schedule for another number of attempts; its last pause repeats if it is too short."""
+        """Return this schedule for another number of attempts. Its last pause repeats if there are too few."""
         if attempts < 1:
             raise ValueError("a handler runs at least once: attempts must be 1 or more")
         last = self.pauses[-1:] or (timedelta(0),)

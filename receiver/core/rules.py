@@ -1,4 +1,4 @@
-"""Every rule by which a work item moves: where it begins, when it may run, and what the end of an attempt means."""
+"""The rules of dispatch: where a work item begins, when it may run, and what the end of an attempt means."""
 
 import random
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class Succeeded:
 class Failed:
     """The handler raised, or was too slow.
 
-    `after` is what it asked for itself, if it did, and `at_least` what a service that it called asked of it.
+    `after` is the pause that the handler asked for, and `at_least` the pause that a service asked the handler for.
     """
 
     after: timedelta | None = None
@@ -34,7 +34,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """The process of its own in which the handler ran did not survive it."""
+    """The process in which the handler ran has died."""
 
 
 Result = Succeeded | Failed | Refused | Died
@@ -47,7 +47,7 @@ class Complete:
 
 @dataclass(frozen=True, slots=True)
 class RetryAt:
-    """The work item waits until then."""
+    """The work item waits until `due_at`."""
 
     due_at: datetime
 
@@ -58,7 +58,7 @@ class Bury:
 
 
 POISON_AFTER = 2
-"""A work item that this many processes died of, while it ran, is dead."""
+"""A work item is dead after so many processes have died while they ran it."""
 
 Decision = Complete | RetryAt | Bury
 
@@ -72,7 +72,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class RecheckAt:
-    """A held work item waits on, until the next look."""
+    """A held work item stays held until the next check."""
 
     at: datetime
     note: str
@@ -89,9 +89,9 @@ def decide(
 ) -> Decision:
     """Return what becomes of a work item after an attempt; `attempt` is its number without the uncounted ones.
 
-    `deaths` is how many processes had died of it before.
-    A pause asked for by the handler replaces the schedule's, without jitter; one that a service asked for makes it
-    longer if need be, by a little more, so that not all come back together. The number of attempts stays.
+    `deaths` counts the processes that had died before while they ran it. A pause that the handler asked for
+    replaces that of the schedule, without jitter. A pause that a service asked for makes it longer if necessary,
+    with a little jitter, so that not all items come back together. Neither changes the number of attempts.
     """
     match result:
         case Succeeded():
@@ -124,16 +124,20 @@ def state_after(decision: Decision) -> WorkState:
             return next_state(WorkState.RUNNING, Cause.FAILED_FOR_GOOD)
 
 
-def suspicious(*, lost: int, deaths: int) -> bool:
-    """Tell whether an item may be what kills its workers, so that it has to run with nothing beside it.
+SUSPECT_DEATHS, SUSPECT_LOSSES = 1, 2
+"""From so many deaths or lost attempts on, a work item is suspicious."""
 
-    `lost` of its attempts ended with their worker, and `deaths` of those are known to have begun.
+
+def suspicious(*, lost: int, deaths: int) -> bool:
+    """Tell whether an item may have killed its workers. Then it must run alone.
+
+    `lost` counts its attempts that ended with their worker, and `deaths` those of them that had started.
     """
-    return deaths >= 1 or lost >= 2
+    return deaths >= SUSPECT_DEATHS or lost >= SUSPECT_LOSSES
 
 
 def as_replay(work: NewWork) -> NewWork:
-    """Return the work item as it is made for a delivery that has been routed before: any worker takes it."""
+    """Return the work item for a delivery that was routed before: any worker may claim it."""
     trigger = Trigger.REPLAY if work.trigger is Trigger.DELIVERY else work.trigger
     return replace(work, claim=False, starts=False, trigger=trigger)
 
@@ -157,14 +161,14 @@ def initial_state(work: NewWork, switch: HandlerSwitch, *, lane_busy: bool) -> W
 
 
 _SLACK = timedelta(milliseconds=100)
-"""Claims come now and then and not evenly; a rate lets what fell due within this time begin together."""
+"""Claims do not come at even intervals, so attempts that fall due within this time may begin together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
     """The generic cell rate algorithm for one handler: attempts begin `interval` apart.
 
-    `until` is the moment that the last attempt asked the next one to wait for.
+    `until` is the moment before which the next attempt should not begin.
     """
 
     interval: timedelta
@@ -180,22 +184,22 @@ class Pace:
         return max(0, (_SLACK - ahead) // self.interval + 1)
 
     def after(self, begun: int, now: datetime) -> datetime:
-        """Return `until` after so many have begun."""
+        """Return `until` after `begun` more attempts have begun."""
         return max(self._until(now), now) + begun * self.interval
 
     def _until(self, now: datetime) -> datetime:
-        # Further ahead than it can have been put: the clock was set back, and nobody waits for it to come again.
+        # No attempt sets it so far ahead: the clock was set back. Nothing should wait until it comes there again.
         return now if self.until - now > _SLACK + self.interval else self.until
 
 
-_LOOK = timedelta(seconds=1)
+_RECHECK = timedelta(seconds=1)
 
 
 def check_hold(item: HeldItem, pages: JobPages, *, quiet: timedelta, now: datetime) -> Release | RecheckAt:
-    """Return whether a terminal event may be handled, given what is known of its job's pages."""
+    """Decide whether the terminal event of a job may be handled, by what is known of the job's pages."""
     if pages.open_key is not None:
         missing = f"the page of delivery {pages.open_key} is not handled"
-        then = now + _LOOK
+        then = now + _RECHECK
     else:
         then = max(item.received_at, pages.last_at or item.received_at) + quiet
         last = "no page came" if pages.last_at is None else f"the last page came at {_clock(pages.last_at)}"

@@ -1,4 +1,4 @@
-"""Words of deliveries: what is found of them in a body, and what is asked for."""
+"""The words of a delivery that can be found, and queries for them."""
 
 import re
 import unicodedata
@@ -17,9 +17,9 @@ _WORD = re.compile(r"[0-9a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The words of a delivery's URLs, titles and errors, each text as its words with blanks between them.
+    """The words of a delivery's URLs, titles and errors, with blanks between them.
 
-    Between two texts of a field stands nothing, so that a phrase may reach from one into the next.
+    Nothing separates two texts of a field, so a phrase may reach from one text into the next.
     """
 
     url: str = ""
@@ -29,26 +29,26 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Words that have to stand side by side; with `prefix` the last one may go on."""
+    """Words that must stand side by side. With `prefix` the last one may be the beginning of a word."""
 
     words: tuple[str, ...]
     prefix: bool
 
     def is_in(self, text: str) -> bool:
-        """Tell whether words with blanks between them have this phrase."""
+        """Tell whether this phrase stands in a text of words with blanks between them."""
         return f" {' '.join(self.words)}{'' if self.prefix else ' '}" in f" {text} "
 
 
 @dataclass(frozen=True, slots=True)
 class SearchReach:
-    """How far the index reaches: how many deliveries are not in it yet, and when the last that is had come."""
+    """How far the index reaches: how many deliveries are not in it yet, and when the last one in it arrived."""
 
     behind: int
     through: datetime | None
 
 
 def words(text: str) -> Sequence[str]:
-    """Return the letters and digits of a text in runs, in small letters and without accents."""
+    """Return the words of a text: runs of letters and digits, in small letters and without accents."""
     if text.isascii():
         return _WORD.findall(text.lower())
     plain = unicodedata.normalize("NFKD", text.casefold())
@@ -57,9 +57,9 @@ def words(text: str) -> Sequence[str]:
 
 
 def parse_query(written: str) -> Sequence[Phrase]:
-    """Return what all has to occur: words, phrases in quotes, and beginnings of words that end in `*`.
+    """Return the phrases of a query, which must all occur: words, phrases in quotes, and beginnings with a `*`.
 
-    What is written together, as a URL, is a phrase. ValueError if there is no word in it.
+    A text without blanks, such as a URL, is one phrase. Raises ValueError if there is no word.
     """
     phrases = tuple(_phrases(written))
     if not phrases:
@@ -70,7 +70,7 @@ def parse_query(written: str) -> Sequence[Phrase]:
 
 
 def texts_of(body: bytes) -> Texts:
-    """Return the words of a delivery; none if its body cannot be read."""
+    """Return the words of a delivery, none if its body is not readable."""
     try:
         content = load_json(body)
     except NotJson:

@@ -1,7 +1,7 @@
 """Signatures of deliveries: HMAC-SHA256 over the raw body, written `sha256=<64 lower-case hex digits>`.
 
-The key is the secret's UTF-8 text, as the service's webhook documentation says. Comparisons take the same time
-wherever the values differ.
+The key is the secret's UTF-8 text, as the service's webhook documentation says. A comparison takes the same time
+for every wrong value.
 """
 
 import hmac
@@ -13,7 +13,7 @@ _FORM = re.compile(r"sha256=[0-9a-f]{64}")
 
 
 def sign(body: bytes, secret: str) -> str:
-    """Return the signature header's value for this exact body."""
+    """Return the value of the signature header for this exact body."""
     return _PREFIX + _digest(body, secret).hex()
 
 
@@ -24,8 +24,8 @@ def _digest(body: bytes, secret: str) -> bytes:
 def verify(body: bytes, signature: str, secrets: Sequence[str]) -> bool:
     """Tell whether any of the secrets gives this signature for this body.
 
-    Every secret is tried, so the time taken does not tell which one matched. Other algorithms, upper-case
-    digits and anything else that is not exactly of the form are refused.
+    Every secret is tried, so the time does not tell which one matched. Any other form is refused, such as another
+    algorithm or upper-case digits.
     """
     if not _FORM.fullmatch(signature):
         return False

@@ -16,6 +16,12 @@ def escape_controls(outside: str, *, keep: str = "") -> str:
     )
 
 
+def short_id(key: str) -> str:
+    """Return the beginning of a delivery's id: enough to tell it from others, and to ask for it."""
+    is_uuid = len(key) == 36 and key[8] == "-"
+    return escape_controls(key[:8] if is_uuid else key[:15])
+
+
 def storable(text: str) -> str:
     """Return text that every store takes: no lone surrogates, and no NUL."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

@@ -1,4 +1,4 @@
-"""The words that every part shares: ids, states, and the shapes of headers."""
+"""Types that all parts share: ids, states and headers."""
 
 from enum import StrEnum
 from typing import NewType
@@ -10,7 +10,7 @@ HandlerName = NewType("HandlerName", str)
 """Name of a handler, unique in a router: `module.function` unless it was given one."""
 
 WorkerId = NewType("WorkerId", str)
-"""Name of one run of one worker process. It is never used again, so a lease tells who holds it."""
+"""Name of one run of one worker process. It is never used again, so a lease names exactly one run."""
 
 Headers = tuple[tuple[str, str], ...]
 """Request headers in the order they came, names in lower case, values decoded as Latin-1 (RFC 9110, 5.5)."""
@@ -32,18 +32,18 @@ class Origin(StrEnum):
 
     SENDER = "sender"
     IMPORT = "import"
-    """It is there to be looked at and replayed; no worker makes work for it by itself."""
+    """An operator imported it, to examine and replay it. No worker makes work for it."""
     BACKFILL = "backfill"
-    """It was fetched from the service, for an event that did not arrive."""
+    """It was fetched from the service in place of an event that did not arrive."""
 
 
 class DeliveryState(StrEnum):
     """How far a delivery has come, seen over all its work items."""
 
     NEW = "new"
-    """No worker has looked at it."""
+    """No worker has routed it."""
     WORKING = "working"
-    """At least one of its work items is still to run, or runs."""
+    """At least one of its work items runs, or will run."""
     DONE = "done"
     """Every work item succeeded or was skipped, or no handler matched."""
     DEAD = "dead"
@@ -74,13 +74,13 @@ class WorkState(StrEnum):
 
 
 class HandlerSwitch(StrEnum):
-    """What an operator has decided about a handler, for all workers, until it is decided otherwise."""
+    """What an operator has decided about a handler. It holds for all workers, until the next decision."""
 
     ON = "on"
     PAUSED = "paused"
-    """Its work piles up and runs after a resume."""
+    """Its work gathers, and runs after a resume."""
     DISABLED = "disabled"
-    """Its work is recorded as skipped."""
+    """Its work is skipped."""
 
 
 class Trigger(StrEnum):
@@ -99,4 +99,4 @@ class AttemptOutcome(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed_out"
     LOST = "lost"
-    """Its worker died or lost its lease, so nobody knows how far it came."""
+    """Its worker died or lost its lease, so its end is unknown."""

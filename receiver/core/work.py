@@ -1,4 +1,4 @@
-"""Work items: as they are made, their attempts, and how listings and health show them."""
+"""Work items: made, attempted, and listed; and how handlers do."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,20 +9,20 @@ from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Handle
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """When to look for the first time whether a held work item may run, and when it runs whatever is missing."""
+    """When to check for the first time whether a held work item may run, and when it runs in any case."""
 
     look_at: datetime
     until: datetime
     note: str | None = None
-    """What it waits for, until the first look tells more."""
+    """What it waits for, until the first check says more."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewWork:
-    """A work item to be made: the `seq` of its delivery and the handler it is bound for.
+    """A work item to make: the `seq` of its delivery, and its handler.
 
-    With `claim` the worker that makes it runs it, with `starts` at once; else it waits for any worker. `trigger`
-    is why its first attempt runs.
+    With `claim` the worker that makes it runs it too; without it, any worker may claim it. With `starts` it is
+    noted as started at once. `trigger` is why its first attempt runs.
     """
 
     seq: int
@@ -35,17 +35,17 @@ class NewWork:
 
 
 LOST = "the worker died or lost its lease during the attempt"
-"""The error of an attempt that nobody saw end."""
+"""The error of an attempt whose end was not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One run of a work item, as recorded when it ended."""
+    """One run of a work item, recorded at its end."""
 
     number: int
     trigger: Trigger
     started_at: datetime | None
-    """None for a lost one: nobody knows."""
+    """None for a lost attempt: the store does not know."""
     ended_at: datetime
     outcome: AttemptOutcome
     error: str | None = None
@@ -56,7 +56,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A work item that ran without being in the store: its one attempt, and whether it is DONE or DEAD."""
+    """A work item that ran outside the workers: its one attempt, and its state, DONE or DEAD."""
 
     seq: int
     handler: HandlerName
@@ -68,9 +68,9 @@ class RecordedRun:
 class WorkSummary:
     """One work item as a listing shows it.
 
-    `due_at` is when it runs again while it is WAITING, and when it is looked at again while it is HELD. `note`
-    says what a held item waits for, or waited for. `holds_lane` is true of a DEAD one whose lane stands still
-    until somebody decides.
+    `due_at` is when a WAITING item may run, and when a HELD item is checked next. `note` says what a held item
+    waits for, or waited for. `holds_lane` is true for a DEAD item whose lane stands still until an operator
+    decides.
     """
 
     id: int
@@ -90,7 +90,7 @@ class WorkSummary:
 
 @dataclass(frozen=True, slots=True)
 class WorkDetail:
-    """A work item and every attempt of it that has ended."""
+    """A work item, and its attempts that have ended."""
 
     summary: WorkSummary
     attempts: tuple[Attempt, ...]
@@ -100,7 +100,7 @@ class WorkDetail:
 class WorkFilter:
     """Which work items a report or an action is about. `type` and `handler` are globs; moments are of arrival.
 
-    `among` asks for any of several states, and `stuck`, of dead ones, for those only that hold their lane.
+    `among` selects any of several states. With `stuck`, dead items are selected only if their lane stands still.
     """
 
     type: str | None = None
@@ -116,7 +116,7 @@ class WorkFilter:
 
 @dataclass(frozen=True, slots=True)
 class HandlerReport:
-    """How one handler is doing. `latency` is the median of its latest attempts, None before the first."""
+    """How one handler does. `latency` is the median of its latest attempts, None before the first."""
 
     name: HandlerName
     switch: HandlerSwitch
@@ -127,10 +127,10 @@ class HandlerReport:
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """What is still to be done: deliveries nobody looked at, work items, and how long the oldest has been due.
+    """What is still to be done: deliveries that no worker has routed, work items, and how long the oldest is due.
 
-    A delivery that nobody looked at is due since it arrived. `lost` is how many of the attempts that are kept ended
-    with their worker or its lease, whoever's they were.
+    A delivery that is not routed is due since it arrived. `lost` counts the stored attempts of all handlers that
+    were lost with their worker or its lease.
     """
 
     new: int

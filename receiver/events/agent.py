@@ -20,7 +20,7 @@ class AgentStarted(AgentEvent):
 
 
 class AgentAction(AgentEvent):
-    """An agent did something. Only `webhook_id` tells two actions of a job apart."""
+    """An agent did one action. Two actions of a job may differ only in their `webhook_id`."""
 
     type_name: ClassVar[str] = "agent.action"
     type: str = type_name
@@ -29,7 +29,7 @@ class AgentAction(AgentEvent):
 
     @property
     def action(self) -> AgentStep:
-        """What it did. The sender always gives one; an event without has an empty step."""
+        """The action. The sender always gives one; without one this is an empty step."""
         return self.data[0] if self.data else AgentStep()
 
 
@@ -41,7 +41,7 @@ class AgentEnded(TerminalEvent, AgentEvent):
 
     @property
     def result(self) -> AgentResult:
-        """What it cost and found. The sender always gives one; an event without has an empty result."""
+        """Cost and result of the job. The sender always gives them; without them this is empty."""
         return self.data[0] if self.data else AgentResult()
 
 
@@ -60,7 +60,7 @@ class AgentFailed(AgentEnded):
 
 
 class AgentCancelled(AgentEnded):
-    """An agent was cancelled. It has `success` false and no error."""
+    """An agent was cancelled. `success` is false, and there is no error."""
 
     type_name: ClassVar[str] = "agent.cancelled"
     type: str = type_name

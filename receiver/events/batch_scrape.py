@@ -14,30 +14,30 @@ class BatchScrapeEvent(Event):
 
 
 class BatchScrapeStarted(BatchScrapeEvent):
-    """A batch scrape began. It is sent after its pages were queued, so page events can come before it."""
+    """A batch scrape began. This event is sent after the pages were queued, so page events can come before it."""
 
     type_name: ClassVar[str] = "batch_scrape.started"
     type: str = type_name
 
 
 class BatchScrapePage(PageEvent, BatchScrapeEvent):
-    """A batch scrape scraped a page, or could not."""
+    """A batch scrape scraped a page, or failed to."""
 
     type_name: ClassVar[str] = "batch_scrape.page"
     type: str = type_name
 
 
 class BatchScrapeCompleted(TerminalEvent, BatchScrapeEvent):
-    """A batch scrape is over; a cancelled one ends so too."""
+    """A batch scrape is over. A cancelled batch ends with this event too."""
 
     type_name: ClassVar[str] = "batch_scrape.completed"
     type: str = type_name
     data: LegacyDocuments = Field(default_factory=list)
-    """Empty, but for v0 jobs: their pages."""
+    """Empty; for a v0 job, its pages."""
 
 
 class BatchScrapeFailed(TerminalEvent, BatchScrapeEvent):
-    """A batch scrape could not be done. The service's interface description names this event."""
+    """A batch scrape failed. The service's interface description names this event."""
 
     type_name: ClassVar[str] = "batch_scrape.failed"
     type: str = type_name

@@ -1,4 +1,4 @@
-"""From bytes to events: which class stands for which type."""
+"""From bytes to events: the class of each type."""
 
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.errors import Malformed
@@ -42,17 +42,17 @@ EVENT_CLASSES: dict[str, type[Event]] = {
 
 
 def parse_event(body: bytes) -> Event:
-    """Return the event that a delivery's body holds.
+    """Return the event in the body of a delivery.
 
-    Any JSON object with a `type` is an event, whatever else it holds or lacks; what has another form than
-    documented is in `model_extra`. Raises `Malformed` for everything else, without quoting the body.
+    Any JSON object with a `type` is an event. Values with another form than documented are in `model_extra`. Raises
+    `Malformed` for everything else, without quoting the body.
     """
     try:
         payload = load_json(body)
     except NotJson as exc:
-        raise Malformed("the body is no JSON text; send the payload exactly as the service makes it") from exc
+        raise Malformed("the body is not JSON; send the payload exactly as the service makes it") from exc
     if not isinstance(payload, dict):
-        raise Malformed("the body is JSON, but no object; a payload is an object with a `type`")
+        raise Malformed("the body is JSON, but not an object; a payload is an object with a `type`")
     event_type = payload.get("type")
     if not isinstance(event_type, str) or not event_type:
         raise Malformed("the body has no `type`; a payload is an object with a `type` such as `crawl.page`")

@@ -21,30 +21,30 @@ class CrawlStarted(CrawlEvent):
 
 
 class CrawlPage(PageEvent, CrawlEvent):
-    """A crawl scraped a page, or could not."""
+    """A crawl scraped a page, or failed to."""
 
     type_name: ClassVar[str] = "crawl.page"
     type: str = type_name
 
 
 class CrawlCompleted(TerminalEvent, CrawlEvent):
-    """A crawl is over; a cancelled one ends so too."""
+    """A crawl is over. A cancelled crawl ends with this event too."""
 
     type_name: ClassVar[str] = "crawl.completed"
     type: str = type_name
     data: LegacyDocuments = Field(default_factory=list)
-    """Empty, but for v0 jobs: their pages."""
+    """Empty; for a v0 job, its pages."""
 
 
 class CrawlFailed(TerminalEvent, CrawlEvent):
-    """A crawl could not be done. The service's crawl guide names this event."""
+    """A crawl failed. The service's crawl guide names this event."""
 
     type_name: ClassVar[str] = "crawl.failed"
     type: str = type_name
 
 
 class CrawlCancelled(TerminalEvent, CrawlEvent):
-    """A crawl was cancelled. Proposed for the service; today's senders end a cancelled crawl as completed."""
+    """A crawl was cancelled. This event is only proposed: today a cancelled crawl ends as completed."""
 
     type_name: ClassVar[str] = "crawl.cancelled"
     type: str = type_name

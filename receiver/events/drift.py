@@ -15,21 +15,21 @@ from receiver.events import EVENT_CLASSES, Event
 from receiver.events.documents.shape import ServiceModel
 
 MAX_DRIFTS = 1_000
-"""Different things counted one by one; they come from outside, and memory is bounded."""
+"""The most kinds of drift counted one by one: their names come from outside, and memory is bounded."""
 MAX_DRIFTS_OF_EVENT = 200
 MAX_KEY_LENGTH = 60
 MAX_TYPE_LENGTH = 200
 
 
 class DriftKind(StrEnum):
-    """What a model does not know."""
+    """The kind of thing that a model does not know."""
 
     TYPE = "type"
-    """An event of this type."""
+    """The type of an event."""
     FIELD = "field"
     """A key of an object."""
     FORM = "form"
-    """The form of a value whose key it knows; the event reads as if it were missing."""
+    """The form of a value whose key is known. The event is read as if the value were missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,33 +68,33 @@ class DriftCount:
 
 
 class DriftCounter:
-    """Counts drift over any number of events, in bounded memory. `others` counts what came after 1,000 kinds."""
+    """Counts drift over any number of events. `others` counts all drift after the first 1,000 kinds."""
 
     def __init__(self) -> None:
         self.others = 0
-        self._sights: dict[Drift, DriftCount] = {}
+        self._counts: dict[Drift, DriftCount] = {}
 
     def add(self, event: Event, delivery: Delivery) -> None:
-        """Count what is new in this event."""
+        """Count the drift of this event."""
         at = delivery.received_at
         for one in drift_of(event):
-            sights = self._sights.get(one)
-            if sights is not None:
-                sights.count += 1
-                sights.first_at = min(sights.first_at, at)
-                sights.last_at, sights.key = max((sights.last_at, sights.key), (at, delivery.key))
-            elif len(self._sights) < MAX_DRIFTS:
-                self._sights[one] = DriftCount(one, 1, at, at, delivery.key)
+            known = self._counts.get(one)
+            if known is not None:
+                known.count += 1
+                known.first_at = min(known.first_at, at)
+                known.last_at, known.key = max((known.last_at, known.key), (at, delivery.key))
+            elif len(self._counts) < MAX_DRIFTS:
+                self._counts[one] = DriftCount(one, 1, at, at, delivery.key)
             else:
                 self.others += 1
 
-    def sights(self) -> Sequence[DriftCount]:
-        """Return what was seen, what was seen last first."""
-        return sorted(self._sights.values(), key=lambda one: (one.last_at, one.drift.path), reverse=True)
+    def counts(self) -> Sequence[DriftCount]:
+        """Return the counts, the most recent drift first."""
+        return sorted(self._counts.values(), key=lambda one: (one.last_at, one.drift.path), reverse=True)
 
 
 def drift_of(event: Event) -> frozenset[Drift]:
-    """Return what our models do not know of an event, each once however often it is in there; 200 at most."""
+    """Return the drift of an event, each kind once, at most 200 kinds."""
     if event.type not in EVENT_CLASSES:
         return frozenset((Drift(escape_controls(event.type[:MAX_TYPE_LENGTH]), DriftKind.TYPE, ""),))
     found: set[_Found] = set()
@@ -124,7 +124,7 @@ def _walk_value(value: Any, path: str, found: set[_Found]) -> None:
 
 
 def _own(model: type[ServiceModel], extra: Mapping[str, Any], path: str) -> Iterator[_Found]:
-    """Yield what one object has beside what its model knows. A known key among that came in another form."""
+    """Yield the drift of one object itself. A known key among its extra values had another form."""
     before = f"{path}." if path else ""
     known = _wire_names(model)
     unfit = extra.keys() & known
@@ -143,7 +143,7 @@ def _wire_names(model: type[ServiceModel]) -> frozenset[str]:
 
 @functools.cache
 def _fields_with_shapes(model: type[ServiceModel]) -> tuple[tuple[str, str], ...]:
-    """Return attribute and wire name of the fields in which there can be other shapes."""
+    """Return attribute and wire name of the fields that can contain other models."""
     return tuple(
         (name, field.alias or name) for name, field in model.model_fields.items() if _has_shapes(field.annotation)
     )

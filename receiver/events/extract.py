@@ -29,12 +29,12 @@ class ExtractCompleted(TerminalEvent, ExtractEvent):
 
     @property
     def result(self) -> ExtractResult:
-        """What the job found. The sender always gives one; an event without has an empty result."""
+        """The result. The sender always gives one; without one this is an empty result."""
         return self.data[0] if self.data else ExtractResult()
 
 
 class ExtractFailed(TerminalEvent, ExtractEvent):
-    """An extract job could not be done; `error` says why."""
+    """An extract job failed; `error` says why."""
 
     type_name: ClassVar[str] = "extract.failed"
     type: str = type_name

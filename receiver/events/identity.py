@@ -1,8 +1,8 @@
-"""What an event is about: the same for a page that the webhook brings and for one that a job's status tells of.
+"""The identity of an event: equal for a page from a webhook and the same page from a job's status.
 
-Nothing in a status answer says under which `webhookId` a page was sent. What both have in common is used instead:
-of a scraped page `metadata.scrapeId`, else its `sourceURL`; of a failed page and of a monitor's page the URL; of
-the end of a job the job.
+A status answer does not contain the `webhookId` of a page. The identity uses what both contain: `metadata.scrapeId`
+of a scraped page, else its `sourceURL`; the URL of a failed page and of a monitor's page; the job for the end of a
+job.
 """
 
 import hashlib
@@ -16,9 +16,9 @@ PREFIX = "backfill:"
 
 
 def subject_key(event: Event) -> DeliveryKey | None:
-    """Return the key that a delivery gets when it is made here for what this event is about.
+    """Return the key of a delivery that backfill makes for this event.
 
-    None for events that nothing tells apart, such as `agent.action`, and for pages without any id and URL.
+    None for events that cannot be told apart, such as `agent.action`, and for pages without any id and URL.
     """
     subject = _subject(event)
     if event.job_id is None or subject is None:

@@ -13,7 +13,7 @@ class MonitorEvent(Event):
 
 
 class MonitorPage(MonitorEvent):
-    """A check compared a page. It can come after the check's own event, and an error before the page."""
+    """A check compared a page. This event can come after that of the check, and an error before a good result."""
 
     type_name: ClassVar[str] = "monitor.page"
     type: str = type_name
@@ -22,12 +22,12 @@ class MonitorPage(MonitorEvent):
 
     @property
     def page(self) -> CheckedPage:
-        """The page as the check saw it. The sender always gives one; an event without has an empty page."""
+        """The page. The sender always gives one; without one this is an empty page."""
         return self.data[0] if self.data else CheckedPage()
 
 
 class MonitorCheckCompleted(TerminalEvent, MonitorEvent):
-    """A check is over. `success` is true only when no page failed, and false without `error` is common."""
+    """A check is over. `success` is true only if no page failed; false without `error` is common."""
 
     type_name: ClassVar[str] = "monitor.check.completed"
     type: str = type_name
@@ -36,5 +36,5 @@ class MonitorCheckCompleted(TerminalEvent, MonitorEvent):
 
     @property
     def check(self) -> MonitorCheck:
-        """The check. The sender always gives one; an event without has an empty check, its counts 0."""
+        """The check. The sender always gives one; without one this is an empty check with counts of 0."""
         return self.data[0] if self.data else MonitorCheck()

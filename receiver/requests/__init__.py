@@ -1,6 +1,6 @@
-"""What can be asked of the service, in types: scrapes, jobs, monitors, webhooks, and what they will cost.
+"""Typed requests to the service: scrapes, jobs, monitors, webhooks, and an estimate of their cost.
 
-How requests read and what they send is said in `base`.
+`base` has the rules that all requests follow.
 """
 
 from receiver.requests.actions import (

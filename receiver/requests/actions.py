@@ -1,4 +1,4 @@
-"""What is done on a page before its content is taken (interface specification, section Action objects)."""
+"""Steps on a page before its content is taken (interface specification, section Action objects)."""
 
 from typing import Annotated, Literal
 
@@ -8,7 +8,7 @@ from receiver.requests.base import Count, Tagged
 
 
 class WaitAction(Tagged):
-    """Wait a number of milliseconds, or for an element."""
+    """Wait for a time, or for an element."""
 
     type: Literal["wait"] = "wait"
     milliseconds: Count | None = None
@@ -28,7 +28,7 @@ class ScreenshotAction(Tagged):
 
 
 class ClickAction(Tagged):
-    """Click the element, or every one that matches. It is no error if nothing does."""
+    """Click an element, or every matching one. It is not an error if none matches."""
 
     type: Literal["click"] = "click"
     selector: str
@@ -58,19 +58,19 @@ class ScrollAction(Tagged):
 
     type: Literal["scroll"] = "scroll"
     direction: Literal["up", "down"] = "down"
-    """Which way."""
+    """The direction to scroll in."""
     selector: str | None = None
     """A CSS selector of the element to scroll; the page without it."""
 
 
 class ScrapeAction(Tagged):
-    """Take the page as it is now; it comes back in `actions.scrapes`."""
+    """Take the page as it is now, into `actions.scrapes` of the answer."""
 
     type: Literal["scrape"] = "scrape"
 
 
 class ExecuteJavascriptAction(Tagged):
-    """Run a script; what it returns comes back in `actions.javascript_returns`."""
+    """Run a script. Its result is in `actions.javascript_returns` of the answer."""
 
     type: Literal["executeJavascript"] = "executeJavascript"
     script: str
@@ -78,7 +78,7 @@ class ExecuteJavascriptAction(Tagged):
 
 
 class PdfAction(Tagged):
-    """Make a PDF of the page; it comes back in `actions.pdfs`."""
+    """Make a PDF of the page, into `actions.pdfs` of the answer."""
 
     type: Literal["pdf"] = "pdf"
     format: Literal["A0", "A1", "A2", "A3", "A4", "A5", "A6", "Letter", "Legal", "Tabloid", "Ledger"] = "Letter"
@@ -101,4 +101,4 @@ Action = Annotated[
     | PdfAction,
     Field(discriminator="type"),
 ]
-"""Any of them; in JSON, `type` tells which."""
+"""Any action; in JSON, `type` says which."""

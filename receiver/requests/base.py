@@ -1,13 +1,13 @@
-"""The common base of all requests, and the forms their fields have.
+"""The common base of all requests, and the forms of their fields.
 
 Requests are strict, by these rules:
 
-- Fields have snake_case names and go by their camelCase wire names too, whether given as keywords or read from a
-  mapping. A key that no field knows is refused.
-- What can be checked before sending is checked when a request is made: a pydantic ValidationError, which is a
-  ValueError, names the field and the rule. Its text quotes no values, since headers may hold secrets.
-- `wire()` says no more than it must: nothing that was not set, and nothing that is the service's default anyway.
-- The wire's `json`, `schema` and such are `json_` and `schema_`: pydantic's own methods are in the way.
+- Fields have snake_case names. Keywords and mappings may also use the camelCase wire names. Unknown keys are
+refused.
+- A request is checked when it is made. A pydantic ValidationError, which is a ValueError, names the field and the
+  rule. Its text quotes no values, because headers may hold secrets.
+- `wire()` leaves out everything that was not set or equals the service's default.
+- The wire's `json` and `schema` are `json_` and `schema_`, because pydantic has methods of these names.
 """
 
 from collections.abc import Mapping
@@ -42,12 +42,12 @@ class Request(BaseModel):
     )
 
     def wire(self) -> dict[str, Any]:
-        """Return the JSON object to send: wire names, and nothing that is unset or a default."""
+        """Return the JSON object to send: wire names, without unset fields and defaults."""
         return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
 
 class Tagged(Request):
-    """A request that is told from its siblings by `type`, which is therefore always sent."""
+    """An object whose kind is its `type`, which is therefore always sent."""
 
     type: str
     """The kind of the object; its fields depend on it."""
@@ -83,13 +83,13 @@ def _require_kind(value: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
 
 
 WebAddress = Annotated[str, AfterValidator(_require_web_address)]
-"""An absolute http or https address, sent as it was written."""
+"""An absolute http or https URL, sent unchanged."""
 
 JsonSchema = Annotated[dict[str, JsonValue], BeforeValidator(_schema_of_class)]
-"""A JSON Schema, or a pydantic class to take it from."""
+"""A JSON Schema, or a pydantic class that has one."""
 
 NamedOption = Annotated[str | dict[str, JsonValue], AfterValidator(_require_kind)]
-"""A name, or an object with options whose `type` is the name: version 2 takes both."""
+"""A name, or an object with options whose `type` is the name. Version 2 takes both."""
 
 Milliseconds = Annotated[StrictInt, Field(ge=0)]
 Count = Annotated[StrictInt, Field(ge=1)]

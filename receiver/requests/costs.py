@@ -1,4 +1,4 @@
-"""What a request will cost, by the service's table (interface specification, section Limits, Credit costs)."""
+"""The cost of a request, by the service's table (interface specification, section Limits, Credit costs)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,14 +8,14 @@ from receiver.requests.pages import ScrapeOptions
 from receiver.requests.scrape import ScrapeRequest
 
 _ENHANCED = 5
-"""What a page costs at most through the enhanced proxy, instead of 1."""
+"""The most credits of a page through the enhanced proxy, instead of 1."""
 _CHECK = 2
-"""What checking one URL costs."""
+"""Credits for checking one URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreditEstimate:
-    """What a request costs."""
+    """An estimate of the credits that a request costs."""
 
     low: int
     """The fewest credits that the request costs if it succeeds."""
@@ -28,10 +28,10 @@ class CreditEstimate:
 def estimate_credits(
     request: ScrapeRequest | CrawlRequest | BatchScrapeRequest, *, pdf_pages: int = 0
 ) -> CreditEstimate:
-    """Return what a request will cost. `pdf_pages` is how many pages its PDFs have in all, 0 without a PDF.
+    """Estimate the cost of a request. `pdf_pages` is the number of pages of all its PDFs, 0 without a PDF.
 
-    What the service's table does not list (extraction by a language model, say) is not in the estimate, and what
-    the organisation has switched on for all requests is not known here.
+    The estimate leaves out what the service's table does not list, such as extraction by a language model, and what
+    the organisation has switched on for all requests.
     """
     if pdf_pages < 0:
         raise ValueError("pdf_pages: 0 or more")
@@ -44,11 +44,11 @@ def estimate_credits(
 def _parts(
     request: ScrapeRequest | CrawlRequest | BatchScrapeRequest, pdf_pages: int
 ) -> Iterator[tuple[int, int, str]]:
-    """Yield what each rule adds at least and at most, and the rule."""
+    """Yield the fewest and the most credits that each rule adds, and the rule."""
     fewest, most = _urls(request)
     yield fewest, most, "1 credit per page"
     if pdf_pages and _parses_pdf(request):
-        # At the least every page is a file of its own, at the most all are in one file.
+        # The fewest if every page is a file of its own, the most if all pages are in one file.
         yield pdf_pages - min(pdf_pages, fewest), pdf_pages - 1, "PDF: 1 credit per page of the file"
     elif pdf_pages:
         yield 0, 0, "PDF that is not parsed: a flat 1 credit"

@@ -1,7 +1,7 @@
-"""What starts a job: crawls, batch scrapes, extractions and agents of version 2.
+"""Requests that start jobs: crawls, batch scrapes, extractions and agents of version 2.
 
-`url`, `limit`, `urls` and `webhook` are in the interface specification; the other fields in the service's OpenAPI
-files and in what its own SDK sends.
+`url`, `limit`, `urls` and `webhook` come from the interface specification, the other fields from the service's
+OpenAPI files and from the requests of its own SDK.
 """
 
 from typing import Annotated, Literal
@@ -16,16 +16,16 @@ Urls = Annotated[tuple[WebAddress, ...], Field(min_length=1)]
 
 
 class CrawlRequest(Request):
-    """A whole site, from one URL on."""
+    """A crawl of a whole site, from one URL on."""
 
     url: WebAddress
     """Absolute URL where the crawl begins."""
     limit: Count = 10_000
-    """The most pages; the account needs credits for them."""
+    """The most pages to scrape; the account needs credits for them."""
     webhook: CrawlWebhook | None = None
     """Where the crawl's events go."""
     prompt: str | None = None
-    """The service chooses the other options by it; see `final_crawler_options` in the answer."""
+    """What to crawl, in plain words. The service makes options of it: `final_crawler_options` in its answer."""
     include_paths: tuple[str, ...] | None = None
     """Regular expressions. Only URLs whose path matches one are scraped."""
     exclude_paths: tuple[str, ...] | None = None
@@ -57,16 +57,16 @@ class CrawlRequest(Request):
 
 
 class BatchScrapeRequest(ScrapeOptions):
-    """A list of URLs; the options for pages stand beside it."""
+    """A scrape of a list of URLs."""
 
     urls: Urls
     """Absolute URLs of the pages, at least one."""
     webhook: BatchScrapeWebhook | None = None
     """Where the batch's events go."""
     append_to_id: str | None = None
-    """A batch to add these URLs to."""
+    """UUID of a batch that these URLs are added to."""
     ignore_invalid_urls: StrictBool = Field(True, alias="ignoreInvalidURLs")
-    """Otherwise one URL that is none refuses the whole batch."""
+    """Whether invalid URLs are left out. Otherwise one of them refuses the whole batch."""
     max_concurrency: Count | None = None
     """The most pages scraped at one time, within the account's own limit."""
     zero_data_retention: StrictBool | None = None
@@ -74,7 +74,7 @@ class BatchScrapeRequest(ScrapeOptions):
 
 
 class ExtractRequest(Request):
-    """Structured data out of pages. The service has this operation in maintenance and prefers agents."""
+    """An extraction of structured data from pages. The service only maintains this operation and prefers agents."""
 
     urls: Urls | None = None
     """Absolute URLs of the pages to look at."""
@@ -110,7 +110,7 @@ class AgentRequest(Request):
     max_credits: Count | None = None
     """The most credits that the job may cost."""
     strict_constrain_to_urls: StrictBool | None = Field(None, alias="strictConstrainToURLs")
-    """It looks at nothing but `urls`."""
+    """Whether the agent looks only at `urls`."""
     model: str | None = None
     """Name of the agent's model; the service chooses one without it."""
     webhook: AgentWebhook | None = None

@@ -37,7 +37,7 @@ class CrawlTarget(Tagged, SiteTargetFields):
 
 
 class SearchTarget(Tagged, SearchTargetFields):
-    """Searches whose new hits are judged by the monitor's goal."""
+    """Searches at each check. A judge compares new hits with the monitor's goal."""
 
     type: Literal["search"] = "search"
     queries: Annotated[tuple[str, ...], Field(min_length=1, max_length=12)]
@@ -82,7 +82,7 @@ Targets = Annotated[tuple[Target, ...], Field(min_length=1, max_length=50)]
 
 
 class _MonitorOptions(Request, MonitorFields):
-    """What a request may say of a monitor, when it is made and later."""
+    """The fields of a monitor that both requests have."""
 
     webhook: MonitorWebhook | None = None
     notification: Notification | None = None
@@ -91,7 +91,7 @@ class _MonitorOptions(Request, MonitorFields):
 
 
 class MonitorRequest(_MonitorOptions):
-    """A monitor to be made."""
+    """A new monitor."""
 
     name: Name
     schedule: Schedule

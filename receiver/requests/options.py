@@ -9,16 +9,16 @@ from receiver.requests.base import JsonSchema, Request
 
 
 class Location(Request):
-    """Where a page is asked for from; language and time zone are emulated."""
+    """The place that a page is requested from. The service emulates its language and time zone."""
 
     country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")] = "US"
-    """ISO 3166-1 alpha-2."""
+    """Code of the country, ISO 3166-1 alpha-2."""
     languages: tuple[str, ...] = ()
-    """In order of preference; the location's own when there are none."""
+    """Languages in order of preference; without any, those of the country."""
 
 
 class JsonOptions(Request):
-    """What to extract: by a schema, or by a prompt alone."""
+    """What to extract: a schema, a prompt, or both."""
 
     prompt: str | None = None
     """What to extract, in plain words; enough without a schema."""
@@ -34,9 +34,9 @@ class ChangeTrackingOptions(Request):
     modes: tuple[Literal["git-diff", "json"], ...] = ()
     """`git-diff` compares the text, `json` compares extracted values."""
     prompt: str | None = None
-    """For mode `json`; the service has one of its own."""
+    """For mode `json`: instructions for the extraction. The service has a default."""
     schema_: JsonSchema | None = Field(None, alias="schema")
-    """For mode `json`: what is extracted and compared."""
+    """For mode `json`: the form of the values that are extracted and compared."""
     tag: str | None = None
     """A page is compared only with earlier scrapes of the same tag."""
 
@@ -58,9 +58,9 @@ Tlds = Annotated[tuple[Annotated[str, AfterValidator(_require_bare_tld)], ...], 
 
 
 class ThreatProtection(Request):
-    """Checks of URLs, for this request alone. What is left out is as the organisation has it.
+    """Checks of URLs for this request. Fields that are left out have the organisation's values.
 
-    The service answers 403 when the account does not have this, or may not override it.
+    The service answers 403 if the account does not have this feature, or may not override it.
     """
 
     blacklist: Domains | None = None
@@ -68,13 +68,13 @@ class ThreatProtection(Request):
     blocked_tlds: Tlds | None = None
     """Top-level domains that are always blocked: lower case, no leading dot, at most 1,000."""
     failure_policy: Literal["open", "closed"] | None = None
-    """Whether a URL may pass when the classifier cannot be reached."""
+    """Whether a URL is allowed (`open`) or blocked (`closed`) when the classifier cannot be reached."""
     mode: Literal["off", "normal"] | None = None
-    """`normal` costs 2 credits per URL checked."""
+    """`normal` checks each URL, for 2 credits per URL."""
     risk_score_threshold: Annotated[StrictInt, Field(ge=0, le=100)] | None = None
-    """From which score on a URL is blocked; lower is stricter."""
+    """The score, 0 to 100, from which on a URL is blocked; lower is stricter."""
     whitelist: Domains | None = None
-    """Goes before all other rules."""
+    """Domains that are always allowed, before all other rules, at most 1,000."""
 
 
 class AuditMetadata(Request):
@@ -85,7 +85,7 @@ class AuditMetadata(Request):
 
 
 class Profile(Request):
-    """A browser profile that is kept at the service."""
+    """A browser profile that the service keeps."""
 
     name: str
     """Name of the profile; the same name finds it again."""

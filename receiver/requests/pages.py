@@ -17,7 +17,7 @@ Proxy = Literal["basic", "enhanced", "auto"]
 
 
 class PageRequest(Request, CommonPageFields):
-    """How a request has a page scraped. Times are in milliseconds."""
+    """How a page is scraped. Times are in milliseconds."""
 
     actions: tuple[Action, ...] | None = None
     exclude_tags: tuple[str, ...] | None = None

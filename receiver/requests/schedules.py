@@ -1,4 +1,4 @@
-"""When a monitor runs: cron expressions, or words that the service turns into one."""
+"""When a monitor runs: a cron expression, or words that the service turns into one."""
 
 import itertools
 import re
@@ -28,7 +28,7 @@ def _check_cron(value: str) -> str:
 
 
 def _named(what: str, field: str, *, highest: int) -> list[int]:
-    """Return the numbers that a cron field names (crontab(5)), the lowest first."""
+    """Return the numbers in a cron field (crontab(5)), the lowest first."""
     named: set[int] = set()
     for part in field.split(","):
         found = _PART.fullmatch(part)

@@ -56,7 +56,7 @@ class ScrapeRequest(PageRequest):
         return self
 
     def wire(self) -> dict[str, Any]:
-        """Return the JSON object to send; `storeInCache` is left out where it has no say."""
+        """Return the JSON object to send, without `storeInCache` where it has no effect."""
         body = super().wire()
         if self._sensitive:
             body.pop("storeInCache")

@@ -20,7 +20,7 @@ _SIGNATURE_HEADER = "x-firecrawl-signature"
 
 
 class Operation(StrEnum):
-    """What can be started with a webhook. The values are the families of its event types."""
+    """An operation that can have a webhook. Its value is the family of its event types."""
 
     CRAWL = "crawl"
     BATCH_SCRAPE = "batch_scrape"
@@ -37,13 +37,13 @@ EVENT_KINDS: Mapping[Operation, tuple[str, ...]] = {
     Operation.AGENT: ("started", "action", "completed", "failed", "cancelled"),
     Operation.MONITOR: ("page", "check.completed"),
 }
-"""What each operation's `events` may name, in short."""
+"""The short names of each operation's events."""
 
 
 def to_event_type(name: str, operation: Operation) -> str:
     """Return the type that deliveries carry, such as `crawl.page`, for its short or full name.
 
-    A ValueError names what the operation does have.
+    A ValueError names the events of the operation.
     """
     family = f"{operation}."
     kind = name.removeprefix(family)
@@ -55,7 +55,7 @@ def to_event_type(name: str, operation: Operation) -> str:
 def to_filter_value(name: str, operation: Operation) -> str:
     """Return the value that the service takes in `webhook.events`, for an event's short or full name.
 
-    A ValueError names what the operation does have.
+    A ValueError names the events of the operation.
     """
     event_type = to_event_type(name, operation)
     return event_type if operation is Operation.MONITOR else event_type.removeprefix(f"{operation}.")
@@ -79,7 +79,7 @@ class WebhookConfig(Request, WebhookFields):
     def _check(self) -> Self:
         parts = urlsplit(self.url)
         if parts.username is not None or parts.password is not None:
-            raise ValueError("url: no user and password in it; a header of your own can say who calls")
+            raise ValueError("url: it must not contain a user and password; use a header of your own")
         if parts.scheme != "https" and not _is_inside(parts.hostname or ""):
             raise ValueError("url: it has to begin with https://")
         if any(name.lower() == _SIGNATURE_HEADER for name in self.headers):
@@ -87,13 +87,13 @@ class WebhookConfig(Request, WebhookFields):
         return self
 
     def translated(self, operation: Operation) -> Self:
-        """Return it with `events` as the service takes them for this operation; ValueError for a foreign one."""
+        """Return a copy with `events` as the service takes them for this operation; ValueError for others."""
         events = tuple(to_filter_value(name, operation) for name in self.events)
         return self.model_copy(update={"events": events})
 
 
 def _is_inside(host: str) -> bool:
-    """Tell whether only a service of one's own can reach a host: then plain http is a choice."""
+    """Tell whether a host is private. Only a self-hosted service reaches it, so plain http is allowed."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

@@ -1,8 +1,8 @@
-"""The states of a delivery as the service sees it, the moves between them, and its time-out and pauses.
+"""The states of a delivery as the service sees it, the moves between them, its time-out and its retry delays.
 
 The rules of this table (interface specification, section States and transitions): an attempt succeeds with a 2xx
-within the time-out. Whatever else comes, or nothing, is a failure, and the next attempt starts a pause after it.
-After the third retry there is none. A delivery in an end state takes no further attempt.
+within the time-out. Everything else is a failure, and the next attempt starts a pause after it. After the third
+retry there is none. A delivery in an end state takes no further attempt.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class State(StrEnum):
-    """Where a delivery stands: the attempt that comes next, or its end."""
+    """The state of a delivery: the attempt that comes next, or its end."""
 
     ATTEMPT = "attempt"
     RETRY_1 = "retry 1"
@@ -23,7 +23,7 @@ class State(StrEnum):
 
 
 class EndpointResponse(StrEnum):
-    """What the service makes of one attempt."""
+    """How the service judges one attempt."""
 
     SUCCESS = "success"
     FAILURE = "failure"
@@ -43,7 +43,7 @@ ATTEMPTS = (State.ATTEMPT, *RETRIES)
 
 
 class IllegalMove(ValueError):
-    """A delivery in this state takes no attempt. Nothing has changed."""
+    """A delivery in this state takes no attempt. Its state has not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class SenderSchedule:
 
     def __post_init__(self) -> None:
         if min(self.timeout, *self.pauses) <= timedelta(0):
-            raise ValueError("the time-out and every pause are longer than nothing")
+            raise ValueError("the time-out and every pause must be longer than 0")
 
     def span(self, failure: timedelta) -> timedelta:
         """Return the time from the first attempt's start to the last one's, if each fails after `failure`."""
@@ -69,7 +69,7 @@ class SenderSchedule:
 
 
 SERVICE = SenderSchedule()
-"""The service's own values; the only place that has them."""
+"""The service's own values. No other place has them."""
 
 
 def after(state: State, answer: EndpointResponse) -> State:
@@ -81,5 +81,5 @@ def after(state: State, answer: EndpointResponse) -> State:
 
 
 def pause_before(state: State, schedule: SenderSchedule = SERVICE) -> timedelta | None:
-    """Return how long after the failure before it the attempt of this state starts; None where there is no such."""
+    """Return the pause between the failure before and the attempt of this state; None if there is no such pause."""
     return schedule.pauses[RETRIES.index(state)] if state in RETRIES else None

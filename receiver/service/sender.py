@@ -20,7 +20,7 @@ from receiver.service.schedule import SERVICE
 
 MAX_ANSWER_BYTES = 64 * 1024
 _PIECES = 8
-"""Of a slow upload, at most."""
+"""The most pieces of a slow upload."""
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -48,9 +48,9 @@ class SendResult:
 class Sender:
     """Posts deliveries to one address as the service does: exact bytes, its headers, no redirects followed.
 
-    Signs when it has a secret, and sends `token`, a header's name and value, when there is one. At most
-    `concurrency` deliveries are on their way at one time. Whatever happens on the way is a SendResult; an
-    address or a token that cannot be used is a ConfigurationError at once.
+    With a secret it signs; `token` is the name and value of a header that it adds. At most `concurrency` deliveries
+    are sent at one time. Every failure on the way is a SendResult. An unusable address or token is a
+    ConfigurationError at once.
     """
 
     def __init__(
@@ -87,7 +87,8 @@ class Sender:
                 timeout=None,  # noqa: S113 - the window is one for the whole delivery, not one for each step
                 limits=httpx.Limits(max_connections=self._concurrency),
                 transport=self._transport,
-                trust_env=self._url.host not in _LOCAL_HOSTS,  # a proxy would look for the receiver on its own host
+                # A proxy would look for a local receiver on its own host.
+                trust_env=self._url.host not in _LOCAL_HOSTS,
             )
         )
         return self
@@ -98,10 +99,10 @@ class Sender:
         await self._stack.aclose()
 
     async def send(self, body: bytes, *, signed: bytes | None = None, over: timedelta = timedelta(0)) -> SendResult:
-        """Post one delivery and return what became of it.
+        """Post one delivery and return the result.
 
-        It carries the signature of `signed`, which is the body itself unless given. The upload takes as long as
-        `over`, piece by piece.
+        It carries the signature of `signed`, by default of the body itself. The body is sent in pieces over the
+        time `over`.
         """
         async with self._slots:
             return await self._post(body, body if signed is None else signed, over)
@@ -113,10 +114,10 @@ class Sender:
         *,
         rate: float | None = None,
     ) -> None:
-        """Post deliveries, telling `report` of each as soon as it is answered.
+        """Post deliveries, and call `report` with each as soon as it is answered.
 
-        They start in order, and evenly spaced at `rate` per second if one is given; with a concurrency of 1 each
-        waits for the answer before. What `bodies` or `report` raise ends the sending and comes through.
+        They start in order, evenly spaced if a `rate` per second is given. With a concurrency of 1 each waits for
+        the answer to the one before. An exception from `bodies` or `report` ends the sending and is raised here.
         """
         free = asyncio.Semaphore(self._concurrency)
 
@@ -183,7 +184,7 @@ class Sender:
         return headers
 
     async def _read(self, response: httpx.Response, seconds: float) -> SendResult:
-        """Read what the receiver says. The status counts whatever becomes of the rest."""
+        """Read the receiver's answer. Its status counts, even if reading the body fails."""
         content = b""
         try:
             async with time_limit(self._clock, self._timeout), aclosing(response):
@@ -208,14 +209,14 @@ def _checked_url(url: str) -> httpx.URL:
     try:
         parsed = httpx.URL(url)
     except httpx.InvalidURL:
-        raise ConfigurationError("the address to send to is no URL; write http://HOST:PORT/PATH") from None
+        raise ConfigurationError("invalid address: write http://HOST:PORT/PATH") from None
     if parsed.scheme not in ("http", "https") or not parsed.host or (parsed.port or 0) > 65535:
         raise ConfigurationError("the address to send to must be http://HOST:PORT/PATH or https://...")
     return parsed
 
 
 def _checked_token(name: str, value: str) -> tuple[bytes, bytes]:
-    """Refuse here what the HTTP library would quote in its own error."""
+    """Refuse an impossible header here: the HTTP library would quote its value in an error."""
     if not value.isprintable() or value != value.strip():
         raise ConfigurationError(
             f"the value for {name} holds what no HTTP header may: control characters or outer spaces"
@@ -232,14 +233,14 @@ def _said(content: bytes) -> dict[str, str]:
 
 
 def _meaning(response: httpx.Response, detail: str) -> str:
-    """Return what an answer that is no 2xx means to the person who sent."""
+    """Return a sentence about an answer other than 2xx, for the person who sends."""
     if response.is_redirect:
-        return f"{response.status_code}: a redirect, which the service does not follow; post to where it leads"
+        return f"{response.status_code}: a redirect, which the service does not follow; post to its target"
     words = {
-        400: "the receiver does not take this body for an envelope, and keeps it in quarantine",
+        400: "the receiver does not accept this body as an envelope, and keeps it in quarantine",
         401: "the receiver has another secret or token, or expects one and got none: compare RECEIVER_SECRETS",
         404: "there is no endpoint at this path: compare RECEIVER_PATH of the receiver",
-        405: "there is something else at this path: compare RECEIVER_PATH of the receiver",
+        405: "this path is not that of the endpoint: compare RECEIVER_PATH of the receiver",
         408: "the body did not reach the receiver within its read time-out",
         413: "the body is longer than the receiver's RECEIVER_MAX_BODY",
         503: "the receiver cannot store now: look at its /readyz and its log; the service would come again",
@@ -249,14 +250,17 @@ def _meaning(response: httpx.Response, detail: str) -> str:
 
 
 def _failure(error: httpx.TransportError, address: str) -> tuple[str, str]:
-    """Return a word and a sentence for a delivery that got no answer."""
+    """Return a short and a long reason why a delivery got no answer."""
     causes = list(_causes(error))
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
         return "no connection", f"nothing listens at {address}; start it with `receiver serve`"
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return "no connection", f"the host of {address} is not known"
     if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        return "no connection", f"no TLS connection to {address}: its certificate or protocol does not fit"
+        return (
+            "no connection",
+            f"no TLS connection to {address}: its certificate or protocol is not accepted",
+        )
     if isinstance(error, httpx.ConnectError | httpx.ProxyError | httpx.ConnectTimeout):
         return "no connection", f"{address} cannot be reached"
     if isinstance(error, httpx.TimeoutException):

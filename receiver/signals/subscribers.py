@@ -1,4 +1,4 @@
-"""Signals that wait for nobody: each of their subscribers has a queue and a thread of its own."""
+"""Signals that never wait for their subscribers: each subscriber has a queue and a thread of its own."""
 
 import asyncio
 import inspect
@@ -21,16 +21,16 @@ Record = TypeVar("Record")
 Subscriber = TypeVar("Subscriber", bound=Callable[..., Any])
 
 MAX_WAITING = 10_000
-"""Records that wait for one subscriber: some megabytes, and some seconds of the fastest worker."""
+"""The most records that wait for one subscriber: some megabytes, and some seconds of the fastest worker."""
 _QUIET_SECONDS = 60.0
 MAX_KINDS = 100
 _END = object()
 
 
 class Signal(blinker.Signal, Generic[Record]):
-    """A blinker signal that passes one record, and whose subscribers can neither delay nor disturb its sender.
+    """A blinker signal that passes one record. Its subscribers can neither delay nor disturb its sender.
 
-    Making a record has its cost, so ask `if signal.receivers` first, as with any blinker signal.
+    Making a record costs time, so ask `if signal.receivers` first, as with any blinker signal.
     """
 
     def __init__(self, doc: str) -> None:
@@ -38,11 +38,11 @@ class Signal(blinker.Signal, Generic[Record]):
         self._outlets: tuple[_Outlet, ...] = ()
 
     def connect(self, receiver: Subscriber, sender: Any = blinker.ANY, weak: bool = False) -> Subscriber:
-        """Call `receiver` with every record from now on, in the order they are emitted; a decorator too.
+        """Call `receiver` with every record from now on, in the order of emission. It is a decorator too.
 
-        It is a plain or an async function of one argument, and runs in a thread of its own, one record after the
-        other; connected to several signals it has one thread for all of them. It is held until `disconnect`, so
-        closures and bound methods stay; blinker's own signals would forget them.
+        `receiver` is a plain or an async function of one argument. It runs in a thread of its own, one record after
+        the other, also if it is connected to several signals. It is referenced until `disconnect`, so closures and
+        bound methods stay connected; blinker's own signals would forget them.
         """
         if weak or sender is not blinker.ANY:
             raise ValueError("a subscriber is held until it is disconnected, and gets the records of every sender")
@@ -51,14 +51,15 @@ class Signal(blinker.Signal, Generic[Record]):
         return receiver
 
     def observe(self, observer: Callable[[Record], object]) -> None:
-        """Call `observer` with every record inside `emit`, where nothing is queued and so nothing dropped.
+        """Call `observer` with every record inside `emit`. Nothing is queued, so nothing is dropped.
 
-        This is for our own metrics: what takes longer than a microsecond or so delays handlers and answers.
+        This is for our own metrics: an observer that takes longer than about a microsecond delays handlers and
+        answers.
         """
         self._attach(observer, _Inline)
 
     def disconnect(self, receiver: Callable[..., Any], sender: Any = blinker.ANY) -> None:
-        """Emit no more to it; what is in its queue still reaches it."""
+        """Emit no more records to this subscriber. Those in its queue still reach it."""
         with _lock:
             outlet = _outlets.get(receiver)
             if outlet is None or outlet not in self._outlets:
@@ -72,7 +73,7 @@ class Signal(blinker.Signal, Generic[Record]):
 
     def emit(self, record: Record) -> None:
         """Hand a record to every subscriber's queue. Never waits, never raises."""
-        # Not blinker's `send`, which costs seven times as much.
+        # blinker's own `send` takes seven times as long.
         if not self.is_muted:
             for outlet in self._outlets:
                 outlet(record)
@@ -89,7 +90,7 @@ class Signal(blinker.Signal, Generic[Record]):
 
 
 def flush(within: timedelta = timedelta(seconds=1)) -> bool:
-    """Wait until the subscribers have got what was emitted so far, but no longer; return whether they have."""
+    """Wait until all records so far are handled, but no longer than `within`; return whether they are."""
     deadline = time.monotonic() + within.total_seconds()
     marks = [(relay.name, relay.mark()) for relay in tuple(_working)]
     late = [name for name, mark in marks if not mark.wait(max(0.0, deadline - time.monotonic()))]
@@ -99,18 +100,18 @@ def flush(within: timedelta = timedelta(seconds=1)) -> bool:
 
 
 def dropped() -> Mapping[str, int]:
-    """Return how many records each subscriber was too slow for, by its name, since the process began."""
+    """Return how many records were dropped per subscriber because it was too slow, since the process began."""
     return dict(_dropped)
 
 
 class Quiet:
-    """Lets through one message of a kind a minute."""
+    """Allows one message of each kind per minute."""
 
     def __init__(self) -> None:
         self._kinds: dict[str, tuple[float, int]] = {}
 
     def count(self, kind: str, now: float) -> int:
-        """Return how many of a kind to tell of, this one and those kept back before; 0 to keep it back."""
+        """Return how many messages of a kind to report now, those kept back included; 0 to keep this one back."""
         if kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
             self._kinds.clear()
         again_at, kept_back = self._kinds.get(kind, (now, 0))
@@ -122,7 +123,7 @@ class Quiet:
 
 
 class _Outlet:
-    """What signals call for one subscriber."""
+    """The object that signals call for one subscriber."""
 
     def __init__(self, subscriber: Callable[..., Any]) -> None:
         self.name = _name_of(subscriber)
@@ -131,13 +132,13 @@ class _Outlet:
         self._failures = Quiet()
 
     def __call__(self, record: object) -> None:
-        """Take a record, without waiting and without raising."""
+        """Accept a record without waiting and without raising."""
         raise NotImplementedError
 
     def close(self) -> None:
-        """Take note that no more records come."""
+        """Expect no more records."""
 
-    def _tell_failure(self, record: object, error: BaseException) -> None:
+    def _log_failure(self, record: object, error: BaseException) -> None:
         count = self._failures.count(type(error).__qualname__, time.monotonic())
         if count:
             fields = {"subscriber": self.name, "record": type(record).__name__, "count": count}
@@ -151,14 +152,14 @@ class _Inline(_Outlet):
         try:
             self._subscriber(record)
         except Exception as error:
-            self._tell_failure(record, error)
+            self._log_failure(record, error)
 
 
 class _Relay(_Outlet):
-    """Queues records for a thread that calls the subscriber; a record that finds the queue full is dropped."""
+    """Queues records for a thread that calls the subscriber. If the queue is full, a record is dropped."""
 
-    # The thread begins with the first record, and not when the subscriber is connected: a server may fork between
-    # the two, and a fork takes no threads along.
+    # The thread starts with the first record, not with the connection: a server may fork between the two, and a
+    # forked process has no threads.
 
     def __init__(self, subscriber: Callable[..., Any]) -> None:
         super().__init__(subscriber)
@@ -166,7 +167,7 @@ class _Relay(_Outlet):
         self._thread: threading.Thread | None = None
         self._closing = False
         self._ended = threading.Event()
-        self._untold = 0
+        self._unreported = 0
         self._quiet_until = 0.0
 
     def __call__(self, record: object) -> None:
@@ -174,11 +175,11 @@ class _Relay(_Outlet):
             self._put(record)
         else:
             _dropped[self.name] += 1
-            self._untold += 1
-            self._tell_dropped()
+            self._unreported += 1
+            self._log_dropped()
 
     def mark(self) -> threading.Event:
-        """Return an event that is set when everything before it has been delivered."""
+        """Return an event that is set when all records before it have been handled."""
         if self._closing:
             return self._ended
         mark = threading.Event()
@@ -190,8 +191,8 @@ class _Relay(_Outlet):
             self._closing = True
             self._put(_END)
 
-    def begin_anew(self) -> None:
-        """Forget the thread and what it had to do, in a process that was forked and has no such thread."""
+    def restart_after_fork(self) -> None:
+        """Forget the thread and its queue, in a forked process that does not have them."""
         self._queue = SimpleQueue()
         self._thread = None
 
@@ -207,8 +208,8 @@ class _Relay(_Outlet):
             thread = threading.Thread(target=self._work, name=f"subscriber {self.name}", daemon=True)
             try:
                 thread.start()
-            except RuntimeError as error:  # no more threads here; the next record tries again
-                self._tell_failure(None, error)
+            except RuntimeError as error:  # this process cannot start threads now; the next record tries again
+                self._log_failure(None, error)
             else:
                 self._thread = thread
                 _working.add(self)
@@ -216,8 +217,8 @@ class _Relay(_Outlet):
     def _work(self) -> None:
         try:
             self._deliver_all()
-        except BaseException as error:  # a subscriber got at the thread itself; the next record begins another
-            self._tell_failure(None, error)
+        except BaseException as error:  # a subscriber ended the thread itself; the next record starts another
+            self._log_failure(None, error)
             self._thread = None
         finally:
             _working.discard(self)
@@ -231,42 +232,42 @@ class _Relay(_Outlet):
                 self._deliver(item)
 
     def _deliver(self, record: object) -> None:
-        self._tell_dropped()
+        self._log_dropped()
         try:
             result = self._subscriber(record)
             if inspect.iscoroutine(result):
                 result.close()
                 raise TypeError(f"{self.name} returned a coroutine; write it as `async def`")
-        except BaseException as error:  # SystemExit too: it would end this thread and nothing else
-            self._tell_failure(record, error)
+        except BaseException as error:  # also SystemExit, which would end only this thread
+            self._log_failure(record, error)
 
     def _pass_mark(self, mark: threading.Event) -> None:
-        self._tell_dropped(at_once=True)
+        self._log_dropped(at_once=True)
         mark.set()
 
-    def _tell_dropped(self, *, at_once: bool = False) -> None:
-        if self._untold and (at_once or time.monotonic() >= self._quiet_until):
+    def _log_dropped(self, *, at_once: bool = False) -> None:
+        if self._unreported and (at_once or time.monotonic() >= self._quiet_until):
             self._quiet_until = time.monotonic() + _QUIET_SECONDS
-            count, self._untold = self._untold, 0
+            count, self._unreported = self._unreported, 0
             log.warning("subscriber_too_slow", extra={"subscriber": self.name, "dropped": count})
 
 
 class _AsyncRelay(_Relay):
-    """Its thread runs an event loop, which turns between records too: what the subscriber has started goes on."""
+    """A relay whose thread runs an event loop, also between records, so that the subscriber's tasks go on."""
 
     def __init__(self, subscriber: Callable[..., Any]) -> None:
         super().__init__(subscriber)
         self._asleep = False
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
+    def restart_after_fork(self) -> None:
+        super().restart_after_fork()
         self._asleep = False
 
     def _put(self, item: object) -> None:
         super()._put(item)
         if self._asleep:
             self._asleep = False
-            with suppress(RuntimeError):  # the loop has just been closed
+            with suppress(RuntimeError):  # the loop is closed already
                 self._loop.call_soon_threadsafe(self._news.set)
 
     def _deliver_all(self) -> None:
@@ -281,12 +282,14 @@ class _AsyncRelay(_Relay):
                 await self._deliver_async(item)
 
     async def _deliver_async(self, record: object) -> None:
-        self._tell_dropped()
+        self._log_dropped()
         try:
             await self._subscriber(record)
-            await asyncio.sleep(0)  # a turn of the loop; and if it has cancelled its own task, that ends here
+            await asyncio.sleep(
+                0
+            )  # one turn of the loop; if the subscriber has cancelled its own task, that ends here
         except BaseException as error:
-            self._tell_failure(record, error)
+            self._log_failure(record, error)
 
     async def _next(self) -> object:
         while True:
@@ -294,7 +297,7 @@ class _AsyncRelay(_Relay):
                 return self._queue.get_nowait()
             self._news.clear()
             self._asleep = True
-            if self._queue.empty():  # asked after it: what was put before has woken nobody
+            if self._queue.empty():  # asked after setting `_asleep`: a record put before that woke nobody
                 await self._news.wait()
             self._asleep = False
 
@@ -309,7 +312,7 @@ def _after_fork() -> None:
     global _lock
     _lock = threading.RLock()
     for relay in _working:
-        relay.begin_anew()
+        relay.restart_after_fork()
     _working.clear()
 
 
@@ -326,7 +329,7 @@ def _is_async(function: object) -> bool:
 def _require_one_argument(subscriber: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(subscriber)
-    except ValueError:  # some builtins have none
+    except ValueError:  # some builtins have no signature
         return
     try:
         signature.bind(object())

@@ -1,4 +1,4 @@
-"""The stores there are, chosen by their address."""
+"""Choose a store by its address."""
 
 from receiver.core.ports.store import Store
 from receiver.errors import ConfigurationError

@@ -1,11 +1,11 @@
-"""What to tell somebody whose shortened id names nothing, or several things."""
+"""The message for a shortened id that matches nothing, or several things."""
 
 from collections.abc import Sequence
 
 from receiver.core.text import first_of, plural
 
 MAX_NAMED = 5
-"""Candidates that are named. A store need not look for more than one beyond."""
+"""How many candidates a message names. A store needs to find at most one more than these."""
 
 
 def candidates(prefix: str, keys: Sequence[str], *, noun: str = "delivery") -> str:

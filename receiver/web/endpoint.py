@@ -73,6 +73,9 @@ class WebhookEndpoint:
             return self._unavailable("deadline", "the delivery could not be stored in time; send it again")
         except Disconnected:
             raise
+        except MemoryError:  # a traceback would need more of it
+            log.error("delivery_not_stored", extra={"reason": "there is not enough memory for it now"})
+            return self._unavailable("overloaded", "the delivery could not be stored now; send it again")
         except Exception:
             log.exception("intake_failed")
             return self._unavailable("fault", "the delivery could not be taken; send it again")

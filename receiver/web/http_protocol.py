@@ -1,8 +1,8 @@
-"""uvicorn's HTTP protocol with the two limits it does not have: on header bytes, and on a request's slowness.
+"""uvicorn's HTTP protocol with the limits it does not have: on header bytes, slow requests and idle connections.
 
-Without them one client could grow a header without end, or hold a connection with half a request for ever. Besides,
-the limit on connections is answered in our words, an offer to change the protocol does not cost the body, and where
-uvicorn writes the head and the body of an answer apart, this sends them together, in one packet.
+Without them one client could grow a header without end, or hold a connection for ever. Besides, the limit on
+connections is answered in our words, an offer to change the protocol does not cost the body, an answer that comes
+before the end of the body can be read, and the head and the body of an answer are sent in one packet.
 """
 
 import asyncio
@@ -10,41 +10,70 @@ import logging
 from typing import Any, cast
 
 import httptools
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from receiver.core.clock import SystemClock
 from receiver.signals.contracts import DeliveryRefused, delivery_refused
-from receiver.web.replies import unavailable
+from receiver.web.replies import RETRY_AFTER_SECONDS, reply, unavailable
 
 log = logging.getLogger(__name__)
 
 MAX_UNFRAMED_BYTES = 64 * 1024
 """Bytes of headers, trailers or chunk extensions in a row. Node's own limit for a sender's headers is 16 KiB."""
 MAX_PIPELINED = 16
+MAX_REFUSED = 50
+"""Connections beyond the limit that are open to be answered 503."""
 _MARGIN_SECONDS = 1.0
 """The endpoint counts its read time-out from the end of the headers, and says 408. When the headers took no longer
 than this, that comes first; after slower headers the connection is closed without an answer."""
+_LINGER_SECONDS = 2.0
+"""How long the rest of a request is read and thrown away after an answer that came before it."""
+
+
+_NO_MEMORY = (
+    b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: %d\r\nconnection: close\r\n\r\n"
+    % RETRY_AFTER_SECONDS
+)
 
 
 class _Together:
-    """A transport whose writes go out in one piece at the end of the event loop's turn, as uvloop's do."""
+    """A transport whose writes go out in one piece at the end of the event loop's turn, as uvloop's do.
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+    It closes in two steps while a request is still arriving: to close at once would reset the connection, and the
+    client might never see the answer (RFC 9112, section 9.6).
+    """
+
+    def __init__(self, transport: asyncio.Transport, protocol: "BoundedProtocol") -> None:
         self._transport = transport
-        self._loop = loop
+        self._protocol = protocol
+        self._loop = protocol.loop
         self._parts: list[bytes] = []
+        self.lingers = False
+        """Whether only the client's end of the connection is still open."""
 
     def write(self, data: bytes) -> None:
         """Write at the end of this turn."""
+        if self.lingers:
+            return  # as on a closed connection
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
 
     def close(self) -> None:
-        """Close once everything is written."""
+        """Close once everything is written and, if it comes soon, the rest of the request has arrived."""
         self._flush()
-        self._transport.close()
+        if self._protocol.is_between_requests or self.is_closing() or not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self.lingers = True
+        self._transport.write_eof()
+        self._transport.resume_reading()
+        self._loop.call_later(_LINGER_SECONDS, self._transport.close)
+
+    def is_closing(self) -> bool:
+        """Tell whether nothing more can be written."""
+        return self.lingers or self._transport.is_closing()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -76,6 +105,10 @@ class _RequestParser(httptools.HttpRequestParser):
             if self._protocol.offered is None:
                 raise  # CONNECT, which is not for us
             (offset,) = stop.args
+        except httptools.HttpParserCallbackError as wrapper:
+            if isinstance(wrapper.__context__, MemoryError):
+                raise wrapper.__context__ from None  # uvicorn would answer 400, as if the client were wrong
+            raise
         if not self._protocol.transport.is_closing():
             head = self._protocol.head_without_offer()
             self._protocol.parser = _RequestParser(self._protocol)
@@ -92,8 +125,17 @@ async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
         await send(message)
 
 
+async def _wrong_host(scope: Scope, receive: Receive, send: Send) -> None:
+    detail = "a request has exactly one Host header"  # RFC 9112, section 3.2
+    for message in reply(400, {"error": "bad_request", "detail": detail}, (b"connection", b"close")):
+        await send(message)
+
+
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes a connection whose request is too slow to arrive or whose headers are too long."""
+    """Closes a connection whose request is too slow to arrive or whose headers are too long.
+
+    Past the limit on connections, the one that has been idle for the longest makes room for each new one.
+    """
 
     read_seconds = 4.0
     """Set by the server to the read time-out."""
@@ -104,6 +146,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.parser = _RequestParser(self)
         self._served = self.app
+        self.idle: dict[BoundedProtocol, None] = vars(self.server_state).setdefault("idle", {})
+        """The server's connections between two requests or before the first; the longest idle comes first."""
         self.offered: list[tuple[bytes, bytes]] | None = None
         """The headers that offered to change the protocol, until they have come again without that."""
         self._unframed = 0
@@ -112,16 +156,31 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Send answers in one piece, and wait no longer for a first request than for the rest of one."""
-        super().connection_made(cast("asyncio.Transport", _Together(transport, self.loop)))
+        super().connection_made(cast("asyncio.Transport", _Together(transport, self)))
         self._start_timer()
+        self.idle[self] = None
+        if len(self.connections) > self.most_connections and len(self.idle) > 1:
+            longest_idle = next(iter(self.idle))
+            del self.idle[longest_idle]
+            self.connections.discard(longest_idle)  # at once: uvloop tells some turns later that it is lost
+            longest_idle.transport.close()
+        elif len(self.connections) > self.most_connections + MAX_REFUSED:
+            self.transport.abort()  # for more than that there may be no file descriptors
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, then look at what is still missing."""
+        if self._lingers():
+            return
+        self.idle.pop(self, None)
         if self._complete:
             self._stop_timer()  # a request begins, with all of its own time
         self._unframed += len(data)
         self._complete = False
-        super().data_received(data)
+        try:
+            super().data_received(data)
+        except MemoryError:
+            self._refuse_for_memory()
+            return
         if self._complete:
             self._stop_timer()
         elif self._unframed > MAX_UNFRAMED_BYTES:
@@ -141,7 +200,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MAX_PIPELINED:
             self.transport.abort()
         if not self.transport.is_closing():
-            self.app = _too_many if self._crowded() else self._served
+            self.app = self._app_for_request()
             super().on_headers_complete()
 
     def head_without_offer(self) -> bytes:
@@ -175,10 +234,39 @@ class BoundedProtocol(HttpToolsProtocol):
         self._complete = True
         super().on_message_complete()
 
+    def on_response_complete(self) -> None:
+        """Note that the connection is idle if nothing else has come on it."""
+        super().on_response_complete()
+        if self.is_between_requests and not self.pipeline and not self.transport.is_closing():
+            self.idle[self] = None
+
+    @property
+    def is_between_requests(self) -> bool:
+        """Whether no request is half on its way."""
+        return self._complete
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timer."""
         self._stop_timer()
+        self.idle.pop(self, None)
         super().connection_lost(exc)
+
+    def _refuse_for_memory(self) -> None:
+        self._stop_timer()
+        if self.cycle is not None and self.cycle.response_started:
+            self.transport.abort()
+            return
+        self.transport.write(_NO_MEMORY)
+        self.transport.close()
+
+    def _lingers(self) -> bool:
+        return cast("_Together", self.transport).lingers
+
+    def _app_for_request(self) -> ASGIApp:
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
+            return _wrong_host
+        return _too_many if self._crowded() else self._served
 
     def _crowded(self) -> bool:
         # Pipelined requests can be more than connections; this request is not yet among the tasks.

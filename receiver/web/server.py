@@ -1,23 +1,63 @@
 """The HTTP server: uvicorn with our limits, on a socket that was bound before anything else was touched."""
 
+import asyncio
 import errno
+import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import Any
 
 import uvicorn
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from receiver.errors import ConfigurationError
 from receiver.web.http_protocol import BoundedProtocol
+from receiver.web.replies import unavailable
 
-MAX_CONNECTIONS = 2_000
-_KEPT_DESCRIPTORS = 100
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS, MIN_CONNECTIONS = 2_000, 20
+_KEPT_DESCRIPTORS = 150
+"""For the store and the log, and for connections that are closed or refused since they are too many."""
+_BACKLOG = 2_048
+_ACCEPTED_AT_ONCE = 16
+"""Connections taken in before those that are too many are closed; asyncio takes both numbers for one."""
+_EPISODE_SECONDS = 60.0
+_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+
+
+class AcceptFailures:
+    """An exception handler of an event loop that tells only once of connections that cannot be taken in.
+
+    asyncio tries that again each second, and tells of each attempt with a traceback.
+    """
+
+    def __init__(self) -> None:
+        self._last: float | None = None
+
+    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Handle what asyncio reports."""
+        error = context.get("exception")
+        if not (isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR and "accept" in context["message"]):
+            loop.default_exception_handler(context)
+            return
+        last, self._last = self._last, loop.time()
+        if last is None or self._last - last > _EPISODE_SECONDS:
+            advice = "connections wait until others are closed; see the limit on open files"
+            log.error("connections_not_accepted", extra={"reason": error.strerror, "advice": advice})
 
 
 class Server(uvicorn.Server):
     """A uvicorn server that leaves signals to its caller, who sets `should_exit`."""
+
+    async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        """Listen with a long queue, and take in few connections at a time."""
+        asyncio.get_running_loop().set_exception_handler(AcceptFailures())
+        await super().startup(list(sockets or ()))
+        for listener in sockets or ():
+            listener.listen(_BACKLOG)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -69,7 +109,7 @@ def make_server(
     protocol = type("Protocol", (BoundedProtocol,), limits)
     return Server(
         uvicorn.Config(
-            app,
+            NeverFails(app),
             http=protocol,
             ws="none",
             lifespan="off",
@@ -77,6 +117,7 @@ def make_server(
             access_log=False,
             server_header=False,
             proxy_headers=False,
+            backlog=_ACCEPTED_AT_ONCE,
             timeout_graceful_shutdown=max(1, round(shutdown.total_seconds())),
         )
     )
@@ -87,12 +128,38 @@ def _connection_limit() -> int:
     import resource  # not on Windows, where only this server cannot run
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return MAX_CONNECTIONS
     wanted = MAX_CONNECTIONS + _KEPT_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
+    if soft < wanted:
         with suppress(ValueError, OSError):  # macOS refuses more than OPEN_MAX
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-        return max(_KEPT_DESCRIPTORS, soft - _KEPT_DESCRIPTORS)
-    return MAX_CONNECTIONS
+    return min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
+
+
+class NeverFails:
+    """An ASGI app that answers 503 where the app within fails, so that the sender comes again."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        begun = False
+
+        async def note_and_send(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, note_and_send)
+        except Exception as exc:
+            log.error("request_failed", exc_info=None if isinstance(exc, MemoryError) else exc)
+            if begun:
+                raise
+            for message in unavailable("the request could not be answered; send it again"):
+                await send(message)

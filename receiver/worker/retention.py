@@ -17,7 +17,7 @@ EVERY = timedelta(minutes=5)
 _PAUSE = timedelta(milliseconds=50)
 """Between two steps, so that acks and work have the write lock most of the time."""
 MAX_ITEMS = 200
-MAX_PAGES = 100
+MAX_BYTES = 800 * 1024
 
 
 class Retention:
@@ -62,11 +62,11 @@ class Retention:
             deliveries = await self._prune(maintenance, PruneRule(before), now)
             await self._repeat(lambda: maintenance.forget(before, limit=MAX_ITEMS), most=MAX_ITEMS)
         smaller = await self._compress(maintenance)
-        pages = await self._repeat(lambda: maintenance.shrink(MAX_PAGES), most=1)
+        reclaimed = await self._repeat(lambda: maintenance.reclaim(MAX_BYTES), most=1)
         if bodies or deliveries:
             log.info("pruned", extra={"bodies": bodies, "deliveries": deliveries})
-        if smaller or pages:
-            log.debug("store_shrunk", extra={"compressed": smaller, "pages": pages})
+        if smaller or reclaimed:
+            log.debug("store_shrunk", extra={"compressed": smaller, "bytes": reclaimed})
 
     async def _prune(self, maintenance: Maintenance, rule: PruneRule, now: datetime) -> int:
         return await self._walk(lambda after: maintenance.prune(rule, after=after, limit=MAX_ITEMS, now=now))

@@ -201,9 +201,9 @@ class _Calls:
         taken: dict[str, list[float]] = {"unrouted": [], "route": [], "give back": [], "claim": [], "settle": []}
 
         async def timed(name: str, call: Awaitable[Any]) -> Any:
-            begun = time.perf_counter()
+            started = time.perf_counter()
             result = await call
-            taken[name].append((time.perf_counter() - begun) * 1e6 / self._batch)
+            taken[name].append((time.perf_counter() - started) * 1e6 / self._batch)
             return result
 
         for _ in range(self._repeat):
@@ -239,9 +239,9 @@ class _Calls:
     async def _typical(self, call: Callable[[], Awaitable[Any]]) -> float:
         times = []
         for _ in range(self._repeat):
-            begun = time.perf_counter()
+            started = time.perf_counter()
             await call()
-            times.append((time.perf_counter() - begun) * 1e6)
+            times.append((time.perf_counter() - started) * 1e6)
         return statistics.median(times)
 
 

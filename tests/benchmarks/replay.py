@@ -97,13 +97,13 @@ def run(arguments: Sequence[str], folder: Path) -> Sample:
 
     Linux counts in the peak what this process had when it started the command, so it has to stay small.
     """
-    begun = time.perf_counter()
+    started = time.perf_counter()
     process = _start(arguments, folder)
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     return {
         "code": process.returncode,
-        "seconds": time.perf_counter() - begun,
+        "seconds": time.perf_counter() - started,
         "cpu_seconds": used.ru_utime + used.ru_stime,
         "peak_mib": used.ru_maxrss / 1024,
     }

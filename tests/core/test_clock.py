@@ -1,4 +1,4 @@
-"""Clocks, and limits on time that are measured by them."""
+"""Clocks, and limits of time on them."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ def test_a_virtual_clock_stands_still() -> None:
 
 
 def test_calls_are_made_in_the_order_of_their_times() -> None:
-    """Each at its own moment, those of one moment in the order they were asked for."""
+    """Each call comes at its own moment. Calls of one moment come in the order in which they were asked for."""
     clock = VirtualClock(NOON)
     made: list[tuple[str, datetime]] = []
     for name, after in (("late", 3), ("soon", 1), ("later", 3), ("never", 9)):
@@ -36,7 +36,7 @@ def test_calls_are_made_in_the_order_of_their_times() -> None:
 
 
 def test_a_cancelled_call_is_not_made() -> None:
-    """Cancelling it again, or after it was made, does nothing."""
+    """To cancel it again, or after it was made, does nothing."""
     clock = VirtualClock()
     made: list[int] = []
     taken_back = clock.call_later(SECOND, lambda: made.append(1))
@@ -51,7 +51,7 @@ def test_a_cancelled_call_is_not_made() -> None:
 
 
 def test_a_call_may_ask_for_another_one() -> None:
-    """Which is made on the same way if its time comes too."""
+    """The same `advance` makes that call too, if it comes due."""
     clock = VirtualClock(NOON)
     made: list[datetime] = []
 
@@ -66,7 +66,7 @@ def test_a_call_may_ask_for_another_one() -> None:
 
 
 async def test_sleepers_wake_when_their_time_has_come() -> None:
-    """And not before."""
+    """They do not wake before."""
     clock = VirtualClock()
     sleeper = asyncio.create_task(clock.sleep(SECOND))
     await turns()
@@ -81,12 +81,12 @@ async def test_sleepers_wake_when_their_time_has_come() -> None:
 @pytest.mark.parametrize("duration", [timedelta(0), -SECOND])
 @pytest.mark.parametrize("clock", [VirtualClock(), SystemClock()], ids=["virtual", "system"])
 async def test_sleeping_for_no_time_returns(clock: VirtualClock | SystemClock, duration: timedelta) -> None:
-    """The others get a turn."""
+    """Other tasks get a turn."""
     await soon(clock.sleep(duration))
 
 
 async def test_a_cancelled_sleeper_leaves_nothing_behind() -> None:
-    """Its time passes without a trace."""
+    """Nothing happens at the moment for which it waited."""
     clock = VirtualClock()
     sleeper = asyncio.create_task(clock.sleep(SECOND))
     await turns()
@@ -96,8 +96,8 @@ async def test_a_cancelled_sleeper_leaves_nothing_behind() -> None:
     clock.advance(SECOND)
 
 
-async def test_the_system_clock_tells_and_keeps_real_time() -> None:
-    """Aware, in UTC; its calls are made."""
+async def test_the_system_clock_has_real_time() -> None:
+    """Its moments are aware and in UTC, and it makes its calls."""
     clock = SystemClock()
     made = asyncio.Event()
     before = clock.now()
@@ -110,7 +110,7 @@ async def test_the_system_clock_tells_and_keeps_real_time() -> None:
 
 
 async def test_a_block_in_time_is_left_alone() -> None:
-    """Its timer is gone afterwards."""
+    """The limit leaves no timer."""
     clock = VirtualClock()
     async with time_limit(clock, SECOND) as limit:
         await turns(3)
@@ -121,7 +121,7 @@ async def test_a_block_in_time_is_left_alone() -> None:
 
 
 async def test_a_block_past_its_time_is_cancelled() -> None:
-    """And TimeoutError comes after it; the task itself goes on."""
+    """The block ends with TimeoutError, and the task goes on."""
     clock = VirtualClock()
     cleaned_up = False
 
@@ -143,8 +143,8 @@ async def test_a_block_past_its_time_is_cancelled() -> None:
     assert not task.cancelling()
 
 
-async def test_a_time_out_of_the_block_itself_is_told_apart() -> None:
-    """`expired()` says whose it was."""
+async def test_a_time_out_inside_the_block_is_known_from_that_of_the_limit() -> None:
+    """`expired()` is True only for the limit's own."""
     clock = VirtualClock()
     with pytest.raises(TimeoutError, match="its own"):
         async with time_limit(clock, SECOND) as limit:
@@ -153,8 +153,8 @@ async def test_a_time_out_of_the_block_itself_is_told_apart() -> None:
     assert not limit.expired()
 
 
-async def test_a_cancellation_from_outside_stays_one() -> None:
-    """It is not turned into a time-out."""
+async def test_a_cancellation_from_outside_stays_a_cancellation() -> None:
+    """It does not become a time-out."""
     clock = VirtualClock()
 
     async def slow() -> None:
@@ -169,7 +169,7 @@ async def test_a_cancellation_from_outside_stays_one() -> None:
 
 
 async def test_limits_nest() -> None:
-    """The one that passes first counts."""
+    """The limit that passes first ends its block."""
     clock = VirtualClock()
     passed: list[str] = []
 
@@ -194,8 +194,8 @@ async def test_limits_nest() -> None:
     assert passed == ["inner", "outer"]
 
 
-def test_plain_code_is_held_up_by_as_much_as_it_asks_for() -> None:
-    """A virtual clock moves on by itself then, since nobody else runs; the system's returns."""
+def test_plain_code_can_block_on_a_clock() -> None:
+    """A virtual clock then moves forward by itself, since nothing else runs."""
     clock, fired = VirtualClock(NOON), list[int]()
     clock.call_later(SECOND, lambda: fired.append(1))
 
@@ -206,18 +206,18 @@ def test_plain_code_is_held_up_by_as_much_as_it_asks_for() -> None:
 
 
 @given(st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31), timezones=st.just(UTC)))
-def test_moments_survive_as_microseconds(moment: datetime) -> None:
-    """Exactly, before and after 1970."""
+def test_a_moment_is_the_same_after_conversion_to_microseconds(moment: datetime) -> None:
+    """This holds before and after 1970."""
     assert from_micros(to_micros(moment)) == moment
 
 
 def test_microseconds_count_from_1970() -> None:
-    """A literal, since databases of older versions hold such numbers."""
+    """The number is a literal, since databases of older versions hold such numbers."""
     assert to_micros(datetime(2026, 8, 4, 12, 0, 0, 1, tzinfo=UTC)) == 1_785_844_800_000_001
 
 
-def test_a_fast_clock_counts_more_time_from_when_it_is_made() -> None:
-    """Its first moment is that of the clock below it."""
+def test_a_fast_clock_runs_faster_from_when_it_is_made() -> None:
+    """Its first moment is that of the other clock."""
     below = VirtualClock(NOON)
     below.advance(SECOND)
     clock = FastClock(below, 60)
@@ -227,8 +227,8 @@ def test_a_fast_clock_counts_more_time_from_when_it_is_made() -> None:
     assert clock.now() == NOON + SECOND * 31
 
 
-def test_what_waits_on_a_fast_clock_waits_its_share_of_the_other() -> None:
-    """A minute on it is a second there."""
+def test_a_minute_on_a_fast_clock_is_a_second_on_the_other() -> None:
+    """Here it runs sixty times as fast."""
     below = VirtualClock(NOON)
     clock = FastClock(below, 60)
     made: list[datetime] = []
@@ -242,7 +242,7 @@ def test_what_waits_on_a_fast_clock_waits_its_share_of_the_other() -> None:
 
 
 async def test_a_limit_on_a_fast_clock_comes_sooner() -> None:
-    """So that time-outs follow the speed."""
+    """Time-outs follow the speed."""
     below = VirtualClock(NOON)
 
     async def limited() -> None:

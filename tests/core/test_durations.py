@@ -20,12 +20,12 @@ from receiver.core.durations import parse_duration
     ],
 )
 def test_a_duration_is_numbers_with_units(written: str, expected: timedelta) -> None:
-    """One or several, added up."""
+    """Several parts are added up."""
     assert parse_duration(written) == expected
 
 
 @pytest.mark.parametrize("written", ["", "1", "d", "1 d", "1y", "-1d", "1.5d", "\u0661d", "9" * 30 + "d"])
 def test_anything_else_is_refused(written: str) -> None:
-    """In words that repeat it."""
+    """The message repeats it."""
     with pytest.raises(ValueError, match=r"is no duration|is longer than"):
         parse_duration(written)

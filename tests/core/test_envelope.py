@@ -1,4 +1,4 @@
-"""From headers and body to a delivery: what is read, what serves as the key, what is masked."""
+"""How a delivery is made of headers and body: its fields, its key, and its masked headers."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ def sha(body: bytes) -> str:
 
 @pytest.mark.parametrize(("name", "body"), SAMPLES, ids=[name for name, _ in SAMPLES])
 def test_every_sample_is_an_envelope(name: str, body: bytes) -> None:
-    """Type, job, webhook id and success are those of the JSON text; body and headers are kept as they came."""
+    """Type, job, webhook id and success are those of the JSON text. Body and headers stay as they arrived."""
     content = json.loads(body)
     delivery = read(body)
 
@@ -50,7 +50,7 @@ def test_every_sample_is_an_envelope(name: str, body: bytes) -> None:
 
 
 def test_there_are_samples() -> None:
-    """Else the test above would prove nothing."""
+    """Without samples the test above would prove nothing."""
     assert len(SAMPLES) >= 37
 
 
@@ -74,7 +74,7 @@ def test_there_are_samples() -> None:
     ids=str,
 )
 def test_the_job_id_is_read_tolerantly(content: dict[str, Any], job_id: str | None) -> None:
-    """`id`, else v0's `jobId`; a number in its place is read as text."""
+    """It is `id`, or `jobId` in v0. A number is read as text."""
     assert read(body_of(**content)).job_id == job_id
 
 
@@ -82,7 +82,7 @@ def test_the_job_id_is_read_tolerantly(content: dict[str, Any], job_id: str | No
     ("success", "expected"), [(True, True), (False, False), (None, None), ("true", None), (1, None), ([], None)]
 )
 def test_success_is_a_boolean_or_unknown(success: object, expected: bool | None) -> None:
-    """Nothing is guessed."""
+    """Other values are not interpreted."""
     assert read(body_of(success=success)).success is expected
 
 
@@ -124,14 +124,14 @@ def test_a_plain_webhook_id_is_the_key(webhook_id: str) -> None:
     ids=repr,
 )
 def test_any_other_webhook_id_leaves_the_hash_as_key(webhook_id: object) -> None:
-    """It would not be safe in URLs, shells and log lines, or would pass for a hash."""
+    """It would not be safe in URLs, shells and log lines, or would look like a hash."""
     body = body_of(webhookId=webhook_id)
 
     assert read(body).key == sha(body)
 
 
 def test_a_key_by_hash_is_that_of_the_exact_bytes() -> None:
-    """A space more is another delivery."""
+    """A body with one more space is another delivery."""
     assert read(body_of()).key != read(body_of() + b" ").key
 
 
@@ -153,7 +153,7 @@ def test_a_key_by_hash_is_that_of_the_exact_bytes() -> None:
     ids=ascii,
 )
 def test_types_are_made_readable(kind: str, stored: str) -> None:
-    """No control characters, no lone surrogates, not endless: stores and terminals take it."""
+    """Stores and terminals take them: short, without control characters and lone surrogates."""
     assert read(body_of(kind)).type == stored
 
 
@@ -177,8 +177,8 @@ def test_types_are_made_readable(kind: str, stored: str) -> None:
     ],
     ids=lambda value: repr(value)[:24],
 )
-def test_what_is_no_envelope_is_malformed(body: bytes, words: str) -> None:
-    """In words that do not quote the body."""
+def test_other_bodies_are_malformed(body: bytes, words: str) -> None:
+    """The message does not quote the body."""
     with pytest.raises(Malformed, match=words):
         read(body)
 
@@ -197,7 +197,7 @@ def test_what_is_no_envelope_is_malformed(body: bytes, words: str) -> None:
     ids=["BOM", "lone surrogate", "huge number", "deep", "overflow", "key twice", "space"],
 )
 def test_odd_json_is_an_envelope(body: bytes) -> None:
-    """P7: nothing that the sender can make is refused."""
+    """Nothing that the sender can make is refused."""
     delivery = read(body)
 
     assert (delivery.type, delivery.key, delivery.body) == ("x", "w", body)
@@ -210,7 +210,7 @@ def test_odd_json_is_an_envelope(body: bytes) -> None:
     )
 )
 def test_every_object_is_an_envelope_or_malformed(content: dict[str, Any]) -> None:
-    """And what is kept of it can be stored and shown anywhere."""
+    """Every store and terminal takes the fields of the delivery."""
     body = json.dumps(content).encode()
     try:
         delivery = read(body)
@@ -236,12 +236,12 @@ def test_every_object_is_an_envelope_or_malformed(content: dict[str, Any]) -> No
     ],
 )
 def test_credentials_are_masked_by_name(name: bytes) -> None:
-    """The well-known ones, and those that are configured."""
+    """These are the well-known names, and the configured ones."""
     assert mask_headers([(name, b"hidden")], frozenset({b"x-own"})) == ((name.decode(), MASK),)
 
 
 def test_credentials_are_masked_by_value() -> None:
-    """Also under a name that nobody would expect them in."""
+    """This covers a header under any name."""
     headers = [(b"x-one", b"s3cret"), (b"x-two", b"harmless"), (b"x-three", "clé".encode())]
 
     masked = mask_headers(headers, values=frozenset({b"s3cret", "clé".encode()}))
@@ -251,7 +251,7 @@ def test_credentials_are_masked_by_value() -> None:
 
 @given(st.lists(st.tuples(st.binary(max_size=10), st.binary(max_size=20)), max_size=6))
 def test_other_headers_are_kept_byte_by_byte(headers: list[tuple[bytes, bytes]]) -> None:
-    """Order, repetition and every byte, as Latin-1."""
+    """Their order, repetitions and bytes stay, as Latin-1."""
     headers = [(b"x-" + name + b"-x", value) for name, value in headers]
 
     masked = mask_headers(headers)

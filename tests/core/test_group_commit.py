@@ -1,4 +1,4 @@
-"""Batching: what gathers while one batch is written, who fails, and how it ends."""
+"""Items gather while one batch is written; failures and the end."""
 
 import asyncio
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from tests.doubles import soon, turns
 
 
 class Disk:
-    """Writes when it is told to; a result is the item in upper case."""
+    """Writes when the test says so. A result is the item in upper case."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -24,7 +24,7 @@ class Disk:
         return [item.upper() for item in batch]
 
     async def finish(self, error: BaseException | None = None) -> None:
-        """End the batch that is being written, and let the next begin."""
+        """End the present batch, and let the next one begin."""
         await turns(5)
         going = self._going.pop()
         if error is None:
@@ -40,8 +40,8 @@ def disk() -> Disk:
     return Disk()
 
 
-async def test_what_comes_during_a_write_is_the_next_batch(disk: Disk) -> None:
-    """No timer: the first goes at once, and everything behind it together."""
+async def test_items_submitted_during_a_write_are_the_next_batch(disk: Disk) -> None:
+    """There is no timer: the first item is written at once, and then all others together."""
     commits = GroupCommit(disk.write, max_items=10)
     first = commits.submit("a")
     await turns(5)
@@ -58,7 +58,7 @@ async def test_what_comes_during_a_write_is_the_next_batch(disk: Disk) -> None:
     assert [other.result() for other in others] == ["B", "C", "D"]
 
 
-async def test_what_is_submitted_in_one_turn_is_one_batch(disk: Disk) -> None:
+async def test_items_submitted_in_one_turn_are_one_batch(disk: Disk) -> None:
     """Requests that arrive together share a sync."""
     commits = GroupCommit(disk.write, max_items=10)
     futures = [commits.submit(item) for item in "abc"]
@@ -68,8 +68,8 @@ async def test_what_is_submitted_in_one_turn_is_one_batch(disk: Disk) -> None:
     assert [future.result() for future in futures] == ["A", "B", "C"]
 
 
-async def test_a_batch_has_at_most_so_many_items(disk: Disk) -> None:
-    """The rest is the next one's, in order."""
+async def test_a_batch_has_a_largest_number_of_items(disk: Disk) -> None:
+    """The others follow in the next batch, in their order."""
     commits = GroupCommit(disk.write, max_items=2)
     futures = [commits.submit(item) for item in "abcde"]
     for _ in range(3):
@@ -89,8 +89,8 @@ async def test_a_batch_has_at_most_so_many_items(disk: Disk) -> None:
         (["", "", "aaaa", "", "b"], [["", "", "aaaa", ""], ["b"]]),
     ],
 )
-async def test_a_batch_is_at_most_so_heavy(disk: Disk, items: list[str], batches: list[list[str]]) -> None:
-    """But always holds one item; what weighs nothing always fits."""
+async def test_a_batch_has_a_largest_size(disk: Disk, items: list[str], batches: list[list[str]]) -> None:
+    """It always holds one item. Empty items always fit."""
     commits = GroupCommit(disk.write, max_items=100, size_of=len, max_bytes=4)
     futures = [commits.submit(item) for item in items]
     for _ in batches:
@@ -101,7 +101,7 @@ async def test_a_batch_is_at_most_so_heavy(disk: Disk, items: list[str], batches
 
 
 async def test_a_failed_batch_fails_only_its_own_items(disk: Disk) -> None:
-    """Those behind it are written as if nothing had been."""
+    """The items behind it are written."""
     commits = GroupCommit(disk.write, max_items=2)
     futures = [commits.submit(item) for item in "abcd"]
     await disk.finish(OSError("full"))
@@ -113,15 +113,15 @@ async def test_a_failed_batch_fails_only_its_own_items(disk: Disk) -> None:
     assert [future.result() for future in futures[2:]] == ["C", "D"]
 
 
-async def test_a_failure_that_nobody_waits_for_is_no_warning(disk: Disk) -> None:
-    """Its sender was answered long ago; the test would fail on an error that is never looked at."""
+async def test_a_failure_without_a_waiter_gives_no_warning(disk: Disk) -> None:
+    """Its sender has an answer already. An exception that nobody reads would fail the test."""
     commits = GroupCommit(disk.write, max_items=2)
     commits.submit("a")
     await disk.finish(OSError("full"))
 
 
 async def test_a_cancelled_future_does_not_stop_its_item(disk: Disk) -> None:
-    """Nor its batch: before the write, and during it."""
+    """Its batch is written too, whether it is cancelled before or during the write."""
     commits = GroupCommit(disk.write, max_items=10)
     early, during, waiting = (commits.submit(item) for item in "abc")
     early.cancel()
@@ -134,7 +134,7 @@ async def test_a_cancelled_future_does_not_stop_its_item(disk: Disk) -> None:
 
 
 async def test_a_cancelled_future_does_not_stop_a_failure(disk: Disk) -> None:
-    """The others of the batch hear of it."""
+    """The other futures of the batch fail."""
     commits = GroupCommit(disk.write, max_items=10)
     early, waiting = (commits.submit(item) for item in "ab")
     early.cancel()
@@ -143,8 +143,8 @@ async def test_a_cancelled_future_does_not_stop_a_failure(disk: Disk) -> None:
     assert isinstance(waiting.exception(), OSError)
 
 
-async def test_it_sleeps_and_wakes(disk: Disk) -> None:
-    """After everything was written it takes new items, also after a failure."""
+async def test_it_takes_new_items_after_a_rest(disk: Disk) -> None:
+    """Also after a failure."""
     commits = GroupCommit(disk.write, max_items=10)
     for error in (None, OSError("full"), None):
         future = commits.submit("a")
@@ -153,7 +153,7 @@ async def test_it_sleeps_and_wakes(disk: Disk) -> None:
 
 
 async def test_closing_waits_for_everything_submitted(disk: Disk) -> None:
-    """Also for what gathered behind the batch that is being written."""
+    """It also waits for items behind the present batch."""
     commits = GroupCommit(disk.write, max_items=1)
     futures = [commits.submit(item) for item in "abc"]
     closing = asyncio.create_task(commits.aclose())
@@ -167,7 +167,7 @@ async def test_closing_waits_for_everything_submitted(disk: Disk) -> None:
 
 
 async def test_closing_with_nothing_submitted_returns(disk: Disk) -> None:
-    """Before the first and after the last."""
+    """Before the first item and after the last one."""
     commits = GroupCommit(disk.write, max_items=1)
     await commits.aclose()
     commits.submit("a")
@@ -176,7 +176,7 @@ async def test_closing_with_nothing_submitted_returns(disk: Disk) -> None:
 
 
 async def test_a_writer_that_is_cancelled_leaves_nobody_waiting(disk: Disk) -> None:
-    """As when the event loop ends: every future is done, and none as if it were written."""
+    """When the event loop ends, every future is done, and none has a result."""
     commits = GroupCommit(disk.write, max_items=1)
     futures = [commits.submit(item) for item in "abc"]
     await disk.finish(asyncio.CancelledError())
@@ -187,7 +187,7 @@ async def test_a_writer_that_is_cancelled_leaves_nobody_waiting(disk: Disk) -> N
 
 
 async def test_a_write_with_too_few_results_fails_its_batch() -> None:
-    """A store with such a mistake acknowledges nothing it did not answer for, and leaves nobody waiting."""
+    """A store with such a mistake acknowledges nothing, and every waiter gets an error."""
 
     async def write(batch: list[str]) -> Sequence[str]:
         return batch[:-1]

@@ -1,4 +1,4 @@
-"""What is told of a job, and what may be wrong with it, by numbers alone."""
+"""The state of a job, and its warnings."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -29,18 +29,18 @@ JOB = JobSummary(
 
 
 def codes(job: JobSummary, after: timedelta = timedelta(0)) -> list[str]:
-    """Return the warnings so long after noon."""
+    """Return the warnings at a moment after noon."""
     return [one.code for one in warnings(job, now=NOON + after)]
 
 
 def test_a_job_that_went_well_has_no_warnings() -> None:
-    """However long ago that was."""
+    """This does not depend on how long ago it ended."""
     assert codes(JOB, 100 * HOUR) == []
 
 
 @pytest.mark.parametrize("family", ["crawl", "batch_scrape"])
 def test_completed_without_a_page_is_a_warning(family: str) -> None:
-    """Not while it is open, and not once there is one page, good or failed."""
+    """There is none while the job is open, and none if it has a page, good or failed."""
     job = replace(JOB, family=family, good=0)
 
     assert codes(job) == ["no_pages"]
@@ -50,7 +50,7 @@ def test_completed_without_a_page_is_a_warning(family: str) -> None:
 
 @pytest.mark.parametrize("family", ["monitor", "extract", "agent", "schedule"])
 def test_a_family_that_may_have_no_pages_is_not_warned_about(family: str) -> None:
-    """Many ask for a monitor's checks alone."""
+    """Many users ask only for the checks of a monitor."""
     end = replace(COMPLETED, type=f"{family}.completed")
 
     assert codes(replace(JOB, family=family, good=0, end=end)) == []
@@ -58,7 +58,7 @@ def test_a_family_that_may_have_no_pages_is_not_warned_about(family: str) -> Non
 
 
 def test_pages_after_the_end_are_counted_in_the_warning() -> None:
-    """One is told in the singular."""
+    """One page is in the singular."""
     (one,), (many,) = (warnings(replace(JOB, late=number), now=NOON) for number in (1, 1200))
 
     assert (one.code, many.code) == ("late_pages", "late_pages")
@@ -66,8 +66,8 @@ def test_pages_after_the_end_are_counted_in_the_warning() -> None:
     assert many.text.startswith("1,200 pages came")
 
 
-def test_a_job_is_silent_from_the_hour_on() -> None:
-    """An open one, an hour after its last delivery; one that has ended may be silent."""
+def test_a_job_is_silent_after_an_hour() -> None:
+    """That is an hour after its last delivery. A job that has ended may be silent."""
     job = replace(JOB, end=None)
 
     assert codes(job, HOUR - timedelta(microseconds=1)) == []
@@ -77,13 +77,13 @@ def test_a_job_is_silent_from_the_hour_on() -> None:
 
 @pytest.mark.parametrize("end", [None, COMPLETED])
 def test_a_burst_of_failures_at_the_end_looks_like_a_cancel(end: JobEnd | None) -> None:
-    """Ten of the last twenty pages; the cancelled job itself ends as completed, later."""
+    """Ten of the last twenty pages failed. A cancelled job itself ends as completed, later."""
     assert codes(replace(JOB, end=end, failed=10, failed_lately=9)) == []
     assert codes(replace(JOB, end=end, failed=10, failed_lately=10)) == ["failed_pages"]
 
 
-def test_the_burst_says_of_how_many_pages() -> None:
-    """A job may have fewer than are looked at."""
+def test_the_warning_counts_the_pages_examined() -> None:
+    """A job may have fewer than twenty."""
     (small,) = warnings(replace(JOB, good=2, failed=10, failed_lately=10), now=NOON)
     (large,) = warnings(replace(JOB, good=90, failed=10, failed_lately=10), now=NOON)
 
@@ -91,8 +91,8 @@ def test_the_burst_says_of_how_many_pages() -> None:
     assert large.text.startswith("10 of its last 20 pages failed")
 
 
-def test_pages_of_a_check_that_fail_are_no_cancel() -> None:
-    """Cancelling is something of crawls and batch scrapes."""
+def test_failed_pages_of_a_check_are_not_a_cancel() -> None:
+    """Only crawls and batch scrapes can be cancelled."""
     assert codes(replace(JOB, family="monitor", failed=15, failed_lately=15)) == []
 
 
@@ -106,13 +106,13 @@ def test_pages_of_a_check_that_fail_are_no_cancel() -> None:
     ],
 )
 def test_the_state_is_that_of_the_end(kind: str, state: JobState) -> None:
-    """The last part of its type."""
+    """It is the last part of its type."""
     assert replace(JOB, end=replace(COMPLETED, type=kind)).state is state
     assert replace(JOB, end=None).state is JobState.OPEN
 
 
 def test_types_are_read_by_their_parts() -> None:
-    """A word alone is no family's event."""
+    """A single word names no event of a family."""
     assert [family_of(kind) for kind in ("crawl.page", "monitor.check.completed", "odd")] == [
         "crawl",
         "monitor",

@@ -19,7 +19,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_every_json_value_is_read(value: Any) -> None:
-    """Written with escapes or as UTF-8, it comes back the same."""
+    """It is the same after writing, with escapes or as UTF-8, and reading."""
     assert load_json(json.dumps(value).encode()) == value
     assert load_json(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")) == value
 
@@ -38,13 +38,13 @@ def test_every_json_value_is_read(value: Any) -> None:
     ids=["high surrogate", "low surrogate", "BOM", "space", "key twice", "overflow", "long integer"],
 )
 def test_odd_but_legal_texts_are_read(body: bytes, value: object) -> None:
-    """What one parser refuses the other one reads."""
+    """The second parser reads what the first refuses."""
     assert load_json(body) == value
 
 
 @pytest.mark.parametrize("depth", [100, 300, 900])
 def test_deep_nesting_is_read(depth: int) -> None:
-    """Past the fast parser's own limit too."""
+    """Also past the limit of the fast parser."""
     value = load_json(b"[" * depth + b"]" * depth)
 
     for _ in range(depth - 1):
@@ -54,7 +54,7 @@ def test_deep_nesting_is_read(depth: int) -> None:
 
 @pytest.mark.parametrize("digits", [4_300, 4_301, 100_000])
 def test_integers_of_thousands_of_digits_are_read(digits: int) -> None:
-    """As a number or, past Python's limit, as their text; never as a refusal."""
+    """They are numbers or, past Python's limit, text. They are never refused."""
     (value,) = load_json(b"[" + b"9" * digits + b"]")
 
     assert value in (10**4_300 - 1, "9" * digits)
@@ -82,14 +82,14 @@ def test_integers_of_thousands_of_digits_are_read(digits: int) -> None:
     ],
     ids=lambda body: repr(body[:12]),
 )
-def test_what_is_no_json_is_refused(body: bytes) -> None:
-    """By one error, however deep or broken it is."""
+def test_other_bytes_are_refused(body: bytes) -> None:
+    """The error is always NotJson."""
     with pytest.raises(NotJson):
         load_json(body)
 
 
 @given(st.binary(max_size=100))
 def test_bytes_are_read_or_refused(body: bytes) -> None:
-    """Nothing else is raised."""
+    """No other error is raised."""
     with suppress(NotJson):
         load_json(body)

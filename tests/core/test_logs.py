@@ -21,7 +21,7 @@ from receiver.core.logs import BackgroundHandler, ConsoleFormatter, JsonFormatte
 DELIVERY: dict[str, Any] = {"id": "6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", "type": "crawl.page", "job_id": "job-1"}
 ATTEMPT: dict[str, Any] = DELIVERY | {"handler": "handlers.pages.write", "attempt": 2}
 
-# Every event word of the code, with fields as it gives them and what a person must be able to see.
+# Every event word of the code, with its fields, and the text that a person must see.
 WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "delivery_accepted": (
         DELIVERY | {"size": 2_048},
@@ -93,6 +93,11 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "worker_started": ({"handlers": 3, "worker": "host-1-ab"}, ("worker_started", "handlers=3", "host-1-ab")),
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
+    "request_failed": ({}, ("request_failed",)),
+    "connections_not_accepted": (
+        {"reason": "Too many open files", "advice": "see the limit"},
+        ("connections_not_accepted", "Too many open files", "see the limit"),
+    ),
     "too_many_connections": ({}, ("WARNING", "too_many_connections")),
     "authentication_not_configured": (
         {"advice": "set RECEIVER_SECRETS"},
@@ -155,7 +160,7 @@ def record(word: str, level: int = logging.WARNING, **fields: Any) -> logging.Lo
 
 
 def test_every_event_word_of_the_code_is_known_here() -> None:
-    """A new one needs its line in the table, and a look at how it is shown."""
+    """A new event word needs a row in the table."""
     chosen = {"delivery_accepted", "delivery_duplicate", "delivery_conflict", "backfill_impossible"}  # no constants
     own = {"log_lines_dropped", "log_line_broken"}  # about the log itself, written without a logger
 
@@ -164,7 +169,7 @@ def test_every_event_word_of_the_code_is_known_here() -> None:
 
 @pytest.mark.parametrize("word", WORDS)
 def test_every_event_word_has_a_line_for_people(word: str) -> None:
-    """With a time before it and everything one needs to know in it."""
+    """The line begins with a time and has all that a person needs."""
     fields, shown = WORDS[word]
     line = ConsoleFormatter().format(record(word, **fields))
 
@@ -190,7 +195,7 @@ def test_a_delivery_is_named_by_a_beginning_of_its_id(key: str, shown: str) -> N
 
 @pytest.mark.parametrize("word", WORDS)
 def test_every_event_word_has_an_object_for_machines(word: str) -> None:
-    """One line, with every field under its own name."""
+    """It is one line, with every field under its own name."""
     fields, _ = WORDS[word]
     line = JsonFormatter().format(record(word, **fields))
     content = json.loads(line)
@@ -203,7 +208,7 @@ def test_every_event_word_has_an_object_for_machines(word: str) -> None:
 
 @pytest.mark.parametrize("formatter", [ConsoleFormatter(), JsonFormatter()], ids=["console", "json"])
 def test_an_exception_is_shown_with_its_traceback(formatter: logging.Formatter) -> None:
-    """Below the line, or as a field."""
+    """It stands below the line, or in a field."""
     try:
         raise ValueError("no \x1b[2J")
     except ValueError:
@@ -219,13 +224,13 @@ def test_an_exception_is_shown_with_its_traceback(formatter: logging.Formatter) 
 @pytest.mark.parametrize("word", ["attempt_failed", "work_dead", "delivery_accepted", "event_unhandled"])
 @pytest.mark.parametrize("formatter", [ConsoleFormatter(), JsonFormatter()], ids=["console", "json"])
 def test_a_users_own_record_may_have_the_same_words(formatter: logging.Formatter, word: str) -> None:
-    """Without our fields: a line that raises in its formatter is lost, and a traceback comes instead."""
+    """It does not have our fields. If the formatter raised, the line would be lost."""
     assert word in formatter.format(record(word))
     assert word in formatter.format(record(word, **ATTEMPT))
 
 
 def test_a_handlers_own_line_names_handler_and_delivery() -> None:
-    """And keeps its line ends, each line made harmless."""
+    """Its line ends stay, and other control characters become escapes."""
     line = ConsoleFormatter().format(record("wrote page\nsecond \x1b[31mline", **ATTEMPT))
 
     assert "handlers.pages.write: wrote page\nsecond \\x1b[31mline" in line
@@ -237,7 +242,7 @@ text_fields = st.fixed_dictionaries({"id": st.text(), "type": st.text(), "job_id
 
 @given(st.sampled_from(sorted(WORDS)), text_fields, st.text())
 def test_nothing_from_outside_steers_a_terminal(word: str, outside: dict[str, Any], text: str) -> None:
-    """Control characters, bidirectional marks and lone surrogates come as escapes, in every field."""
+    """Control characters, bidirectional marks and lone surrogates become escapes in every field."""
     fields = WORDS[word][0]
     fields = fields | {name: value for name, value in outside.items() if name in fields}
     fields |= {name: text for name in ("error", "reason", "detail", "traceback") if name in fields}
@@ -250,7 +255,7 @@ def test_nothing_from_outside_steers_a_terminal(word: str, outside: dict[str, An
 
 
 def test_values_that_json_does_not_know_are_written_as_text() -> None:
-    """A line is never lost for its fields."""
+    """No field can make a line disappear."""
     content = json.loads(
         JsonFormatter().format(record("x", path=Path("/a"), error=ValueError("no"), lone="\ud800"))
     )
@@ -260,7 +265,7 @@ def test_values_that_json_does_not_know_are_written_as_text() -> None:
 
 @pytest.fixture
 def root() -> Iterator[logging.Logger]:
-    """The root logger; what a test does to its handlers and level is undone."""
+    """The root logger. Its handlers and level are restored after the test."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     root.handlers[:] = []
@@ -274,7 +279,7 @@ def root() -> Iterator[logging.Logger]:
 def test_logs_are_configured_once_for_the_whole_process(
     root: logging.Logger, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """On standard error; libraries only from warnings on."""
+    """They go to standard error; those of libraries only from warnings on."""
     configure_logs(level="INFO", as_json=True)
     logging.getLogger("receiver.x").info("server_stopped")
     logging.getLogger("receiver.x").debug("hidden")
@@ -289,7 +294,7 @@ def test_logs_are_configured_once_for_the_whole_process(
 def test_logs_can_be_configured_without_standard_error(
     root: logging.Logger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its number may belong to another file then, the database say."""
+    """Its number may then belong to another file, such as the database."""
     monkeypatch.setattr(sys, "stderr", None)
     configure_logs(level="INFO", as_json=True)
 
@@ -300,7 +305,7 @@ def test_logs_can_be_configured_without_standard_error(
 
 
 class Pipe:
-    """A handler that writes into a pipe, and the other end of that."""
+    """A handler that writes into a pipe, and the other end of the pipe."""
 
     def __init__(self) -> None:
         read_end, write_end = os.pipe()
@@ -310,7 +315,7 @@ class Pipe:
         self.handler.setFormatter(JsonFormatter())
 
     def log(self, count: int) -> None:
-        """Log so many lines of about 1 KB."""
+        """Log `count` lines of about 1 KB."""
         for number in range(count):
             self.handler.handle(record("server_stopped", number=number, filling="x" * 900))
 
@@ -322,7 +327,7 @@ class Pipe:
 
 @pytest.fixture
 def pipe() -> Iterator[Pipe]:
-    """A handler whose lines nobody reads before the test does."""
+    """A handler with a pipe that only the test reads."""
     pipe = Pipe()
     yield pipe
     pipe.reader.close()  # a thread that still writes there ends
@@ -331,8 +336,8 @@ def pipe() -> Iterator[Pipe]:
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_what_is_queued_is_written_in_order(pipe: Pipe, blocking: bool) -> None:
-    """All of it, although a pipe takes a part of it only; and whoever shares it may have made it non-blocking."""
+def test_queued_lines_are_written_in_order(pipe: Pipe, blocking: bool) -> None:
+    """A pipe takes only a part at a time, and a program that shares it may have made it non-blocking."""
     os.set_blocking(pipe.writer.fileno(), blocking)
     pipe.log(500)
 
@@ -340,7 +345,7 @@ def test_what_is_queued_is_written_in_order(pipe: Pipe, blocking: bool) -> None:
 
 
 def test_lines_without_room_are_dropped_and_counted(pipe: Pipe) -> None:
-    """The next line that finds room again comes after one that says how many are missing."""
+    """The next line that fits comes after a line with the number of dropped ones."""
     pipe.handler.max_waiting = 100_000
     pipe.log(500)
     dropped = pipe.handler.dropped
@@ -355,7 +360,7 @@ def test_lines_without_room_are_dropped_and_counted(pipe: Pipe) -> None:
 
 
 def test_dropped_lines_are_counted_at_the_end(pipe: Pipe) -> None:
-    """Also when nothing was logged after them."""
+    """This needs no further line."""
     pipe.handler.max_waiting = 3_000
     pipe.log(500)
     with ThreadPoolExecutor(1) as beside:
@@ -370,7 +375,7 @@ def test_dropped_lines_are_counted_at_the_end(pipe: Pipe) -> None:
 
 
 def test_fields_and_tracebacks_are_taken_when_they_are_logged(pipe: Pipe) -> None:
-    """What a program changes afterwards does not change the line."""
+    """A later change of a value does not change the line."""
     parts = ["one"]
     try:
         raise ValueError("no")
@@ -386,10 +391,10 @@ def test_fields_and_tracebacks_are_taken_when_they_are_logged(pipe: Pipe) -> Non
     assert event["exception"].endswith("ValueError: no")
 
 
-def test_a_record_that_cannot_be_formatted_is_told_in_the_log(
+def test_a_record_that_cannot_be_formatted_is_reported_in_the_log(
     pipe: Pipe, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """And not past it on standard error, where somebody would have to read it."""
+    """It does not go to standard error past the log."""
     broken = record("%d pages")
     broken.args = ("no number",)
     pipe.handler.handle(broken)
@@ -401,7 +406,7 @@ def test_a_record_that_cannot_be_formatted_is_told_in_the_log(
 
 
 def test_a_forked_process_writes_its_lines_too() -> None:
-    """A handler may use processes (multiprocessing); only the one that forks has the thread."""
+    """A user's handler may fork (multiprocessing), and a forked process has no writing thread."""
     program = """
 import logging, os
 from receiver.core.logs import configure_logs

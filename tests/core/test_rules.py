@@ -1,4 +1,4 @@
-"""Every rule by which a work item moves."""
+"""The rules of dispatch."""
 
 import random
 from datetime import timedelta
@@ -59,13 +59,13 @@ ONE = HandlerName("one")
     ids=str,
 )
 def test_a_result_leads_to_a_decision(result: Result, attempt: int, decision: Decision) -> None:
-    """A pause that the handler asked for replaces the schedule's; the number of attempts stays."""
+    """A pause that the handler asked for replaces that of the schedule. The number of attempts stays."""
     assert decide(result, attempt=attempt, schedule=SCHEDULE, now=NOON, rng=random.Random(1)) == decision
 
 
 @pytest.mark.parametrize("asked", [timedelta(0), SECOND * 30, DAY, timedelta.max])
-def test_a_pause_that_another_service_asks_for_makes_the_schedule_s_longer(asked: timedelta) -> None:
-    """A little longer than asked for, so that not all come back together; never shorter than the schedule's."""
+def test_a_pause_that_a_service_asks_for_makes_that_of_the_schedule_longer(asked: timedelta) -> None:
+    """It is a little longer than that, so that not all items come back together, and never shorter."""
     rng, least = random.Random(1), max(SECOND * 10, min(asked, MAX_PAUSE))
 
     decisions = [decide(Failed(at_least=asked), attempt=2, schedule=SCHEDULE, now=NOON, rng=rng) for _ in range(50)]
@@ -77,8 +77,8 @@ def test_a_pause_that_another_service_asks_for_makes_the_schedule_s_longer(asked
     assert decide(Failed(at_least=asked), attempt=3, schedule=SCHEDULE, now=NOON, rng=rng) == Bury()
 
 
-def test_the_second_process_that_dies_is_the_last() -> None:
-    """However many attempts the schedule would allow."""
+def test_an_item_is_dead_after_the_second_death() -> None:
+    """The schedule would allow more attempts."""
     decisions = [
         decide(Died(), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1), deaths=deaths)
         for deaths in range(POISON_AFTER + 1)
@@ -88,7 +88,7 @@ def test_the_second_process_that_dies_is_the_last() -> None:
 
 
 def test_a_pause_of_the_schedule_is_jittered() -> None:
-    """By its share at the most, and not the same for all that failed together."""
+    """By at most its share, and not the same for all items."""
     schedule, rng = RetrySchedule((MINUTE,), jitter=0.2), random.Random(1)
 
     dues = [decide(Failed(), attempt=1, schedule=schedule, now=NOON, rng=rng) for _ in range(50)]
@@ -99,7 +99,7 @@ def test_a_pause_of_the_schedule_is_jittered() -> None:
 
 
 def test_a_pause_asked_for_is_not_jittered() -> None:
-    """The handler knows when the other side is back."""
+    """The handler knows the right moment."""
     schedule = RetrySchedule((SECOND,), jitter=1)
 
     decision = decide(Failed(SECOND * 7), attempt=1, schedule=schedule, now=NOON, rng=random.Random(1))
@@ -108,7 +108,7 @@ def test_a_pause_asked_for_is_not_jittered() -> None:
 
 
 def test_a_pause_past_the_end_of_the_calendar_is_a_decision_too() -> None:
-    """A handler may ask for anything; an error here would leave its work item without an end."""
+    """A handler may ask for any pause. An error here would leave its work item without an end."""
     decision = decide(Failed(timedelta.max), attempt=1, schedule=SCHEDULE, now=NOON, rng=random.Random(1))
 
     assert decision == RetryAt(NOON + MAX_PAUSE)
@@ -121,18 +121,18 @@ def test_a_pause_past_the_end_of_the_calendar_is_a_decision_too() -> None:
     ("lost", "deaths", "suspected"),
     [(0, 0, False), (1, 0, False), (2, 0, True), (9, 0, True), (1, 1, True), (2, 1, True), (2, 2, True)],
 )
-def test_an_item_is_suspected_by_what_its_workers_died_of(lost: int, deaths: int, suspected: bool) -> None:
-    """One death while it ran is enough; of those that may not have been its own it takes two."""
+def test_an_item_is_suspected_after_deaths_of_its_workers(lost: int, deaths: int, suspected: bool) -> None:
+    """One death while it ran is enough. If it is unknown whether it ran, it takes two."""
     assert suspicious(lost=lost, deaths=deaths) is suspected
 
 
 def test_what_is_poison_was_suspected_before() -> None:
-    """So it ran alone at least once, and nothing else can have been the cause."""
+    """So it ran alone at least once, and no other item can be the cause."""
     assert all(suspicious(lost=deaths, deaths=deaths) for deaths in range(1, POISON_AFTER + 1))
     assert POISON_AFTER >= 2
 
 
-# --- placed
+# --- initial_state
 
 PLAIN, UNCLAIMED = NewWork(1, ONE), NewWork(1, ONE, claim=False)
 HELD = NewWork(1, ONE, hold=Hold(NOON, NOON + MINUTE))
@@ -161,10 +161,10 @@ ON, PAUSED, DISABLED = HandlerSwitch.ON, HandlerSwitch.PAUSED, HandlerSwitch.DIS
         (HELD, DISABLED, True, WorkState.SKIPPED),
     ],
 )
-def test_a_work_item_begins_in_its_place(
+def test_a_work_item_begins_in_its_state(
     work: NewWork, switch: HandlerSwitch, lane_busy: bool, state: WorkState
 ) -> None:
-    """The switch is asked first, then what it waits for, then its lane, and only then whether to run it."""
+    """The switch decides first, then the hold, then the lane, and then the claim."""
     assert initial_state(work, switch, lane_busy=lane_busy) is state
 
 
@@ -195,15 +195,15 @@ SLACK = timedelta(milliseconds=100)
         (DAY, DAY, 0),
     ],
 )
-def test_a_pace_allows_what_falls_due_within_its_slack(interval: timedelta, ahead: timedelta, allowed: int) -> None:
-    """`ahead` is how far from now the last attempt put the next one. A quiet time is not saved up."""
+def test_a_pace_allows_attempts_within_its_slack(interval: timedelta, ahead: timedelta, allowed: int) -> None:
+    """`ahead` is the time until the next attempt may begin. A quiet time allows no burst."""
     assert Pace(interval, NOON + ahead).allows(NOON) == allowed
 
 
 @pytest.mark.parametrize("ahead", [-DAY, -MICROSECOND, timedelta(0), MICROSECOND, SLACK])
 @pytest.mark.parametrize("begun", [0, 1, 2, 5])
-def test_each_attempt_puts_the_next_one_an_interval_further(ahead: timedelta, begun: int) -> None:
-    """From where the last one put it, or from now if that has passed."""
+def test_each_attempt_moves_the_next_one_by_an_interval(ahead: timedelta, begun: int) -> None:
+    """It counts from the moment set by the last attempt, or from now if that has passed."""
     pace = Pace(SECOND, NOON + ahead)
 
     assert pace.after(begun, NOON) == NOON + max(ahead, timedelta(0)) + begun * SECOND
@@ -211,7 +211,7 @@ def test_each_attempt_puts_the_next_one_an_interval_further(ahead: timedelta, be
 
 @pytest.mark.parametrize("interval", [MICROSECOND * 7, timedelta(milliseconds=33), SECOND / 3, MINUTE, DAY])
 def test_over_any_time_a_pace_keeps_its_rate(interval: timedelta) -> None:
-    """Asked at any moments, it lets begin what the rate says, one more, and what falls into its slack."""
+    """At any moments, it allows the attempts of the rate, one more, and those within its slack."""
     rng, now, pace, begun = random.Random(1), NOON, Pace(interval, NOON), 0
     for _ in range(2_000):
         allowed = rng.randint(0, pace.allows(now))
@@ -225,8 +225,8 @@ def test_over_any_time_a_pace_keeps_its_rate(interval: timedelta) -> None:
 
 @pytest.mark.parametrize("interval", [SLACK / 10, SLACK, SECOND, DAY])
 @pytest.mark.parametrize("ahead", [-DAY, timedelta(0), SLACK / 3, SLACK])
-def test_what_a_pace_has_put_off_is_allowed_when_it_says(interval: timedelta, ahead: timedelta) -> None:
-    """Not a microsecond before, so that a worker that sleeps until then finds something and never spins."""
+def test_an_attempt_is_allowed_at_the_moment_that_a_pace_names(interval: timedelta, ahead: timedelta) -> None:
+    """It is not allowed a microsecond before. So a worker that sleeps until then finds work."""
     pace = Pace(interval, NOON + ahead)
     put_off = Pace(interval, pace.after(pace.allows(NOON), NOON))
     begin = put_off.begin_from(NOON)
@@ -238,7 +238,7 @@ def test_what_a_pace_has_put_off_is_allowed_when_it_says(interval: timedelta, ah
 
 @pytest.mark.parametrize("back", [MINUTE, DAY, DAY * 365])
 def test_a_pace_does_not_wait_for_a_clock_that_was_set_back(back: timedelta) -> None:
-    """What is further ahead than it can have been put is as if it were now."""
+    """A moment that is further ahead than any attempt can set counts as now."""
     pace = Pace(SECOND, NOON)
     now = NOON - back
 
@@ -247,8 +247,8 @@ def test_a_pace_does_not_wait_for_a_clock_that_was_set_back(back: timedelta) -> 
     assert pace.after(1, now) == now + SECOND
 
 
-def test_a_pace_waits_for_what_it_can_have_put_off() -> None:
-    """The furthest is an interval and the slack; one microsecond more is a clock that was set back."""
+def test_a_pace_waits_for_the_furthest_moment_that_an_attempt_can_set() -> None:
+    """It is an interval and the slack. With one microsecond more, the clock was set back."""
     furthest = Pace(SECOND, NOON + SECOND + SLACK)
 
     assert furthest.allows(NOON) == 0
@@ -256,7 +256,7 @@ def test_a_pace_waits_for_what_it_can_have_put_off() -> None:
     assert Pace(SECOND, NOON + SECOND + SLACK + MICROSECOND).allows(NOON) == 1
 
 
-# --- look
+# --- check_hold
 
 QUIET = timedelta(minutes=2)
 ITEM = HeldItem(1, ONE, "crawl.completed", "job", NOON, NOON + MINUTE * 25)
@@ -264,7 +264,7 @@ OPEN = DeliveryKey("page-7")
 
 
 def looked(pages: JobPages, passed: timedelta) -> Release | RecheckAt:
-    """Look this long after the event has arrived."""
+    """Check at this time after the event has arrived."""
     return check_hold(ITEM, pages, quiet=QUIET, now=NOON + passed)
 
 
@@ -279,7 +279,7 @@ def looked(pages: JobPages, passed: timedelta) -> Release | RecheckAt:
     ],
 )
 def test_an_event_is_released_after_a_quiet_time(last: timedelta | None, quiet_from: timedelta) -> None:
-    """Counted from the last page, or from the event itself if that came later. Until then it waits just so long."""
+    """It counts from the last page, or from the event if that came later."""
     pages = JobPages(None if last is None else NOON + last, None)
 
     early = looked(pages, quiet_from + QUIET - MICROSECOND)
@@ -289,7 +289,7 @@ def test_an_event_is_released_after_a_quiet_time(last: timedelta | None, quiet_f
 
 
 def test_an_open_page_keeps_an_event_waiting() -> None:
-    """It is looked at again soon, however quiet it has been. The note names the page and the end of the waiting."""
+    """It is checked again soon. The note names the page and the end of the hold."""
     waits = looked(JobPages(NOON, OPEN), MINUTE * 20)
 
     assert isinstance(waits, RecheckAt)
@@ -299,8 +299,8 @@ def test_an_open_page_keeps_an_event_waiting() -> None:
 
 
 @pytest.mark.parametrize("pages", [JobPages(NOON + MINUTE * 25, None), JobPages(NOON, OPEN), JobPages(None, OPEN)])
-def test_an_event_waits_at_most_as_long_as_said(pages: JobPages) -> None:
-    """Then it is handled whatever is missing, which the note tells; no look is later than that."""
+def test_an_event_waits_no_longer_than_its_hold(pages: JobPages) -> None:
+    """Then it is handled in any case, and the note names what is missing. No check is later than that."""
     almost = looked(pages, MINUTE * 25 - SECOND / 2)
     assert isinstance(almost, RecheckAt)
     assert almost.at == ITEM.until
@@ -311,8 +311,8 @@ def test_an_event_waits_at_most_as_long_as_said(pages: JobPages) -> None:
     assert ("page-7" in released.note) is (pages.open_key is not None)
 
 
-def test_notes_tell_when_the_last_page_came() -> None:
-    """Or that none did."""
+def test_a_note_says_when_the_last_page_came() -> None:
+    """Or it says that none came."""
     late, none = looked(JobPages(NOON + MINUTE, None), DAY), looked(JobPages(None, None), DAY)
 
     assert isinstance(late, Release)
@@ -322,7 +322,7 @@ def test_notes_tell_when_the_last_page_came() -> None:
 
 
 def test_an_event_that_waits_for_quiet_says_until_when() -> None:
-    """So that somebody who looks at it knows that nothing is wrong."""
+    """A reader sees that nothing is wrong."""
     waits = looked(JobPages(NOON + MINUTE, None), MINUTE)
 
     assert isinstance(waits, RecheckAt)
@@ -331,6 +331,6 @@ def test_an_event_that_waits_for_quiet_says_until_when() -> None:
 
 
 def test_without_a_quiet_time_an_event_waits_for_open_pages_only() -> None:
-    """It is released in the same moment."""
+    """It is released at once."""
     assert isinstance(check_hold(ITEM, JobPages(NOON, None), quiet=timedelta(0), now=NOON), Release)
     assert isinstance(check_hold(ITEM, JobPages(NOON, OPEN), quiet=timedelta(0), now=NOON), RecheckAt)

@@ -1,4 +1,4 @@
-"""Signatures, against literals that no code of ours has made."""
+"""Signatures, compared with literals that other programs have made."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from receiver.core.signing import sign, token_matches, verify
 
-# Service facts, section 5: vectors A and B were computed apart, C is from a public sender's test.
+# Vectors A and B were computed by another program, C is from a public sender's test.
 A = (
     "example-secret-1",
     b'{"success":true,"type":"crawl.started","id":"019f2c10-0000-7000-8000-000000000001",'
@@ -40,20 +40,20 @@ vectors = pytest.mark.parametrize(("secret", "body", "digest"), [A, B, C, D, E, 
 
 
 def test_the_vectors_are_as_long_as_they_were_published() -> None:
-    """A body mangled by an editor would prove nothing."""
+    """An editor may have changed a body."""
     assert (len(A[1]), len(B[1])) == (158, 268)
 
 
 @vectors
 def test_signatures_are_those_of_the_vectors(secret: str, body: bytes, digest: str) -> None:
-    """HMAC-SHA256 over the raw bytes, keyed with the secret's UTF-8 text."""
+    """They are HMAC-SHA256 over the raw bytes. The key is the UTF-8 text of the secret."""
     assert sign(body, secret) == f"sha256={digest}"
     assert verify(body, f"sha256={digest}", [secret])
 
 
 @vectors
 def test_any_of_several_secrets_may_fit(secret: str, body: bytes, digest: str) -> None:
-    """During a rotation two are live, in any order."""
+    """During a rotation there are two, in any order."""
     assert verify(body, f"sha256={digest}", ["old", secret])
     assert verify(body, f"sha256={digest}", [secret, "new", "newer"])
     assert not verify(body, f"sha256={digest}", ["old", "new"])
@@ -62,7 +62,7 @@ def test_any_of_several_secrets_may_fit(secret: str, body: bytes, digest: str) -
 
 @vectors
 def test_one_changed_byte_is_refused(secret: str, body: bytes, digest: str) -> None:
-    """In the body, its end, or the signature."""
+    """It may be in the body, at its end, or in the signature."""
     changed = ("0" if digest[0] != "0" else "1") + digest[1:]
 
     assert not verify(body + b" ", f"sha256={digest}", [secret])
@@ -96,7 +96,7 @@ def test_one_changed_byte_is_refused(secret: str, body: bytes, digest: str) -> N
     ],
 )
 def test_anything_but_the_exact_form_is_refused(signature: str) -> None:
-    """Upper case, other algorithms, lists, spaces and garbage; none of it raises."""
+    """Such as upper case, other algorithms, lists and spaces. None of them raises."""
     secret, body, _ = C
 
     assert not verify(body, signature, [secret])
@@ -104,13 +104,13 @@ def test_anything_but_the_exact_form_is_refused(signature: str) -> None:
 
 @given(st.text(max_size=80), st.binary(max_size=80))
 def test_no_signature_text_raises(signature: str, body: bytes) -> None:
-    """Whatever a stranger puts into the header is an answer, not an error."""
+    """A stranger may put anything into the header."""
     assert not verify(body, signature, ["k", "clé"])
 
 
 @given(st.binary(max_size=200), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=50))
-def test_what_is_signed_is_verified(body: bytes, secret: str) -> None:
-    """For every body and every secret that is text."""
+def test_a_signature_of_ours_is_verified(body: bytes, secret: str) -> None:
+    """This holds for every body and every secret."""
     assert verify(body, sign(body, secret), [secret])
 
 
@@ -130,10 +130,10 @@ def test_what_is_signed_is_verified(body: bytes, secret: str) -> None:
     ],
 )
 def test_a_token_is_compared_as_a_whole(token: str, matches: bool) -> None:
-    """Any of several, by its bytes."""
+    """It may be any of several."""
     assert token_matches(token, ["tok-1", "tok-2", "clé"]) is matches
 
 
 def test_no_token_matches_when_none_is_configured() -> None:
-    """Not even the empty one."""
+    """An empty token does not match either."""
     assert not token_matches("", [])

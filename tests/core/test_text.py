@@ -2,7 +2,7 @@
 
 import pytest
 
-from receiver.core.text import counted, did_you_mean, escape_controls, first_of, shortened, storable
+from receiver.core.text import counted, did_you_mean, escape_controls, first_of, short_id, shortened, storable
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,16 @@ def test_the_first_names_are_listed() -> None:
 def test_a_hint_names_what_is_near(names: list[str], expected: str) -> None:
     """It is empty if nothing is near."""
     assert did_you_mean(names) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("3c6ef362-1c2d-4e5f-8a9b-0c1d2e3f4a5b", "3c6ef362"),
+        ("sha256:" + "ab" * 32, "sha256:abababab"),
+        ("short", "short"),
+    ],
+)
+def test_an_id_is_shortened(key: str, expected: str) -> None:
+    """To as much as people need to tell it from others."""
+    assert short_id(key) == expected

@@ -1,4 +1,4 @@
-"""Shapes: every documented field has its attribute, and what does not fit never fails the whole."""
+"""Models: every documented field has its attribute, and no value of another form fails the whole."""
 
 import json
 from datetime import UTC, datetime
@@ -134,8 +134,8 @@ EVERY_FIELD = [
 ]
 
 
-def test_every_public_shape_is_compared_with_the_documentation() -> None:
-    """A shape that nobody compared may have a misspelt field, which reads as None for ever."""
+def test_every_public_model_is_compared_with_the_documentation() -> None:
+    """A misspelt field of another model would read as None for ever."""
     public = {getattr(documents, name) for name in documents.__all__} - {ServiceModel, documents.DiffTree}
     public |= {getattr(answers, name) for name in answers.__all__}
 
@@ -154,7 +154,7 @@ def test_every_documented_field_has_its_attribute(
 
 @for_each("shape", SHAPES)
 def test_an_empty_object_reads_as_defaults(shape: type[ServiceModel]) -> None:
-    """Nothing is required, and nothing was set."""
+    """No field is required, and none counts as set."""
     empty = shape.read({})
 
     assert empty == shape()
@@ -164,15 +164,13 @@ def test_an_empty_object_reads_as_defaults(shape: type[ServiceModel]) -> None:
 
 @for_each(("shape", "wire_name", "attribute"), EVERY_FIELD)
 def test_null_reads_like_a_missing_key(shape: type[ServiceModel], wire_name: str, attribute: str) -> None:
-    """The default, whether the service leaves a key out or writes null."""
+    """The field has its default in both cases."""
     assert getattr(shape.read({wire_name: None}), attribute) == getattr(shape(), attribute)
 
 
 @for_each(("shape", "wire_name", "attribute"), EVERY_FIELD)
-def test_a_value_of_another_form_fails_nothing_and_stays_reachable(
-    shape: type[ServiceModel], wire_name: str, attribute: str
-) -> None:
-    """Either the field reads it, or the field is empty and the value lies in `model_extra`."""
+def test_a_value_of_another_form_is_kept(shape: type[ServiceModel], wire_name: str, attribute: str) -> None:
+    """Either the field reads it, or the field has its default and the value is in `model_extra`."""
     for wrong in WRONG_FORMS:
         read = shape.read({wire_name: wrong, "unheard": 1})
 
@@ -186,8 +184,8 @@ def test_a_value_of_another_form_fails_nothing_and_stays_reachable(
             assert attribute in read.model_fields_set
 
 
-def test_one_unfit_value_leaves_its_neighbours_and_parents_alone() -> None:
-    """Only the field itself is empty: its siblings are read, and so is everything around it."""
+def test_a_value_of_another_form_affects_only_its_own_field() -> None:
+    """Other fields of the object and its parents are read."""
     document = Document.read(
         {"markdown": "# Hi", "links": ["a", 5], "metadata": {"statusCode": "200", "title": "Hi", "cachedAt": "now"}}
     )
@@ -203,7 +201,7 @@ def test_one_unfit_value_leaves_its_neighbours_and_parents_alone() -> None:
 
 @for_each("wrong", ["200", 200.0, True, [200]])
 def test_an_integer_is_not_guessed_from_another_form(wrong: Any) -> None:
-    """A text that looks like a number was written by someone who means something else."""
+    """A text that looks like a number may mean something else."""
     metadata = DocumentMetadata.read({"statusCode": wrong})
 
     assert metadata.status_code is None
@@ -211,7 +209,7 @@ def test_an_integer_is_not_guessed_from_another_form(wrong: Any) -> None:
 
 
 def test_a_moment_is_aware_and_in_utc() -> None:
-    """Any offset is taken; the moment is the same."""
+    """Any offset is accepted and converted."""
     read = [
         DocumentMetadata.read({"cachedAt": text}).cached_at
         for text in ("2026-08-03T21:11:25.636Z", "2026-08-03T23:11:25.636+02:00")
@@ -222,24 +220,24 @@ def test_a_moment_is_aware_and_in_utc() -> None:
 
 
 @for_each("text", ["2026-08-03T21:11:25", "2026-08-03", "", 1785791485, "1785791485", "9999-12-31T23:59:59-23:00"])
-def test_what_is_no_moment_is_kept_as_it_came(text: Any) -> None:
-    """No offset is invented, and no number is taken for seconds or milliseconds."""
+def test_a_value_that_is_not_a_moment_is_kept(text: Any) -> None:
+    """No offset is invented, and no number is read as seconds or milliseconds."""
     metadata = DocumentMetadata.read({"cachedAt": text})
 
     assert metadata.cached_at is None
     assert metadata.model_extra == {"cachedAt": text}
 
 
-def test_a_text_cut_in_half_is_kept() -> None:
-    """A lone surrogate is legal JSON; as a value and even as a key it is reachable."""
+def test_a_lone_surrogate_is_kept() -> None:
+    """It is legal JSON, as a value and as a key."""
     metadata = DocumentMetadata.read({"title": "half \ud83d", "half \ud83d": "key", "statusCode": "x"})
 
     assert metadata.title == "half \ud83d"
     assert metadata.model_extra == {"half \ud83d": "key", "statusCode": "x"}
 
 
-def test_a_meta_tag_does_not_pass_for_a_field() -> None:
-    """From the wire only wire names count: the page itself chooses the names of its meta tags."""
+def test_a_meta_tag_is_not_read_as_a_field() -> None:
+    """The page chooses the names of its meta tags, so only wire names count."""
     metadata = DocumentMetadata.read({"source_url": "https://evil.example", "status_code": 200})
 
     assert metadata.source_url is None
@@ -247,20 +245,20 @@ def test_a_meta_tag_does_not_pass_for_a_field() -> None:
     assert metadata.model_extra == {"source_url": "https://evil.example", "status_code": 200}
 
 
-def test_shapes_are_made_by_attribute_name_or_wire_name() -> None:
+def test_models_are_made_by_attribute_name_or_wire_name() -> None:
     """Tests of handlers make them by hand."""
     assert Document(raw_html="<p>") == Document.model_validate({"rawHtml": "<p>"})
     assert Document(raw_html=5).model_extra == {"rawHtml": 5}
 
 
-def test_shapes_do_not_change() -> None:
-    """A handler cannot alter what the next one sees in a field."""
+def test_models_are_immutable() -> None:
+    """A handler cannot change a field for the next handler."""
     with pytest.raises(ValidationError, match="frozen"):
         Document().markdown = "x"  # type: ignore[misc]
 
 
-def test_something_else_than_an_object_is_refused_without_being_quoted() -> None:
-    """The text of an error may end in a log."""
+def test_a_value_that_is_not_an_object_is_refused_without_a_quote() -> None:
+    """The text of the error may end in a log."""
     with pytest.raises(ValidationError) as caught:
         Document.model_validate("<secret>")
 
@@ -269,7 +267,7 @@ def test_something_else_than_an_object_is_refused_without_being_quoted() -> None
 
 @for_each("tag", ["title", "description", "language", "keywords"])
 def test_repeated_meta_tags_are_lists(tag: str) -> None:
-    """A text or a list of texts, as the page has them."""
+    """A page may have one text or a list of texts."""
     assert getattr(DocumentMetadata.read({tag: "one"}), tag) == "one"
     assert getattr(DocumentMetadata.read({tag: ["one", "two"]}), tag) == ["one", "two"]
 
@@ -288,20 +286,20 @@ def test_the_diff_of_change_tracking_is_a_text_or_an_object(diff: Any) -> None:
 @for_each("name", ["json", "extract", "llm_extraction"])
 @for_each("value", [{"price": 9}, [], 0, False])
 def test_structured_extraction_is_found_under_each_of_its_names(name: str, value: Any) -> None:
-    """Versions of the service name it differently; an empty extraction is one too."""
+    """Versions of the service name it differently. An empty extraction counts too."""
     assert Document.read({name: value}).extracted == value
     assert Document().extracted is None
 
 
 def test_the_tree_of_a_check_is_kept_beside_the_changed_values() -> None:
-    """A check that was read from the service can have a tree where events have changed values."""
+    """A check from the service's API can have a tree where events have changed values."""
     assert MonitorDiff.read({"json": {"files": []}}).model_extra == {"json": {"files": []}}
     assert MonitorDiff.read({"json": {"a": {"previous": 1}}}).json_ == {"a": ValueChange(previous=1)}
 
 
 @for_each("shape", SHAPES)
-def test_a_repr_holds_no_page(shape: type[ServiceModel]) -> None:
-    """Ten megabytes of text stay out of a log line, wherever they are."""
+def test_a_repr_is_short(shape: type[ServiceModel]) -> None:
+    """Ten megabytes of text stay out of a log line, in every field."""
     long = "m" * 1_000_000
     read = shape.read(dict.fromkeys([wire_name for wire_name, _ in documented_fields(shape)], long) | {long: long})
 
@@ -318,8 +316,8 @@ json_values = st.recursive(
 
 @settings(max_examples=400)
 @given(shape=st.sampled_from(SHAPES), data=st.data())
-def test_no_object_fails_and_no_key_is_lost(shape: type[ServiceModel], data: st.DataObject) -> None:
-    """Each key is a field that was set, or is in `model_extra` with the very value that came."""
+def test_every_object_is_read_and_every_key_is_kept(shape: type[ServiceModel], data: st.DataObject) -> None:
+    """Each key is a field that was set, or is in `model_extra` with its own value."""
     keys = st.sampled_from([wire_name for wire_name, _ in documented_fields(shape)]) | st.text(st.characters())
     value = data.draw(st.dictionaries(keys, json_values, max_size=6))
 
@@ -349,8 +347,8 @@ writable_values = st.recursive(
 
 @settings(max_examples=200)
 @given(shape=st.sampled_from(SHAPES), data=st.data())
-def test_what_is_written_as_json_reads_back_as_itself(shape: type[ServiceModel], data: st.DataObject) -> None:
-    """Whatever was in it; only a lone surrogate cannot be written."""
+def test_written_json_reads_back_as_itself(shape: type[ServiceModel], data: st.DataObject) -> None:
+    """Only a lone surrogate cannot be written."""
     keys = st.sampled_from([wire_name for wire_name, _ in documented_fields(shape)]) | writable_texts
     read = shape.read(data.draw(st.dictionaries(keys, writable_values, max_size=6)))
 
@@ -360,13 +358,13 @@ def test_what_is_written_as_json_reads_back_as_itself(shape: type[ServiceModel],
 
 
 def test_fields_shadow_nothing_of_pydantic() -> None:
-    """A field named like a method of the base class would warn, and confuse type checkers."""
+    """A field named like a method of pydantic would warn and confuse type checkers."""
     for shape in SHAPES:
         assert not {name for name in shape.model_fields if hasattr(BaseModel, name)}
 
 
 def test_a_round_trip_gives_the_wire_names_back() -> None:
-    """Including those the models do not know, those that do not fit, and nothing that was not there."""
+    """Unknown keys and values of another form are included; nothing is added."""
     came = {
         "rawHtml": "<p>",
         "json": {"a": 1},

@@ -1,4 +1,4 @@
-"""What our models do not know of events, found by walking them."""
+"""Drift: the parts of events that our models do not know."""
 
 import logging
 from dataclasses import replace
@@ -29,13 +29,13 @@ def paths(read: Event) -> dict[str, str]:
 
 
 @for_each("name", sorted(set(sample_names()) - {"threat_protection.check_batch"}))
-def test_what_the_service_is_known_to_send_is_no_drift(name: str) -> None:
-    """In any of the forms that it has had."""
+def test_recorded_payloads_have_no_drift(name: str) -> None:
+    """This holds for all forms that the service has sent."""
     assert drift_of(parse_event(encode(load_sample(name)))) == frozenset()
 
 
-def test_a_type_that_is_not_known_is_one_drift() -> None:
-    """Whatever is in it: nothing of that is known."""
+def test_an_unknown_type_is_one_drift() -> None:
+    """The content of such an event is not counted."""
     (one,) = drift_of(event("schedule.completed", data=[{"a": 1}], extra=2))
 
     assert one == Drift("schedule.completed", DriftKind.TYPE, "")
@@ -71,15 +71,15 @@ def test_a_type_that_is_not_known_is_one_drift() -> None:
         ("crawl.page", {"job_id": "x"}, {"job_id": "field"}),
     ],
 )
-def test_fields_and_forms_are_found_where_they_are(
+def test_unknown_fields_and_forms_are_found_at_every_level(
     kind: str, values: dict[str, Any], expected: dict[str, str]
 ) -> None:
-    """At every level, by the names of the wire; what names its keys freely has none that are new."""
+    """Paths use wire names. Meta tags of a page are not drift."""
     assert paths(event(kind, **values)) == expected
 
 
-def test_an_event_with_very_many_new_fields_is_not_told_in_full() -> None:
-    """And a long name is cut: both come from outside."""
+def test_the_drift_of_one_event_is_limited() -> None:
+    """Number and length of names are limited, because they come from outside."""
     keys: dict[str, Any] = {f"field{number}": 1 for number in range(5_000)}
     many = event(**keys)
     (long,) = drift_of(event(data=[{"x" * 5_000: 1}]))
@@ -89,7 +89,7 @@ def test_an_event_with_very_many_new_fields_is_not_told_in_full() -> None:
 
 
 def test_names_from_outside_are_readable() -> None:
-    """Nothing in them can steer a terminal, and each can be written as JSON."""
+    """They cannot control a terminal, and can be written as JSON."""
     (key,) = drift_of(parse_event(b'{"type":"crawl.page","data":[{"a\\u001b[2J\\ud800":1}]}'))
     (kind,) = drift_of(parse_event(b'{"type":"odd\\u001b\\ud800"}'))
 
@@ -97,41 +97,41 @@ def test_names_from_outside_are_readable() -> None:
     assert kind.type == r"odd\x1b\ud800"
 
 
-def test_a_tally_counts_deliveries_and_remembers_the_last() -> None:
-    """Whatever the order in which they are read."""
+def test_a_counter_counts_deliveries_and_remembers_the_last() -> None:
+    """The order in which they are read does not matter."""
     tally = DriftCounter()
     for minutes, key in ((1, "b"), (2, "c"), (0, "a")):
         seen = delivery(key, received_at=NOON + minutes * MINUTE)
         tally.add(event(data=[{"tone": 1}, {"tone": 2}]), seen)
     tally.add(event(), delivery("d", received_at=NOON + 9 * MINUTE))
 
-    (one,) = tally.sights()
+    (one,) = tally.counts()
 
     assert (one.count, one.first_at, one.last_at, one.key) == (3, NOON, NOON + 2 * MINUTE, "c")
 
 
-def test_what_was_seen_last_comes_first() -> None:
-    """It is the news."""
+def test_the_most_recent_drift_comes_first() -> None:
+    """Recent changes matter most."""
     tally = DriftCounter()
     tally.add(event(new=1), delivery(received_at=NOON + MINUTE))
     tally.add(event(old=1), delivery(received_at=NOON))
 
-    assert [one.drift.path for one in tally.sights()] == ["new", "old"]
+    assert [one.drift.path for one in tally.counts()] == ["new", "old"]
 
 
-def test_a_tally_takes_so_many_kinds_at_most() -> None:
-    """The others are counted together; those it has go on to be counted."""
+def test_the_number_of_kinds_is_limited() -> None:
+    """Further kinds are counted together; known kinds are still counted one by one."""
     tally = DriftCounter()
     for number in range(MAX_DRIFTS + 5):
         tally.add(event(f"type{number}.x"), delivery())
     tally.add(event("type0.x"), delivery())
 
-    assert (len(tally.sights()), tally.others) == (MAX_DRIFTS, 5)
-    assert {one.count for one in tally.sights() if one.drift.type == "type0.x"} == {2}
+    assert (len(tally.counts()), tally.others) == (MAX_DRIFTS, 5)
+    assert {one.count for one in tally.counts() if one.drift.type == "type0.x"} == {2}
 
 
-def test_a_worker_says_each_thing_once(caplog: pytest.LogCaptureFixture) -> None:
-    """With where it is, and the delivery in which it is."""
+def test_a_worker_logs_each_drift_once(caplog: pytest.LogCaptureFixture) -> None:
+    """The log line names the place and the delivery."""
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
     for key in ("a", "b"):
@@ -143,8 +143,8 @@ def test_a_worker_says_each_thing_once(caplog: pytest.LogCaptureFixture) -> None
     assert seen == [("sentAt", "a"), ("other", "c")]
 
 
-def test_a_worker_does_not_talk_without_end(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever sends random keys could fill a disk with it."""
+def test_a_worker_limits_its_log_lines_of_drift(caplog: pytest.LogCaptureFixture) -> None:
+    """Random keys could otherwise fill a disk."""
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
     for number in range(MAX_DRIFTS + 5):

@@ -1,4 +1,4 @@
-"""Event classes: which there are, how they are made by hand, and what their properties say."""
+"""Event classes: their list, how they are made by hand, and their properties."""
 
 import copy
 import pickle
@@ -60,7 +60,7 @@ every_class = for_each("event_class", EVENT_CLASSES.values())
 
 
 def test_there_is_a_class_for_every_known_type() -> None:
-    """No more and no fewer."""
+    """There are no more and no fewer."""
     known = {f"{FAMILIES[base]}.{kind}" for base, kinds in KNOWN_TYPES.items() for kind in kinds.split()}
 
     assert set(EVENT_CLASSES) == known
@@ -76,8 +76,8 @@ def test_all_public_names_are_exported() -> None:
 
 
 @every_class
-def test_a_class_belongs_to_the_family_its_type_names(event_class: type[Event]) -> None:
-    """`@router.on(CrawlEvent)` hears of all crawl events and of no other."""
+def test_a_class_belongs_to_the_family_of_its_type(event_class: type[Event]) -> None:
+    """`@router.on(CrawlEvent)` gets all crawl events and no others."""
     family = event_class.type_name.partition(".")[0]
 
     assert [base for base, name in FAMILIES.items() if issubclass(event_class, base)] == [
@@ -87,7 +87,7 @@ def test_a_class_belongs_to_the_family_its_type_names(event_class: type[Event]) 
 
 @every_class
 def test_last_events_and_page_events_are_marked_by_their_base(event_class: type[Event]) -> None:
-    """`TerminalEvent` is what ends a job, `PageEvent` a page of a crawl or batch scrape."""
+    """A `TerminalEvent` ends a job; a `PageEvent` is a page of a crawl or batch scrape."""
     family, _, kind = event_class.type_name.rpartition(".")
 
     assert issubclass(event_class, TerminalEvent) == (kind in {"completed", "failed", "cancelled"})
@@ -95,8 +95,8 @@ def test_last_events_and_page_events_are_marked_by_their_base(event_class: type[
 
 
 @every_class
-def test_an_event_is_made_by_hand_with_nothing_given(event_class: type[Event]) -> None:
-    """It knows its type; everything else is empty."""
+def test_an_event_can_be_made_without_arguments(event_class: type[Event]) -> None:
+    """It knows its type; all other fields are empty."""
     event = event_class()  # type: ignore[call-arg]  # each class of the catalog has a default for its type
 
     assert event.type == event_class.type_name
@@ -107,15 +107,15 @@ def test_an_event_is_made_by_hand_with_nothing_given(event_class: type[Event]) -
 
 
 @pytest.mark.parametrize("base", [Event, UnknownEvent, CrawlEvent, PageEvent, TerminalEvent])
-def test_base_classes_stand_for_no_type(base: type[Event]) -> None:
-    """Their `type_name` is empty, and a type must be given."""
+def test_base_classes_have_no_type(base: type[Event]) -> None:
+    """Their `type_name` is empty, and `type` has to be given."""
     assert base.type_name == ""
     with pytest.raises(ValidationError):
         base.model_validate({})
 
 
 def test_an_event_takes_attribute_names_and_wire_names() -> None:
-    """Tests of handlers write whichever they have."""
+    """Tests of handlers may use either."""
     page = Document(markdown="# Hi", metadata={"sourceURL": "https://example.com/"})
 
     by_attribute = CrawlPage(job_id="1", webhook_id="2", success=True, data=[page])
@@ -139,14 +139,14 @@ def test_an_event_takes_attribute_names_and_wire_names() -> None:
     }
 
 
-def test_events_do_not_change() -> None:
-    """What one handler does cannot reach the next."""
+def test_events_are_immutable() -> None:
+    """One handler cannot change an event for the next one."""
     with pytest.raises(ValidationError, match="frozen"):
         CrawlPage().success = True  # type: ignore[misc]
 
 
 def test_events_can_be_copied_and_pickled() -> None:
-    """A handler may pass them on to another process, also when they hold what no model knows."""
+    """A handler may pass them to another process, also with unknown keys."""
     event = CrawlPage.read({"type": "crawl.page", "jobId": "1", "data": [{"links": 5, "new": 1}]})
 
     for twin in (copy.deepcopy(event), pickle.loads(pickle.dumps(event))):
@@ -155,8 +155,8 @@ def test_events_can_be_copied_and_pickled() -> None:
         assert twin.data[0].model_extra == {"links": 5, "new": 1}
 
 
-def test_the_repr_tells_the_event_and_no_content() -> None:
-    """Safe and short in a log: no page, no error text, no metadata of the customer."""
+def test_the_repr_identifies_the_event_without_content() -> None:
+    """It is safe and short in a log: no page, no error text, no metadata."""
     event = CrawlPage(
         job_id="1", error="secret", metadata={"key": "secret"}, data=[Document(markdown="secret" * 1000)]
     )
@@ -168,7 +168,7 @@ def test_the_repr_tells_the_event_and_no_content() -> None:
 @pytest.mark.parametrize("page_class", [CrawlPage, BatchScrapePage])
 class TestPageEvents:
     def test_the_url_is_the_one_asked_for_else_the_one_reached(self, page_class: type[CrawlPage]) -> None:
-        """After a redirect the asked-for URL is the one that a job's owner knows."""
+        """After a redirect, the owner of a job knows the URL that was asked for."""
         both = {"sourceURL": "https://example.com/a", "url": "https://example.com/b"}
 
         assert page_class(data=[Document(metadata=both)]).url == "https://example.com/a"
@@ -176,7 +176,7 @@ class TestPageEvents:
         assert page_class(data=[Document()]).url is None
 
     def test_without_a_document_there_is_no_page(self, page_class: type[CrawlPage]) -> None:
-        """The service counts it as a success all the same."""
+        """The service counts it as a success."""
         event = page_class(success=True)
 
         assert (event.page, event.url, event.status_code) == (None, None, None)
@@ -190,12 +190,14 @@ class TestPageEvents:
         assert not event.failed
 
     @pytest.mark.parametrize("said", [{"success": False}, {"error": "Late"}, {"success": True, "error": "Late"}])
-    def test_a_page_failed_when_the_event_says_so(self, page_class: type[CrawlPage], said: dict[str, Any]) -> None:
-        """Old senders said success for every page of a batch, so an error text counts too."""
+    def test_an_error_text_means_that_the_page_failed(
+        self, page_class: type[CrawlPage], said: dict[str, Any]
+    ) -> None:
+        """Old senders set `success` for every page of a batch."""
         assert page_class(**said).failed
 
-    def test_pages_of_a_cancelled_job_are_told_apart(self, page_class: type[CrawlPage]) -> None:
-        """They failed, but nothing is wrong with them."""
+    def test_pages_of_a_cancelled_job_are_recognised(self, page_class: type[CrawlPage]) -> None:
+        """They failed, but the pages themselves have no fault."""
         cancelled = page_class(success=False, error="Parent crawl/batch scrape was cancelled")
 
         assert cancelled.failed
@@ -214,13 +216,13 @@ class TestPageEvents:
         (lambda: AgentCancelled().result, AgentResult()),
     ],
 )
-def test_where_one_item_is_the_rule_a_missing_one_is_empty(given: Any, empty: Any) -> None:
-    """A handler's condition need not ask for None where the sender always sends one item."""
+def test_the_property_of_a_missing_item_is_empty(given: Any, empty: Any) -> None:
+    """A condition need not check for None where the sender always sends one item."""
     assert given() == empty
 
 
-def test_the_first_item_is_the_one_of_the_property() -> None:
-    """The very object of `data`."""
+def test_the_property_is_the_first_item() -> None:
+    """It is the same object as in `data`."""
     event = MonitorCheckCompleted(data=[MonitorCheck(summary=CheckSummary(changed=2))])
 
     assert event.check is event.data[0]

@@ -1,4 +1,4 @@
-"""Reading events: every sample, every odd body, and whatever else is an object with a type."""
+"""Reading events: every sample, every odd body, and every other object with a type."""
 
 import json
 import math
@@ -58,7 +58,7 @@ def vector(name: str, event_class: type[E]) -> E:
 
 
 def unknown_keys(value: object) -> Iterator[tuple[type[BaseModel], str]]:
-    """Yield what no model knows, at every level."""
+    """Yield the unknown keys at every level."""
     if isinstance(value, BaseModel):
         yield from ((type(value), key) for key in value.model_extra or {})
         for name in type(value).model_fields:
@@ -76,7 +76,7 @@ def test_there_are_samples_and_vectors() -> None:
 
 @every_sample
 def test_a_sample_is_read_as_the_class_of_its_type(path: Path) -> None:
-    """With its envelope as it came."""
+    """The envelope's fields have the values of the sample."""
     payload = json.loads(path.read_bytes())
     event = parse_event(path.read_bytes())
 
@@ -92,8 +92,8 @@ def test_a_sample_is_read_as_the_class_of_its_type(path: Path) -> None:
 
 
 @every_sample
-def test_a_sample_holds_nothing_that_no_model_knows(path: Path) -> None:
-    """But for the meta tags of pages, and payloads of another family."""
+def test_a_sample_has_no_unknown_keys(path: Path) -> None:
+    """Exceptions are the meta tags of pages and payloads of another family."""
     event = parse_event(path.read_bytes())
     unknown = set(unknown_keys(event))
 
@@ -126,7 +126,7 @@ def test_a_sample_goes_back_to_the_wire_as_it_came(path: Path) -> None:
 
 @every_sample
 def test_a_sample_is_written_as_json(path: Path) -> None:
-    """Also with what no key of the wire said, without a warning; what is read from that is equal."""
+    """It is written without a warning, and reading it gives an equal event."""
     event = parse_event(path.read_bytes())
 
     written = event.model_dump_json(by_alias=True, exclude_unset=True)
@@ -137,7 +137,7 @@ def test_a_sample_is_written_as_json(path: Path) -> None:
 
 
 def test_a_page_event_has_its_document() -> None:
-    """Down to the metadata."""
+    """All its parts are read, also the metadata."""
     event = sample("crawl.page", CrawlPage)
 
     assert event.page is not None
@@ -151,7 +151,7 @@ def test_a_page_event_has_its_document() -> None:
 
 
 def test_change_tracking_is_read_to_the_last_line() -> None:
-    """The unified diff and its tree."""
+    """The unified diff and its tree are both read."""
     page = sample("crawl.page.changetracking", CrawlPage).page
 
     assert page is not None
@@ -180,10 +180,10 @@ def test_change_tracking_is_read_to_the_last_line() -> None:
         ("batch_scrape.page.v0", BatchScrapePage, "https://example.com/guides/tyres", False),
     ],
 )
-def test_a_failed_page_tells_its_url(
+def test_a_failed_page_has_its_url(
     name: str, event_class: type[CrawlPage] | type[BatchScrapePage], url: str, cancelled: bool
 ) -> None:
-    """It is all that is known of it, beside the error."""
+    """Only the URL and the error are known."""
     event = sample(name, event_class)
 
     assert event.failed
@@ -191,8 +191,8 @@ def test_a_failed_page_tells_its_url(
     assert event.url == url
 
 
-def test_a_pdf_that_was_cut_short_shows() -> None:
-    """More pages than were parsed."""
+def test_a_truncated_pdf_has_both_page_counts() -> None:
+    """It has more pages than were parsed."""
     page = sample("batch_scrape.page.pdf", BatchScrapePage).page
 
     assert page is not None
@@ -200,7 +200,7 @@ def test_a_pdf_that_was_cut_short_shows() -> None:
 
 
 def test_a_monitored_page_has_judgment_and_diff() -> None:
-    """As text, and in json mode as values by their path."""
+    """The diff is a text, or values by their path in JSON mode."""
     page = sample("monitor.page", MonitorPage).page
     values = sample("monitor.page.json", MonitorPage).page
 
@@ -217,7 +217,7 @@ def test_a_monitored_page_has_judgment_and_diff() -> None:
 
 @pytest.mark.parametrize("name", ["", ".object", ".object_pages"])
 def test_a_check_has_its_summary_in_every_form(name: str) -> None:
-    """A list of one, or an object from the oldest senders."""
+    """`data` is a list of one check, or an object from the oldest senders."""
     event = sample(f"monitor.check.completed{name}", MonitorCheckCompleted)
 
     assert event.check.summary.changed > 0
@@ -225,15 +225,15 @@ def test_a_check_has_its_summary_in_every_form(name: str) -> None:
     assert len(event.check.pages) == (2 if name == ".object_pages" else 0)
 
 
-def test_a_partial_check_is_no_success_and_has_no_error() -> None:
-    """Normal for the service: some pages failed."""
+def test_a_partial_check_has_success_false_and_no_error() -> None:
+    """This is normal when some pages failed."""
     event = sample("monitor.check.completed.partial", MonitorCheckCompleted)
 
     assert (event.success, event.error, event.check.status) == (False, None, "partial")
 
 
 def test_results_of_extract_and_agent_jobs_are_read() -> None:
-    """The data in it is the user's own, any JSON."""
+    """Their data can be any JSON."""
     result = sample("extract.completed", ExtractCompleted).result
     step = sample("agent.action", AgentAction).action
     found = sample("agent.completed", AgentCompleted).result
@@ -248,7 +248,7 @@ def test_results_of_extract_and_agent_jobs_are_read() -> None:
 
 @every_vector
 def test_an_odd_body_is_read(path: Path) -> None:
-    """As the class of its type, with the type kept."""
+    """It becomes the class of its type, and keeps its type."""
     event = parse_event(path.read_bytes())
 
     assert type(event) is EVENT_CLASSES.get(event.type, UnknownEvent)
@@ -258,7 +258,7 @@ def test_an_odd_body_is_read(path: Path) -> None:
 
 
 def test_a_number_of_5000_digits_is_read() -> None:
-    """It is legal JSON, and nobody but the page's own data cares for its value."""
+    """It is legal JSON."""
     parse_event((VECTORS / f"{TOO_LONG_A_NUMBER}.json").read_bytes())
 
 
@@ -272,15 +272,15 @@ def test_without_data_there_is_no_page(form: str) -> None:
     assert event.model_extra == {}
 
 
-def test_one_object_as_data_is_a_list_of_it() -> None:
-    """Older monitor events come so; no family is refused for it."""
+def test_one_object_as_data_is_read_as_a_list() -> None:
+    """Older monitor events have this form, and every family is read so."""
     assert vector("crawl.page.data_object", CrawlPage).url == "https://example.com/hours"
     assert vector("monitor.page.first_version", MonitorPage).page.status == "changed"
 
 
 @pytest.mark.parametrize("form", ["scalar", "mixed"])
-def test_data_that_holds_no_objects_is_kept_as_it_came(form: str) -> None:
-    """The list is empty then, and the value in `model_extra`."""
+def test_data_without_objects_is_kept(form: str) -> None:
+    """The list is empty, and the value is in `model_extra`."""
     path = VECTORS / f"crawl.page.data_{form}.json"
     event = read(path, CrawlPage)
 
@@ -289,7 +289,7 @@ def test_data_that_holds_no_objects_is_kept_as_it_came(form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["metadata_absent", "metadata_null", "error_null", "document_metadata_null"])
-def test_missing_and_null_are_alike(form: str) -> None:
+def test_missing_and_null_read_alike(form: str) -> None:
     """Older senders and the service's documentation write null."""
     event = vector(f"crawl.page.{form}", CrawlPage)
 
@@ -302,14 +302,14 @@ def test_missing_and_null_are_alike(form: str) -> None:
 
 
 def test_null_ids_are_none() -> None:
-    """Nothing else is taken for an id."""
+    """No other value is used as an id."""
     event = vector("crawl.page.ids_null", CrawlPage)
 
     assert (event.job_id, event.webhook_id) == (None, None)
 
 
 def test_the_id_of_a_v0_job_is_the_job_id() -> None:
-    """Also beside an `id` that is null; and it goes back to the wire under its own name."""
+    """This holds also beside an `id` of null. It is written under its own key."""
     event = vector("crawl.page.both_ids", CrawlPage)
     v0 = sample("batch_scrape.page.v0", BatchScrapePage)
 
@@ -320,7 +320,7 @@ def test_the_id_of_a_v0_job_is_the_job_id() -> None:
 
 
 def test_both_forms_of_a_v0_jobs_pages_are_read() -> None:
-    """August 2025 sent them flat."""
+    """Senders of August 2025 sent flat pages."""
     nested = sample("crawl.completed.v0", CrawlCompleted).data[0]
     flat = vector("crawl.completed.v0_flat", CrawlCompleted).data[0]
 
@@ -330,7 +330,7 @@ def test_both_forms_of_a_v0_jobs_pages_are_read() -> None:
 
 
 def test_unknown_keys_are_kept_at_every_level() -> None:
-    """Under their wire names; a page's meta tag does not pass for a field."""
+    """They keep their wire names, and a page's meta tag is not read as a field."""
     event = vector("crawl.page.extra_keys", CrawlPage)
 
     assert event.model_extra == {"sentAt": "2026-08-04T08:12:44.120Z"}
@@ -340,8 +340,8 @@ def test_unknown_keys_are_kept_at_every_level() -> None:
     assert event.status_code == 200
 
 
-def test_an_envelope_of_wrong_types_is_an_event_all_the_same() -> None:
-    """Its type is known, everything else is kept as it came."""
+def test_an_envelope_of_wrong_types_is_an_event() -> None:
+    """Its type is known, and all other values are kept unchanged."""
     path = VECTORS / "envelope.wrong_types.json"
     event = read(path, CrawlPage)
     payload = json.loads(path.read_bytes())
@@ -352,7 +352,7 @@ def test_an_envelope_of_wrong_types_is_an_event_all_the_same() -> None:
 
 
 def test_halves_of_characters_are_kept() -> None:
-    """JSON.stringify writes them when a text was cut inside a pair. The text is usable."""
+    """JSON.stringify writes them when a text was cut inside of a pair."""
     event = vector("crawl.page.lone_surrogate", CrawlPage)
 
     assert event.error == "\ud83d"
@@ -364,7 +364,7 @@ def test_halves_of_characters_are_kept() -> None:
 
 
 def test_nul_nan_and_a_byte_order_mark_are_read() -> None:
-    """NUL is a character; NaN is no status code; a mark before the text is not part of it."""
+    """NUL is a character, NaN is not a status code, and the mark is not part of the text."""
     nul = vector("crawl.page.nul", CrawlPage)
     nan = vector("crawl.page.nan", CrawlPage)
 
@@ -379,7 +379,7 @@ def test_nul_nan_and_a_byte_order_mark_are_read() -> None:
 
 
 def test_large_numbers_and_deep_nesting_are_read() -> None:
-    """Whatever the parser can read, an event can hold."""
+    """An event can hold everything that the parser can read."""
     number = vector("crawl.page.number_4300_digits", CrawlPage)
     deep = vector("crawl.page.deep", CrawlPage)
 
@@ -400,7 +400,7 @@ def test_both_forms_of_a_diff_are_read() -> None:
 
 
 def test_results_of_actions_are_read() -> None:
-    """Each kind in its list."""
+    """Each kind of result has its list."""
     page = vector("crawl.page.actions", CrawlPage).page
 
     assert page is not None
@@ -415,7 +415,7 @@ def test_results_of_actions_are_read() -> None:
     "event_type", ["schedule.completed", "batch_scrape.cancelled", "crawl.pages", "CRAWL.PAGE", "x", " ", "\ud83d"]
 )
 def test_an_unknown_type_is_an_unknown_event(event_type: str) -> None:
-    """Its items are as they came, also when they are no objects."""
+    """Its items are kept unchanged, also if they are not objects."""
     event = parse_event(json.dumps({"type": event_type, "id": "1", "data": [{"a": 1}, 2, None]}).encode())
 
     assert type(event) is UnknownEvent
@@ -424,7 +424,7 @@ def test_an_unknown_type_is_an_unknown_event(event_type: str) -> None:
 
 @pytest.mark.parametrize(("data", "items"), [(None, []), (5, [5]), ("x", ["x"]), ({"a": 1}, [{"a": 1}])])
 def test_the_items_of_an_unknown_event_are_always_a_list(data: Any, items: list[Any]) -> None:
-    """Whatever came."""
+    """This holds for every form of `data`."""
     assert parse_event(json.dumps({"type": "new.kind", "data": data}).encode()).data == items
 
 
@@ -446,8 +446,8 @@ def test_the_items_of_an_unknown_event_are_always_a_list(data: Any, items: list[
         b'{"type": 5, "a": "secret"}',
     ],
 )
-def test_what_is_no_event_is_malformed(body: bytes) -> None:
-    """The text says what is wrong and quotes nothing."""
+def test_a_body_without_an_event_is_malformed(body: bytes) -> None:
+    """The error says what is wrong and quotes nothing."""
     with pytest.raises(Malformed) as caught:
         parse_event(body)
 
@@ -483,8 +483,8 @@ payloads = st.dictionaries(envelope_keys | any_key, json_values | items | st.lis
 
 
 @given(event_type=st.sampled_from(sorted(EVENT_CLASSES)) | st.text(st.characters(), min_size=1), payload=payloads)
-def test_no_object_with_a_type_is_refused_and_no_key_is_lost(event_type: str, payload: dict[str, Any]) -> None:
-    """Each key of the envelope is a field that was set, or is in `model_extra` as it came."""
+def test_every_object_with_a_type_is_read_and_every_key_is_kept(event_type: str, payload: dict[str, Any]) -> None:
+    """Each key is a field that was set, or is in `model_extra` unchanged."""
     event = parse_event(json.dumps(payload | {"type": event_type}).encode())
 
     assert event.type == event_type

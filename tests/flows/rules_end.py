@@ -1,4 +1,4 @@
-"""The end of every run: with everybody well and the clock going forward, nothing is left over."""
+"""The end of every run: when all workers are well and time passes, no work is left."""
 
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ from tests.flows.rules_world import MUCH, Ending, Worker, World
 
 
 async def drive_to_the_end(world: World) -> None:
-    """Let everybody work well and time pass until nothing is left to do, and assert that nothing is."""
+    """Let all workers work and time pass until nothing is left to do; assert that all items have ended."""
     for worker in world.workers:
         worker.frozen = False
         await world.settle(worker, [(one, Ending.SUCCESS) for one in worker.believed])
@@ -32,7 +32,7 @@ async def _until_idle(world: World) -> None:
         due = await _work(world, world.workers[turn % len(world.workers)], turn)
         if due is None:
             return
-        # What waits for a limit, or for a page, may wait long: for the lease of a worker that died.
+        # An item may wait long for a limit or a page, until the lease of a dead worker ends.
         step = SLACK if ended < _ended(world) else min(step * 2, timedelta(days=1))
         world.now = max(due, world.now + step)
     raise AssertionError("there is always something left to do")
@@ -43,7 +43,7 @@ def _ended(world: World) -> int:
 
 
 async def _work(world: World, worker: Worker, turn: int) -> datetime | None:
-    """Do what a worker does in one turn; return when there is more, None for never."""
+    """Do one turn of a worker; return when there is more to do, None for never."""
     claimants = world.claimants(turn)
     await world.read(worker, 100)
     await world.route(worker, [(True, True)])

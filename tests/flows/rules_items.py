@@ -1,4 +1,4 @@
-"""What the model of the rules is made of: handlers, work items, and the times at which limited ones began."""
+"""Parts of the model: handlers, work items, and the times at which attempts with a rate began."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ WAITING, QUEUED, HELD, RUNNING = WorkState.WAITING, WorkState.QUEUED, WorkState.
 DONE, DEAD, SKIPPED = WorkState.DONE, WorkState.DEAD, WorkState.SKIPPED
 
 SLACK = timedelta(milliseconds=100)
-"""What a rate lets begin together."""
+"""A rate lets attempts within this time begin together."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Policy:
-    """A handler: which types it wants and what it asks of dispatch."""
+    """A handler: the types that it wants, and its options."""
 
     name: HandlerName
     types: tuple[str, ...]
@@ -35,13 +35,13 @@ class Policy:
 
     @property
     def limited(self) -> bool:
-        """Tell whether a limit over all workers has to be asked before it runs."""
+        """Tell whether a limit over all workers applies to it."""
         return self.concurrency is not None or self.interval is not None
 
 
 @dataclass(slots=True)
 class Item:
-    """A work item as the rules see it. `asked_at` is its number when somebody last asked for a retry.
+    """A work item as the rules see it. `asked_at` is its number at the last retry by an operator.
 
     `late` says that it joined its lane later than it arrived: after a retry, or after it was held.
     """
@@ -60,7 +60,7 @@ class Item:
     asked_at: int = 0
     late: bool = False
     stands: bool = False
-    """Dead, and its lane stands still until somebody decides."""
+    """It is dead, and its lane stands still until an operator decides."""
     error: str | None = None
     note: str | None = None
     history: list[Attempt] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Item:
 
     @property
     def since_asked(self) -> list[Attempt]:
-        """The attempts that anybody still holds against it."""
+        """The attempts since the last retry by an operator."""
         return [one for one in self.history if one.number > self.asked_at]
 
     @property
@@ -82,17 +82,17 @@ class Item:
 
     @property
     def lost(self) -> int:
-        """How many attempts ended with their worker."""
+        """How many of these attempts ended with their worker."""
         return sum(one.outcome is AttemptOutcome.LOST for one in self.since_asked)
 
     @property
     def deaths(self) -> int:
-        """How many workers are known to have died while they ran it."""
+        """How many workers died in these attempts after they had started it."""
         return sum(one.number in self.died_running for one in self.since_asked)
 
     @property
     def suspect(self) -> bool:
-        """One is suspected when its worker died after it had begun, or when two of its workers died."""
+        """Tell whether one worker died after it had started, or two of its workers died."""
         return self.deaths > 0 or self.lost > 1
 
     @property
@@ -106,7 +106,7 @@ class Item:
         return Trigger.DELIVERY if self.number == 1 else Trigger.RETRY
 
     def is_of(self, worker: WorkerId) -> bool:
-        """Tell whether this worker holds it."""
+        """Tell whether this worker has it leased."""
         return self.state is RUNNING and self.owner == worker
 
 
@@ -122,12 +122,12 @@ class Rate:
         self._before: list[datetime] = []
 
     def begin(self, count: int, now: datetime) -> None:
-        """Note that so many begin, and assert that they may."""
+        """Note that `count` attempts begin, and assert that they may."""
         assert count <= self.most(now), f"{count} began at {now}, though the last ones did at {self._begun[-3:]}"
         self._begun += [now] * count
 
     def set_back(self) -> None:
-        """Note that what has begun did so in the future."""
+        """Note that the attempts so far now lie in the future."""
         if (free := self._free(self._begun)) is not None:
             self._before.append(free)
         self._begun = []
@@ -137,19 +137,19 @@ class Rate:
         return self._room(self._begun, now)
 
     def least(self, now: datetime) -> int:
-        """Return how many have to begin, if so many are due."""
+        """Return how many must begin, if so many are due."""
         return min(self._room(begun, now) for begun in self._perhaps(now))
 
     def earliest(self, now: datetime) -> datetime:
-        """Return from when on the next may begin."""
+        """Return the moment from which the next may begin."""
         return (self._free(self._begun) or now) - SLACK
 
     def latest(self, now: datetime) -> datetime:
-        """Return from when on the next has to."""
+        """Return the moment from which the next must begin."""
         return max((self._free(begun) or now) - SLACK for begun in self._perhaps(now))
 
     def _perhaps(self, now: datetime) -> list[list[datetime]]:
-        """Return what a store may believe to have begun."""
+        """Return the attempts that a store may know of."""
         near = [one - self._interval for one in self._before if one - now <= SLACK + self._interval]
         return [self._begun, *([one, *self._begun] for one in near)]
 

@@ -1,7 +1,7 @@
-"""The rules of dispatch over plain lists, written from the sentences of `receiver.core.ports` alone.
+"""The rules of dispatch over plain lists, written from `receiver.core.ports` and the table of work states.
 
-It is told everything that was asked of a store and everything it answered, and asserts that the answer is one that
-the rules allow. Where they leave a choice, the model takes over what the store chose.
+The model gets every call of a store and its answer, and asserts that the rules allow the answer. Where the rules
+leave a choice, the model follows the store.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ from tests.flows.rules_items import (
 
 
 class Rules:
-    """What is true of every delivery and work item, and what may happen to them next."""
+    """The state of every delivery and work item, and what may happen to them next."""
 
     def __init__(self, policies: Sequence[Policy]) -> None:
         self.policies = {one.name: one for one in policies}
@@ -59,7 +59,7 @@ class Rules:
     def routes(
         self, batch: RoutingBatch, work: Sequence[NewWork], ids: Sequence[int], lease: Lease, now: datetime
     ) -> list[int | None]:
-        """Make work items and return the answer that is due."""
+        """Make work items and return the right answer."""
         self.routed += len(batch.deliveries)
         self.routed_through = batch.deliveries[-1].seq
         read = {one.seq: one.delivery for one in batch.deliveries}
@@ -145,7 +145,7 @@ class Rules:
         assert policy.concurrency is None or running <= policy.concurrency
 
     def _lose(self, now: datetime) -> None:
-        """Record the attempts that ended with their workers, of whatever handler."""
+        """Record the attempts of all handlers that ended with their workers."""
         for one in self.items.values():
             if one.state is RUNNING and one.until is not None and one.until <= now:
                 if one.begun:
@@ -168,7 +168,7 @@ class Rules:
         return sorted((one for one in waiting if one.suspect is suspects), key=lambda one: (one.due_at, one.id))
 
     def _limits(self, claimant: HandlerClaim, limit: int, now: datetime) -> tuple[int, int]:
-        """Return how many items have to be claimed at least, and may be at most."""
+        """Return the least and the largest number of items that the claim may take."""
         limit = min(limit, claimant.most)
         if claimant.concurrency is not None:
             running = sum(one.state is RUNNING for one in self._of(claimant.handler))
@@ -182,7 +182,7 @@ class Rules:
         return any(self._due(one.handler, now, suspects=True) for one in claimants)
 
     def next_due(self, claimants: Sequence[HandlerClaim], now: datetime) -> tuple[datetime, datetime] | None:
-        """Return between which moments a worker has to come again; all that is past is alike."""
+        """Return the range of right answers. All moments in the past are equal."""
         soonest = latest = [one.until for one in self.items.values() if one.until is not None]
         for item in (item for one in claimants for item in self._of(one.handler)):
             moment = self._comes_due(item, now)
@@ -194,7 +194,7 @@ class Rules:
         return (max(min(soonest), now), max(min(latest), now)) if soonest else None
 
     def _comes_due(self, item: Item, now: datetime) -> datetime | None:
-        """Return when an item is to be claimed, looked at, or skipped."""
+        """Return when an item can be claimed, checked or skipped."""
         match self.switches.get(item.policy.name):
             case HandlerSwitch.DISABLED:
                 return now if item.state in SKIPPABLE else None
@@ -202,15 +202,15 @@ class Rules:
                 return None
         return item.due_at if item.state in (WAITING, HELD) else None
 
-    # --- what a worker does with what it holds
+    # --- leases
 
     def begins(self, work_ids: Iterable[int], worker: WorkerId) -> None:
-        """Note that items have begun."""
+        """Note that items have started."""
         for one in self._held_by(work_ids, worker):
             one.begun = True
 
     def absolves(self, work_ids: Iterable[int], worker: WorkerId) -> None:
-        """Take that note back."""
+        """Remove that note."""
         for one in self._held_by(work_ids, worker):
             one.begun = False
 
@@ -233,7 +233,7 @@ class Rules:
         return len(leased)
 
     def settles(self, settlement: Settlement, *, after: timedelta | None, refused: bool, now: datetime) -> bool:
-        """Return whether an end is to be recorded; assert that it moves its item as the rules say."""
+        """Return whether an end must be recorded; assert that it changes the state as the rules say."""
         item, attempt = self.items[settlement.work_id], settlement.attempt
         if not item.is_of(settlement.worker) or item.number != attempt.number:
             return False
@@ -268,7 +268,7 @@ class Rules:
     # --- held items
 
     def held(self, handlers: Sequence[HandlerName], now: datetime) -> dict[int, HeldItem]:
-        """Return what is due for a look."""
+        """Return the held items that are due for a check."""
         return {
             one.id: HeldItem(
                 one.id,
@@ -297,7 +297,7 @@ class Rules:
         return times[-1] if times else None
 
     def may_run(self, item: HeldItem, pages: JobPages, now: datetime) -> bool:
-        """Tell whether a held item may be let go: its pages are handled and it was quiet, or it waited enough."""
+        """Tell whether a hold may end: all pages are handled and it was quiet, or the hold is over."""
         quiet_from = max(item.received_at, pages.last_at or item.received_at)
         quiet = self.items[item.id].policy.quiet or timedelta(0)
         return item.until <= now or (pages.open_key is None and quiet_from + quiet <= now)
@@ -310,7 +310,7 @@ class Rules:
             item.due_at, item.note, item.late = now, note, True
 
     def looks_again(self, work_id: int, at: datetime, note: str) -> None:
-        """Keep a held item until then."""
+        """Keep an item held until its next check."""
         item = self.items[work_id]
         if item.state is HELD:
             item.due_at, item.note = at, note
@@ -318,7 +318,7 @@ class Rules:
     # --- what operators decide
 
     def retries(self, work_ids: Iterable[int], now: datetime) -> int:
-        """Make items due, with a fresh schedule; return how many."""
+        """Make items due, with a new schedule; return how many."""
         chosen = [self.items[one] for one in work_ids if self.items[one].state in RETRYABLE]
         for one in chosen:
             one.move(Cause.RETRIED if one.lane is None or one.forward else Cause.RETRIED_IN_LANE)
@@ -327,7 +327,7 @@ class Rules:
         return len(chosen)
 
     def buries(self, work_ids: Iterable[int], reason: str) -> int:
-        """Make items dead and release their lanes; return how many."""
+        """Make items dead and free their lanes; return how many."""
         named = [self.items[one] for one in work_ids]
         chosen = [one for one in named if one.state in BURIABLE and (one.state is not DEAD or one.stands)]
         for one in chosen:
@@ -343,7 +343,7 @@ class Rules:
             del self.switches[handler]
 
     def come_forward(self, now: datetime) -> None:
-        """Let the first one that is queued in each lane come forward where nobody is at the head."""
+        """In each lane without a head, make the oldest queued item the head."""
         for item in sorted(self.items.values(), key=lambda one: one.id):
             if item.state is QUEUED and self._head(item) is None:
                 item.move(Cause.LANE_FREED)
@@ -352,7 +352,7 @@ class Rules:
     # --- comparing
 
     def summary(self, item: Item) -> WorkSummary:
-        """Return what a listing has to say of an item."""
+        """Return the line of an item in a listing."""
         return WorkSummary(
             id=item.id,
             key=item.source.key,

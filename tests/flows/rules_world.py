@@ -1,4 +1,4 @@
-"""A store, a clock and a few workers, moved by hand, with the model of the rules told of every move."""
+"""A store, a clock and a few workers, all moved by hand; the model of the rules gets every call."""
 
 import random
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ MUCH = 10**9
 
 @dataclass(slots=True)
 class Worker:
-    """One run of a worker process: what it believes it holds, and the deliveries it has read but not routed."""
+    """One run of a worker process: the items that it takes for its own, and deliveries read but not routed."""
 
     name: WorkerId
     queue: WorkQueue
@@ -58,7 +58,7 @@ class Worker:
 
 
 class Ending(Enum):
-    """How an attempt goes: what the handler does, and what the store is told of it."""
+    """How an attempt ends: its result, and the error that is stored."""
 
     SUCCESS = Succeeded(), None
     FAILURE = Failed(), "ValueError: no"
@@ -72,7 +72,7 @@ class Ending(Enum):
 
 
 class World:
-    """Everything that can happen. Each method moves the store and the model, and compares what they say."""
+    """Everything that can happen. Each method acts on the store and the model, and compares them."""
 
     def __init__(self, store: Store, policies: Sequence[Policy]) -> None:
         self.now = NOON
@@ -95,7 +95,7 @@ class World:
             self.workers.append(await self._worker())
 
     async def aclose(self) -> None:
-        """Close what is open."""
+        """Close everything."""
         for worker in self.workers:
             await worker.open.aclose()
         await self._open.aclose()
@@ -132,7 +132,7 @@ class World:
     # --- workers
 
     async def read(self, worker: Worker, limit: int, max_bytes: int = MUCH) -> None:
-        """Read what nobody has routed; what is made of it may come much later."""
+        """Read a batch for routing. The worker may route it much later."""
         worker.read = await worker.queue.routing_batch(limit=limit, max_bytes=max_bytes)
         expected: list[Delivery] = []
         room = max_bytes
@@ -145,7 +145,7 @@ class World:
         assert [one.delivery for one in worker.read.deliveries] == expected
 
     async def route(self, worker: Worker, answers: Sequence[tuple[bool, bool]]) -> None:
-        """Route what was read; `answers` say in turn whether it is claimed, and whether it begins at once."""
+        """Route the batch that was read; `answers` say in turn whether an item is claimed, and starts at once."""
         batch, worker.read = worker.read, None
         if batch is None or not batch.deliveries:
             return
@@ -172,7 +172,7 @@ class World:
         ]
 
     def claimants(self, first: int, most: int = 2**31, without: int = 0) -> list[HandlerClaim]:
-        """Return the handlers, beginning with another one each time, `without` those there is no room for."""
+        """Return the handlers from number `first` on, without the first `without` of them."""
         policies = list(self.rules.policies.values())
         first %= len(policies)
         chosen = [*policies[first:], *policies[:first]][without:]
@@ -187,7 +187,7 @@ class World:
         return items
 
     async def ask(self, worker: Worker, claimants: Sequence[HandlerClaim]) -> datetime | None:
-        """Ask when to look again, and whether there are suspects; return the former."""
+        """Ask whether there are suspects, and when there is something to do; return the latter."""
         suspects = await worker.queue.suspects_due(claimants, now=self.now)
         assert suspects == self.rules.suspects_due(claimants, self.now)
         due = await worker.queue.next_due(claimants, now=self.now)
@@ -198,13 +198,13 @@ class World:
         return due
 
     async def mark(self, worker: Worker, items: Sequence[WorkItem]) -> None:
-        """Note that items have begun."""
+        """Note that items have started."""
         ids = [one.id for one in items]
         await worker.queue.mark_started(ids, worker.name)
         self.rules.begins(ids, worker.name)
 
     async def clear_started(self, worker: Worker, items: Sequence[WorkItem]) -> None:
-        """Take that note back: the worker is about to die of something else."""
+        """Remove that note: the worker is about to die of something else."""
         ids = [one.id for one in items]
         await worker.queue.clear_started(ids, worker.name)
         self.rules.absolves(ids, worker.name)
@@ -216,7 +216,7 @@ class World:
         self.rules.renews(ids, lease)
 
     async def settle(self, worker: Worker, ends: Sequence[tuple[WorkItem, Ending]]) -> None:
-        """Record how attempts ended, whoever holds them by now."""
+        """Record how attempts ended. Their leases may have ended before."""
         if not ends:
             return
         told = []
@@ -257,7 +257,7 @@ class World:
         return Settlement(item.id, worker.name, attempt, state, due_at, holds)
 
     async def release_leases(self, worker: Worker, items: Sequence[WorkItem]) -> None:
-        """Give items back."""
+        """Return items."""
         for one in items:
             worker.believed.remove(one)
         ids = [one.id for one in items]
@@ -265,7 +265,7 @@ class World:
         self.rules.gives_back(ids, worker.name, self.now)
 
     async def restart(self, worker: Worker, *, taken_over: bool) -> None:
-        """Let a worker die; it comes back under a new name, which may end the old one's leases."""
+        """Let a worker die and start a new one, which may end the leases of the old one."""
         await worker.open.aclose()
         new = self.workers[self.workers.index(worker)] = await self._worker()
         if taken_over:
@@ -273,11 +273,11 @@ class World:
             assert leased == self.rules.takes_over(worker.name, self.now)
 
     async def once(self, worker: Worker, handler: HandlerName, key: str) -> None:
-        """Ask whether this is the first time."""
+        """Use a once key."""
         assert await worker.queue.once(handler, key, now=self.now) == self.rules.once(handler, key)
 
     async def look(self, worker: Worker) -> None:
-        """Look at the held items that are due for it."""
+        """Check the held items that are due."""
         names = list(self.rules.policies)
         found = await worker.queue.held(names, now=self.now, limit=100)
         assert {one.id: one for one in found} == self.rules.held(names, self.now)
@@ -304,12 +304,12 @@ class World:
     # --- operators
 
     async def retry(self, work_ids: Sequence[int]) -> None:
-        """Make items due, with a fresh schedule."""
+        """Make items due, with a new schedule."""
         assert await self._controls.retry(work_ids, now=self.now) == self.rules.retries(work_ids, self.now)
         self.rules.come_forward(self.now)
 
     async def bury(self, work_ids: Sequence[int]) -> None:
-        """Make items dead, and release their lanes."""
+        """Make items dead, and free their lanes."""
         reason = "nobody wants them"
         assert await self._controls.bury(work_ids, reason, now=self.now) == self.rules.buries(work_ids, reason)
         self.rules.come_forward(self.now)
@@ -322,11 +322,11 @@ class World:
     # --- comparing
 
     async def listing(self) -> list[WorkSummary]:
-        """Return what the store says of every work item."""
+        """Return the listing of all work items."""
         return [one async for one in self.reports.work_items(WorkFilter())]
 
     async def compare(self) -> None:
-        """Assert that the store says what the model says, and that neither says what may never be."""
+        """Assert that the store and the model agree, and that lanes and limits are kept."""
         listing = await self.listing()
         assert [one.id for one in listing] == sorted(self.rules.items, reverse=True)
         for one in listing:
@@ -343,7 +343,7 @@ class World:
         self.rules.touched.clear()
 
     async def compare_history(self, item: Item) -> None:
-        """Assert that its attempts are recorded as they ended, and none but the last one as a success."""
+        """Assert that the attempts of an item are recorded, and that only the last one may be a success."""
         detail = await self.reports.work_item(item.id)
         assert list(detail.attempts) == item.history
         assert [one.number for one in detail.attempts] == list(range(1, len(item.history) + 1))

@@ -24,7 +24,7 @@ from tests.doubles import NOON
 from tests.replay.test_bundles import deliveries
 
 SOME = 3
-"""Deliveries that are brought in at one time."""
+"""Deliveries that are imported at one time."""
 
 
 def new_store(kind: str, folder: str) -> Store:
@@ -78,7 +78,7 @@ async def content(store: Store) -> list[StoredDelivery]:
 def test_what_is_exported_from_one_store_comes_into_another(
     source: str, target: str, arrivals: list[Delivery], parts: int
 ) -> None:
-    """Every byte, header, moment and count, also when interrupted and begun again; the next export is equal."""
+    """Every byte, header, moment and count, also when interrupted and started again; the next export is equal."""
 
     async def there_and_back() -> None:
         with TemporaryDirectory() as first, TemporaryDirectory() as second:

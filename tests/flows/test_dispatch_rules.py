@@ -33,14 +33,14 @@ from tests.flows.rules_world import LEASE, MUCH, Ending, Worker, World
 T = TypeVar("T")
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 MEMORY = "/dev/shm"
-"""Where files cost no waiting for a disk; power cuts have their own tests."""
+"""A folder in memory: files there wait for no disk. Power cuts have their own tests."""
 MOST = 40
 """Deliveries in one run."""
 KINDS = ("crawl.page", "crawl.started", "crawl.completed")
 
 
 def job(delivery: Delivery) -> str | None:
-    """Return the lane of one that runs in the order of its job."""
+    """Return the job id as the lane."""
     return delivery.job_id
 
 
@@ -135,7 +135,7 @@ moves = st.one_of([st.tuples(st.just(name), st.fixed_dictionaries(MOVES[name])) 
 
 
 class Dispatch(RuleBasedStateMachine):
-    """One run. `number` names a worker, a handler or a delivery: whichever it comes to when counted around."""
+    """One run. A `number` names a worker, a handler or a delivery, modulo how many there are."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -149,7 +149,7 @@ class Dispatch(RuleBasedStateMachine):
         raise NotImplementedError
 
     def do(self, move: Coroutine[Any, Any, T]) -> T:
-        """Make a move, and remember whether it showed a fault."""
+        """Make a move, and note whether it failed."""
         try:
             return self.loop.run_until_complete(move)
         except BaseException:
@@ -157,7 +157,7 @@ class Dispatch(RuleBasedStateMachine):
             raise
 
     def teardown(self) -> None:
-        """Drive what is left to its end, and close everything."""
+        """Drive the rest to its end, and close everything."""
         try:
             if self.world is not None and not self.failed:
                 self.do(drive_to_the_end(self.world))
@@ -176,13 +176,13 @@ class Dispatch(RuleBasedStateMachine):
 
     @rule(move=moves)
     def step(self, move: tuple[str, dict[str, Any]]) -> None:
-        """Make one of the moves below. Of as many rules Hypothesis would leave half out of each run."""
+        """Make one of the moves below. With so many rules, Hypothesis would leave half of them out of a run."""
         name, values = move
         getattr(self, name)(**values)
 
     @property
     def here(self) -> World:
-        """The world, once it has begun."""
+        """The world, after its start."""
         assert self.world is not None
         return self.world
 
@@ -192,12 +192,12 @@ class Dispatch(RuleBasedStateMachine):
         return able[number % len(able)]
 
     def busy(self, number: int) -> Worker:
-        """Return a worker that believes to hold something, if there is one."""
+        """Return a worker that takes some item for its own, if there is one."""
         able = [one for one in self.here.workers if one.believed and not one.frozen]
         return able[number % len(able)] if able else self.worker(number)
 
     def some(self, worker: Worker, numbers: list[int]) -> list[WorkItem]:
-        """Return some of what a worker believes to hold."""
+        """Return some of the items that a worker takes for its own."""
         believed = worker.believed
         picked = {number % len(believed) for number in numbers} if believed else set()
         return [believed[number] for number in sorted(picked)]
@@ -217,13 +217,13 @@ class Dispatch(RuleBasedStateMachine):
         self.do(self.here.route(worker, answers))
 
     def arrive_unseen(self, kinds: list[str], job: str | None) -> None:
-        """Deliveries of one job arrive, and nobody has looked."""
+        """Deliveries of one job arrive, and no worker routes them yet."""
         if len(self.here.rules.arrived) < MOST:
             for kind in kinds:
                 self.do(self.here.arrive(kind, job, size=10))
 
     def arrive_large_or_again(self, size: int, number: int) -> None:
-        """A large delivery arrives, or one that is known does again."""
+        """A large delivery arrives, or a known one arrives again."""
         arrived = len(self.here.rules.arrived)
         if number < arrived:
             self.do(self.here.arrive_again(number, size=size))
@@ -235,17 +235,17 @@ class Dispatch(RuleBasedStateMachine):
         self.here.move_clock(by)
 
     def set_clock_back(self, by: timedelta) -> None:
-        """Somebody sets the clock back."""
+        """The clock is set back."""
         self.here.move_clock(-by)
 
     # --- what workers do
 
     def read(self, number: int, limit: int, max_bytes: int) -> None:
-        """A worker reads what is new, and is slow to go on."""
+        """A worker reads new deliveries, and does not route them yet."""
         self.do(self.here.read(self.worker(number), limit, max_bytes))
 
     def route(self, number: int, other: int, answers: list[tuple[bool, bool]]) -> None:
-        """A worker routes what it has read some time ago, or reads it and is slower than another one."""
+        """A worker routes deliveries that it read before, perhaps later than another worker."""
         worker, quicker = self.worker(number), self.worker(other)
         if worker.read is None:
             self.do(self.here.read(worker, 5))
@@ -255,7 +255,7 @@ class Dispatch(RuleBasedStateMachine):
         self.do(self.here.route(worker, answers))
 
     def claim(self, number: int, most: int, without: int, wanted: ClaimLimits) -> None:
-        """A worker claims as much as it wants."""
+        """A worker claims items."""
         world = self.here
         self.do(world.claim(self.worker(number), world.claimants(number, most, without), wanted))
 
@@ -266,12 +266,12 @@ class Dispatch(RuleBasedStateMachine):
         self.end(worker, self.do(world.claim(worker, world.claimants(number), wanted)), endings)
 
     def settle(self, number: int, items: list[int], endings: list[Ending]) -> None:
-        """A worker ends some of what it runs, whether it has lost it or not."""
+        """A worker records the end of some items, even if it has lost their leases."""
         worker = self.busy(number)
         self.end(worker, self.some(worker, items), endings)
 
     def wake_late(self, number: int, other: int, starting: int, does: str, endings: list[Ending]) -> None:
-        """A worker forgets to renew, and goes on with what it runs after that has been claimed again."""
+        """A worker does not renew its leases, and ends its items after others have claimed them."""
         world, worker = self.here, self.busy(number)
         late = list(worker.believed)
         world.move_clock(LEASE)
@@ -289,12 +289,12 @@ class Dispatch(RuleBasedStateMachine):
                 self.end(worker, late, endings)
 
     def end(self, worker: Worker, items: list[WorkItem], endings: list[Ending]) -> None:
-        """Let a worker record how these ended."""
+        """Let a worker record the ends of these items."""
         ends = [(one, endings[n % len(endings)]) for n, one in enumerate(items)]
         self.do(self.here.settle(worker, ends))
 
     def mark(self, number: int, items: list[int], absolves: list[int] | None) -> None:
-        """A worker notes what has begun, and may take that back for some."""
+        """A worker notes that items have started, and may remove some of the notes."""
         worker = self.busy(number)
         self.do(self.here.mark(worker, self.some(worker, items)))
         if absolves is not None:
@@ -306,7 +306,7 @@ class Dispatch(RuleBasedStateMachine):
         self.do(self.here.renew(worker, self.some(worker, items)))
 
     def release_leases(self, number: int, items: list[int]) -> None:
-        """A worker gives back what it will not run."""
+        """A worker returns items that it will not run."""
         worker = self.busy(number)
         self.do(self.here.release_leases(worker, self.some(worker, items)))
 
@@ -317,7 +317,7 @@ class Dispatch(RuleBasedStateMachine):
         self.do(self.here.restart(worker, taken_over=False))
 
     def crash(self, number: int, taken_over: bool, claims: int, suspects: bool, begun: bool) -> None:
-        """A worker dies of what it has claimed last, or of something else; its leases end."""
+        """A worker dies of its last item, or of something else, and its leases end."""
         world, worker = self.here, self.busy(number)
         wanted = ClaimLimits(claims, MUCH, claims if begun else 0, suspects)
         self.do(world.claim(worker, world.claimants(number), wanted))
@@ -325,22 +325,22 @@ class Dispatch(RuleBasedStateMachine):
         world.move_clock(timedelta(0) if taken_over else LEASE)
 
     def freeze(self, number: int) -> None:
-        """A worker is stopped in the middle of everything (SIGSTOP)."""
+        """A worker is stopped at any moment (SIGSTOP)."""
         if sum(not one.frozen for one in self.here.workers) > 1:
             self.worker(number).frozen = True
 
     def thaw(self) -> None:
-        """Those that were stopped go on."""
+        """Stopped workers go on."""
         for worker in self.here.workers:
             worker.frozen = False
 
     def once(self, number: int, key: str) -> None:
-        """A handler asks whether it is the first time."""
+        """A handler uses a once key."""
         names = list(self.here.rules.policies)
         self.do(self.here.once(self.worker(number), names[number % len(names)], key))
 
     def look(self, number: int) -> None:
-        """A worker looks at what is held, and asks when to do so again."""
+        """A worker checks held items, and asks for the next check."""
         worker = self.worker(number)
         self.do(self.here.look(worker))
         self.do(self.here.ask(worker, self.here.claimants(number)))
@@ -365,7 +365,7 @@ class Dispatch(RuleBasedStateMachine):
 
     @invariant()
     def the_store_says_what_the_rules_say(self) -> None:
-        """Each item, its attempts, and nothing beside them."""
+        """Compare all items and their attempts."""
         if self.world is not None:
             self.do(self.world.compare())
 

@@ -29,13 +29,13 @@ class Pool:
     """What handlers share."""
 
 
-class Bench:
+class LendingBench:
     """A store, a router and what its handlers tell."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.router = Router()
-        self.told: list[object] = []
+        self.seen: list[object] = []
 
     async def add(self, *names: str, **values: Any) -> None:
         """Store a delivery for each name."""
@@ -61,38 +61,38 @@ class Bench:
 
 
 @pytest.fixture
-def bench() -> Bench:
+def bench() -> LendingBench:
     """An empty one."""
-    return Bench()
+    return LendingBench()
 
 
-async def test_resources_live_from_before_the_first_handler_until_after_the_last(bench: Bench) -> None:
+async def test_resources_live_from_before_the_first_handler_until_after_the_last(bench: LendingBench) -> None:
     """Each once, whatever the number of handlers and events."""
 
     @bench.router.resource
     async def make_pool() -> AsyncIterator[Pool]:
-        bench.told.append("made")
+        bench.seen.append("made")
         yield Pool()
-        bench.told.append("closed")
+        bench.seen.append("closed")
 
     @bench.router.on(CrawlPage)
     async def on_loop(event: CrawlPage, pool: Pool) -> None:
         await asyncio.sleep(0)
-        bench.told.append(pool)
+        bench.seen.append(pool)
 
     @bench.router.on(CrawlPage)
     def in_thread(event: CrawlPage, pool: Pool) -> None:
-        bench.told.append(pool)
+        bench.seen.append(pool)
 
     await bench.add("a", "b", "c")
     async with bench.working():
-        await eventually(lambda: len(bench.told) == 7)
+        await eventually(lambda: len(bench.seen) == 7)
 
-    assert (bench.told[0], bench.told[-1]) == ("made", "closed")
-    assert len(set(bench.told[1:-1])) == 1
+    assert (bench.seen[0], bench.seen[-1]) == ("made", "closed")
+    assert len(set(bench.seen[1:-1])) == 1
 
 
-async def test_a_resource_that_cannot_be_made_ends_the_worker(bench: Bench) -> None:
+async def test_a_resource_that_cannot_be_made_ends_the_worker(bench: LendingBench) -> None:
     """Before it has claimed anything; what waited is still there."""
 
     @bench.router.resource
@@ -110,7 +110,7 @@ async def test_a_resource_that_cannot_be_made_ends_the_worker(bench: Bench) -> N
     assert await bench.states() == []
 
 
-async def test_a_resource_that_nobody_gives_ends_the_worker(bench: Bench) -> None:
+async def test_a_resource_that_nobody_gives_ends_the_worker(bench: LendingBench) -> None:
     """It says which handler wants what."""
 
     @bench.router.on(CrawlPage)
@@ -121,25 +121,25 @@ async def test_a_resource_that_nobody_gives_ends_the_worker(bench: Bench) -> Non
             pass
 
 
-async def test_once_asks_the_store(bench: Bench) -> None:
+async def test_once_asks_the_store(bench: LendingBench) -> None:
     """One key, two deliveries, two kinds of handlers: each handler has one yes."""
 
     @bench.router.on(CrawlPage, name="async")
     async def on_loop(event: Event, ctx: Context) -> None:
-        bench.told.append(("async", await ctx.once("mail")))
+        bench.seen.append(("async", await ctx.once("mail")))
 
     @bench.router.on(CrawlPage, name="plain")
     def in_thread(event: Event, ctx: Context) -> None:
-        bench.told.append(("plain", bool(ctx.once("mail"))))
+        bench.seen.append(("plain", bool(ctx.once("mail"))))
 
     await bench.add("a", "b")
     async with bench.working():
-        await eventually(lambda: len(bench.told) == 4)
+        await eventually(lambda: len(bench.seen) == 4)
 
-    assert Counter(bench.told) == Counter([(name, first) for name in ("async", "plain") for first in (True, False)])
+    assert Counter(bench.seen) == Counter([(name, first) for name in ("async", "plain") for first in (True, False)])
 
 
-async def test_a_function_in_a_process_is_worked_off(bench: Bench, bare_environment: Path) -> None:
+async def test_a_function_in_a_process_is_worked_off(bench: LendingBench, bare_environment: Path) -> None:
     """From the store to another process and back."""
     bench.router.add(computing.note, CrawlPage, run_in="process")
     file = bare_environment / "notes"
@@ -150,28 +150,28 @@ async def test_a_function_in_a_process_is_worked_off(bench: Bench, bare_environm
     assert await bench.states() == [WorkState.DONE] * 2
 
 
-async def test_with_a_key_handlers_have_clients_of_the_service(bench: Bench) -> None:
+async def test_with_a_key_handlers_have_clients_of_the_service(bench: LendingBench) -> None:
     """At the configured address, closed with the worker."""
 
     @bench.router.on(CrawlPage)
     async def on_loop(event: Event, ctx: Context) -> None:
-        bench.told.append(ctx.client)
+        bench.seen.append(ctx.client)
 
     @bench.router.on(CrawlPage)
     def in_thread(event: Event, ctx: Context) -> None:
-        bench.told.append(ctx.sync_client)
+        bench.seen.append(ctx.sync_client)
 
     await bench.add("a")
     async with bench.working(api_key="fc-1", base_url="http://127.0.0.1:9"):
-        await eventually(lambda: len(bench.told) == 2)
+        await eventually(lambda: len(bench.seen) == 2)
 
-    for client in bench.told:
+    for client in bench.seen:
         assert isinstance(client, Client | AsyncClient)
         assert client.http.is_closed
         assert client.http.base_url == "http://127.0.0.1:9"
 
 
-async def test_without_a_key_the_handler_that_calls_the_service_is_dead_at_once(bench: Bench) -> None:
+async def test_without_a_key_the_handler_that_calls_the_service_is_dead_at_once(bench: LendingBench) -> None:
     """And says why."""
 
     @bench.router.on(CrawlPage)
@@ -189,7 +189,7 @@ async def test_without_a_key_the_handler_that_calls_the_service_is_dead_at_once(
 
 
 @pytest.mark.parametrize("settings", [{"base_url": "nowhere"}, {"api_key": "two words"}], ids=str)
-async def test_settings_that_no_request_can_be_made_with_end_the_worker(bench: Bench, settings: Any) -> None:
+async def test_settings_that_no_request_can_be_made_with_end_the_worker(bench: LendingBench, settings: Any) -> None:
     """A handler would find out much later."""
     with pytest.raises(ConfigurationError, match="RECEIVER_"):
         async with bench.working(**{"api_key": "fc-1", **settings}):

@@ -123,7 +123,7 @@ async def test_what_was_received_without_a_worker_is_handled_later(settings: Set
 def bodies() -> Iterator[tuple[str, bytes]]:
     """Yield every sample and every odd form: as recorded, and compact as the sender writes it.
 
-    Each is a delivery of its own; those that have no webhook id are told apart by white space behind them.
+    Each is a delivery of its own; those that have no webhook id differ by the white space behind them.
     """
     found = [(f"compact {name}", encode(load_sample(name))) for name in sample_names()]
     found += [
@@ -315,14 +315,14 @@ async def test_a_receiver_without_its_lifespan_says_so(settings: Settings) -> No
 async def test_the_lifespan_runs_by_the_protocol_too(settings: Settings) -> None:
     """As any ASGI server drives it."""
     app = Receiver(settings)
-    told: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+    events: asyncio.Queue[dict[str, str]] = asyncio.Queue()
     said: asyncio.Queue[Any] = asyncio.Queue()
-    task = asyncio.create_task(app({"type": "lifespan", "asgi": {}, "state": {}}, told.get, said.put))
-    told.put_nowait({"type": "lifespan.startup"})
+    task = asyncio.create_task(app({"type": "lifespan", "asgi": {}, "state": {}}, events.get, said.put))
+    events.put_nowait({"type": "lifespan.startup"})
     assert (await soon(said.get()))["type"] == "lifespan.startup.complete"
     async with client_of(app) as client:
         assert (await post(client, body_of())).status_code == 200
-    told.put_nowait({"type": "lifespan.shutdown"})
+    events.put_nowait({"type": "lifespan.shutdown"})
     assert (await soon(said.get()))["type"] == "lifespan.shutdown.complete"
     await soon(task)
 

@@ -62,16 +62,16 @@ async def test_subscribers_of_the_mounting_program_see_every_delivery(bare_envir
 
 async def test_a_subscriber_that_blocks_delays_neither_an_ack_nor_the_end(bare_environment: Path) -> None:
     """An async one that blocks its event loop, as only a mistake does, is no exception."""
-    begun, end = threading.Event(), threading.Event()
+    started, end = threading.Event(), threading.Event()
 
     async def block(delivery: signals.DeliveryAccepted) -> None:
-        begun.set()
+        started.set()
         end.wait(LONG)
 
     with signals.delivery_accepted.connected_to(block):
         async with mounted(bare_environment) as client:
             assert await deliver(client) == 200
-            assert begun.wait(LONG)
+            assert started.wait(LONG)
             assert await deliver(client, body_of(webhookId="w-2")) == 200
         assert not end.is_set()
         end.set()

@@ -22,19 +22,19 @@ from receiver.events import Event
 router = Router()
 runs = os.open({RUNS!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-def told(ctx):
+def record_run(ctx):
     os.write(runs, f"{{ctx.delivery.key}} {{ctx.attempt}} {{os.getpid()}}\\n".encode())
 
 def blocked():
     return Path(f"blocked-{{os.getpid()}}").exists()
 
 """
-"""Beginning of handlers that tell each of their runs, and can be blocked by the test worker by worker."""
+"""Beginning of handlers that record each of their runs; the test can block them in one worker."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a handler, as it has told itself."""
+    """One run of a handler, as it has recorded itself."""
 
     key: str
     attempt: int
@@ -94,22 +94,22 @@ class Fleet:
         return self.deployment.folder / f"blocked-{worker.pid}"
 
     def runs(self) -> list[Run]:
-        """Return every run that was told, in this order."""
+        """Return every run that was recorded, in this order."""
         path = self.deployment.folder / RUNS
         lines = path.read_text().splitlines() if path.exists() else ()
         return [Run(key, int(attempt), int(pid)) for key, attempt, pid in (line.split() for line in lines)]
 
     async def runs_more(self, worker: Program) -> None:
-        """Return when a worker has begun one more run than now."""
+        """Return when a worker has started one more run than now."""
 
         def count() -> int:
             return sum(run.pid == worker.pid for run in self.runs())
 
         before = count()
-        await until(lambda: count() > before, lambda: f"worker {worker.pid} to begin run {before + 1}")
+        await until(lambda: count() > before, lambda: f"worker {worker.pid} to start run {before + 1}")
 
     async def ran(self, count: int) -> None:
-        """Return when so many runs have been told."""
+        """Return when so many runs have been recorded."""
         await until(lambda: len(self.runs()) >= count, lambda: f"{count} runs, of which {len(self.runs())} came")
 
 
@@ -170,7 +170,7 @@ def check_recorded(deployment: Deployment, runs: Sequence[Run]) -> None:
     """Check that each work item is done after one success, its last attempt, and that every attempt ran once.
 
     Before it there may be attempts whose worker died, and refusals to try once more. They are numbered without a
-    gap. The handlers are to be told apart by the keys of their runs.
+    gap. The keys of the runs say which handler ran.
     """
     states = {work_id: (state, count) for work_id, state, count in _states(deployment)}
     attempts: dict[int, list[Recorded]] = defaultdict(list)
@@ -182,10 +182,10 @@ def check_recorded(deployment: Deployment, runs: Sequence[Run]) -> None:
         assert [one.number for one in attempts[work_id]] == list(range(1, count + 1)), attempts[work_id]
         assert last.outcome == "succeeded", attempts[work_id]
         assert all(one.outcome == "lost" or POISON in (one.error or "") for one in before), attempts[work_id]
-    told = [(run.key, run.attempt) for run in runs]
-    assert len(set(told)) == len(told), "an attempt ran twice"
+    ran = [(run.key, run.attempt) for run in runs]
+    assert len(set(ran)) == len(ran), "an attempt ran twice"
     known = {(one.key, one.number) for of_one in attempts.values() for one in of_one}
-    assert set(told) <= known, "something ran that is not recorded"
+    assert set(ran) <= known, "something ran that is not recorded"
 
 
 def _states(deployment: Deployment) -> list[tuple[int, str, int]]:

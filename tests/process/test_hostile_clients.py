@@ -30,6 +30,12 @@ SIGNED = ("X-Firecrawl-Signature", sign(BODY, SECRET))
 FORM = ("X-Firecrawl-Signature", "sha256=" + "0" * 64)
 """Lets a request in until its body is known."""
 
+WITH_FEW_FILES = """
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_NOFILE, (250, 250))
+runpy.run_module("receiver", run_name="__main__")
+"""
+
 
 @asynccontextmanager
 async def endpoint(
@@ -127,6 +133,21 @@ async def test_a_content_length_over_the_limit_is_answered_413_unread(tmp_path: 
         assert (answer.status, answer.json()["error"]) == (413, "too_large")
 
 
+async def test_a_body_of_a_byte_too_many_is_answered_413_when_the_connection_ends_with_it(tmp_path: Path) -> None:
+    """The client sends all of it before it reads: a server that closed at once would reset the connection."""
+    body = new_body(1).ljust(2_000_001)
+    async with (
+        endpoint(tmp_path, max_body="2000000", read_timeout="8", ack_deadline="9") as (_, serving),
+        connection(serving.port) as line,
+    ):
+        await line.say(request(body, headers=[("Connection", "close")]))
+
+        answer = await line.answer()
+
+        assert (answer.status, answer.json()["error"]) == (413, "too_large")
+        assert await line.closed() == b""
+
+
 async def test_a_chunked_body_over_the_limit_is_answered_413(tmp_path: Path) -> None:
     """No length is announced; the running count says when it is too much."""
     async with endpoint(tmp_path, max_body="1000") as (deployment, serving), connection(serving.port) as line:
@@ -199,6 +220,24 @@ async def test_three_hundred_idle_connections_do_not_hinder_deliveries(tmp_path:
 
         assert set(load.answers) == {200}
         assert len(deployment.stored()) == 100 + 200
+
+
+async def test_idle_connections_beyond_the_limit_make_room_for_deliveries(tmp_path: Path) -> None:
+    """The limit is that on open files, less a reserve; every delivery is taken, and the log is not filled."""
+    deployment = Deployment(tmp_path, read_timeout="4")
+    async with (
+        deployment.serve("--no-worker", launcher=("-c", WITH_FEW_FILES)) as serving,
+        AsyncExitStack() as stack,
+    ):
+        load = Load(random.Random(1))
+        for _ in range(5):
+            for _ in range(60):
+                await stack.enter_async_context(connection(serving.port))
+            await load.send(serving.port, 10, connections=1)
+
+        assert load.answers == {200: 50}
+        assert "Traceback" not in serving.output
+        assert serving.output.count("ERROR") == 0
 
 
 async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:

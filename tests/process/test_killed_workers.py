@@ -14,7 +14,7 @@ LONG_LEASE = "600"
 BLOCKABLE = f"""{BEGIN}
 @router.on("*")
 async def wait(event: Event, ctx: Context) -> None:
-    told(ctx)
+    record_run(ctx)
     while blocked():
         await asyncio.sleep(0.01)
 """
@@ -32,7 +32,7 @@ def alone(job):
 @router.on("*", ordered=True, on_dead="hold", attempts=1)
 async def in_order(event: Event, ctx: Context) -> None:
     with alone(ctx.job), open(f"order-{{ctx.job}}", "a") as order:
-        told(ctx)
+        record_run(ctx)
         while blocked():
             await asyncio.sleep(0.01)
         order.write(ctx.delivery.key.rpartition("-")[2] + "\\n")

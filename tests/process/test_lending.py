@@ -37,7 +37,7 @@ COMPUTING = (
 @router.on("*", run_in="process")
 def compute(event):
     helper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
-    Path("begun").write_text(f"{os.getpid()} {helper.pid}")
+    Path("started").write_text(f"{os.getpid()} {helper.pid}")
     while not Path("go").exists():
         time.sleep(0.01)
     helper.kill()
@@ -48,8 +48,8 @@ def compute(event):
 
 
 def running(folder: Path) -> list[int]:
-    """Return those of the processes that have begun which still run."""
-    pids = (folder / "begun").read_text().split()
+    """Return the processes that have started and still run."""
+    pids = (folder / "started").read_text().split()
     return [int(pid) for pid in pids if _state(pid) not in "ZX"]
 
 
@@ -92,7 +92,7 @@ async def test_a_process_finishes_its_work_when_the_worker_is_stopped(tmp_path: 
     deployment.write_handlers(COMPUTING)
     async with deployment.serve() as serving:
         await post(serving.port, body_of(id="j", webhookId="k"))
-        await until((tmp_path / "begun").exists, "the function to begin")
+        await until((tmp_path / "started").exists, "the function to start")
         (function, *_) = running(tmp_path)
         for pid in (function, await serving.worker()):
             os.kill(pid, signal.SIGTERM)
@@ -110,11 +110,11 @@ async def test_a_killed_worker_leaves_no_process_behind(tmp_path: Path) -> None:
     deployment.write_handlers(COMPUTING)
     async with deployment.serve() as serving:
         await post(serving.port, body_of(id="j", webhookId="k"))
-        await until((tmp_path / "begun").exists, "the function to begin")
-        begun = running(tmp_path)
-        assert len(begun) == 2
+        await until((tmp_path / "started").exists, "the function to start")
+        started = running(tmp_path)
+        assert len(started) == 2
         os.kill(await serving.worker(), signal.SIGKILL)
-        await until(lambda: not set(begun) & set(running(tmp_path)), "its processes to end")
+        await until(lambda: not set(started) & set(running(tmp_path)), "its processes to end")
 
         (tmp_path / "go").touch()
         await until(lambda: deployment.unfinished() == 0, "the work to be done again")

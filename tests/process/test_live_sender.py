@@ -157,7 +157,7 @@ async def test_the_real_timeline_is_that_of_the_simulation_at_sixty_times_the_sp
     assert deployment.stored().keys() == {one["id"] for one in real if one["delivery"] == 3}
     for delivery in (1, 2):
         planned, played = of(simulated, delivery), of(real, delivery)
-        assert [told(one) for one in played] == [told(one) for one in planned]
+        assert [fixed_parts(one) for one in played] == [fixed_parts(one) for one in planned]
         assert played[0]["started_s"] >= planned[0]["started_s"]
         for ours, senders in zip(pauses(played), pauses(planned), strict=True):
             assert ours >= senders - MICROSECOND
@@ -173,6 +173,6 @@ def pauses(attempts: list[dict[str, Any]]) -> list[float]:
     return [later["started_s"] - earlier["ended_s"] for earlier, later in pairwise(attempts)]
 
 
-def told(attempt: dict[str, Any]) -> tuple[Any, ...]:
+def fixed_parts(attempt: dict[str, Any]) -> tuple[Any, ...]:
     """Return what of an attempt does not depend on the machine."""
     return attempt["attempt"], attempt["outcome"], attempt["state"]

@@ -1,4 +1,4 @@
-"""Handlers that block, spin, eat memory, crash or do not import: acks go on, nothing is lost, all is told."""
+"""Handlers that block, spin, eat memory, crash or do not import: acks go on, nothing is lost, all is reported."""
 
 import asyncio
 import random
@@ -27,8 +27,8 @@ async def record(event, ctx: Context):
         out.write(ctx.delivery.key + "\\n")
 """
 BLOCK = """
-    Path("begun").touch()
-    while not Path("mended").exists():
+    Path("started").touch()
+    while not Path("fixed").exists():
         time.sleep(0.01)
 """
 """Blocks for as long as the test wants, in place of `time.sleep(30)`."""
@@ -42,14 +42,14 @@ async def deliver(serving: Serving, count: int = 50, *, seed: int = 1) -> Load:
     return load
 
 
-async def begun(deployment: Deployment) -> None:
+async def handler_started(deployment: Deployment) -> None:
     """Return when the misbehaving handler runs."""
-    await until((deployment.folder / "begun").exists, "the handler to begin")
+    await until((deployment.folder / "started").exists, "the handler to start")
 
 
-def mend(deployment: Deployment) -> None:
+def fix(deployment: Deployment) -> None:
     """Let the handler go on, or behave the next time."""
-    (deployment.folder / "mended").touch()
+    (deployment.folder / "fixed").touch()
 
 
 async def all_is_well(deployment: Deployment, *loads: Load, killed: bool = False) -> None:
@@ -74,7 +74,7 @@ async def test_a_handler_that_blocks_the_event_loop_delays_no_ack(tmp_path: Path
     deployment.write_handlers(BEGIN + '@router.on("*")\nasync def block(event):' + BLOCK + RECORD)
     async with deployment.serve() as serving:
         first = await deliver(serving, 10)
-        await begun(deployment)
+        await handler_started(deployment)
 
         second = await deliver(serving, 200, seed=2)
 
@@ -83,23 +83,23 @@ async def test_a_handler_that_blocks_the_event_loop_delays_no_ack(tmp_path: Path
             return int(until_micros) < to_micros(SystemClock().now())
 
         await until(leases_ended, "the leases to end")
-        mend(deployment)
+        fix(deployment)
         await all_is_well(deployment, first, second)
         assert {attempts for _, _, attempts in deployment.work()} == {1}
         assert "worker_ended" not in serving.output
 
 
 async def test_a_handler_that_spins_for_ever_delays_no_ack(tmp_path: Path) -> None:
-    """It has the worker for itself until an operator kills that; then a mended handler takes over its work."""
+    """It has the worker for itself until an operator kills that; then a fixed handler takes over its work."""
     deployment = Deployment(tmp_path)
     deployment.write_handlers(
         BEGIN
-        + '@router.on("*")\nasync def spin(event):\n    Path("begun").touch()\n    while True: pass\n'
+        + '@router.on("*")\nasync def spin(event):\n    Path("started").touch()\n    while True: pass\n'
         + RECORD
     )
     async with deployment.serve() as serving:
         first = await deliver(serving)
-        await begun(deployment)
+        await handler_started(deployment)
         second = await deliver(serving, 200, seed=2)
 
         deployment.write_handlers(BEGIN + '@router.on("*")\nasync def spin(event): pass\n' + RECORD)
@@ -113,14 +113,14 @@ async def test_a_plain_function_that_spins_takes_only_its_own_slot(tmp_path: Pat
     deployment = Deployment(tmp_path)
     deployment.write_handlers(
         BEGIN
-        + '@router.on("*", where=lambda event: not Path("begun").exists())\ndef spin(event):\n'
-        + '    Path("begun").touch()\n    while not Path("mended").exists(): sum(range(1000))\n'
+        + '@router.on("*", where=lambda event: not Path("started").exists())\ndef spin(event):\n'
+        + '    Path("started").touch()\n    while not Path("fixed").exists(): sum(range(1000))\n'
         + RECORD
     )
     async with deployment.serve() as serving:
         load = await deliver(serving)
         await until(lambda: len(deployment.handled()) == 50, "the other handler to go on")
-        mend(deployment)
+        fix(deployment)
         await all_is_well(deployment, load)
 
 
@@ -135,9 +135,9 @@ first = []
 @router.on("*", where=lambda event: not first)
 async def greedy(event):
     first.append(event)
-    if Path("mended").exists():
+    if Path("fixed").exists():
         return
-    Path("begun").touch()
+    Path("started").touch()
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (used + 64 * 2**20, hard))
@@ -147,14 +147,14 @@ async def greedy(event):
             hoard.append(bytearray(2**20))
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
-        first.clear() if Path("mended").exists() else None
+        first.clear() if Path("fixed").exists() else None
 """
         + RECORD
     )
     async with deployment.serve() as serving:
         load = await deliver(serving)
         await serving.line("greedy", "MemoryError")
-        mend(deployment)
+        fix(deployment)
         await all_is_well(deployment, load)
         assert "worker_ended" not in serving.output
 
@@ -164,7 +164,7 @@ import ctypes
 
 @router.on("*")
 def crash(event):
-    if Path("mended").exists():
+    if Path("fixed").exists():
         return
     if not Path("killed").exists():  # as for want of memory
         Path("killed").touch()
@@ -187,7 +187,7 @@ async def test_a_handler_whose_process_ends_under_it_loses_nothing(tmp_path: Pat
         assert "restart_in_s=2.0" in await serving.line("worker_ended", "7")
         third = await deliver(serving, seed=3)
         await serving.line("worker_ended", "SIGSEGV")
-        mend(deployment)
+        fix(deployment)
         await all_is_well(deployment, first, second, third, killed=True)
 
 
@@ -258,29 +258,29 @@ BROKEN_MODULES = {
     "calls sys.exit on import": ("import sys; sys.exit(0)", "SystemExit"),
     "has no router": ("", "a Router is expected there"),
 }
-broken_modules = pytest.mark.parametrize(("text", "told"), BROKEN_MODULES.values(), ids=BROKEN_MODULES.keys())
+broken_modules = pytest.mark.parametrize(("text", "words"), BROKEN_MODULES.values(), ids=BROKEN_MODULES.keys())
 
 
 @broken_modules
-async def test_handlers_that_do_not_load_at_the_start_end_the_server(tmp_path: Path, text: str, told: str) -> None:
+async def test_handlers_that_do_not_load_at_the_start_end_the_server(tmp_path: Path, text: str, words: str) -> None:
     """With exit code 2, as `receiver work`: whoever has started it shall see it."""
     deployment = Deployment(tmp_path)
     deployment.write_handlers(text)
     async with deployment.serve(wait=False) as serving:
         assert await serving.exit_code() == 2
         await serving.gone()
-        assert told in await serving.line("receiver: ")
+        assert words in await serving.line("receiver: ")
 
 
 @broken_modules
-async def test_handlers_that_do_not_load_later_stop_no_ack(tmp_path: Path, text: str, told: str) -> None:
-    """The next worker tells it, and a mended file is taken up by itself."""
+async def test_handlers_that_do_not_load_later_stop_no_ack(tmp_path: Path, text: str, words: str) -> None:
+    """The next worker reports it, and takes a fixed file by itself."""
     deployment = Deployment(tmp_path)
     async with deployment.serve() as serving:
         await serving.line("worker_started")
         deployment.write_handlers(text)
         kill(await serving.worker())
-        await serving.line(told)
+        await serving.line(words)
         await serving.line("worker_ended", "exit code 2", "restart_in_s=2.0")
         load = await deliver(serving)
         deployment.write_handlers(HANDLERS)
@@ -300,11 +300,11 @@ async def test_handlers_that_end_the_worker_on_import_stop_no_ack(tmp_path: Path
 
 
 async def test_a_module_that_hangs_on_import_stops_neither_acks_nor_the_stop(tmp_path: Path) -> None:
-    """The worker never gets to work, deliveries are kept, and `serve` ends when it is told to."""
+    """The worker never gets to work, deliveries are kept, and `serve` ends on SIGTERM."""
     deployment = Deployment(tmp_path)
-    deployment.write_handlers(BEGIN + 'Path("begun").touch()\ntime.sleep(3600)\n')
+    deployment.write_handlers(BEGIN + 'Path("started").touch()\ntime.sleep(3600)\n')
     async with deployment.serve() as serving:
-        await begun(deployment)
+        await handler_started(deployment)
         load = await deliver(serving)
         serving.send_signal(signal.SIGTERM)
         assert await serving.exit_code() == 0
@@ -320,14 +320,14 @@ async def test_a_blocked_worker_does_not_outlive_a_killed_web_process(tmp_path: 
     """Nobody is left to stop it, and it would keep a CPU and its memory for ever: it has to end by itself."""
     deployment = Deployment(tmp_path)
     if where == "on import":
-        deployment.write_handlers(BEGIN + 'Path("begun").touch()\nwhile True: pass\n')
+        deployment.write_handlers(BEGIN + 'Path("started").touch()\nwhile True: pass\n')
     else:
         deployment.write_handlers(
-            BEGIN + '@router.on("*")\nasync def spin(event):\n    Path("begun").touch()\n    while True: pass\n'
+            BEGIN + '@router.on("*")\nasync def spin(event):\n    Path("started").touch()\n    while True: pass\n'
         )
     async with deployment.serve() as serving:
         load = await deliver(serving)
-        await begun(deployment)
+        await handler_started(deployment)
         serving.send_signal(signal.SIGKILL)
         await serving.gone()
 

@@ -13,21 +13,21 @@ from tests.process.harness import POISON, Deployment, Program, meanwhile, until
 
 CRASH = """
 def crash_at(event):
-    if event.type == "crawl.failed" and not Path("mended").exists():
+    if event.type == "crawl.failed" and not Path("fixed").exists():
         os.kill(os.getpid(), signal.SIGKILL)
 
 """
 ASYNC = f"""{BEGIN}{CRASH}
 @router.on("*")
 async def work(event: Event, ctx: Context) -> None:
-    told(ctx)
+    record_run(ctx)
     crash_at(event)
     await asyncio.sleep(0.05)
 """
 PLAIN = f"""{BEGIN}{CRASH}
 @router.on("*")
 def work(event: Event, ctx: Context) -> None:
-    told(ctx)
+    record_run(ctx)
     crash_at(event)
     time.sleep(0.05)
 """
@@ -79,7 +79,7 @@ def check_reason(deployment: Deployment, *, most_deaths: int) -> None:
     [pytest.param(ASYNC, id="async"), pytest.param(PLAIN, id="plain"), pytest.param(IN_BATCHES, id="batch")],
 )
 async def test_poison_in_an_idle_system_is_dead_after_two_deaths(tmp_path: Path, handlers: str) -> None:
-    """What runs at once is known to have begun, and so is what runs in a batch.
+    """What runs at once is known to have started, and so is what runs in a batch.
 
     Each worker takes over from the one that died, as under a supervisor.
     """
@@ -137,6 +137,6 @@ async def test_poison_takes_no_good_one_with_it(tmp_path: Path, handlers: str, g
         dead = deployment.rows("SELECT id, deaths, lost FROM work_items WHERE state <> 'done'")
         assert len(dead) == 1, dead
 
-        (tmp_path / "mended").touch()
+        (tmp_path / "fixed").touch()
         assert await deployment.all_handled_in_the_end() == 1
         check_recorded(deployment, workers.runs())

@@ -27,7 +27,7 @@ from tests.process import computing
 COMMAND = (sys.executable, "-P", "-m", "receiver.worker.child", "INFO", "text")
 
 
-class Bench:
+class PoolBench:
     """A runner with two processes, and a file that functions write to."""
 
     def __init__(self, folder: Path) -> None:
@@ -36,11 +36,11 @@ class Bench:
         self.runner = Runner(SystemClock(), Inline(), processes=self.processes)
 
     def claim(self, function: Callable[..., Any], *, job: str = "j", **options: Any) -> Claimed:
-        """Return an item for a function. What is no option of handlers is told to the function."""
-        told = {key: options.pop(key) for key in ("error", "how") if key in options}
+        """Return an item for a function. The function gets what is not an option of handlers."""
+        given = {key: options.pop(key) for key in ("error", "how") if key in options}
         router = Router()
         router.add(function, "*", name="h", run_in="process", **options)
-        body = body_of(id=job, metadata={"file": str(self.file), **told})
+        body = body_of(id=job, metadata={"file": str(self.file), **given})
         source = StoredDelivery(1, 0, delivery("k", body=body))
         return Claimed(WorkItem(1, HandlerName("h"), 1, 0, 0, Trigger.DELIVERY, source), router[HandlerName("h")])
 
@@ -55,9 +55,9 @@ class Bench:
 
 
 @pytest.fixture
-async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+async def bench(tmp_path: Path) -> AsyncIterator[PoolBench]:
     """Closed at the end."""
-    bench = Bench(tmp_path)
+    bench = PoolBench(tmp_path)
     yield bench
     await bench.processes.aclose()
 
@@ -69,7 +69,7 @@ def alive(pid: str) -> bool:
     return False
 
 
-async def test_a_function_runs_in_another_process(bench: Bench) -> None:
+async def test_a_function_runs_in_another_process(bench: PoolBench) -> None:
     """Which is used again; a static method will do."""
     ends = [await bench.run(computing.note), await bench.run(computing.Tools.note, job="i")]
 
@@ -79,7 +79,7 @@ async def test_a_function_runs_in_another_process(bench: Bench) -> None:
     assert first == second != str(os.getpid())
 
 
-async def test_calls_run_beside_each_other(bench: Bench) -> None:
+async def test_calls_run_beside_each_other(bench: PoolBench) -> None:
     """As many as there may be processes; the others wait for one."""
     tasks = [asyncio.create_task(bench.runner.run(bench.claim(computing.hang))) for _ in range(3)]
     await eventually(lambda: len(bench.notes()) == 2)
@@ -94,7 +94,7 @@ async def test_calls_run_beside_each_other(bench: Bench) -> None:
     await asyncio.wait(tasks)
 
 
-async def test_a_batch_is_sent_as_a_list(bench: Bench) -> None:
+async def test_a_batch_is_sent_as_a_list(bench: PoolBench) -> None:
     """Of the events that are wanted."""
     claimed = [
         bench.claim(computing.note_all, job=job, batch=10, where=lambda event: event.job_id != "b") for job in "abc"
@@ -118,7 +118,7 @@ RAISED: list[tuple[str, dict[str, Any], object, str]] = [
 ]
 
 
-async def test_what_a_function_raises_comes_back(bench: Bench) -> None:
+async def test_what_a_function_raises_comes_back(bench: PoolBench) -> None:
     """As text, with the traceback of its own process, and it means what it means here."""
     for error, options, result, words in RAISED:
         ended = await bench.run(computing.fail, error=error, **options)
@@ -132,7 +132,9 @@ async def test_what_a_function_raises_comes_back(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("how", "words"), [("exit", "ended with exit code 7"), ("kill", "was killed by SIGKILL")], ids=str
 )
-async def test_a_process_that_dies_fails_its_attempt_and_is_replaced(bench: Bench, how: str, words: str) -> None:
+async def test_a_process_that_dies_fails_its_attempt_and_is_replaced(
+    bench: PoolBench, how: str, words: str
+) -> None:
     """The policy for exceptions has no say in it: the function has raised none."""
     ended = await bench.run(computing.die, how=how, retry_on=OSError)
 
@@ -141,8 +143,8 @@ async def test_a_process_that_dies_fails_its_attempt_and_is_replaced(bench: Benc
     assert (await bench.run(computing.note)).result == Succeeded()
 
 
-async def test_a_process_that_died_between_two_calls_is_replaced(bench: Bench) -> None:
-    """Nobody is told: it did nothing."""
+async def test_a_process_that_died_between_two_calls_is_replaced(bench: PoolBench) -> None:
+    """Nothing reports it: it did nothing."""
     await bench.run(computing.note)
     os.kill(int(bench.notes()[0][0]), signal.SIGKILL)
     await eventually(lambda: not alive(bench.notes()[0][0]))
@@ -152,7 +154,7 @@ async def test_a_process_that_died_between_two_calls_is_replaced(bench: Bench) -
     assert (await bench.run(computing.note)).result == Succeeded()
 
 
-async def test_a_function_past_its_timeout_is_killed(bench: Bench) -> None:
+async def test_a_function_past_its_timeout_is_killed(bench: PoolBench) -> None:
     """With what it has started: a computation cannot be cancelled in any other way."""
     await bench.run(computing.note)  # so that the process is there, and the time-out is that of the function
     ended = await bench.run(computing.hang, timeout=0.2)
@@ -163,7 +165,7 @@ async def test_a_function_past_its_timeout_is_killed(bench: Bench) -> None:
     await eventually(lambda: not any(alive(pid) for pid in bench.notes()[-1]))
 
 
-async def test_a_cancelled_call_ends_with_its_process(bench: Bench) -> None:
+async def test_a_cancelled_call_ends_with_its_process(bench: PoolBench) -> None:
     """The worker is stopping."""
     task = asyncio.create_task(bench.runner.run(bench.claim(computing.hang)))
     await eventually(bench.notes)
@@ -174,7 +176,7 @@ async def test_a_cancelled_call_ends_with_its_process(bench: Bench) -> None:
     await eventually(lambda: not any(alive(pid) for pid in bench.notes()[0]))
 
 
-async def test_signals_to_every_process_are_left_to_the_worker(bench: Bench) -> None:
+async def test_signals_to_every_process_are_left_to_the_worker(bench: PoolBench) -> None:
     """A platform that stops a service signals all of its processes; what runs may still finish."""
     await bench.run(computing.note)
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -184,7 +186,7 @@ async def test_signals_to_every_process_are_left_to_the_worker(bench: Bench) -> 
     assert len({pid for pid, _ in bench.notes()}) == 1
 
 
-async def test_what_a_function_prints_is_printed(bench: Bench, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_what_a_function_prints_is_printed(bench: PoolBench, capfd: pytest.CaptureFixture[str]) -> None:
     """And does not disturb the answers."""
     assert (await bench.run(computing.shout)).result == Succeeded()
     assert len(capfd.readouterr().out) == 100_100
@@ -192,7 +194,7 @@ async def test_what_a_function_prints_is_printed(bench: Bench, capfd: pytest.Cap
 
 async def test_a_process_that_cannot_be_started_fails_the_attempt(tmp_path: Path) -> None:
     """It may be possible again later."""
-    bench = Bench(tmp_path)
+    bench = PoolBench(tmp_path)
     bench.runner = Runner(SystemClock(), Inline(), processes=Processes(SystemClock(), ["/no/such/program"], size=1))
     ended = await bench.run(computing.note)
 
@@ -202,7 +204,7 @@ async def test_a_process_that_cannot_be_started_fails_the_attempt(tmp_path: Path
 
 async def test_a_command_that_does_not_answer_fails_the_attempt(tmp_path: Path) -> None:
     """It says how it ended."""
-    bench = Bench(tmp_path)
+    bench = PoolBench(tmp_path)
     processes = Processes(SystemClock(), [sys.executable, "-c", "raise SystemExit(5)"], size=1)
     bench.runner = Runner(SystemClock(), Inline(), processes=processes)
     ended = await bench.run(computing.note)
@@ -215,18 +217,18 @@ async def test_a_command_that_does_not_answer_fails_the_attempt(tmp_path: Path) 
 WORKER = """
 import asyncio, sys
 from pathlib import Path
-from tests.process.test_processes import Bench
+from tests.process.test_processes import PoolBench
 from tests.process import computing
 
 async def main():
-    bench = Bench(Path(sys.argv[1]))
+    bench = PoolBench(Path(sys.argv[1]))
     await bench.runner.run(bench.claim(computing.hang))
 
 asyncio.run(main())
 """
 
 
-async def test_a_worker_that_is_killed_leaves_no_process_behind(bench: Bench) -> None:
+async def test_a_worker_that_is_killed_leaves_no_process_behind(bench: PoolBench) -> None:
     """Nor what a function has started."""
     worker = await asyncio.create_subprocess_exec(sys.executable, "-c", WORKER, str(bench.file.parent))
     try:

@@ -1,4 +1,4 @@
-"""A whole run tells no secret: not its output and logs, not its errors, not the bytes of its database."""
+"""A whole run shows no secret: not its output and logs, not its errors, not the bytes of its database."""
 
 import random
 import signal
@@ -35,7 +35,7 @@ def crash(event, ctx: Context):
 
 
 def leaks(content: bytes) -> list[str]:
-    """Return what may not be told and is."""
+    """Return the secrets that the content shows."""
     secrets = (*SECRETS, TOKEN, API_KEY, WRONG, PASSWORD)
     return [secret for secret in secrets if secret.encode() in content]
 
@@ -46,7 +46,7 @@ def kept(folder: Path) -> bytes:
 
 
 @pytest.mark.parametrize("json_logs", ["true", "false"])
-async def test_a_whole_run_tells_no_secret(tmp_path: Path, json_logs: str) -> None:
+async def test_a_whole_run_shows_no_secret(tmp_path: Path, json_logs: str) -> None:
     """Debug logs, refused and broken deliveries, a crashing handler, and every command that reads."""
     deployment = Deployment(
         tmp_path,
@@ -132,13 +132,13 @@ async def test_a_whole_run_tells_no_secret(tmp_path: Path, json_logs: str) -> No
     ],
     ids=str,
 )
-def test_a_wrong_setting_is_told_without_its_value(tmp_path: Path, environment: dict[str, str]) -> None:
+def test_a_wrong_setting_is_reported_without_its_value(tmp_path: Path, environment: dict[str, str]) -> None:
     """The name of the variable is enough to find it; the same in `.env`."""
     deployment = Deployment(tmp_path, secrets="")
 
-    told = [deployment.run(command, environment=environment) for command in ("check", "work")]
+    done = [deployment.run(command, environment=environment) for command in ("check", "work")]
     (tmp_path / ".env").write_text("".join(f"{name}={value}\n" for name, value in environment.items()))
-    told.append(deployment.run("check"))
+    done.append(deployment.run("check"))
 
-    assert leaks("".join(one.text for one in told).encode()) == []
-    assert all("Traceback" not in one.text for one in told)
+    assert leaks("".join(one.text for one in done).encode()) == []
+    assert all("Traceback" not in one.text for one in done)

@@ -1,4 +1,4 @@
-"""Several workers on one database: what each does, and what the others do when one is told to stop."""
+"""Several workers on one database: what each does, and what the others do when one has to stop."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ LONG_LEASE = "600"
 SHARED = f"""{BEGIN}
 @router.on("*")
 async def shared(event: Event, ctx: Context) -> None:
-    told(ctx)
+    record_run(ctx)
     while not Path("shared").exists():
         await asyncio.sleep(0.01)
 
@@ -29,7 +29,7 @@ def plain(event: Event, ctx: Context) -> None:
 WAITING = f"""{BEGIN}
 @router.on("*")
 async def wait(event: Event, ctx: Context) -> None:
-    told(ctx)
+    record_run(ctx)
     while blocked():
         await asyncio.sleep(0.01)
     os.write(ended, f"{{ctx.delivery.key}}\\n".encode())
@@ -41,7 +41,7 @@ ended = os.open("ended", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 async def test_four_workers_share_work_items_and_handle_each_once(tmp_path: Path) -> None:
     """When nothing dies there is one attempt of each, for async and plain handlers, and every worker gets some.
 
-    No async run ends before each worker has begun one, however slow its start was.
+    No async run ends before each worker has started one, however slow its start was.
     """
     deployment = Deployment(tmp_path, lease=LONG_LEASE, concurrency="4", threads="2")
     deployment.write_handlers(SHARED)
@@ -50,7 +50,7 @@ async def test_four_workers_share_work_items_and_handle_each_once(tmp_path: Path
         await workers.start(4)
         await load.send(serving.port, 500)
         pids = {worker.pid for worker in workers.workers}
-        await until(lambda: {run.pid for run in workers.runs()} == pids, "each worker to begin a run")
+        await until(lambda: {run.pid for run in workers.runs()} == pids, "each worker to start a run")
         (tmp_path / "shared").touch()
         await deployment.all_handled()
 
@@ -82,7 +82,7 @@ async def test_what_a_stopping_worker_does_not_finish_another_does_at_once(tmp_p
         stopping = asyncio.create_task(workers.stop(first))
         await first.line("worker_finishing")
         if finishes:
-            await until(lambda: len(workers.runs()) == 10, "the other worker to do what had not begun")
+            await until(lambda: len(workers.runs()) == 10, "the other worker to do what had not started")
             workers.release(first)
         await stopping
         await deployment.all_handled()

@@ -20,21 +20,21 @@ LATE_LEASE, LONG_LEASE = "2", "600"
 ASYNC = f"""{BEGIN}
 @router.on("*")
 async def wait(event: Event, ctx: Context) -> None:
-    told(ctx)
+    record_run(ctx)
     while blocked():
         await asyncio.sleep(0.01)
 """
 PLAIN = f"""{BEGIN}
 @router.on("*")
 def wait(event: Event, ctx: Context) -> None:
-    told(ctx)
+    record_run(ctx)
     while blocked():
         time.sleep(0.01)
 """
 FAILING = f"""{BEGIN}
 @router.on("*")
 async def wait(event: Event, ctx: Context) -> None:
-    told(ctx)
+    record_run(ctx)
     late = blocked()
     while blocked():
         await asyncio.sleep(0.01)
@@ -113,9 +113,9 @@ async def wakes_up_late(deployment: Deployment, workers: Fleet, late: Program, p
     [pytest.param(ASYNC, id="async"), pytest.param(PLAIN, id="plain"), pytest.param(FAILING, id="fails")],
 )
 async def test_what_a_late_worker_brings_does_not_count(tmp_path: Path, handlers: str) -> None:
-    """State, attempts and error stay as the new owner has left them, and a warning is told.
+    """State, attempts and error stay as the new owner has left them, and a warning is logged.
 
-    What had been claimed and not begun before the sleep is not run a second time.
+    What had been claimed and not started before the sleep is not run a second time.
     """
     concurrency = "4" if handlers is PLAIN else "2"  # blocking functions leave some places to what cannot block
     deployment = Deployment(tmp_path, lease=LATE_LEASE, concurrency=concurrency, threads="2")
@@ -137,9 +137,9 @@ async def test_what_a_late_worker_brings_does_not_count(tmp_path: Path, handlers
         await wakes_up_late(deployment, workers, late, serving.port, running=2)
 
         runs = [run for run in workers.runs() if run.key != "later-0"]
-        begun = {run.key for run in runs if run.pid == late.pid}
-        assert len(begun) == 2
-        assert Counter(run.key for run in runs) == {f"job-{n}": 1 + (f"job-{n}" in begun) for n in range(8)}
+        started = {run.key for run in runs if run.pid == late.pid}
+        assert len(started) == 2
+        assert Counter(run.key for run in runs) == {f"job-{n}": 1 + (f"job-{n}" in started) for n in range(8)}
 
 
 async def test_a_late_worker_leaves_the_order_of_lanes_as_it_is(tmp_path: Path) -> None:

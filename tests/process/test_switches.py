@@ -11,7 +11,7 @@ others = os.open("others", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 @router.on("*", name="switched")
 async def switched(event: Event, ctx: Context) -> None:
-    told(ctx)
+    record_run(ctx)
 
 @router.on("*", name="other")
 async def other(event: Event, ctx: Context) -> None:

@@ -122,10 +122,10 @@ class KillProof:
         worker = await serving.worker()
         with suppress(TimeoutError):
             await asyncio.wait_for(serving.gone(), self._rng.uniform(0, _LONGEST_LOAD_SECONDS))
-        told = sum("worker_ended" in line for line in serving.lines)
+        ended = sum("worker_ended" in line for line in serving.lines)
         kill(worker)
         self.kills["worker"] += 1
-        await serving.line("worker_ended", times=told + 1)
+        await serving.line("worker_ended", times=ended + 1)
         self._workers = sum("worker_started" in line and "handlers=" in line for line in serving.lines)
         count = len(self.load.acknowledged)
         await until(lambda: len(self.load.acknowledged) > count + 20, "deliveries to be taken without a worker")

@@ -1,4 +1,4 @@
-"""What requests will cost, by the credit table of the interface specification."""
+"""The cost of requests, by the credit table of the interface specification."""
 
 from typing import Any
 
@@ -52,14 +52,14 @@ def batch(count: int, **options: Any) -> BatchScrapeRequest:
 def test_credits_are_estimated_by_the_table(
     request_: ScrapeRequest | CrawlRequest | BatchScrapeRequest, pdf_pages: int, low: int, high: int
 ) -> None:
-    """1 per page or PDF page, flat 1 for an unparsed PDF, up to 5 for the enhanced proxy, 2 per URL checked."""
+    """A page or PDF page costs 1, an unparsed PDF 1, the enhanced proxy up to 5, a checked URL 2."""
     estimate = estimate_credits(request_, pdf_pages=pdf_pages)
 
     assert (estimate.low, estimate.high) == (low, high)
 
 
 def test_every_part_of_an_estimate_has_its_reason() -> None:
-    """In the order of the rules."""
+    """Reasons come in the order of the rules."""
     assert estimate_credits(scrape(proxy="auto", **NORMAL), pdf_pages=3).reasons == (
         "1 credit per page",
         "PDF: 1 credit per page of the file",
@@ -70,7 +70,7 @@ def test_every_part_of_an_estimate_has_its_reason() -> None:
     assert estimate_credits(scrape(parse_pdf=False), pdf_pages=3).reasons[1].endswith("a flat 1 credit")
 
 
-def test_a_pdf_has_no_negative_number_of_pages() -> None:
-    """A mistake."""
+def test_a_negative_number_of_pdf_pages_is_refused() -> None:
+    """It would lower the estimate."""
     with pytest.raises(ValueError, match="pdf_pages"):
         estimate_credits(scrape(), pdf_pages=-1)

@@ -143,19 +143,19 @@ def accepts(field: FieldInfo, value: Any) -> bool:
 
 
 def test_every_table_has_its_model() -> None:
-    """A table that was added to the document fails here."""
+    """A table that is added to the document fails here."""
     assert set(MODELS) == set(TABLES)
 
 
 @for_each(("model", "row"), ROWS)
 def test_every_row_has_its_field(model: type[BaseModel], row: Row) -> None:
-    """Under its wire name, with an attribute in snake_case."""
+    """The field has the wire name, and an attribute in snake_case."""
     assert field_of(model, row)
 
 
 @for_each(("model", "row"), [one for one in ROWS if issubclass(one[0], Request)])
 def test_requests_require_what_the_document_requires(model: type[Request], row: Row) -> None:
-    """And nothing else, apart from the few fields whose table has no such column."""
+    """They require nothing else, apart from a few fields whose table does not say so."""
     known = (
         {"username", "name", "urls"} if model in (AuditMetadata, Profile, ScrapeTarget, BatchScrapeRequest) else ()
     )
@@ -167,7 +167,7 @@ def test_requests_require_what_the_document_requires(model: type[Request], row: 
 
 @for_each(("model", "row"), [one for one in ROWS if one[1]["default"]])
 def test_defaults_are_those_of_the_document(model: type[BaseModel], row: Row) -> None:
-    """So they can be left out of what is sent."""
+    """So defaults need not be sent."""
     default = field_of(model, row).default
     if row["field"] == "location":  # its own default is that of its country
         default = f"country {Location().country}"
@@ -187,7 +187,7 @@ WITH_ALLOWED = [one for one in ROWS if issubclass(one[0], Request) and ALLOWED.s
 
 @for_each(("model", "row"), WITH_ALLOWED)
 def test_allowed_values_are_those_of_the_document(model: type[Request], row: Row) -> None:
-    """Each is taken, and nothing else is."""
+    """Each of them is accepted, and another value is refused."""
     found = ALLOWED.search(row["rule"])
     assert found is not None
     listed = re.sub(r" \([^)]*\)|, default .*", "", found[1])
@@ -200,12 +200,12 @@ def test_allowed_values_are_those_of_the_document(model: type[Request], row: Row
 
 
 def test_other_metadata_is_kept() -> None:
-    """The row without a name: further keys of the page."""
+    """The document has a row for further keys of the page."""
     assert DocumentMetadata.read({"og:title": "Hi"}).model_extra == {"og:title": "Hi"}
 
 
-def test_every_action_of_the_document_is_an_action() -> None:
-    """Nine of them, told apart by `type`."""
+def test_every_action_of_the_document_has_its_class() -> None:
+    """There are nine, and `type` distinguishes them."""
     types = {
         model.model_fields["type"].default for name, (model, *_) in MODELS.items() if name.startswith("action ")
     }
@@ -214,8 +214,8 @@ def test_every_action_of_the_document_is_an_action() -> None:
     assert len(types) == 9
 
 
-def test_the_truncation_of_a_pdf_is_told() -> None:
-    """A real page count above the number of pages parsed."""
+def test_a_truncated_pdf_is_recognised() -> None:
+    """Its total number of pages is above the number of parsed pages."""
     assert DocumentMetadata(num_pages=10, total_pages=12).truncated
     assert not DocumentMetadata(num_pages=12, total_pages=12).truncated
     assert not DocumentMetadata(num_pages=12).truncated

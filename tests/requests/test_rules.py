@@ -1,4 +1,4 @@
-"""What the service would refuse is refused here: by an error that names the field and the rule, and no value."""
+"""Requests that the service would refuse are refused here. The error names field and rule, and no value."""
 
 from typing import Any
 
@@ -174,7 +174,7 @@ BROKEN: list[tuple[type[Request], dict[str, Any], str, str]] = [
 def test_a_broken_rule_is_named_with_its_field(
     model: type[Request], values: dict[str, Any], place: str, rule: str
 ) -> None:
-    """Before anything is sent, and in the spelling that was used."""
+    """The error comes before anything is sent, and uses the spelling of the caller."""
     text = refusal(model, **values)
 
     assert place.lower() in text.replace("_", "").lower()
@@ -185,25 +185,25 @@ def test_a_broken_rule_is_named_with_its_field(
     "schedule", ["*/5 * * * *", "0 * * * *", "3-59/10 * * * *", "0,30 9-17 * * 1-5", "0,57 9 * * *", "7/20 * * * *"]
 )
 def test_a_schedule_may_run_every_five_minutes(schedule: str) -> None:
-    """The hours of two runs count too: minutes 57 and 0 of one hour a day are far apart."""
+    """Hours count too: minutes 57 and 0 of one hour a day are far apart."""
     assert Schedule(cron=schedule).wire() == {"cron": schedule}
 
 
 @for_each("domain", ["example.com", "*.example.com", "bücher.example", "ads.*"])
 def test_a_domain_may_be_plain_or_a_pattern(domain: str) -> None:
-    """Up to 1000 of them."""
+    """A list may have up to 1,000 of them."""
     assert ThreatProtection(blacklist=[domain] * 1000).blacklist == (domain,) * 1000
 
 
-def test_a_search_needs_no_goal_when_nobody_judges() -> None:
-    """Or when there is one."""
+def test_a_search_needs_a_goal_only_for_the_judge() -> None:
+    """Without a judge, or with a goal, the request is valid."""
     assert MonitorRequest.model_validate({**MONITOR, "targets": [SEARCH], "judgeEnabled": False})
     assert MonitorRequest.model_validate({**MONITOR, "targets": [SEARCH], "goal": "news of us"})
 
 
 @pytest.mark.parametrize("values", [{"headers": {"Cookie": "s3cret"}}, {"actions": [WriteAction(text="s3cret")]}])
 def test_sensitive_pages_are_not_kept_by_the_service(values: dict[str, Any]) -> None:
-    """Whatever was asked: so it is not even sent."""
+    """`storeInCache` is not even sent for them, whatever was given."""
     for asked in ({}, {"store_in_cache": True}, {"storeInCache": False}):
         request = ScrapeRequest.model_validate({**SCRAPE, **values, **asked})
         assert request.store_in_cache is False
@@ -212,14 +212,14 @@ def test_sensitive_pages_are_not_kept_by_the_service(values: dict[str, Any]) -> 
 
 
 def test_an_error_quotes_no_value() -> None:
-    """Headers of a request may hold a login."""
+    """The headers of a request may contain a login."""
     text = refusal(ScrapeRequest, url=PAGE, headers={"Cookie": 5, "Authorization": ["s3cret"]}, proxy="s3cret")
 
     assert "s3cret" not in text
 
 
 def test_a_repr_shows_no_headers() -> None:
-    """Neither those for the page, nor those of a webhook."""
+    """This holds for the headers of pages and of webhooks."""
     headers = {"Authorization": "s3cret"}
     webhook = {"url": "https://hooks.example.com", "headers": headers}
     made: list[BaseModel] = [
@@ -242,7 +242,7 @@ def test_a_schema_may_be_a_class() -> None:
     assert sent["properties"] == {"amount": {"title": "Amount", "type": "number"}}
 
 
-def test_requests_do_not_change() -> None:
-    """One can be sent twice and be the same."""
+def test_requests_are_immutable() -> None:
+    """A request can be sent twice and is the same."""
     with pytest.raises(ValidationError, match="frozen"):
         ScrapeRequest(url=PAGE).timeout = 5  # type: ignore[misc]

@@ -52,8 +52,8 @@ EVERY_NAME = [(operation, value, kind) for operation, taken in TAKEN.items() for
 
 
 @for_each(("operation", "value", "event_type"), EVERY_NAME)
-def test_each_event_goes_by_both_of_its_names(operation: Operation, value: str, event_type: str) -> None:
-    """The service takes one of them, its deliveries carry the other."""
+def test_each_event_has_a_short_and_a_full_name(operation: Operation, value: str, event_type: str) -> None:
+    """The service takes one of them in requests, and sends the other in deliveries."""
     short = event_type.removeprefix(f"{operation}.")
     for name in (short, event_type):
         assert to_filter_value(name, operation) == value
@@ -61,7 +61,7 @@ def test_each_event_goes_by_both_of_its_names(operation: Operation, value: str, 
 
 
 def test_no_operation_has_other_events() -> None:
-    """The list is closed."""
+    """The list is complete."""
     assert {operation: len(kinds) for operation, kinds in EVENT_KINDS.items()} == {
         operation: len(taken) for operation, taken in TAKEN.items()
     }
@@ -79,7 +79,7 @@ def test_no_operation_has_other_events() -> None:
     ],
 )
 def test_an_event_of_another_operation_is_refused(operation: Operation, name: str) -> None:
-    """It says which ones there are, and which field is meant."""
+    """The error names the field and the events of the operation."""
     with pytest.raises(ValueError, match=f"{operation} has no event '{name}'; it has "):
         to_filter_value(name, operation)
     model, values = REQUESTS[operation]
@@ -89,7 +89,7 @@ def test_an_event_of_another_operation_is_refused(operation: Operation, name: st
 
 @for_each(("operation", "value", "event_type"), EVERY_NAME)
 def test_a_request_sends_the_name_that_the_service_takes(operation: Operation, value: str, event_type: str) -> None:
-    """Whichever was given, also when it is read back."""
+    """Either name may be given, also when a request is read back."""
     model, values = REQUESTS[operation]
     request = model.model_validate({**values, "webhook": WebhookConfig(url=HOOK, events=[event_type])})
 
@@ -97,8 +97,8 @@ def test_a_request_sends_the_name_that_the_service_takes(operation: Operation, v
     assert model.model_validate(request.wire()) == request
 
 
-def test_a_text_is_short_for_an_address() -> None:
-    """And sent in full."""
+def test_a_text_alone_is_the_address_of_a_webhook() -> None:
+    """The full object is sent."""
     assert CrawlRequest(url="https://example.com", webhook=HOOK).wire()["webhook"] == {"url": HOOK}
 
 
@@ -111,8 +111,8 @@ def test_a_text_is_short_for_an_address() -> None:
         "http://hooks.internal/",
     ],
 )
-def test_plain_http_is_for_a_service_of_ones_own(url: str) -> None:
-    """Only such a one can reach these hosts."""
+def test_plain_http_is_allowed_for_private_hosts(url: str) -> None:
+    """Only a self-hosted service can reach them."""
     assert WebhookConfig(url=url).wire() == {"url": url}
 
 
@@ -123,7 +123,7 @@ def test_plain_http_is_for_a_service_of_ones_own(url: str) -> None:
         ({"url": "hooks.example.com"}, "url\n.*begins with https:// or http:// and a host"),
         ({"url": "http://hooks.example.com/"}, "url: it has to begin with https://"),
         ({"url": "http://8.8.8.8/"}, "url: it has to begin with https://"),
-        ({"url": "https://me:s3cret@hooks.example.com/"}, "url: no user and password in it"),
+        ({"url": "https://me:s3cret@hooks.example.com/"}, "url: it must not contain a user and password"),
         ({"url": HOOK, "headers": {"x-FireCrawl-signature": "s3cret"}}, "headers: X-Firecrawl-Signature"),
         ({"url": HOOK, "headers": {"X-Token": 5}}, "headers.X-Token\n.*valid string"),
         ({"url": HOOK, "headers": {"X-Token": None}}, "headers.X-Token\n.*valid string"),
@@ -132,8 +132,8 @@ def test_plain_http_is_for_a_service_of_ones_own(url: str) -> None:
         ({"url": HOOK, "secret": "s3cret"}, "secret\n  Extra inputs are not permitted"),
     ],
 )
-def test_what_the_service_would_refuse_is_refused(values: dict[str, Any], rule: str) -> None:
-    """Naming field and rule, and no value."""
+def test_a_webhook_that_the_service_would_refuse_is_refused(values: dict[str, Any], rule: str) -> None:
+    """The error names field and rule, and no value."""
     with pytest.raises(ValidationError, match=rule) as caught:
         WebhookConfig.model_validate(values)
 
@@ -143,8 +143,8 @@ def test_what_the_service_would_refuse_is_refused(values: dict[str, Any], rule: 
 # --- the webhook of this receiver
 
 
-def test_a_receiver_knows_where_its_events_go() -> None:
-    """To its path below the public address; events and metadata as given."""
+def test_a_receiver_makes_the_webhook_of_its_own_endpoint() -> None:
+    """The address is its path below the public address."""
     receiver = Receiver(Settings(public_url="https://hooks.example.com/", path="/in"))
 
     assert receiver.webhook() == WebhookConfig(url="https://hooks.example.com/in")
@@ -155,8 +155,8 @@ def test_a_receiver_knows_where_its_events_go() -> None:
     }
 
 
-def test_a_static_token_is_sent_along() -> None:
-    """The first of them: the others are for a change of tokens. It is in no repr."""
+def test_the_first_static_token_is_sent_along() -> None:
+    """The others are for a change of tokens. No repr contains it."""
     settings = Settings(public_url="https://hooks.example.com", token_header="X-Token", tokens=("s3cret", "older"))
 
     webhook = settings.webhook()
@@ -173,16 +173,14 @@ def test_a_static_token_is_sent_along() -> None:
         ({"public_url": "http://hooks.example.com"}, "RECEIVER_PUBLIC_URL: url: it has to begin with https://"),
     ],
 )
-def test_without_a_public_address_no_job_can_be_started_for_this_receiver(
-    values: dict[str, Any], words: str
-) -> None:
-    """It says what to set."""
+def test_a_webhook_needs_a_public_address(values: dict[str, Any], words: str) -> None:
+    """The error names the setting."""
     with pytest.raises(ConfigurationError, match=words):
         Settings(**values).webhook()
 
 
 def test_the_key_of_the_service_comes_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For clients that are made by hand; without one it says what to set."""
+    """Without a key the error names the setting."""
     with pytest.raises(NoApiKey, match="no RECEIVER_API_KEY is set"):
         load_settings().plain_api_key()
 

@@ -1,4 +1,4 @@
-"""What requests say: the least JSON, under wire names, and the same again when it is read back."""
+"""The JSON of requests: as short as possible, under wire names, and equal when it is read back."""
 
 import functools
 import json
@@ -71,19 +71,19 @@ MODELS: list[type[Request]] = [
     ],
 )
 def test_defaults_are_not_sent(request_: Request, wire: dict[str, Any]) -> None:
-    """Nor anything that was not set."""
+    """Unset fields are not sent either."""
     assert request_.wire() == wire
 
 
 def test_the_kind_of_an_action_is_always_sent() -> None:
-    """It tells which action it is, though it is the only value it can have."""
+    """It is a default, but it says which action it is."""
     request = ScrapeRequest(url=PAGE, actions=[WaitAction(milliseconds=5), {"type": "scrape"}, PdfAction(scale=1)])
 
     assert request.wire()["actions"] == [{"type": "wait", "milliseconds": 5}, {"type": "scrape"}, {"type": "pdf"}]
 
 
-def test_what_was_set_is_sent_under_its_wire_name() -> None:
-    """Also where that is no plain camel case."""
+def test_values_are_sent_under_their_wire_names() -> None:
+    """Some names are not plain camel case."""
     crawl = CrawlRequest(
         url=PAGE,
         limit=5,
@@ -109,7 +109,7 @@ def test_what_was_set_is_sent_under_its_wire_name() -> None:
 
 
 def test_a_monitor_is_sent_as_documented() -> None:
-    """With all kinds of targets."""
+    """It has targets of all kinds."""
     monitor = MonitorRequest(
         name="prices",
         schedule=Schedule(text="hourly", timezone="UTC"),
@@ -138,8 +138,8 @@ def test_a_monitor_is_sent_as_documented() -> None:
 
 
 @for_each("model", MODELS)
-def test_both_spellings_are_taken(model: type[Request]) -> None:
-    """Each field goes by its attribute's name and by its wire name."""
+def test_fields_can_be_set_by_attribute_and_by_wire_name(model: type[Request]) -> None:
+    """This holds for every request."""
     for name, field in model.model_fields.items():
         assert field.alias
         assert model.model_config["validate_by_name"]
@@ -234,7 +234,7 @@ def requests_of(model: type[Request]) -> st.SearchStrategy[Request]:
 @settings(max_examples=400)
 @given(model=st.sampled_from(MODELS), data=st.data())
 def test_a_request_reads_back_as_itself(model: type[Request], data: st.DataObject) -> None:
-    """From its wire form, which is JSON and holds no null, and a second writing says the same."""
+    """Its wire form is JSON without nulls. Reading and writing it again changes nothing."""
     made = data.draw(requests_of(model))
 
     wire = json.loads(json.dumps(made.wire()))

@@ -1,4 +1,4 @@
-"""Samples: fresh deliveries that are otherwise as the service makes them, and the stories of whole jobs."""
+"""Samples: deliveries as the service makes them, with new ids, and the stories of whole jobs."""
 
 import json
 import random
@@ -47,7 +47,7 @@ def test_every_known_event_type_has_a_sample() -> None:
 
 @every_sample
 def test_a_sample_differs_from_the_recorded_one_in_its_ids_only(name: str) -> None:
-    """Every key, its place and every other value are as the service sent them."""
+    """Every key, its place and every other value are those of the service."""
     fresh = UUID.sub("ID", json.dumps(sample(name, rng=rng())))
     recorded = UUID.sub("ID", json.dumps(load_sample(name)))
 
@@ -56,7 +56,7 @@ def test_a_sample_differs_from_the_recorded_one_in_its_ids_only(name: str) -> No
 
 @every_sample
 def test_two_samples_are_two_deliveries(name: str) -> None:
-    """No two bodies are equal, also where the body's hash has to serve as the delivery's key."""
+    """Their bodies differ, also where the hash of the body is the delivery's id."""
     randomness = rng()
 
     assert encode(sample(name, rng=randomness)) != encode(sample(name, rng=randomness))
@@ -64,13 +64,13 @@ def test_two_samples_are_two_deliveries(name: str) -> None:
 
 @every_sample
 def test_the_same_randomness_makes_the_same_sample(name: str) -> None:
-    """A seed repeats a delivery to the byte."""
+    """A seed repeats a delivery byte by byte."""
     assert encode(sample(name, rng=rng(7))) == encode(sample(name, rng=rng(7)))
 
 
 @every_sample
-def test_a_delivery_id_is_a_new_uuid_of_version_4_where_the_recorded_one_has_an_id(name: str) -> None:
-    """Older senders give no webhookId, and their samples get none."""
+def test_a_sample_with_a_webhook_id_gets_a_new_one(name: str) -> None:
+    """It is a UUID of version 4. Samples of older senders have none."""
     recorded, fresh = load_sample(name), sample(name, rng=rng())
 
     assert ("webhookId" in fresh) == ("webhookId" in recorded)
@@ -86,7 +86,7 @@ def test_the_legacy_sample_has_no_webhook_id() -> None:
 
 @every_sample
 def test_a_sample_can_belong_to_a_given_job(name: str) -> None:
-    """Under the name that the sender uses for it, `id` or `jobId`; what has no job id gets none."""
+    """The job's id stands under the sender's own key, `id` or `jobId`. Samples without a job id get none."""
     fresh = sample(name, rng=rng(), job_id="job-1")
     carriers = {"id", "jobId"} & load_sample(name).keys()
 
@@ -95,8 +95,8 @@ def test_a_sample_can_belong_to_a_given_job(name: str) -> None:
 
 
 @for_each("name", [name for name in sample_names() if name.startswith("monitor.")])
-def test_a_monitor_sample_names_its_check_twice_alike(name: str) -> None:
-    """The envelope's id is the check's id; the monitor lives longer and stays the recorded one."""
+def test_a_monitor_sample_has_one_check_id(name: str) -> None:
+    """The envelope's id is the check's id. The monitor's id is the recorded one."""
     fresh, recorded = sample(name, rng=rng()), load_sample(name)
     data = fresh["data"] if isinstance(fresh["data"], dict) else fresh["data"][0]
 
@@ -104,8 +104,8 @@ def test_a_monitor_sample_names_its_check_twice_alike(name: str) -> None:
     assert data["monitorId"] in json.dumps(recorded)
 
 
-def test_an_extraction_sample_names_its_job_twice_alike() -> None:
-    """extractId is the envelope's id."""
+def test_an_extraction_sample_has_one_job_id() -> None:
+    """`extractId` equals the envelope's id."""
     fresh = sample("extract.completed", rng=rng())
 
     assert fresh["data"][0]["extractId"] == fresh["id"]
@@ -120,29 +120,29 @@ def test_a_page_sample_has_a_new_scrape_id() -> None:
 
 
 def test_a_job_id_is_a_uuid_of_version_7() -> None:
-    """As the service makes them now."""
+    """The service makes such ids now."""
     made = uuid.UUID(new_job_id(rng()))
 
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
 
 
 @every_sample
-def test_every_sample_is_read_as_the_event_it_names(name: str) -> None:
-    """The sample's name begins with its type, and its class is the one for that type."""
+def test_every_sample_is_read_as_the_event_of_its_name(name: str) -> None:
+    """The name of a sample begins with its type."""
     event = parse_event(encode(sample(name, rng=rng())))
 
     assert name.startswith(event.type)
     assert type(event) is EVENT_CLASSES.get(event.type, UnknownEvent)
 
 
-def test_an_unknown_sample_is_told_with_the_near_names() -> None:
-    """A typing error is one look away from its mending."""
+def test_an_unknown_sample_name_suggests_similar_ones() -> None:
+    """So a typing error is easy to fix."""
     with pytest.raises(ConfigurationError, match=r"'crawl\.pgae'; did you mean crawl\.page"):
         load_sample("crawl.pgae")
 
 
-def test_the_near_names_of_a_known_family_are_its_members() -> None:
-    """Also when the rest is nothing like any of them."""
+def test_the_members_of_a_known_family_are_suggested() -> None:
+    """This holds also if the rest of the name resembles none of them."""
     assert near("agent.zzzzzzzzzz", ["agent.started", "crawl.page"]) == "; did you mean agent.started?"
     assert near("zzzzzzz", ["agent.started", "crawl.page"]) == ""
 
@@ -158,8 +158,8 @@ def test_a_story_is_one_job(family: str) -> None:
 
 
 @every_family
-def test_every_event_of_a_story_is_a_known_one(family: str) -> None:
-    """Nothing in a story is an UnknownEvent, or of a form that the models leave aside."""
+def test_every_event_of_a_story_is_known(family: str) -> None:
+    """No event is an UnknownEvent or has values of an undocumented form."""
     for payload in story(family, 25):
         event = parse_event(encode(payload))
         assert type(event) is EVENT_CLASSES[payload["type"]]
@@ -168,8 +168,8 @@ def test_every_event_of_a_story_is_a_known_one(family: str) -> None:
 
 @every_family
 @for_each("pages", [0, 1])
-def test_a_story_can_be_as_short_as_wanted(family: str, pages: int) -> None:
-    """A job without pages has its start and its end, or its end alone for a check."""
+def test_a_story_may_have_no_page(family: str, pages: int) -> None:
+    """A job without pages has its start and its end; a check has only its end."""
     ends = 1 if family == "monitor" else 2
 
     assert len(story(family, pages)) == (2 if family == "extract" else pages + ends)
@@ -191,7 +191,7 @@ def test_the_pages_of_a_story_differ_in_address_title_and_text(family: str) -> N
 
 @paged_families
 def test_a_story_of_twenty_pages_has_errors_and_a_page_that_was_not_found(family: str) -> None:
-    """Two pages fail with the form of an error page; one answered 404, which is a success with a document."""
+    """Two pages fail. One page answered 404, which is a success with a document."""
     pages = [event for event in story(family, 20) if event["type"] == f"{family}.page"]
     failed = [page for page in pages if not page["success"]]
     missing = [page for page in pages if page["data"][0]["metadata"].get("statusCode") == 404]
@@ -202,7 +202,7 @@ def test_a_story_of_twenty_pages_has_errors_and_a_page_that_was_not_found(family
 
 
 def test_a_check_counts_the_pages_that_came_before_it() -> None:
-    """Its summary agrees with the page events, and with errors among them it is partial, without an error."""
+    """With errors among its pages a check is partial, and has no error of its own."""
     *pages, check = story("monitor", 24)
     summary = check["data"][0]["summary"]
     statuses = [page["data"][0]["status"] for page in pages]
@@ -224,7 +224,7 @@ def test_a_check_without_faulty_pages_is_completed() -> None:
 
 
 def test_an_agents_credits_grow_up_to_the_final_number() -> None:
-    """Each action tells a running estimate."""
+    """Each action has a running estimate."""
     _, *actions, completed = story("agent", 5)
     credits_used = [action["data"][0]["creditsUsed"] for action in actions]
 
@@ -233,7 +233,7 @@ def test_an_agents_credits_grow_up_to_the_final_number() -> None:
 
 
 def test_an_unknown_family_is_refused_before_the_first_event() -> None:
-    """Not when the story is read."""
+    """The error does not wait until the story is read."""
     with pytest.raises(ConfigurationError, match="'crwal'; there are crawl, batch_scrape"):
         job_story("crwal", 1, rng())
 
@@ -249,8 +249,8 @@ def test_an_unknown_family_is_refused_before_the_first_event() -> None:
         ("error", lambda p: p["error"]),
     ],
 )
-def test_a_value_is_set_where_its_path_leads(path: str, read: Any) -> None:
-    """Through keys and indexes; the last key may be new."""
+def test_a_value_is_set_at_its_path(path: str, read: Any) -> None:
+    """Keys and indexes lead to it; the last key may be new."""
     payload = load_sample("crawl.page")
 
     set_value(payload, path, 418)
@@ -273,7 +273,7 @@ def test_a_value_is_set_where_its_path_leads(path: str, read: Any) -> None:
     ],
 )
 def test_a_wrong_path_names_the_part_that_does_not_exist(path: str, told: str) -> None:
-    """And leaves the payload as it was."""
+    """The payload stays unchanged."""
     payload = load_sample("crawl.page")
 
     with pytest.raises(ConfigurationError) as caught:
@@ -299,15 +299,15 @@ def test_bytes_are_those_of_json_stringify(value: object, encoded: bytes) -> Non
 
 
 @given(st.text(st.characters(exclude_categories=())))
-def test_any_text_becomes_valid_utf_8_that_means_the_same(text: str) -> None:
-    """Two halves of a pair that stand side by side are one character to whoever reads them."""
+def test_any_text_becomes_valid_utf_8_with_the_same_meaning(text: str) -> None:
+    """Two halves of a pair side by side are read as one character."""
     read = json.loads(encode(text).decode("utf-8"))
 
     assert read.encode("utf-16", "surrogatepass") == text.encode("utf-16", "surrogatepass")
 
 
 @for_each("number", [float("nan"), float("inf"), -float("inf")])
-def test_a_number_that_json_lacks_is_refused(number: float) -> None:
-    """No body is sent that only Python can read."""
+def test_a_number_that_json_does_not_have_is_refused(number: float) -> None:
+    """Other programs could not read such a body."""
     with pytest.raises(ValueError, match="JSON"):
         encode({"a": number})

@@ -1,4 +1,4 @@
-"""The sender: what it puts on the wire, and how every end of a delivery is told."""
+"""The sender: its bytes on the wire, and its report of every end of a delivery."""
 
 import asyncio
 import contextlib
@@ -100,7 +100,7 @@ async def loop_runs_dry() -> None:
 async def test_the_wire_carries_exact_bytes_and_their_signature(
     listener: Listener, secret: str, body: bytes, signature: bytes
 ) -> None:
-    """The header is that of the service, over the very bytes that follow it."""
+    """The header is that of the service, computed over the bytes that follow it."""
     async with Sender(listener.url, secret=secret) as sender:
         result = await sender.send(body)
 
@@ -112,7 +112,7 @@ async def test_the_wire_carries_exact_bytes_and_their_signature(
 
 
 async def test_headers_come_in_the_services_order(listener: Listener) -> None:
-    """Content type, then the configured header, then the signature, under its configured name."""
+    """First the content type, then the configured header, then the signature under its configured name."""
     async with Sender(listener.url, secret="s", signature_header="X-Other", token=("X-Token", "clé")) as sender:
         await sender.send(b"{}")
 
@@ -127,7 +127,7 @@ async def test_headers_come_in_the_services_order(listener: Listener) -> None:
 
 
 async def test_nothing_is_signed_without_a_secret(listener: Listener) -> None:
-    """As a self-hosted service without a configured secret does."""
+    """A self-hosted service without a secret does the same."""
     async with Sender(listener.url) as sender:
         await sender.send(b"{}")
 
@@ -152,10 +152,8 @@ async def test_a_duplicate_is_a_success_with_the_receivers_word(listener: Listen
         (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", "ended before an answer came"),
     ],
 )
-async def test_a_connection_that_ends_or_talks_nonsense_is_a_result(
-    listener: Listener, answer: bytes, told: str
-) -> None:
-    """No traceback, whatever listens there."""
+async def test_a_broken_connection_is_a_result(listener: Listener, answer: bytes, told: str) -> None:
+    """There is no traceback, whatever listens at the address."""
     listener.answer = answer
 
     async with Sender(listener.url) as sender:
@@ -166,7 +164,7 @@ async def test_a_connection_that_ends_or_talks_nonsense_is_a_result(
 
 
 async def test_a_refused_connection_says_how_to_start_the_receiver() -> None:
-    """The most common mistake gets the most helpful words."""
+    """This is the most common mistake."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: connections are refused
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/webhooks"
@@ -178,7 +176,7 @@ async def test_a_refused_connection_says_how_to_start_the_receiver() -> None:
 
 
 async def test_an_answer_that_does_not_come_in_time_is_a_result() -> None:
-    """The service waits for ten seconds, and so does the sender: not less, not longer."""
+    """The sender waits exactly as long as the service: ten seconds."""
     clock = VirtualClock()
 
     async def hang(request: httpx.Request) -> httpx.Response:
@@ -198,7 +196,7 @@ async def test_an_answer_that_does_not_come_in_time_is_a_result() -> None:
 
 
 async def test_a_status_counts_when_the_rest_of_the_answer_never_comes() -> None:
-    """The sender waits for it no longer than for the status."""
+    """The sender does not wait longer for the rest than for the status."""
     clock = VirtualClock()
 
     async def stuck() -> AsyncIterator[bytes]:
@@ -226,7 +224,7 @@ async def test_a_status_counts_when_the_rest_of_the_answer_never_comes() -> None
     ],
 )
 async def test_every_failure_of_the_connection_is_a_result(error: Exception, answer: str) -> None:
-    """Each has a word for counting and a sentence for people, which names the address."""
+    """Each has a short reason for counting and a sentence with the address for people."""
     result = await sent_through(raising(error))
 
     assert (result.status, result.answer) == (None, answer)
@@ -240,7 +238,7 @@ async def test_every_failure_of_the_connection_is_a_result(error: Exception, ans
         (400, "quarantine"),
         (401, "the receiver has another secret"),
         (404, "no endpoint at this path"),
-        (405, "something else at this path"),
+        (405, "not that of the endpoint"),
         (408, "read time-out"),
         (413, "longer than"),
         (503, "cannot store now"),
@@ -257,22 +255,22 @@ async def test_every_refusal_is_explained(status: int, told: str) -> None:
 
 
 async def test_a_refusal_is_named_by_the_receivers_own_code() -> None:
-    """`error` of its answer."""
+    """The code is `error` in the answer."""
     result = await sent_through(answering(401, json={"error": "unauthenticated", "detail": "..."}))
 
     assert result.answer == "unauthenticated"
 
 
 @pytest.mark.parametrize("content", [b"", b"plain", b"[]", b'{"status":5,"id":null}', b"\xff\xfe"])
-async def test_a_success_of_any_other_server_is_a_success(content: bytes) -> None:
-    """Whatever it says in its answer, or in which form."""
+async def test_any_2xx_is_a_success(content: bytes) -> None:
+    """The body of the answer does not matter."""
     result = await sent_through(answering(202, content=content))
 
     assert (result.status, result.ok, result.answer, result.key) == (202, True, "Accepted", None)
 
 
 async def test_a_status_counts_when_the_rest_of_the_answer_fails() -> None:
-    """The service, too, stops its clock at the status."""
+    """The service stops its clock at the status too."""
 
     async def broken() -> AsyncIterator[bytes]:
         yield b'{"status":'
@@ -284,7 +282,7 @@ async def test_a_status_counts_when_the_rest_of_the_answer_fails() -> None:
 
 
 async def test_an_endless_answer_is_not_read_to_its_end() -> None:
-    """The status is known; the rest is not worth waiting for."""
+    """The status is known, and the rest is not needed."""
 
     async def endless() -> AsyncIterator[bytes]:
         while True:
@@ -309,15 +307,15 @@ async def test_an_endless_answer_is_not_read_to_its_end() -> None:
         "http://\udcff/",
     ],
 )
-def test_an_address_that_cannot_be_used_is_refused_at_once(url: str) -> None:
-    """In one sentence that shows how an address is written."""
+def test_an_unusable_address_is_refused_at_once(url: str) -> None:
+    """The error shows how an address is written."""
     with pytest.raises(ConfigurationError, match="http://HOST:PORT/PATH"):
         Sender(url)
 
 
 @pytest.mark.parametrize("token", ["line\r\nX-Other: 1", "nul\0", " outside ", "tab\t"])
-def test_a_token_that_is_no_header_value_is_refused_without_being_shown(token: str) -> None:
-    """The HTTP library would quote it in its error."""
+def test_a_token_that_does_not_fit_into_a_header_is_refused(token: str) -> None:
+    """The error does not quote it; the HTTP library's own error would."""
     with pytest.raises(ConfigurationError) as caught:
         Sender("http://receiver.test/", token=("X-Token", token))
 
@@ -325,8 +323,8 @@ def test_a_token_that_is_no_header_value_is_refused_without_being_shown(token: s
     assert "X-Token" in str(caught.value)
 
 
-async def test_no_secret_is_in_what_can_be_seen() -> None:
-    """Neither in the sender's repr nor in a result: not the secret, the token, or what the URL itself holds."""
+async def test_no_secret_is_in_a_repr_or_a_result() -> None:
+    """This holds for the secret, the token, and a password in the URL."""
     sender = Sender(
         "http://user:hidden1@receiver.test/webhooks?key=hidden2",
         secret="hidden3",
@@ -340,8 +338,8 @@ async def test_no_secret_is_in_what_can_be_seen() -> None:
     assert sender.address == "http://receiver.test/webhooks"
 
 
-async def test_deliveries_start_in_order_and_wait_for_each_other_with_a_concurrency_of_one() -> None:
-    """A story told one by one arrives in its order."""
+async def test_with_a_concurrency_of_one_deliveries_arrive_in_order() -> None:
+    """Each waits for the answer to the one before."""
     received: list[bytes] = []
     reported: list[bytes] = []
 
@@ -373,8 +371,8 @@ class Crowd:
         return httpx.Response(200)
 
 
-async def test_no_more_deliveries_than_allowed_are_on_their_way() -> None:
-    """Whether they are sent one by one or all together."""
+async def test_the_number_of_running_deliveries_is_limited() -> None:
+    """This holds for single deliveries and for many together."""
     crowd = Crowd()
     async with Sender(
         "http://receiver.test/", concurrency=3, transport=httpx.MockTransport(crowd.answer)
@@ -405,7 +403,7 @@ async def test_bodies_are_made_when_they_are_needed() -> None:
 
 
 async def test_a_rate_spaces_deliveries_evenly() -> None:
-    """Two per second: one at once, then one each half second, whatever the answers do."""
+    """At two per second the first starts at once, and one more each half second, whatever the answers do."""
     clock = VirtualClock()
     start = clock.now()
     times: list[timedelta] = []
@@ -426,7 +424,7 @@ async def test_a_rate_spaces_deliveries_evenly() -> None:
 
 
 async def test_seconds_are_those_of_the_clock() -> None:
-    """From the start of the delivery to the status of its answer."""
+    """They count from the start of the delivery to the status of its answer."""
     clock = VirtualClock()
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -440,8 +438,8 @@ async def test_seconds_are_those_of_the_clock() -> None:
 
 @pytest.mark.parametrize("error", [BrokenPipeError(), ConfigurationError("wrong path")])
 @pytest.mark.parametrize("where", ["bodies", "report"])
-async def test_what_the_caller_raises_comes_through_as_it_is(error: Exception, where: str) -> None:
-    """Not wrapped in a group: a closed pipe stays a closed pipe."""
+async def test_an_exception_of_the_caller_is_raised_unchanged(error: Exception, where: str) -> None:
+    """It is not wrapped in a group: a closed pipe stays a closed pipe."""
 
     def fail(*_: object) -> None:
         raise error
@@ -460,7 +458,7 @@ async def test_what_the_caller_raises_comes_through_as_it_is(error: Exception, w
 
 
 async def test_the_signature_may_be_that_of_other_bytes(listener: Listener) -> None:
-    """As of the whole, where only a part is sent; the length is that of what is sent."""
+    """A part of a body can be sent with the signature of the whole."""
     async with Sender(listener.url, secret="s") as sender:
         await sender.send(b'{"ty', signed=b'{"type":"crawl.page"}')
 
@@ -471,8 +469,8 @@ async def test_the_signature_may_be_that_of_other_bytes(listener: Listener) -> N
     assert b"X-Firecrawl-Signature: sha256=de865d14be36650be115e685b29e67a0d41f38cf6083b8d910b564481b0f0b3b" in head
 
 
-async def test_a_slow_upload_takes_as_long_as_it_is_told_and_arrives_whole(listener: Listener) -> None:
-    """In pieces, with an announced length, and the signature of all of it."""
+async def test_a_slow_upload_takes_the_given_time_and_arrives_whole(listener: Listener) -> None:
+    """It is sent in pieces, with its length announced and the signature of the whole."""
     clock, body = VirtualClock(), b'{"type":"crawl.page"}'
     async with Sender(listener.url, secret="s", clock=clock, timeout=timedelta(days=1)) as sender:
         sending = asyncio.create_task(sender.send(body, over=timedelta(seconds=8)))
@@ -488,8 +486,8 @@ async def test_a_slow_upload_takes_as_long_as_it_is_told_and_arrives_whole(liste
     assert not any(line.lower().startswith(b"transfer-encoding") for line in head)
 
 
-async def test_an_upload_that_takes_longer_than_the_service_waits_is_given_up() -> None:
-    """The window is one for the whole delivery."""
+async def test_an_upload_longer_than_the_time_out_is_given_up() -> None:
+    """The time-out covers the whole delivery."""
     clock = VirtualClock()
     uploading = asyncio.create_task(_uploaded(clock))
     while not uploading.done():

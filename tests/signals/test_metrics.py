@@ -1,4 +1,4 @@
-"""What is counted, under which names, and that labels from outside cannot grow without end."""
+"""The metrics: their names and values, and the limit on labels from outside."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -49,7 +49,7 @@ class Monotonic:
 
 
 class Figures:
-    """What intake counts by itself."""
+    """The numbers that intake counts without metrics."""
 
     received_bytes = 1_000
     bytes_in_flight = 20
@@ -84,7 +84,7 @@ def duplicated(*, conflict: bool) -> None:
 
 
 async def test_deliveries_are_counted_by_outcome_and_type(intake: IntakeMetrics) -> None:
-    """A conflict is no mere duplicate, and is in quarantine."""
+    """A conflict is counted apart from duplicates, and is in quarantine."""
     accepted()
     accepted()
     accepted("agent.completed")
@@ -103,7 +103,7 @@ async def test_deliveries_are_counted_by_outcome_and_type(intake: IntakeMetrics)
 
 
 async def test_refusals_are_counted_by_reason_and_begin_at_zero(intake: IntakeMetrics) -> None:
-    """So that the first one is a change that a rate sees."""
+    """So a rate includes the first refusal."""
     assert samples(await intake.exposition())["receiver_refusals_total", "reason=malformed"] == 0
 
     for reason in ("malformed", "deadline", "deadline", "new_reason"):
@@ -119,7 +119,7 @@ async def test_refusals_are_counted_by_reason_and_begin_at_zero(intake: IntakeMe
 async def test_the_latency_of_answers_is_a_histogram_by_class_of_status(
     intake: IntakeMetrics, monotonic: Monotonic
 ) -> None:
-    """From the request's headers to the answer, in seconds."""
+    """It counts seconds from the request's headers to the answer."""
     for status, seconds in ((200, 0.25), (200, 0.5), (413, 4.0), (503, 5.0)):
         answered = intake.stopwatch()
         monotonic.now += seconds
@@ -134,16 +134,16 @@ async def test_the_latency_of_answers_is_a_histogram_by_class_of_status(
     assert found["receiver_answer_seconds_count", "status=5xx"] == 1
 
 
-async def test_what_intake_counts_by_itself_is_read_when_asked_for(intake: IntakeMetrics) -> None:
-    """Bytes, and what is in quarantine."""
+async def test_the_numbers_of_intake_are_read_on_request(intake: IntakeMetrics) -> None:
+    """They are bytes and requests in quarantine."""
     found = samples(await intake.exposition())
 
     assert found["receiver_received_bytes_total",] == 1_000
     assert found["receiver_in_flight_bytes",] == 20
 
 
-async def test_types_without_end_become_other(intake: IntakeMetrics) -> None:
-    """They come from outside, and each one is a series that a Prometheus keeps."""
+async def test_too_many_types_become_other(intake: IntakeMetrics) -> None:
+    """They come from outside, and each label value is a series that Prometheus keeps."""
     for number in range(200):
         accepted(f"made.up{number}")
     accepted("made.up0")
@@ -155,15 +155,15 @@ async def test_types_without_end_become_other(intake: IntakeMetrics) -> None:
     assert types["receiver_deliveries_total", "outcome=accepted", "type=other"] == 150
 
 
-def test_a_label_that_is_too_long_is_other() -> None:
-    """However few there are, and it takes no place of another."""
+def test_a_label_that_is_too_long_becomes_other() -> None:
+    """It does not use up a place of another value."""
     capped = Capped(1)
 
     assert [capped("x" * 101), capped("a"), capped("a"), capped("b")] == ["other", "a", "a", "other"]
 
 
-async def test_odd_types_are_written_so_that_they_can_be_read(intake: IntakeMetrics) -> None:
-    """Quotes, backslashes and letters of all the world."""
+async def test_odd_types_are_escaped(intake: IntakeMetrics) -> None:
+    """They may have quotes, backslashes and letters of any script."""
     odd = 'ä"\\x'
     accepted(odd)
 
@@ -173,7 +173,7 @@ async def test_odd_types_are_written_so_that_they_can_be_read(intake: IntakeMetr
 
 
 async def test_nothing_is_counted_after_the_end() -> None:
-    """The signals are the process's, and outlive one receiver."""
+    """The signals belong to the process and outlive one receiver."""
     with IntakeMetrics(Figures()) as metrics:
         accepted()
     accepted()
@@ -187,8 +187,8 @@ async def test_nothing_is_counted_after_the_end() -> None:
     )
 
 
-async def test_the_exposition_has_what_the_process_uses_and_no_moments_of_creation(intake: IntakeMetrics) -> None:
-    """Memory and descriptors are what one looks at first; `_created` doubles the series."""
+async def test_the_exposition_has_process_metrics_and_no_creation_times(intake: IntakeMetrics) -> None:
+    """`_created` series would double the number of series."""
     accepted()
     found = samples(await intake.exposition())
 
@@ -196,7 +196,7 @@ async def test_the_exposition_has_what_the_process_uses_and_no_moments_of_creati
     assert not [name for name, *_ in found if name.endswith("_created")]
 
 
-async def test_dropped_records_are_shown_by_subscriber(intake: IntakeMetrics) -> None:
+async def test_dropped_records_are_counted_by_subscriber(intake: IntakeMetrics) -> None:
     """A subscriber that is too slow can be seen without reading logs."""
     text = (await intake.exposition()).decode()
 
@@ -207,7 +207,7 @@ async def test_dropped_records_are_shown_by_subscriber(intake: IntakeMetrics) ->
 
 
 class FakeReports:
-    """A store that tells its backlog, when it is let, and counts how often it was asked."""
+    """A store that gives its backlog when it may, and counts the readings."""
 
     def __init__(self, *answers: Backlog | Exception) -> None:
         self.answers = list(answers)
@@ -245,7 +245,7 @@ def reader(reports: FakeReports, clock: VirtualClock | None = None, **more: Any)
 
 @asynccontextmanager
 async def work_metrics(*answers: Backlog | Exception) -> AsyncIterator[Callable[[], Any]]:
-    """The metrics of a worker with two handlers; yields what reads them."""
+    """The metrics of a worker with two handlers; yields a function that reads them."""
     with WorkMetrics([INDEX, TELL], reader(FakeReports(*answers or (EMPTY,)))) as metrics:
 
         async def read() -> Samples:
@@ -280,7 +280,7 @@ def failed(handler: HandlerName, outcome: AttemptOutcome) -> None:
 
 
 async def test_attempts_are_counted_by_handler_and_outcome() -> None:
-    """Each pair from the start, at zero."""
+    """Each pair begins at zero."""
     async with work_metrics() as read:
         before = await read()
         succeeded(INDEX, SECOND)
@@ -300,7 +300,7 @@ async def test_attempts_are_counted_by_handler_and_outcome() -> None:
 
 
 async def test_the_latency_of_handlers_is_a_histogram() -> None:
-    """A clock that was set back takes nothing from the sum."""
+    """The sum does not become smaller when the clock was set back."""
     async with work_metrics() as read:
         succeeded(INDEX, 3 * SECOND)
         succeeded(INDEX, -3 * SECOND)
@@ -313,7 +313,7 @@ async def test_the_latency_of_handlers_is_a_histogram() -> None:
 
 
 async def test_dead_work_is_counted_by_handler() -> None:
-    """As long as the worker lives; how much is dead altogether, the store knows."""
+    """The counter begins with the worker; the store knows the total."""
     async with work_metrics() as read:
         signals.work_dead.emit(signals.WorkDead(**common(TELL), received_at=NOON, error="E"))
         found = await read()
@@ -323,7 +323,7 @@ async def test_dead_work_is_counted_by_handler() -> None:
 
 
 async def test_backfilling_is_counted_by_outcome_and_by_type() -> None:
-    """Outcomes from the start, at zero: an alarm on what was brought in sees the first one."""
+    """Outcomes begin at zero, so that an alarm includes the first one."""
     async with work_metrics() as read:
         before = await read()
         for outcome, pages in (("brought_in", 3), ("failed", 1), ("failed", 0)):
@@ -340,7 +340,7 @@ async def test_backfilling_is_counted_by_outcome_and_by_type() -> None:
 
 
 async def test_the_backlog_is_read_from_the_store() -> None:
-    """Lengths, the oldest one's age in seconds, and who is paused, known here or not."""
+    """It has lengths, the age of the oldest in seconds, and paused handlers, also unknown ones."""
     async with work_metrics(BACKLOG) as read:
         found = await read()
 
@@ -355,17 +355,17 @@ async def test_the_backlog_is_read_from_the_store() -> None:
     assert found["receiver_handler_paused", "handler=gone"] == 1
 
 
-async def test_nothing_waiting_is_no_age() -> None:
-    """A gauge of zero, not a gap."""
+async def test_the_age_is_zero_when_nothing_waits() -> None:
+    """The gauge has no gap."""
     async with work_metrics(EMPTY) as read:
         assert (await read())["receiver_oldest_waiting_seconds",] == 0
 
 
 @pytest.mark.parametrize("error", [StoreError("away"), ValueError("a fault of ours")])
-async def test_a_store_that_is_away_costs_the_backlog_and_nothing_else(
+async def test_without_the_store_only_the_backlog_is_missing(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A figure that was true once is not shown as if it were now."""
+    """An old value is not shown as a present one."""
     async with work_metrics(error) as read:
         succeeded(INDEX, SECOND)
         found = await read()
@@ -377,7 +377,7 @@ async def test_a_store_that_is_away_costs_the_backlog_and_nothing_else(
 
 
 async def test_a_worker_counts_nothing_after_its_end() -> None:
-    """The signals are the process's."""
+    """The signals belong to the process."""
     async with work_metrics():
         pass
 
@@ -389,7 +389,7 @@ async def test_a_worker_counts_nothing_after_its_end() -> None:
 
 
 async def test_the_store_is_read_every_few_seconds_at_most() -> None:
-    """However often somebody looks, and each time on a connection of its own."""
+    """Each reading has a connection of its own, and many requests share one reading."""
     clock, reports = VirtualClock(NOON), FakeReports(EMPTY, BACKLOG)
     backlog = reader(reports, clock)
 
@@ -399,8 +399,8 @@ async def test_the_store_is_read_every_few_seconds_at_most() -> None:
     assert (reports.asked, reports.open) == (2, 0)
 
 
-async def test_many_who_look_at_one_time_are_answered_by_one_reading() -> None:
-    """Also when it takes longer than its result counts as fresh."""
+async def test_requests_at_the_same_time_share_one_reading() -> None:
+    """This holds also if the reading takes longer than its result stays fresh."""
     clock, reports = VirtualClock(NOON), FakeReports(BACKLOG)
     reports.let.clear()
     backlog = reader(reports, clock)
@@ -415,7 +415,7 @@ async def test_many_who_look_at_one_time_are_answered_by_one_reading() -> None:
     assert reports.asked == 1
 
 
-async def test_a_store_that_does_not_answer_holds_nobody_up() -> None:
+async def test_a_store_that_does_not_answer_delays_nobody() -> None:
     """Its answer counts when it comes."""
     reports = FakeReports(BACKLOG)
     reports.let.clear()

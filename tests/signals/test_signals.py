@@ -1,4 +1,4 @@
-"""The nine signals and their records: what is promised to those who watch."""
+"""The nine signals and their records, as they are promised to subscribers."""
 
 import dataclasses
 from typing import Any
@@ -25,7 +25,7 @@ PROMISED = {
 
 
 def test_the_promised_signals_are_there_and_no_others() -> None:
-    """Design, section 6. Each is a blinker signal of its own."""
+    """Each is a blinker signal of its own."""
     found = {name: value for name, value in vars(signals).items() if isinstance(value, blinker.Signal)}
 
     assert found.keys() == PROMISED.keys()
@@ -34,7 +34,7 @@ def test_the_promised_signals_are_there_and_no_others() -> None:
 
 @for_each(("name", "record"), PROMISED.items())
 def test_each_signal_says_what_it_passes_and_which_process_emits_it(name: str, record: type[Any]) -> None:
-    """In its docstring, as blinker's signals do."""
+    """Its docstring says so, as those of blinker's signals do."""
     signal = getattr(signals, name)
 
     assert isinstance(signal, Signal)
@@ -45,7 +45,7 @@ def test_each_signal_says_what_it_passes_and_which_process_emits_it(name: str, r
 
 @for_each("record", PROMISED.values())
 def test_a_record_is_frozen_slotted_and_holds_no_body(record: type[Any]) -> None:
-    """Style, rule 24. What it holds is small and no secret."""
+    """Its fields are small and not secret."""
     names = {field.name for field in dataclasses.fields(record)}
 
     assert record.__dataclass_params__.frozen

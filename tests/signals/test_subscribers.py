@@ -1,4 +1,4 @@
-"""Signals whose subscribers cannot hurt: each gets everything in order, and none delays or disturbs another."""
+"""Signals: each subscriber gets all records in order, and none delays or disturbs another."""
 
 import asyncio
 import functools
@@ -27,7 +27,7 @@ AT_ONCE = timedelta(0)
 
 @pytest.fixture
 def signal() -> Iterator[Signal[int]]:
-    """A signal that only this test knows; nobody is left connected to it."""
+    """A signal for one test; all its subscribers are disconnected afterwards."""
     made = Signal[int]("numbers")
     yield made
     for outlet in made._outlets:
@@ -43,7 +43,7 @@ def kept() -> tuple[list[int], Callable[[int], None]]:
 
 
 def delivered() -> None:
-    """Wait until everything has reached its subscribers."""
+    """Wait until all records have reached their subscribers."""
     assert flush(PATIENCE)
 
 
@@ -71,7 +71,7 @@ def blocked(signal: Signal[int], *, in_loop: bool = False) -> Iterator[Callable[
 
 
 def test_a_subscriber_gets_every_record_in_order_in_a_thread_of_its_own(signal: Signal[int]) -> None:
-    """Not in the one that emits."""
+    """It does not run in the thread that emits."""
     seen: list[int] = []
     threads: set[threading.Thread] = set()
 
@@ -91,7 +91,7 @@ def test_a_subscriber_gets_every_record_in_order_in_a_thread_of_its_own(signal: 
 
 
 def test_an_async_subscriber_gets_every_record_in_order(signal: Signal[int]) -> None:
-    """One after the other, in one event loop."""
+    """The records come one after the other, in one event loop."""
     seen: list[int] = []
     loops: set[asyncio.AbstractEventLoop] = set()
 
@@ -109,8 +109,8 @@ def test_an_async_subscriber_gets_every_record_in_order(signal: Signal[int]) -> 
     assert len(loops) == 1
 
 
-def test_an_async_subscriber_that_sleeps_is_woken(signal: Signal[int]) -> None:
-    """By each record that comes while its loop has nothing to do."""
+def test_an_idle_async_subscriber_is_woken_by_each_record(signal: Signal[int]) -> None:
+    """Its loop has nothing to do before."""
     arrived: queue.Queue[int] = queue.Queue()
 
     @signal.connect
@@ -122,8 +122,8 @@ def test_an_async_subscriber_that_sleeps_is_woken(signal: Signal[int]) -> None:
         assert arrived.get(timeout=LONG) == number
 
 
-def test_what_an_async_subscriber_starts_goes_on_between_records(signal: Signal[int]) -> None:
-    """Its event loop turns while it waits for the next one."""
+def test_tasks_of_an_async_subscriber_run_between_records(signal: Signal[int]) -> None:
+    """Its event loop runs while it waits for the next record."""
     ended = threading.Event()
     tasks = []
 
@@ -142,14 +142,14 @@ def test_what_an_async_subscriber_starts_goes_on_between_records(signal: Signal[
 
 
 def test_connect_is_a_decorator_that_returns_the_function(signal: Signal[int]) -> None:
-    """Unchanged, as blinker's users know it."""
+    """The function is unchanged, as with blinker."""
     _, keep = kept()
 
     assert signal.connect(keep) is keep
 
 
 def test_closures_and_bound_methods_stay_connected(signal: Signal[int]) -> None:
-    """Blinker would hold them weakly, and they would be gone with the block that made them."""
+    """Blinker holds them weakly and would forget them."""
     seen: list[tuple[str, int]] = []
 
     class Watcher:
@@ -173,7 +173,7 @@ def test_closures_and_bound_methods_stay_connected(signal: Signal[int]) -> None:
 
 
 def test_a_bound_method_can_be_disconnected_again(signal: Signal[int]) -> None:
-    """Though each mention of it is another object."""
+    """Each access to it gives another, equal object."""
 
     class Watcher:
         def watch(self, number: int) -> None: ...
@@ -186,7 +186,7 @@ def test_a_bound_method_can_be_disconnected_again(signal: Signal[int]) -> None:
 
 
 def test_an_object_with_an_async_call_is_an_async_subscriber(signal: Signal[int]) -> None:
-    """As a handler would be."""
+    """Handlers may be such objects too."""
     seen: list[int] = []
 
     class Watcher:
@@ -201,7 +201,7 @@ def test_an_object_with_an_async_call_is_an_async_subscriber(signal: Signal[int]
 
 
 def test_a_subscriber_connected_twice_gets_each_record_once(signal: Signal[int]) -> None:
-    """As with blinker."""
+    """Blinker does the same."""
     seen, keep = kept()
     signal.connect(keep)
     signal.connect(keep)
@@ -213,7 +213,7 @@ def test_a_subscriber_connected_twice_gets_each_record_once(signal: Signal[int])
 
 
 def test_a_subscriber_of_two_signals_gets_their_records_in_order(signal: Signal[int]) -> None:
-    """It has one thread and one queue, and keeps them when it leaves one of the signals."""
+    """It has one thread and one queue, also after it leaves one of the signals."""
     other = Signal[int]("others")
     seen, keep = kept()
     signal.connect(keep)
@@ -227,8 +227,8 @@ def test_a_subscriber_of_two_signals_gets_their_records_in_order(signal: Signal[
     assert not other.receivers
 
 
-def test_nothing_comes_after_disconnect_and_what_was_queued_still_does(signal: Signal[int]) -> None:
-    """Then its thread ends."""
+def test_queued_records_arrive_after_disconnect_and_no_others(signal: Signal[int]) -> None:
+    """Then the thread ends."""
     seen: list[int] = []
     threads: list[threading.Thread] = []
     go = threading.Event()
@@ -252,7 +252,7 @@ def test_nothing_comes_after_disconnect_and_what_was_queued_still_does(signal: S
 
 
 def test_the_loop_of_an_async_subscriber_is_closed_after_disconnect(signal: Signal[int]) -> None:
-    """And what it has started there is cancelled."""
+    """The tasks that it has started are cancelled."""
     told: queue.Queue[threading.Thread] = queue.Queue()
     cancelled = threading.Event()
     tasks = []
@@ -278,13 +278,13 @@ def test_the_loop_of_an_async_subscriber_is_closed_after_disconnect(signal: Sign
     assert cancelled.is_set()
 
 
-def test_disconnecting_a_stranger_does_nothing(signal: Signal[int]) -> None:
-    """As with blinker."""
+def test_disconnecting_an_unknown_function_does_nothing(signal: Signal[int]) -> None:
+    """Blinker does the same."""
     signal.disconnect(print)
 
 
 def test_connected_to_connects_for_a_block(signal: Signal[int]) -> None:
-    """Blinker's way for tests; what was emitted within the block arrives."""
+    """Tests use this method of blinker. Records from within the block arrive."""
     seen, keep = kept()
     with signal.connected_to(keep):
         signal.emit(1)
@@ -294,8 +294,8 @@ def test_connected_to_connects_for_a_block(signal: Signal[int]) -> None:
     assert seen == [1]
 
 
-def test_a_muted_signal_says_nothing(signal: Signal[int]) -> None:
-    """Blinker's way again."""
+def test_a_muted_signal_passes_no_record(signal: Signal[int]) -> None:
+    """Muting is a feature of blinker."""
     seen, keep = kept()
     signal.connect(keep)
     with signal.muted():
@@ -307,7 +307,7 @@ def test_a_muted_signal_says_nothing(signal: Signal[int]) -> None:
 
 
 def test_blinkers_own_send_reaches_subscribers_too(signal: Signal[int]) -> None:
-    """It is one of its signals."""
+    """A Signal is one of blinker's signals."""
     seen, keep = kept()
     signal.connect(keep)
     assert isinstance(signal, blinker.Signal)
@@ -318,8 +318,8 @@ def test_blinkers_own_send_reaches_subscribers_too(signal: Signal[int]) -> None:
     assert seen == [5]
 
 
-def test_a_subscriber_that_cannot_take_a_record_is_refused_when_it_is_connected(signal: Signal[int]) -> None:
-    """And not at the first record, at night."""
+def test_a_subscriber_with_a_wrong_signature_is_refused(signal: Signal[int]) -> None:
+    """The error comes when it is connected, not with the first record."""
 
     def wants_two(one: int, two: int) -> None: ...
 
@@ -331,8 +331,8 @@ def test_a_subscriber_that_cannot_take_a_record_is_refused_when_it_is_connected(
     assert not signal.receivers
 
 
-def test_what_blinker_can_do_and_this_cannot_is_refused(signal: Signal[int]) -> None:
-    """Rather than ignored."""
+def test_unsupported_options_of_blinker_are_refused(signal: Signal[int]) -> None:
+    """They are not ignored."""
     with pytest.raises(ValueError, match="held until it is disconnected"):
         signal.connect(print, weak=True)
     with pytest.raises(ValueError, match="every sender"):
@@ -346,10 +346,10 @@ def test_what_blinker_can_do_and_this_cannot_is_refused(signal: Signal[int]) -> 
 
 @pytest.mark.parametrize("error", [ValueError("no"), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
 @pytest.mark.parametrize("in_loop", [False, True])
-def test_one_that_raises_gets_the_next_record_all_the_same(
+def test_a_subscriber_that_raises_gets_the_next_record(
     signal: Signal[int], caplog: pytest.LogCaptureFixture, error: BaseException, in_loop: bool
 ) -> None:
-    """The others notice nothing, and neither does who emits; the log says it once."""
+    """Others are not affected, and the log has one line."""
     seen, keep = kept()
     tried: list[int] = []
 
@@ -375,8 +375,8 @@ def test_one_that_raises_gets_the_next_record_all_the_same(
     assert record.exc_info[1] is error
 
 
-def test_one_that_cancels_its_own_task_gets_the_next_record(signal: Signal[int]) -> None:
-    """Its cancellation ends with the record it was made for."""
+def test_a_subscriber_that_cancels_its_own_task_gets_the_next_record(signal: Signal[int]) -> None:
+    """The cancellation ends with its record."""
     seen: list[int] = []
 
     @signal.connect
@@ -393,8 +393,8 @@ def test_one_that_cancels_its_own_task_gets_the_next_record(signal: Signal[int])
     assert seen == [0, 1, 2]
 
 
-def test_a_coroutine_that_nobody_awaits_is_told(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
-    """A lambda over an async function looks like a plain one until it is called."""
+def test_a_coroutine_that_nobody_awaits_is_logged(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
+    """A lambda around an async function looks plain until it is called."""
 
     async def keep(number: int) -> None: ...
 
@@ -409,8 +409,8 @@ def test_a_coroutine_that_nobody_awaits_is_told(signal: Signal[int], caplog: pyt
 
 
 @pytest.mark.parametrize("in_loop", [False, True])
-def test_one_that_blocks_holds_up_neither_the_sender_nor_the_others(signal: Signal[int], in_loop: bool) -> None:
-    """However long it takes; an async one that blocks its event loop has only that one."""
+def test_a_blocked_subscriber_delays_neither_sender_nor_others(signal: Signal[int], in_loop: bool) -> None:
+    """An async subscriber that blocks its event loop blocks only itself."""
     arrived: queue.Queue[int] = queue.Queue()
     arrived_in_loop: queue.Queue[int] = queue.Queue()
 
@@ -427,10 +427,10 @@ def test_one_that_blocks_holds_up_neither_the_sender_nor_the_others(signal: Sign
         assert [arrived_in_loop.get(timeout=LONG) for _ in range(99)] == list(range(1, 100))
 
 
-def test_what_does_not_fit_in_the_queue_is_dropped_and_counted(
+def test_records_beyond_the_queue_are_dropped_and_counted(
     signal: Signal[int], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The newest, and the log says it at once, and how many when it has caught up; not once for each."""
+    """The newest are dropped. The log says so at once, and the number when the subscriber has caught up."""
     seen: list[int] = []
     begun, end = threading.Event(), threading.Event()
 
@@ -458,7 +458,7 @@ def test_what_does_not_fit_in_the_queue_is_dropped_and_counted(
 
 
 def test_a_flush_does_not_wait_for_ever(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
-    """It says who was too slow."""
+    """It says which subscriber was too slow."""
     with blocked(signal) as slow:
         assert not flush(AT_ONCE)
 
@@ -467,15 +467,15 @@ def test_a_flush_does_not_wait_for_ever(signal: Signal[int], caplog: pytest.LogC
     assert [name.rpartition(".")[2] for name in record.__dict__["subscribers"]] == [slow.__name__]
 
 
-def test_a_flush_with_nobody_there_has_nothing_to_do() -> None:
-    """And takes no time."""
+def test_a_flush_without_subscribers_returns_at_once() -> None:
+    """There is nothing to wait for."""
     assert flush(AT_ONCE)
 
 
 def test_a_thread_that_cannot_start_now_starts_with_a_later_record(
     signal: Signal[int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A process at its limit of threads loses no record by it."""
+    """A process at its limit of threads loses no record."""
     seen, keep = kept()
     signal.connect(keep)
 
@@ -494,7 +494,7 @@ def test_a_thread_that_cannot_start_now_starts_with_a_later_record(
 
 
 def test_an_observer_is_called_at_once_and_may_fail(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
-    """Nothing of it reaches who emits or who subscribed."""
+    """Its error reaches neither the sender nor other subscribers."""
     seen: list[int] = []
     others, keep = kept()
 
@@ -526,7 +526,7 @@ def run(program: str) -> str:
 
 @pytest.mark.parametrize("in_loop", [False, True])
 def test_a_process_ends_while_a_subscriber_blocks(in_loop: bool) -> None:
-    """Its thread is a daemon, and the flush at the end has its limit."""
+    """The thread is a daemon, and the last flush has a limit."""
     printed = run(f"""
 import logging, threading
 from datetime import timedelta
@@ -546,8 +546,8 @@ print(flush(timedelta(milliseconds=1)))
 
 
 @pytest.mark.parametrize("in_loop", [False, True])
-def test_a_forked_process_delivers_what_it_emits_itself(in_loop: bool) -> None:
-    """A server may load the program first and fork then; threads do not come along."""
+def test_a_forked_process_delivers_its_own_records(in_loop: bool) -> None:
+    """A server may load the program and then fork; a fork has no threads."""
     printed = run(f"""
 import os
 from datetime import timedelta
@@ -574,16 +574,16 @@ assert flush(timedelta(seconds={LONG}))
 # --- Quiet
 
 
-def test_a_message_of_a_kind_is_told_once_a_minute_with_those_kept_back() -> None:
-    """The first at once; other kinds on their own."""
+def test_a_kind_of_message_is_logged_once_a_minute() -> None:
+    """The first comes at once. The next has the number of those kept back, and kinds are independent."""
     quiet = Quiet()
 
     assert [quiet.count("a", now) for now in (0.0, 1.0, 59.9, 60.0, 61.0, 125.0)] == [1, 0, 0, 3, 0, 2]
     assert [quiet.count("b", now) for now in (126.0, 127.0)] == [1, 0]
 
 
-def test_kinds_without_end_take_no_memory_without_end() -> None:
-    """A class made anew for every error, say."""
+def test_the_memory_for_kinds_is_limited() -> None:
+    """A program may make a new class for every error."""
     quiet = Quiet()
     for number in range(10_000):
         assert quiet.count(f"kind {number}", 0.0) == 1
@@ -600,8 +600,8 @@ class Equal:
     def __call__(self, number: int) -> None: ...
 
 
-def test_names_in_the_log_hold_nothing_of_an_object(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
-    """Its `repr` may tell a secret; its class does not."""
+def test_the_log_names_a_subscriber_by_its_class(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
+    """The `repr` of an object may contain a secret."""
     signal.connect(Equal("secret"))
 
     assert [outlet.name for outlet in signal._outlets] == [f"{__name__}.Equal"]

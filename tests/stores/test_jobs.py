@@ -10,7 +10,6 @@ from receiver.core.deliveries import Delivery
 from receiver.core.jobs import JobArrivals, JobFilter, JobState, JobSummary
 from receiver.core.types import HandlerSwitch, Origin
 from receiver.errors import UnknownJob
-from receiver.stores.sqlite import jobs as sqlite_jobs
 from tests.doubles import NOON, delivery
 from tests.stores.opened import DEAD, DONE, NOTHING, ONE, SECOND, TWO, Opened, ended
 
@@ -57,13 +56,6 @@ async def test_a_job_is_told_in_one_line(opened: Opened) -> None:
     assert (job.end.type, job.end.success, job.end.at) == ("crawl.completed", True, NOON + 4 * SECOND)
 
 
-@pytest.fixture(params=[20_000, 3, 1], ids="among {}".format)
-def looked_at(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How far a store looks for a page of jobs before it goes from job to job: in a small one, as in a large."""
-    monkeypatch.setattr(sqlite_jobs, "_LOOKED_AT", request.param)
-
-
-@pytest.mark.usefixtures("looked_at")
 async def test_the_job_heard_of_last_comes_first(opened: Opened) -> None:
     """By the arrival of its last delivery, whatever the moments say; what has no job is in none."""
     await opened.add(
@@ -77,7 +69,6 @@ async def test_the_job_heard_of_last_comes_first(opened: Opened) -> None:
     assert await ids(opened) == "bca"
 
 
-@pytest.mark.usefixtures("looked_at")
 async def test_more_jobs_than_fit_in_one_read_come_once_each(opened: Opened) -> None:
     """In order, and as many as asked for."""
     await opened.add(*[came(n, "crawl.page", f"job-{n % 50:02}") for n in range(100)])
@@ -88,7 +79,6 @@ async def test_more_jobs_than_fit_in_one_read_come_once_each(opened: Opened) -> 
     assert await jobs(opened, limit=0) == []
 
 
-@pytest.mark.usefixtures("looked_at")
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [

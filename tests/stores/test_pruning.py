@@ -17,6 +17,7 @@ from tests.stores.opened import (
     DONE,
     HELD,
     MICROSECOND,
+    MUCH,
     ONE,
     QUEUED,
     RUNNING,
@@ -236,7 +237,8 @@ async def test_pruning_an_empty_store_does_nothing(opened: Opened) -> None:
     """Neither do the other kinds of maintenance."""
     assert await opened.maintenance.prune(EVERYTHING, after=0, limit=9, now=LATER) == Step(0, 0, None)
     assert await opened.maintenance.compress(limit=9) == Step(0, 0, None)
-    assert await opened.maintenance.shrink(9) == 0
+    while await opened.maintenance.reclaim(MUCH):
+        pass  # what making the file left
 
 
 async def test_bodies_are_the_same_after_upkeep(opened: Opened) -> None:

@@ -17,7 +17,7 @@ from receiver.core.retention import PruneRule
 from receiver.core.search import SearchReach
 from receiver.core.types import DeliveryState
 from receiver.errors import ConfigurationError, NoSearchIndex
-from receiver.stores.sqlite.search import require_module
+from receiver.stores.sqlite.dialect import READS, require_module
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, body_of, delivery
 from tests.stores.opened import MUCH, ONE, SECOND, Opened
@@ -324,12 +324,10 @@ def test_a_sqlite_without_full_text_search_says_so() -> None:
 
 async def test_rows_of_the_index_are_searched_and_not_sorted(sqlite_store: SqliteStore, path: Path) -> None:
     """A word that everything has costs no more than one page of a listing."""
-    from receiver.stores.sqlite.filters import delivery_listing
-
     async with sqlite_store.search():
         pass
     for state in (None, DeliveryState.DEAD):
-        statement, values = delivery_listing(DeliveryFilter(text="example", state=state))
+        statement, values = READS.filters.delivery_listing(DeliveryFilter(text="example", state=state))
         with sqlite3.connect(path) as connection:
             plan = connection.execute(
                 f"EXPLAIN QUERY PLAN {statement}", values | {"before": 9, "rows": 9}

@@ -15,9 +15,10 @@ import pytest
 from receiver.core.bulk import Imported
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.retention import PruneRule
-from receiver.stores.sqlite import paging as readings
+from receiver.stores.sql.connection import SqlDatabase
+from receiver.stores.sql.paging import start_reading
 from receiver.stores.sqlite.controls import SqliteControls
-from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
@@ -54,7 +55,7 @@ class Steps:
         """Count the steps of this connection from now on."""
         connection.set_progress_handler(self.add, 1)
 
-    async def watch_database(self, database: Database) -> None:
+    async def watch_database(self, database: SqlDatabase) -> None:
         """Count the steps of this one."""
         await database.call(self.watch)
 
@@ -63,7 +64,7 @@ def longest_page(path: Path, wanted: DeliveryFilter, *, by_job: bool) -> int:
     """Return the steps of the page that takes most, of all that it takes to read what is wanted."""
     longest = 0
     with closing(sqlite3.connect(path)) as connection:
-        left = readings.start_reading(connection, wanted, None, by_job)
+        left = start_reading(connection, READS, wanted, None, by_job)
         while left is not None:
             steps = Steps()
             steps.watch(connection)
@@ -89,7 +90,7 @@ async def pruning(path: Path, tmp_path: Path, rule: PruneRule) -> int:
     steps = Steps()
     async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").maintenance() as maintenance:
         assert isinstance(maintenance, SqliteMaintenance)
-        await steps.watch_database(maintenance._database)
+        await steps.watch_database(maintenance.database)
         await maintenance.prune(rule, after=0, limit=100, now=LATER)
     return steps.count
 
@@ -112,7 +113,7 @@ async def importing(path: Path, tmp_path: Path, key: Callable[[int], str]) -> in
     steps = Steps()
     async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").controls() as controls:
         assert isinstance(controls, SqliteControls)
-        await steps.watch_database(controls._database)
+        await steps.watch_database(controls.database)
         await controls.import_deliveries([Imported(delivery(key(number))) for number in range(1, 101)])
     return steps.count
 

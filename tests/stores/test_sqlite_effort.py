@@ -18,8 +18,8 @@ from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
 from receiver.core.clock import to_micros
 from receiver.core.types import HandlerSwitch
 from receiver.core.work import NewWork
+from receiver.stores.sql.connection import SqlDatabase
 from receiver.stores.sqlite.controls import SqliteControls
-from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.files import prepare
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
@@ -79,7 +79,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], Pat
 
 
 @dataclass(slots=True)
-class Worker:
+class CountedWorker:
     """A queue and the controls, with every step that they take counted."""
 
     queue: SqliteQueue
@@ -92,7 +92,7 @@ class Worker:
         self.steps += 1
         return 0
 
-    async def watch(self, *databases: Database) -> None:
+    async def watch(self, *databases: SqlDatabase) -> None:
         """Count the steps of these connections."""
         for database in databases:
             await database.call(lambda connection: connection.set_progress_handler(self.count, 1))
@@ -103,7 +103,7 @@ class Worker:
         return await self.queue.claim(claimants, wanted, lease=Lease(A, AFTER), now=NOON + now)
 
 
-Call = Callable[[Worker], Awaitable[object]]
+Call = Callable[[CountedWorker], Awaitable[object]]
 
 
 async def steps(path: Path, tmp_path: Path, before: Call, call: Call) -> int:
@@ -116,49 +116,49 @@ async def steps(path: Path, tmp_path: Path, before: Call, call: Call) -> int:
         controls = await stack.enter_async_context(store.controls())
         assert isinstance(queue, SqliteQueue)
         assert isinstance(controls, SqliteControls)
-        worker = Worker(queue, controls, store)
+        worker = CountedWorker(queue, controls, store)
         await before(worker)
-        await worker.watch(queue._database, controls._database)
+        await worker.watch(queue.database, controls.database)
         await call(worker)
     assert worker.steps > 10, "nothing was counted"
     return worker.steps
 
 
-async def nothing(worker: Worker) -> None:
+async def nothing(worker: CountedWorker) -> None:
     """Do nothing before."""
 
 
-async def claim(worker: Worker) -> None:
+async def claim(worker: CountedWorker) -> None:
     """Claim one item."""
     assert len(await worker.claim(HandlerClaim(ONE))) == 1
 
 
-async def claim_nothing(worker: Worker) -> None:
+async def claim_nothing(worker: CountedWorker) -> None:
     """Find out that there is nothing to claim."""
     assert list(await worker.claim(HandlerClaim(ONE))) == []
 
 
-async def claim_within_limits(worker: Worker) -> None:
+async def claim_within_limits(worker: CountedWorker) -> None:
     """Claim one item of a handler with a rate and a limit."""
     assert len(await worker.claim(HandlerClaim(ONE, concurrency=2, interval=SECOND))) == 1
 
 
-async def claim_after_a_death(worker: Worker) -> None:
+async def claim_after_a_death(worker: CountedWorker) -> None:
     """Take back the one item whose worker died, and claim it again."""
     assert len(await worker.claim(HandlerClaim(ONE), now=AFTER - NOON)) == 1
 
 
-async def settle(worker: Worker) -> None:
+async def settle(worker: CountedWorker) -> None:
     """Settle the item claimed before, and let the next one of its lane come forward."""
     assert await worker.queue.settle([ended(1)]) == [True]
 
 
-async def release_leases(worker: Worker) -> None:
+async def release_leases(worker: CountedWorker) -> None:
     """Give back the item claimed before."""
     await worker.queue.release_leases([1], A, now=NOON)
 
 
-async def look_around(worker: Worker) -> None:
+async def look_around(worker: CountedWorker) -> None:
     """Ask everything that a worker asks between its claims."""
     await worker.queue.next_due([HandlerClaim(ONE, interval=SECOND)], now=NOON + SECOND)
     await worker.queue.suspects_due([HandlerClaim(ONE)], now=NOON + SECOND)
@@ -167,13 +167,13 @@ async def look_around(worker: Worker) -> None:
     await worker.queue.routing_batch(limit=9, max_bytes=MUCH)
 
 
-async def append(worker: Worker) -> None:
+async def append(worker: CountedWorker) -> None:
     """Append a delivery."""
     async with worker.store.log() as log:
         await log.append(delivery("new"))
 
 
-async def route(worker: Worker) -> None:
+async def route(worker: CountedWorker) -> None:
     """Route the delivery appended before to the lane."""
     batch = await worker.queue.routing_batch(limit=9, max_bytes=MUCH)
     (one,) = batch.deliveries
@@ -181,17 +181,17 @@ async def route(worker: Worker) -> None:
     assert await worker.queue.route(batch, work, lease=Lease(A, AFTER), now=NOON) is not None
 
 
-async def bury(worker: Worker) -> None:
+async def bury(worker: CountedWorker) -> None:
     """Bury the first item, and let the next one of its lane come forward."""
     assert await worker.controls.bury([1], "x", now=NOON) == 1
 
 
-async def retry(worker: Worker) -> None:
+async def retry(worker: CountedWorker) -> None:
     """Retry the first item."""
     assert await worker.controls.retry([1], now=NOON) == 1
 
 
-async def release(worker: Worker) -> None:
+async def release(worker: CountedWorker) -> None:
     """Release a held item."""
     await worker.queue.release(2, now=NOON, note="x")
 
@@ -235,8 +235,8 @@ async def test_a_call_takes_no_more_steps_beside_many_items(
 async def test_what_looks_at_every_item_would_show(filled: Callable[[str, int], Path], tmp_path: Path) -> None:
     """The count is one of steps indeed: counting all the items takes one for each of them at the least."""
 
-    async def look_at_all(worker: Worker) -> None:
-        await worker.queue._database.call(
+    async def look_at_all(worker: CountedWorker) -> None:
+        await worker.queue.database.call(
             lambda connection: connection.execute("SELECT count(*) FROM work_items WHERE note IS NULL").fetchone()
         )
 
@@ -246,7 +246,7 @@ async def test_what_looks_at_every_item_would_show(filled: Callable[[str, int], 
 async def test_skipping_is_done_a_part_at_a_time(filled: Callable[[str, int], Path], tmp_path: Path) -> None:
     """Acks wait for the write lock: a claim skips so many at most, and leaves the others for the next one."""
 
-    async def disable(worker: Worker) -> None:
+    async def disable(worker: CountedWorker) -> None:
         await worker.controls.switch(ONE, HandlerSwitch.DISABLED)
 
     some = await steps(filled("in one lane", 5_000), tmp_path, disable, claim_nothing)

@@ -189,7 +189,7 @@ async def test_a_full_disk_fails_its_own_batch_and_the_log_recovers(made: Path) 
     store = SqliteStore(f"sqlite:///{made}")
     async with store.log() as log, store.reports() as reports:
         assert isinstance(log, SqliteLog)
-        await log._database.call(lambda connection: connection.execute("PRAGMA max_page_count = 30").fetchone())
+        await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 30").fetchone())
 
         results = await asyncio.gather(
             *[log.append(delivery(str(n), body=b"x" * 100_000)) for n in range(3)], return_exceptions=True
@@ -197,7 +197,7 @@ async def test_a_full_disk_fails_its_own_batch_and_the_log_recovers(made: Path) 
         assert [type(result) for result in results] == [StoreError] * 3
         assert await reports.count_unfinished() == 0
 
-        await log._database.call(lambda connection: connection.execute("PRAGMA max_page_count = 100000").fetchone())
+        await log.database.call(lambda connection: connection.execute("PRAGMA max_page_count = 100000").fetchone())
         assert (await log.append(delivery("0", body=b"x" * 100_000))).outcome is AppendOutcome.ACCEPTED
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from receiver.stores.sql.connection import SqlDatabase
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.log import SqliteLog
@@ -23,7 +24,7 @@ LONG_LOG = 70 * 1024 * 1024
 """More than the pages after which the log is made to start again."""
 
 
-async def pragma(database: Database, name: str) -> object:
+async def pragma(database: SqlDatabase, name: str) -> object:
     return await database.call(lambda connection: connection.execute(f"PRAGMA {name}").fetchone()[0])
 
 
@@ -43,7 +44,7 @@ async def test_the_log_syncs_every_commit_and_never_checkpoints_in_one(
     """P1: a resolved future means that the disk has it, on macOS too."""
     async with sqlite_store.log() as log:
         assert isinstance(log, SqliteLog)
-        assert await pragma(log._database, name) == value
+        assert await pragma(log.database, name) == value
 
 
 @pytest.mark.parametrize(
@@ -55,7 +56,7 @@ async def test_the_worker_does_not_sync_and_does_not_checkpoint_in_a_commit(
     """Losing `done` in a power cut repeats work; that is allowed. Acks wait for no checkpoint of the worker's."""
     async with sqlite_store.queue() as queue:
         assert isinstance(queue, SqliteQueue)
-        assert await pragma(queue._database, name) == value
+        assert await pragma(queue.database, name) == value
 
 
 async def test_a_commit_leaves_the_database_file_alone(made: Path, sqlite_store: SqliteStore) -> None:
@@ -263,8 +264,9 @@ async def test_the_log_starts_again_under_writes_without_a_pause(made: Path) -> 
     checkpointer = Checkpointer(
         lambda: Database(made, setup=setup), interval=timedelta(milliseconds=20), max_log_pages=1_000
     )
-    async with Database(made, setup=setup) as database, checkpointer.used():
-        log = SqliteLog(database, made, checkpointer)
+    writer = Database(made, setup=setup, after_commit=checkpointer.after_commit)
+    async with writer as database, checkpointer.used():
+        log = SqliteLog(database, made)
 
         async def send(sender: int) -> None:
             for number in range(400):

@@ -12,9 +12,10 @@ from receiver.core.clock import to_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, JobState
 from receiver.core.types import DeliveryState
-from receiver.stores.sqlite import narrowing as few
+from receiver.stores.sql.jobs import job_listing
+from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.files import prepare
-from receiver.stores.sqlite.jobs import job_listing
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON
@@ -30,6 +31,9 @@ EVERY = [
     for handler in (None, "on*", "two")
 ]
 RARE = [wanted for wanted in EVERY if wanted.failed or wanted.state not in (None, DeliveryState.DONE)]
+JOB_FILTERS = [
+    (state, kind, limit) for state in (None, *JobState) for kind in (None, "a", "b") for limit in (None, 1, 3)
+]
 _STATES = ("done", "dead", "waiting", "queued", "held", "running", "skipped")
 
 
@@ -60,24 +64,35 @@ def mixed(tmp_path: Path) -> Path:
     return path
 
 
-async def found(path: Path, wanted: DeliveryFilter) -> tuple[list[Any], ...]:
+async def found(path: Path, wanted: DeliveryFilter, *, narrow_limit: int) -> tuple[list[Any], ...]:
     """Return what is listed, and what is read in both orders."""
-    async with SqliteStore(f"sqlite:///{path}").reports() as reports:
+    async with Database(path, read_only=True) as database:
+        reports = SqliteReports(database, path, narrow_limit=narrow_limit)
         listed = [one async for one in reports.deliveries(wanted)]
         read = [[one async for one in reports.iter_deliveries(wanted, by_job=by_job)] for by_job in (False, True)]
     return listed, *read
 
 
-async def test_what_an_index_knows_of_is_what_looking_at_all_finds(
-    mixed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever is asked for, whether few or many fit."""
-    among_few = [await found(mixed, wanted) for wanted in EVERY]
-    monkeypatch.setattr(few, "_FEW", 0)
-    among_all = [await found(mixed, wanted) for wanted in EVERY]
+async def test_a_narrowed_filter_finds_what_reading_all_finds(mixed: Path) -> None:
+    """Whatever is asked for, whether few or many match."""
+    among_few = [await found(mixed, wanted, narrow_limit=10_000) for wanted in EVERY]
+    among_all = [await found(mixed, wanted, narrow_limit=0) for wanted in EVERY]
 
     assert among_few == among_all
     assert sum(0 < len(listed) < 50 for listed, *_ in among_all) > len(RARE) / 2
+
+
+@pytest.mark.parametrize("scan_limit", [1, 3])
+async def test_jobs_are_the_same_however_many_deliveries_are_searched_first(mixed: Path, scan_limit: int) -> None:
+    """Going from job to job finds what a search of the newest deliveries finds, in the same order."""
+    filters = [JobFilter(state=state, type=kind, limit=limit) for state, kind, limit in JOB_FILTERS]
+    async with Database(mixed, read_only=True) as database:
+        usual = SqliteReports(database, mixed)
+        other = SqliteReports(database, mixed, jobs_scan_limit=scan_limit)
+        for wanted in filters:
+            expected = [one async for one in usual.jobs(wanted)]
+            assert [one async for one in other.jobs(wanted)] == expected
+        assert len([one async for one in usual.jobs(JobFilter())]) == 5
 
 
 async def listing(path: Path, wanted: DeliveryFilter) -> int:
@@ -85,7 +100,7 @@ async def listing(path: Path, wanted: DeliveryFilter) -> int:
     steps = Steps()
     async with SqliteStore(f"sqlite:///{path}").reports() as reports:
         assert isinstance(reports, SqliteReports)
-        await steps.watch_database(reports._database)
+        await steps.watch_database(reports.database)
         assert len([one async for one in reports.deliveries(wanted)]) <= 1
     return steps.count
 
@@ -127,7 +142,7 @@ async def test_a_listing_of_long_jobs_takes_no_more_steps_of_a_larger_store(
 async def listing_jobs(path: Path, wanted: JobFilter) -> int:
     """Return how many steps it takes to find jobs; telling of one means counting what it has."""
     steps = Steps()
-    recent, older, values = job_listing(wanted)
+    recent, older, values = job_listing(READS, wanted)
     values |= {"rows": 20}
     with closing(sqlite3.connect(path)) as connection:
         (last,) = connection.execute("SELECT max(seq) FROM deliveries").fetchone()

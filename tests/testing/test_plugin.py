@@ -150,7 +150,7 @@ def test_importing_the_tools_costs_little() -> None:
     """Little more than `Receiver` itself: test runner, HTTP client, database and server are loaded on use."""
     more = imported("import receiver.testing") - imported("import receiver.app")
 
-    heavy = {"httpx", "aiosqlite", "sqlite3", "uvicorn", "pytest", "freezegun", "hypothesis", "prometheus_client"}
+    heavy = {"httpx", "sqlite3", "uvicorn", "pytest", "freezegun", "hypothesis", "prometheus_client"}
     assert not heavy & more
     assert {name for name in more if name.startswith("receiver.")} == {
         "receiver.testing",
@@ -179,4 +179,4 @@ def test_the_plugin_imports_no_more_than_its_fixtures_need() -> None:
     """Other parts are loaded when a test uses a fixture."""
     more = imported("import receiver.testing.fixtures") - imported("import receiver.app, pytest")
 
-    assert not {"httpx", "aiosqlite", "uvicorn", "freezegun", "receiver.stores.sqlite.store"} & more
+    assert not {"httpx", "uvicorn", "freezegun", "receiver.stores.sqlite.store"} & more

@@ -342,6 +342,7 @@ async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.Log
         (MemoryStore(), {"headers": headers(), "chunks": [b"x" * 1_001]}, 413, "too_large"),
         (BrokenLog(StoreError("full")), {"headers": headers(), "chunks": [BODY]}, 503, "store_error"),
         (BrokenLog(ValueError("ours")), {"headers": headers(), "chunks": [BODY]}, 503, "fault"),
+        (BrokenLog(MemoryError()), {"headers": headers(), "chunks": [BODY]}, 503, "overloaded"),
     ],
     ids=lambda value: str(value) if isinstance(value, str) else "",
 )

@@ -23,6 +23,7 @@ class Notes(asyncio.Transport):
         self.written = b""
         self.aborted = asyncio.Event()
         self.closed = False
+        self.half_closed = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Know nothing."""
@@ -44,6 +45,14 @@ class Notes(asyncio.Transport):
         """Tell."""
         return self.closed or self.aborted.is_set()
 
+    def can_write_eof(self) -> bool:
+        """Say yes, as TCP does."""
+        return True
+
+    def write_eof(self) -> None:
+        """Note it."""
+        self.half_closed = True
+
     def pause_reading(self) -> None:
         """Do nothing."""
 
@@ -54,9 +63,10 @@ class Notes(asyncio.Transport):
 class Connection:
     """A protocol with its transport, and an app that answers with the length of the body."""
 
-    def __init__(self, read_seconds: float = LONG) -> None:
+    def __init__(self, read_seconds: float = LONG, *, server: ServerState | None = None, most: int = 100) -> None:
         config = Config(self._app, interface="asgi3", lifespan="off", ws="none", log_config=None, access_log=False)
-        self.protocol = BoundedProtocol(config, ServerState(), {})
+        self.protocol = BoundedProtocol(config, server or ServerState(), {})
+        self.protocol.most_connections = most
         self.protocol.read_seconds = read_seconds
         self.requests: list[tuple[list[tuple[bytes, bytes]], bytes]] = []
         self.transport = Notes()
@@ -190,8 +200,7 @@ async def test_a_lost_connection_forgets_its_timer() -> None:
 
 async def test_a_request_too_many_is_asked_to_come_again() -> None:
     """In our words, with the time after which to do that; a server's own words have none."""
-    connection = Connection()
-    connection.protocol.most_connections = 0
+    connection = Connection(most=0)
     await connection.feed(HEAD + b"Content-Length: 3\r\n\r\nabc")
     await eventually(lambda: connection.transport.closed)
     head, _, body = connection.transport.written.partition(b"\r\n\r\n")
@@ -207,8 +216,7 @@ async def test_a_request_too_many_is_asked_to_come_again() -> None:
 @pytest.mark.parametrize(("method", "told"), [(b"POST", [(503, "connections")]), (b"GET", [])])
 async def test_a_delivery_too_many_is_told(method: bytes, told: list[tuple[int, str]]) -> None:
     """To whoever watches refusals; what only looks in is no delivery."""
-    connection = Connection()
-    connection.protocol.most_connections = 0
+    connection = Connection(most=0)
     with watching(delivery_refused) as records:
         await connection.feed(HEAD.replace(b"POST", method) + b"Content-Length: 0\r\n\r\n")
         await eventually(lambda: connection.transport.closed)
@@ -219,12 +227,102 @@ async def test_a_delivery_too_many_is_told(method: bytes, told: list[tuple[int, 
 
 async def test_requests_are_taken_again_when_there_is_room() -> None:
     """As many as the limit says, this one among them."""
-    connection = Connection()
-    connection.protocol.most_connections = 1
+    connection = Connection(most=1)
     await connection.feed(HEAD + b"Content-Length: 0\r\n\r\n")
     await eventually(lambda: answers(connection) == 1)
 
     assert not connection.transport.is_closing()
+    connection.end()
+
+
+async def test_the_connection_that_is_idle_for_the_longest_makes_room() -> None:
+    """Whether it has said something once or never; one that is being answered or sends its request stays."""
+    server = ServerState()
+    half, silent, *served = (Connection(server=server, most=4) for _ in range(4))
+    await half.feed(HEAD)
+    for connection in served:
+        await connection.feed(HEAD + b"Content-Length: 0\r\n\r\n")
+    await served[0].feed(HEAD + b"Content-Length: 0\r\n\r\n")
+
+    order = [silent, served[1], served[0]]
+    for number, closed in enumerate(order, start=1):
+        later = Connection(server=server, most=4)
+        assert [one.transport.closed for one in order] == [True] * number + [False] * (3 - number)
+        await later.feed(HEAD)  # it is busy from now on
+        closed.end()
+
+    assert not half.transport.is_closing()
+
+
+async def test_a_connection_too_many_is_not_closed_before_it_has_spoken() -> None:
+    """Where no other is idle it is answered 503."""
+    server = ServerState()
+    busy = Connection(server=server, most=1)
+    await busy.feed(HEAD)
+    late = Connection(server=server, most=1)
+    assert not late.transport.is_closing()
+
+    await late.feed(HEAD + b"Content-Length: 0\r\n\r\n")
+    assert late.transport.written.startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"POST / HTTP/1.1\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nHost: b\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: a\r\nhost: a\r\n", b"400"),
+        (b"POST / HTTP/1.0\r\nHost: a\r\nHost: b\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost:\r\n", b"200"),
+        (b"POST / HTTP/1.0\r\n", b"200"),
+    ],
+)
+async def test_a_request_has_one_host(head: bytes, status: bytes) -> None:
+    """RFC 9112, section 3.2: none or two are answered 400; HTTP/1.0 needs none."""
+    connection = Connection()
+    await connection.feed(head + b"Content-Length: 3\r\n\r\nabc")
+
+    assert connection.transport.written.startswith(b"HTTP/1.1 " + status)
+    assert bool(connection.requests) == (status == b"200")
+    connection.end()
+
+
+async def test_an_answer_before_the_end_of_the_body_can_be_read() -> None:
+    """The connection is closed for writing at once, and wholly when the client has closed it or is too slow.
+
+    Until then the rest of the body is thrown away; else the client would get a reset and no answer.
+    """
+    connection = Connection(most=0)
+    await connection.feed(HEAD + b"Content-Length: 1000000\r\n\r\n", *[b"x" * 1_000] * 100)
+
+    assert connection.transport.written.startswith(b"HTTP/1.1 503 ")
+    assert connection.transport.half_closed
+    assert not connection.transport.is_closing()
+    connection.end()
+
+
+async def test_a_body_that_finds_no_memory_is_answered_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bytes are gathered outside of any app."""
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(BoundedProtocol, "on_body", no_memory)
+    connection = Connection()
+    await connection.feed(HEAD + b"Content-Length: 1000\r\n\r\n", b"x" * 500)
+
+    assert connection.transport.written.startswith(b"HTTP/1.1 503 ")
+    assert b"\r\nretry-after: " in connection.transport.written
+    assert connection.transport.half_closed
+    connection.end()
+
+
+async def test_an_answer_after_the_whole_body_closes_at_once() -> None:
+    """Nothing is on its way any more."""
+    connection = Connection(most=0)
+    await connection.feed(HEAD + b"Content-Length: 3\r\n\r\nabc")
+
+    assert connection.transport.closed
     connection.end()
 
 

@@ -19,7 +19,7 @@ def nothing(event: object) -> None:
     """Do nothing."""
 
 
-class Bench:
+class LeaseBench:
     """The leases of one worker."""
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Bench:
 
 def test_a_lease_has_ended_when_its_time_is_over() -> None:
     """From then on another worker may have the item, and nothing tells this one."""
-    bench = Bench()
+    bench = LeaseBench()
     bench.add(1)
     bench.clock.advance(MINUTE / 2)
     bench.add(2)
@@ -53,7 +53,7 @@ def test_a_lease_has_ended_when_its_time_is_over() -> None:
 
 async def test_a_renewal_in_time_moves_the_end() -> None:
     """Of everything that is held."""
-    bench = Bench()
+    bench = LeaseBench()
     bench.add(1)
     bench.clock.advance(MINUTE * 0.9)
     bench.add(2)
@@ -68,7 +68,7 @@ async def test_a_renewal_in_time_moves_the_end() -> None:
 
 async def test_a_renewal_that_comes_too_late_proves_nothing() -> None:
     """The store renews only what is still this worker's, and does not say what that was."""
-    bench = Bench()
+    bench = LeaseBench()
     bench.add(1)
     bench.clock.advance(MINUTE)
     bench.add(2)
@@ -82,7 +82,7 @@ async def test_a_renewal_that_comes_too_late_proves_nothing() -> None:
 
 def test_what_is_not_held_any_more_has_no_end() -> None:
     """Its lease cannot be the one that ends first."""
-    bench = Bench()
+    bench = LeaseBench()
     bench.add(1)
     bench.leases.drop(1)
     bench.clock.advance(MINUTE)
@@ -93,7 +93,7 @@ def test_what_is_not_held_any_more_has_no_end() -> None:
 
 def test_the_late_end_of_a_lost_attempt_leaves_the_lease_of_the_next_one_alone() -> None:
     """A worker that was blocked may claim again what it is still running; its bytes count once."""
-    bench = Bench()
+    bench = LeaseBench()
     bench.add(1, attempt=1)
     held = bench.leases.bytes
     bench.add(1, attempt=2)

@@ -15,7 +15,7 @@ from receiver.core.work import NewWork, WorkFilter
 from receiver.errors import StoreError, StoreRefused
 from receiver.events import CrawlPage, Event
 from tests.doubles import NOON, Busy, delivery, turns
-from tests.workbench import MINUTE, SECOND, Bench, bench
+from tests.workbench import MINUTE, SECOND, Workbench, bench
 
 
 async def nothing(event: Event) -> None:
@@ -26,12 +26,12 @@ def plain(event: Event) -> None:
     """Handle an event in a thread."""
 
 
-async def running(at: Bench) -> int:
+async def running(at: Workbench) -> int:
     """Return how many work items the workers have claimed."""
     return (await at.states()).count(WorkState.RUNNING)
 
 
-async def is_suspect(at: Bench, handler: str) -> bool:
+async def is_suspect(at: Workbench, handler: str) -> bool:
     """Tell whether the handler's work would be suspect if the worker `me` died now."""
     now = at.clock.now()
     await at.store.expire_leases_of(WorkerId("me"), now=now)

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from receiver.cli.common.confirm import count_lines, span_and_first
-from receiver.cli.common.output import iso, short_id
+from receiver.cli.common.output import iso
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.deliveries import StoredDelivery
-from receiver.core.text import counted
+from receiver.core.text import counted, short_id
 
 _UNITS = ("bytes", "KB", "MB", "GB", "TB")
 

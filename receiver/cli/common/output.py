@@ -14,12 +14,6 @@ def shown(value: object) -> str:
     return "-" if value is None else escape_controls(shortened(str(value)))
 
 
-def short_id(key: str) -> str:
-    """Return the beginning of a delivery's id that is enough to tell it from others by eye, and to ask for it."""
-    is_uuid = len(key) == 36 and key[8] == "-"
-    return escape_controls(key[:8] if is_uuid else key[:15])
-
-
 def iso(when: datetime, timespec: str = "microseconds") -> str:
     """Return a moment as ISO 8601 in UTC, with a Z."""
     return when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import handled_filter_options, json_option, store_option, text, text_option
-from receiver.cli.common.output import clock, iso, note, short_id, shown, write_bytes, write_line
+from receiver.cli.common.output import clock, iso, note, shown, write_bytes, write_line
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing
 from receiver.cli.events.export import export
@@ -18,7 +18,7 @@ from receiver.cli.work_items.group import progress_fields, told
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.ports.reports import Reports
-from receiver.core.text import counted, escape_controls, shortened
+from receiver.core.text import counted, escape_controls, short_id, shortened
 from receiver.core.types import DeliveryState
 from receiver.core.work import WorkSummary
 from receiver.errors import ReceiverError

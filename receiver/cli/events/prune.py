@@ -21,7 +21,7 @@ from receiver.core.types import DeliveryState
 from receiver.settings import load_settings
 
 MAX_ITEMS = 100
-MAX_PAGES = 100
+MAX_BYTES = 800 * 1024
 _PAUSE = timedelta(milliseconds=10)
 """Between steps that hold the write lock: who waits for it, with acks, looks now and then whether it is free."""
 
@@ -95,6 +95,6 @@ async def _carry_out(maintenance: Maintenance, rule: PruneRule, plan: DeliveryPl
     except BaseException:
         note(f"stopped: {count:,} of {plan.count:,} were removed; the same command goes on with the rest")
         raise
-    while await maintenance.shrink(MAX_PAGES):
+    while await maintenance.reclaim(MAX_BYTES):
         await SystemClock().sleep(_PAUSE)
     return count, removed

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from receiver.cli.common.output import duration, short_id
+from receiver.cli.common.output import duration
 from receiver.cli.common.progress import ProgressLines
 from receiver.cli.replay.saving import SaveFile
-from receiver.core.text import counted, escape_controls, shortened
+from receiver.core.text import counted, escape_controls, short_id, shortened
 from receiver.core.types import HandlerName
 from receiver.replay.comparison import Change, Earlier
 from receiver.replay.local import LocalRun

@@ -6,12 +6,12 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option, work_filter_options
-from receiver.cli.common.output import clock, duration, iso, short_id, shown, write_bytes, write_line
+from receiver.cli.common.output import clock, duration, iso, shown, write_bytes, write_line
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import Column, Listing
 from receiver.cli.work_items.actions import WORK_ID, bury, retry
 from receiver.cli.work_items.states import states
-from receiver.core.text import escape_controls, shortened
+from receiver.core.text import escape_controls, short_id, shortened
 from receiver.core.types import WorkState
 from receiver.core.work import Attempt, WorkDetail, WorkFilter, WorkSummary
 from receiver.service.samples import encode

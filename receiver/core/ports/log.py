@@ -1,4 +1,4 @@
-"""What the web process needs of a store: to append."""
+"""What the web process needs of a store."""
 
 import asyncio
 from datetime import datetime
@@ -9,21 +9,21 @@ from receiver.core.quarantine import Quarantined
 
 
 class DeliveryLog(Protocol):
-    """What the web process needs.
+    """Append requests.
 
-    The futures resolve only when the transaction is durable, and fail with StoreError when nothing of the
-    item was kept. Giving up on one of them does not stop its write.
+    A future resolves only when its transaction is durable. It fails with StoreError when nothing of the item was
+    kept. Cancelling a future does not stop its write.
     """
 
     def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
         """Store a delivery unless its key is stored.
 
-        A second arrival with the same body is counted on the first. With another body it is also put in
-        quarantine as `conflict`. Both happen in the transaction that found the first.
+        A second arrival with the same body is counted on the first. One with another body also goes into quarantine
+        as a `conflict`. Both happen in the transaction that found the first.
         """
 
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
-        """Keep a refused request."""
+        """Keep a refused request in quarantine."""
 
     def probe(self, now: datetime) -> asyncio.Future[None]:
-        """Write a mark, to find out whether deliveries could be written now."""
+        """Write a mark, as a test whether deliveries can be written now."""

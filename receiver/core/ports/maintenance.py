@@ -26,5 +26,5 @@ class Maintenance(Protocol):
     async def compress(self, *, limit: int) -> Step:
         """Write bodies smaller of deliveries that have been routed, at most `limit`; `size` is what that saved."""
 
-    async def shrink(self, pages: int) -> int:
-        """Give at most so many unused pages back to the file system; return how many."""
+    async def reclaim(self, limit: int) -> int:
+        """Give about so many unused bytes back to the file system at most; return how many, 0 at the end."""

@@ -1,4 +1,4 @@
-"""What listings, health and tools read, one face for each subject."""
+"""What listings, health checks and tools read from a store, one face for each subject."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
@@ -22,23 +22,23 @@ class DeliveryReader(Protocol):
     async def plan(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
     ) -> DeliveryPlan:
-        """Return what an action on the wanted deliveries would touch; with `after`, like `stored`, on the rest."""
+        """Return what an action on the wanted deliveries would touch; with `after`, only on those behind it."""
 
     def iter_deliveries(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
     ) -> AsyncIterator[StoredDelivery]:
         """Yield the wanted deliveries with their bodies, the oldest first, in flat memory.
 
-        With `by_job` they come job by job, in the order of job ids, and those without a job last. What was pruned
-        is passed over, and so is what arrives after the first was asked for. `after` goes on behind a place, for
-        the same filter and order; with a `limit` the newest are counted anew, so `until` should stand beside it.
+        With `by_job` they come job by job, in the order of job ids; those without a job come last. It leaves out
+        deliveries whose body was pruned, and those that arrive after the reading has begun. `after` continues
+        behind a place, for the same filter and order. A `limit` counts the newest again then, so give `until` too.
         """
 
     async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:
-        """Return the handlers whose work item for this delivery is dead, or whose last attempt failed."""
+        """Return the handlers with a work item for this delivery that is dead or whose last attempt failed."""
 
     async def resolve(self, prefix: str) -> DeliveryKey:
-        """Return the one key that begins so, or raise UnknownDelivery naming the candidates."""
+        """Return the one key with this prefix, or raise UnknownDelivery, which names the candidates."""
 
     async def detail(self, key: DeliveryKey) -> DeliveryDetail:
         """Return all that is known of a delivery, or raise UnknownDelivery."""
@@ -51,10 +51,10 @@ class FeedReader(Protocol):
     """Follow deliveries as they arrive and change."""
 
     async def since(self, wanted: DeliveryFilter, *, after: int, limit: int) -> FeedPage:
-        """Return the wanted ones of the next deliveries behind the seq `after`; at most `limit` are looked at."""
+        """Return the wanted ones of the next deliveries behind the seq `after`; at most `limit` are examined."""
 
     async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
-        """Return the wanted ones of the deliveries with these seqs, the oldest first; its `limit` is not asked."""
+        """Return the wanted ones of the deliveries with these seqs, the oldest first; `limit` is ignored."""
 
     async def open_seqs(self, *, limit: int) -> Sequence[int]:
         """Return the seqs of deliveries that are NEW or WORKING, the newest first, at most so many."""
@@ -62,7 +62,7 @@ class FeedReader(Protocol):
     async def changed(self) -> None:
         """Return soon after another process, or this one, has changed something since the last call.
 
-        It may be early. Raises StoreError when the database is not the one that was opened any more.
+        It may return early. Raises StoreError when another database has replaced the one that was opened.
         """
 
 
@@ -81,7 +81,7 @@ class WorkReader(Protocol):
     def work_ids(
         self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False
     ) -> AsyncIterator[Sequence[int]]:
-        """Yield the ids of the items that were planned for and are wanted still, at most 500 at a time."""
+        """Yield the ids of planned items that still fit the filter, at most 500 at a time."""
 
 
 class QuarantineReader(Protocol):
@@ -95,13 +95,13 @@ class QuarantineReader(Protocol):
 
 
 class JobReader(Protocol):
-    """Read jobs of the service, as far as their deliveries tell."""
+    """Read jobs of the service, as their deliveries show them."""
 
     def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first, in flat memory."""
 
     async def resolve_job(self, prefix: str) -> str:
-        """Return the one job id that begins so, or raise UnknownJob naming the candidates."""
+        """Return the one job id with this prefix, or raise UnknownJob, which names the candidates."""
 
     async def job(self, job_id: str) -> JobDetail:
         """Return all that is known of a job, or raise UnknownJob."""
@@ -120,7 +120,7 @@ class HealthReader(Protocol):
         """Return the handlers that are not ON."""
 
     async def waiting(self) -> Mapping[HandlerName, int]:
-        """Return how many work items of each handler wait, are queued or held; a handler without any is absent."""
+        """Return how many work items of each handler have not begun. A handler without any is absent."""
 
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""

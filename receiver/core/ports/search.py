@@ -1,17 +1,17 @@
-"""What fills the index of words."""
+"""What a worker needs to fill the index of words."""
 
 from typing import Protocol
 
 
 class SearchIndex(Protocol):
-    """What fills the index of words.
+    """Fill the index of words.
 
-    What is pruned leaves it in the same transaction, and a body that is brought in again comes back into it so.
+    Pruning a body also removes its words, and importing it again restores them, each in the same transaction.
     """
 
     async def index(self, *, limit: int, max_bytes: int) -> int:
         """Take the next deliveries in, in one short transaction, and return how many there were.
 
-        In the order of arrival, at most `limit`, and not many more bytes of bodies than `max_bytes`. What another
-        worker takes in meanwhile is taken in once.
+        They come in the order of arrival, at most `limit`. The bodies may exceed `max_bytes` by one body. If two
+        workers index at the same time, each delivery still comes into the index once.
         """

@@ -1,5 +1,6 @@
 """Where the faces of a store are opened."""
 
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -20,6 +21,12 @@ class Store(Protocol):
 
     def exists(self) -> bool:
         """Tell whether there is a database. Raises StoreRefused if there is none and none could be created."""
+
+    async def health_notes(self) -> Sequence[str]:
+        """Return what could harm the store where it runs, each with what to do."""
+
+    async def require_search(self) -> None:
+        """Raise ConfigurationError where the database cannot have an index of words."""
 
     def log(self) -> AbstractAsyncContextManager[DeliveryLog]:
         """Open for appending."""

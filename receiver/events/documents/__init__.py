@@ -1,6 +1,6 @@
-"""Shapes of what the service found: documents, compared pages, checks, results.
+"""Models of the service's results: documents, compared pages, checks, extractions.
 
-Events and the service's answers share them. How they read what does not fit is said in `shape`.
+Events and the service's answers share them. `shape` says how they read values of an unexpected form.
 """
 
 from receiver.events.documents.diffs import Diff, DiffChunk, DiffFile, DiffLine, DiffTree

@@ -21,11 +21,11 @@ class DiffLine(ServiceModel):
     normal: StrictBool | None = None
     """True on an unchanged line."""
     ln: StrictInt | None = None
-    """Line number of an added or deleted line."""
+    """Line number of an added line in this scrape, of a deleted line in the earlier one, from 1."""
     ln1: StrictInt | None = None
-    """Line number before, of an unchanged line."""
+    """Line number of an unchanged line in the earlier scrape, from 1."""
     ln2: StrictInt | None = None
-    """Line number after, of an unchanged line."""
+    """Line number of an unchanged line in this scrape, from 1."""
 
 
 class DiffChunk(ServiceModel):
@@ -61,7 +61,7 @@ class DiffFile(ServiceModel):
 
 
 class DiffTree(ServiceModel):
-    """A unified diff taken apart."""
+    """A unified diff as a tree."""
 
     files: Items[DiffFile] = Field(default_factory=list)
     """The pages that changed: one, for the diff of one page."""

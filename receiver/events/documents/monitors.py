@@ -1,4 +1,4 @@
-"""What a monitor's check saw: pages, changes, judgments, and the check itself."""
+"""Results of monitors: checks, their pages, changes and judgments."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ class Judgment(ServiceModel):
 
 
 class ValueChange(ServiceModel):
-    """One extracted value before and now; null is a value that was not there."""
+    """One extracted value before and now. None stands for a missing value."""
 
     previous: Any = None
     """The value in the earlier scrape: any JSON."""
@@ -47,9 +47,9 @@ class ValueChange(ServiceModel):
 
 
 class MonitorDiff(ServiceModel):
-    """What changed on a monitored page: as text, as extracted values, or both.
+    """The changes of a monitored page: as text, as extracted values, or both.
 
-    A check read from the service can carry a tree of files under `json` instead; it is in `model_extra`.
+    A check from the service's API can have a tree of files under `json` instead; it is in `model_extra`.
     """
 
     text: str | None = None
@@ -59,14 +59,14 @@ class MonitorDiff(ServiceModel):
 
 
 class Snapshot(ServiceModel):
-    """What was extracted from a page at this check."""
+    """The values extracted from a page at this check."""
 
     json_: JsonObject = Field(default_factory=dict, alias="json")
     """The whole extraction, by the names of the schema."""
 
 
 class CheckedPage(ServiceModel):
-    """One page as a monitor's check saw it. An event fills the first fields, the service's record the others."""
+    """One page in a monitor's check. An event fills the first fields, the service's record the others."""
 
     repr_fields = ("url", "status")
 
@@ -77,15 +77,15 @@ class CheckedPage(ServiceModel):
     url: str | None = None
     """Absolute URL of the page."""
     status: str | None = None
-    """`same`, `new`, `changed` or `error`. Inside a check also `removed`, for which no event is sent."""
+    """`same`, `new`, `changed` or `error`; inside a check also `removed`, for which no event is sent."""
     previous_scrape_id: str | None = None
-    """None for search targets, like the current one."""
+    """UUID of the earlier scrape. None without one, and for search targets."""
     current_scrape_id: str | None = None
     """UUID of this check's scrape. None for search targets."""
     error: str | None = None
     """Why the page could not be checked; None when it could."""
     is_meaningful: StrictBool | None = None
-    """None when the judge did not run."""
+    """Whether the change matters for the goal; None when the judge did not run."""
     judgment: Judgment | None = None
     """What the judge says of the change; None when it did not run."""
     diff: MonitorDiff | None = None
@@ -102,7 +102,7 @@ class CheckedPage(ServiceModel):
     created_at: Moment | None = None
     """When the page was recorded, in UTC."""
     snapshot: Snapshot | None = None
-    """Only where a monitor extracts."""
+    """The extracted values; only for a monitor that extracts."""
 
 
 class CheckSummary(ServiceModel):
@@ -125,14 +125,14 @@ class CheckSummary(ServiceModel):
 
 
 class MonitorCheck(ServiceModel):
-    """One run of a monitor. An event fills the first five fields, the service's own record the others too."""
+    """One run of a monitor. An event fills the first five fields; the service's record also fills the others."""
 
     repr_fields = ("monitor_id", "check_id", "status")
 
     monitor_id: str | None = None
     """UUID of the monitor."""
     check_id: str | None = None
-    """In an event; the record has `id`."""
+    """UUID of the check, in an event. In the service's record it is `id`."""
     status: str | None = None
     """`completed`, `partial` (some pages failed) or `failed`.
 
@@ -141,10 +141,10 @@ class MonitorCheck(ServiceModel):
     summary: OrEmpty[CheckSummary] = Field(default_factory=CheckSummary)
     """How many pages the check saw, by their status."""
     pages: Items[CheckedPage] = Field(default_factory=list)
-    """In the oldest form of the event, and in a record that was asked for by its id. At most 100 of them."""
+    """At most 100 pages. Only the oldest form of the event and the record of one check have them."""
 
     id: str | None = None
-    """UUID of the check. In an event it is `check_id`."""
+    """UUID of the check, in the service's record. In an event it is `check_id`."""
     trigger: str | None = None
     """`scheduled` or `manual`."""
     created_at: Moment | None = None
@@ -172,9 +172,9 @@ class MonitorCheck(ServiceModel):
     target_results: Items[Any] = Field(default_factory=list)
     """One object per target; its keys depend on the target's type."""
     next: str | None = None
-    """Of a record read with its pages: where the next ones are."""
+    """URL of the next pages, in the record of one check; None on the last page."""
 
     @property
     def finished(self) -> bool:
-        """Whether the check has ended. One that was skipped has."""
+        """Whether the check has ended or was skipped."""
         return self.status not in (None, "queued", "running")

@@ -10,7 +10,7 @@ from receiver.events.documents.shape import Items, Moment, Number, OrEmpty, Serv
 
 
 class JavascriptReturn(ServiceModel):
-    """What one executeJavascript action returned (interface specification, section Scrape response)."""
+    """The result of one executeJavascript action (interface specification, section Scrape response)."""
 
     repr_fields = ("type",)
 
@@ -21,7 +21,7 @@ class JavascriptReturn(ServiceModel):
 
 
 class ActionScrape(ServiceModel):
-    """The page as one scrape action saw it (interface specification, section Scrape response)."""
+    """The page at one scrape action (interface specification, section Scrape response)."""
 
     repr_fields = ("url",)
 
@@ -32,10 +32,10 @@ class ActionScrape(ServiceModel):
 
 
 class ActionResults(ServiceModel):
-    """What the requested actions gave, each list in the order of its actions."""
+    """Results of the requested actions, each list in the order of its actions."""
 
     screenshots: Items[str] = Field(default_factory=list)
-    """URLs; they expire after 24 hours."""
+    """URLs of screenshots, one per `screenshot` action; they expire after 24 hours."""
     scrapes: Items[ActionScrape] = Field(default_factory=list)
     """URL and HTML of the page, one per `scrape` action."""
     javascript_returns: Items[JavascriptReturn] = Field(default_factory=list)
@@ -54,7 +54,7 @@ class ChangeTracking(ServiceModel):
     repr_fields = ("change_status", "visibility", "previous_scrape_at")
 
     previous_scrape_at: Moment | None = None
-    """None when there was no earlier scrape."""
+    """When the page was scraped before, in UTC; None without an earlier scrape."""
     change_status: str | None = None
     """`new`, `same`, `changed` or `removed`."""
     visibility: str | None = None
@@ -71,9 +71,9 @@ class ChangeTracking(ServiceModel):
 
 
 class DocumentMetadata(ServiceModel):
-    """What is known about a page.
+    """Facts about a page.
 
-    Beside these fields there is one key per meta tag of the page, in `model_extra`: a text or a list of them.
+    `model_extra` also has one key per meta tag of the page: a text or a list of texts.
     """
 
     repr_fields = ("source_url", "status_code")
@@ -94,17 +94,17 @@ class DocumentMetadata(ServiceModel):
     url: str | None = None
     """The URL after redirects."""
     scrape_id: str | None = None
-    """Only when the scrape succeeded."""
+    """UUID of the scrape; None if it failed."""
     status_code: StrictInt | None = None
-    """The page's own HTTP status: a page that answered 404 is a scrape that succeeded."""
+    """The page's own HTTP status. The scrape of a page that answered 404 succeeds."""
     content_type: str | None = None
     """The page's HTTP `Content-Type`."""
     error: str | None = None
     """The page's own error text, such as `Not Found`."""
     proxy_used: str | None = None
-    """`basic`, `stealth` and others."""
+    """The proxy that reached the page: `basic`, `stealth` and others."""
     cache_state: str | None = None
-    """`hit` or `miss`."""
+    """`hit` if the page came from the service's cache, else `miss`."""
     cached_at: Moment | None = None
     """When the cached copy was made, in UTC; only with a `cache_state` of `hit`."""
     credits_used: Number | None = None
@@ -112,7 +112,7 @@ class DocumentMetadata(ServiceModel):
     num_pages: StrictInt | None = None
     """PDF: how many pages were parsed."""
     total_pages: StrictInt | None = None
-    """PDF: how many pages it has. More than `num_pages` means that the result was cut short."""
+    """PDF: how many pages it has. A value above `num_pages` means that the result is truncated."""
     concurrency_limited: StrictBool | None = None
     """Whether the scrape had to wait for the account's limit of concurrent scrapes."""
     concurrency_queue_duration_ms: Number | None = None
@@ -127,15 +127,15 @@ class DocumentMetadata(ServiceModel):
 
 
 class Document(ServiceModel):
-    """One scraped page: every field is there only when its format was asked for.
+    """One scraped page. A field is filled only if its format was asked for.
 
-    The page of an error event has nothing but `metadata.source_url`.
+    The page of an error event has only `metadata.source_url`.
     """
 
     repr_fields = ("url",)
 
     markdown: str | None = None
-    """With PDF parsing off, a whole PDF in base64."""
+    """The page as Markdown; without PDF parsing, a whole PDF in base64."""
     html: str | None = None
     """Cleaned HTML."""
     raw_html: str | None = None
@@ -188,13 +188,13 @@ class Document(ServiceModel):
 
     @property
     def extracted(self) -> Any:
-        """The structured extraction under whichever of its three names it came, None without one."""
+        """The structured extraction, from any of its three names; None without one."""
         found = (self.json_, self.extract, self.llm_extraction)
         return next((value for value in found if value is not None), None)
 
 
 class LegacyDocument(Document):
-    """A page inside the completed event of a v0 job, which carries its results."""
+    """A page inside the completed event of a v0 job: such events contain the results."""
 
     content: str | None = None
     """The page as plain text."""
@@ -209,4 +209,4 @@ def _flatten_legacy(value: object) -> object:
 
 
 LegacyDocuments = Items[Annotated[LegacyDocument, BeforeValidator(_flatten_legacy)]]
-"""Pages of a v0 job. Some senders put a page below `content` and its URL beside it: both forms read alike."""
+"""Pages of a v0 job. Some senders put a page below `content` and its URL beside it. Both forms read alike."""

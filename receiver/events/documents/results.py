@@ -1,4 +1,4 @@
-"""What extract jobs and agents found."""
+"""Results of extract jobs and agents."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from receiver.events.documents.shape import JsonObject, Number, ServiceModel
 
 
 class ExtractResult(ServiceModel):
-    """What an extract job found."""
+    """The result of an extract job."""
 
     repr_fields = ("extract_id", "success")
 
@@ -27,7 +27,7 @@ class ExtractResult(ServiceModel):
     total_urls_scraped: StrictInt | None = None
     """How many pages were scraped for it."""
     sources: JsonObject = Field(default_factory=dict)
-    """JSON path of a value to the URLs it was found at."""
+    """JSON path of a value to the URLs where it was found."""
     tokens_billed: Number | None = None
     """Tokens that it cost."""
     credits_billed: Number | None = None
@@ -42,19 +42,19 @@ class AgentStep(ServiceModel):
     repr_fields = ("action", "credits_used")
 
     credits_used: Number | None = None
-    """A running estimate: only the last event of the job has the final number."""
+    """Credits so far, an estimate. Only the last event of the job has the final number."""
     action: str | None = None
-    """A free text: `scrape` and `mcp__tools__scrape` both occur."""
+    """Name of the action, a free text such as `scrape` or `mcp__tools__scrape`."""
     input: JsonObject = Field(default_factory=dict)
     """What the action was called with; its keys depend on the action."""
 
 
 class AgentResult(ServiceModel):
-    """How an agent's job ended."""
+    """Cost and result of an agent's job."""
 
     repr_fields = ("credits_used",)
 
     credits_used: Number | None = None
     """Credits that the whole job cost."""
     data: Any = None
-    """What it found; only when it completed."""
+    """The result, any JSON value; only if the job completed."""

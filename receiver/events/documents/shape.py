@@ -1,14 +1,15 @@
-"""The common base of all shapes, and the forms their fields have.
+"""The common base of all models that are read from the service, and the forms of their fields.
 
-Shapes read leniently, by these rules:
+These models read leniently, by these rules:
 
 - A missing key and null are alike: None, an empty list, or an empty object.
-- A key that no field knows is kept in `model_extra` under its wire name, at every level.
-- A known key whose value has another form than documented never fails the whole. Its field reads as its
-  default, and the value is kept in `model_extra` under its wire name.
+- An unknown key is kept in `model_extra` under its wire name, at every level.
+- A value of an undocumented form never fails the whole model. Its field has the default then, and the value is kept
+  in `model_extra` under its wire name.
 - Attributes are snake_case of the wire name. The wire's `json`, `from` and `del` are `json_`, `from_` and
-  `del_`: pydantic's own `json` method and two keywords of Python are in the way (PEP 8, naming styles).
-- Closed sets of words are plain strings with the documented words named, because new words appear.
+  `del_`, because pydantic has a method `json`, and the others are keywords of Python (PEP 8, naming styles).
+- Fields with a set of words are plain strings, because new words appear. Their docstrings name the documented
+words.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,14 +30,14 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 REPR_CHARACTERS = 100
-"""A text is cut to this length in a `repr`: a page may be many megabytes, and logs are read by people."""
+"""The most characters of a text in a `repr`: a page may have many megabytes, and people read logs."""
 
 
 class ServiceModel(BaseModel):
     """Base of everything read from the service: immutable, lenient, short when printed.
 
-    Values can be given by wire name or by attribute name. `model_dump(by_alias=True, exclude_unset=True)`
-    gives the wire's names back.
+    Fields can be set by wire name or by attribute name. `model_dump(by_alias=True, exclude_unset=True)` writes the
+    wire names.
     """
 
     model_config = ConfigDict(
@@ -52,13 +53,13 @@ class ServiceModel(BaseModel):
     """The attributes that a `repr` shows."""
 
     names_keys_freely: ClassVar[bool] = False
-    """Whether keys that no field knows are no news of the service, as a page's own meta tags are."""
+    """Whether unknown keys are normal, such as a page's own meta tags. They are then not drift."""
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> Self:
-        """Return the shape of a parsed JSON object, whose keys are wire names only.
+        """Read a parsed JSON object. Only wire names count as keys.
 
-        A page names its own meta tags, so a tag called `status_code` must not pass for `statusCode`.
+        A page chooses the names of its meta tags, so a tag `status_code` must not be read as `statusCode`.
         """
         return cls.model_validate(value, by_alias=True, by_name=False)
 
@@ -70,7 +71,7 @@ class ServiceModel(BaseModel):
         except ValidationError:
             if not isinstance(value, Mapping):
                 raise
-        # pydantic refuses a lone surrogate in the name of an extra value, and then looks at nothing else.
+        # pydantic refuses a lone surrogate in the name of an extra value, and then reports no other error.
         unfit = {key: key for key in value if not _is_unicode(key)}
         while True:
             try:
@@ -96,7 +97,7 @@ class ServiceModel(BaseModel):
 
 
 def _unfit_keys(exc: ValidationError, value: Mapping[str, Any], shape: type[ServiceModel]) -> dict[str, str]:
-    """Return the keys of `value` that a validation complained about, each with its wire name."""
+    """Return the keys of `value` that a validation refused, each with its wire name."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     blamed = {error["loc"][0] for error in errors if error["loc"]}
     wire_names = {name: field.alias or name for name, field in shape.model_fields.items()}
@@ -145,10 +146,10 @@ JsonObject = OrEmpty[dict[str, Any]]
 """A free JSON object that may be missing or null, and is then empty."""
 
 Moment = Annotated[datetime, BeforeValidator(_read_moment)]
-"""An aware moment in UTC. A text without an offset, or a number, is no moment: it would be a guess."""
+"""An aware moment in UTC. A text without an offset, or a number, is not read as a moment: that would be a guess."""
 
 Number = StrictInt | StrictFloat
-"""A JSON number. A number written as a text, true and false are none."""
+"""A JSON number. A text with a number, true and false are not numbers."""
 
 Texts = str | list[str]
 """One text or several: pages repeat their meta tags."""

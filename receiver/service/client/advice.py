@@ -1,4 +1,4 @@
-"""What somebody can do about a call that did not succeed."""
+"""Advice for people whose call did not succeed."""
 
 from collections.abc import Mapping
 
@@ -29,7 +29,7 @@ _WHAT_TO_DO: Mapping[type[ServiceError], str] = {
 
 
 def advise(error: ServiceError) -> str:
-    """Return what became of a call, and what to do about it where that is known."""
+    """Return how a call failed, and what to do about it if that is known."""
     advice = next((words for kind, words in _WHAT_TO_DO.items() if isinstance(error, kind)), None)
     if isinstance(error, RateLimited) and error.retry_after is not None:
         advice = f"the limits of your plan are reached: try again after {error.retry_after.total_seconds():.0f} s"

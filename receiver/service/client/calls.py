@@ -1,4 +1,4 @@
-"""A call of the service as plain values: what to send, and how to read what comes back."""
+"""A call of the service as plain values: the request, and how to read the answer."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -51,16 +51,16 @@ class ServiceResponse:
 
 
 def part(name: str, value: str) -> str:
-    """Return an id as one part of a path; a ValueError when it could be none."""
+    """Return an id as one part of a path. A ValueError refuses a text that cannot be an id."""
     if not value or value in (".", ".."):
         raise ValueError(f"{name}: an id is a text, not {value!r}")
     return quote(value, safe="")
 
 
 def limits(**given: tuple[int | None, int, int | None]) -> dict[str, str | int]:
-    """Return the query for numbers that were given, each with its lowest and highest value.
+    """Return the query for the numbers that are not None. Each is given with its lowest and highest value.
 
-    A ValueError names the one that is out of its bounds.
+    A ValueError names the number that is out of its bounds.
     """
     query: dict[str, str | int] = {}
     for name, (value, lowest, highest) in given.items():

@@ -1,7 +1,7 @@
-"""The two clients: the same operations, acted out with and without an event loop.
+"""The two clients: the same operations with and without an event loop.
 
-What an operation sends and reads is said once, in `scrapes`, `jobs` and `monitors`, and documented there; how often
-it is tried in `trying`. Here is only the I/O.
+`scrapes`, `jobs` and `monitors` say what each operation sends and reads, `retrying` how often it is tried. This
+module does only the I/O.
 """
 
 import asyncio
@@ -23,14 +23,14 @@ from receiver.service.client import monitors as watching
 from receiver.service.client.calls import ServiceCall, ServiceResponse
 from receiver.service.client.paging import Pages
 from receiver.service.client.retrying import DEFAULT_PATIENCE, Pause, RetryPolicy, Script, call_steps
-from receiver.service.client.transport import FAULTS, Body, in_our_words, options, request
+from receiver.service.client.transport import FAULTS, Body, as_service_error, options, request
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 SERVICE = "https://api.firecrawl.dev"
-PLACES = 32
-"""Requests on their way at one time. httpx's pool gets slow when many wait in it, so they wait before it."""
+MAX_REQUESTS = 32
+"""The most requests at one time. Others wait outside of httpx's pool, which gets slow when many wait in it."""
 
 
 def _in_async(
@@ -82,12 +82,12 @@ def _pages_in_plain(build: Callable[P, ServiceCall[T]]) -> Callable[Concatenate[
 
 
 class AsyncClient:
-    """The service's API for async code. Close it, or use it in `async with`; many tasks can share one.
+    """The service's API for async code. Close it, or use it in `async with`; many tasks can share one client.
 
-    Its methods raise ServiceError, by status, and ValueError for what the service would refuse. Calls that were
-    surely not carried out are made again, others only where that does no harm, as `patience` says. For what has no
-    method here there is `get`, and `http` beneath it. A key or an address that no request can be made with is a
-    ConfigurationError.
+    Its methods raise a ServiceError by the status of the answer, and a ValueError for a request that the service
+    would refuse. A call that was certainly not carried out is made again, another one only if repeating it does no
+    harm; `patience` says how often. `get` and the httpx client `http` reach operations that have no method here. An
+    unusable key or address is a ConfigurationError.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class AsyncClient:
         base_url: str = SERVICE,
         *,
         patience: RetryPolicy = DEFAULT_PATIENCE,
-        concurrency: int = PLACES,
+        concurrency: int = MAX_REQUESTS,
         clock: Clock | None = None,
         rng: random.Random | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -122,16 +122,16 @@ class AsyncClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close its connections."""
+        """Close all connections."""
         await self.http.aclose()
 
     async def get(self, path: str, *, params: dict[str, str] | None = None) -> httpx.Response:
-        """Ask for any path, for what has no method here, and return what came as it came; errors are httpx's."""
+        """Get any path of the service and return the answer as it came. Errors are those of httpx."""
         async with self._places:
             return await self.http.get(path, params=params)
 
     async def send(self, call: ServiceCall[T]) -> T:
-        """Make a call, again if need be, and return its result."""
+        """Make a call, repeat it if necessary, and return its result."""
         steps: Script[T] = call_steps(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
         step = next(steps)
         try:
@@ -146,7 +146,7 @@ class AsyncClient:
             return result
 
     async def pages(self, call: ServiceCall[T]) -> AsyncIterator[T]:
-        """Make a call, and again for each of its next pages; yield the result of each."""
+        """Make a call and one more for each next page; yield the result of each."""
         pages = Pages(call, base_path=self.http.base_url.path)
         while pages.call is not None:
             page = await self.send(pages.call)
@@ -165,7 +165,7 @@ class AsyncClient:
                     await response.aclose()
                 return body.answer(response)
             except (ServiceError, *FAULTS) as error:
-                return in_our_words(error, call, self.http.base_url)
+                return as_service_error(error, call, self.http.base_url)
 
     scrape = _in_async(scrapes.scrape)
     queue_status = _in_async(scrapes.queue_status)
@@ -197,7 +197,7 @@ class AsyncClient:
 
 
 class Client:
-    """The same for plain code; several threads can use one at a time. See AsyncClient."""
+    """The service's API for plain code; several threads can share one client. Otherwise it is like AsyncClient."""
 
     def __init__(
         self,
@@ -205,7 +205,7 @@ class Client:
         base_url: str = SERVICE,
         *,
         patience: RetryPolicy = DEFAULT_PATIENCE,
-        concurrency: int = PLACES,
+        concurrency: int = MAX_REQUESTS,
         clock: BlockingClock | None = None,
         rng: random.Random | None = None,
         transport: httpx.BaseTransport | None = None,
@@ -231,16 +231,16 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close its connections."""
+        """Close all connections."""
         self.http.close()
 
     def get(self, path: str, *, params: dict[str, str] | None = None) -> httpx.Response:
-        """Ask for any path, for what has no method here, and return what came as it came; errors are httpx's."""
+        """Get any path of the service and return the answer as it came. Errors are those of httpx."""
         with self._places:
             return self.http.get(path, params=params)
 
     def send(self, call: ServiceCall[T]) -> T:
-        """Make a call, again if need be, and return its result."""
+        """Make a call, repeat it if necessary, and return its result."""
         steps: Script[T] = call_steps(call, self._patience, key=self._key, now=self._clock.now, rng=self._rng)
         step = next(steps)
         try:
@@ -266,7 +266,7 @@ class Client:
                     response.close()
                 return body.answer(response)
             except (ServiceError, *FAULTS) as error:
-                return in_our_words(error, call, self.http.base_url)
+                return as_service_error(error, call, self.http.base_url)
 
     scrape = _in_plain(scrapes.scrape)
     queue_status = _in_plain(scrapes.queue_status)

@@ -1,7 +1,7 @@
 """Crawls, batch scrapes, extractions and agents: start, follow, cancel.
 
-Only a crawl can be started under an idempotency key (service API, x-idempotency-key): a second use is answered 409,
-not with the first answer.
+Only the start of a crawl takes an idempotency key (service API, x-idempotency-key). The service answers its second
+use with 409, not with the first answer.
 """
 
 import uuid
@@ -35,8 +35,8 @@ def crawl(
 ) -> ServiceCall[JobStarted]:
     """Start a crawl of a site, by its URL or a whole request, and return its id.
 
-    With an idempotency key, any text, it is started at most once: a second use is a Conflict. So one from a lost
-    answer is as well; handlers take `ctx.delivery.key`, which is the same in every attempt.
+    An idempotency key is any text. With it the crawl is started at most once: every further call is a Conflict,
+    also when the answer to the first was lost. Handlers take `ctx.delivery.id`, which is the same in every attempt.
     """
     request = _with_webhook(CrawlRequest(url=target) if isinstance(target, str) else target, webhook)
     return ServiceCall(
@@ -50,12 +50,12 @@ def crawl(
 
 
 def crawl_status(job_id: str, *, skip: int | None = None, limit: int | None = None) -> ServiceCall[JobStatus]:
-    """Return how far a crawl is, with one page of what it found: at most 100 documents, or `limit` (1 to 1000)."""
+    """Return the status of a crawl with one page of its results: at most 100 documents, or `limit` (1 to 1000)."""
     return _status(f"/v2/crawl/{part('job_id', job_id)}", skip, limit)
 
 
 def crawl_pages(job_id: str, *, limit: int | None = None) -> ServiceCall[JobStatus]:
-    """Go through all that a crawl has found so far, page by page, each with at most 100 documents or `limit`."""
+    """Yield all that a crawl has found so far, in pages of at most 100 documents or `limit`."""
     return crawl_status(job_id, limit=limit)
 
 
@@ -65,7 +65,7 @@ def crawl_errors(job_id: str) -> ServiceCall[JobErrors]:
 
 
 def cancel_crawl(job_id: str) -> ServiceCall[None]:
-    """Cancel a crawl. One that is over is a Conflict."""
+    """Cancel a crawl. A crawl that is over is a Conflict."""
     return ServiceCall("DELETE", f"/v2/crawl/{part('job_id', job_id)}", nothing)
 
 
@@ -83,12 +83,12 @@ def batch_scrape(
 
 
 def batch_status(job_id: str, *, skip: int | None = None, limit: int | None = None) -> ServiceCall[JobStatus]:
-    """Return how far a batch is, with one page of what it found: at most 100 documents, or `limit` (1 to 1000)."""
+    """Return the status of a batch with one page of its results: at most 100 documents, or `limit` (1 to 1000)."""
     return _status(f"/v2/batch/scrape/{part('job_id', job_id)}", skip, limit)
 
 
 def batch_pages(job_id: str, *, limit: int | None = None) -> ServiceCall[JobStatus]:
-    """Go through all that a batch has found so far, page by page, each with at most 100 documents or `limit`."""
+    """Yield all that a batch has found so far, in pages of at most 100 documents or `limit`."""
     return batch_status(job_id, limit=limit)
 
 
@@ -98,7 +98,7 @@ def batch_errors(job_id: str) -> ServiceCall[JobErrors]:
 
 
 def cancel_batch(job_id: str) -> ServiceCall[None]:
-    """Cancel a batch scrape. One that is over is a Conflict."""
+    """Cancel a batch scrape. A batch that is over is a Conflict."""
     return ServiceCall("DELETE", f"/v2/batch/scrape/{part('job_id', job_id)}", nothing)
 
 
@@ -108,7 +108,7 @@ def extract(request: ExtractRequest, *, webhook: WebhookConfig | str | None = No
 
 
 def extract_status(job_id: str) -> ServiceCall[ExtractStatus]:
-    """Return how far an extraction is, and what it found. One that failed says so in `status` and `error`."""
+    """Return the status of an extraction with its result. If it failed, `status` and `error` say so."""
     return _get(f"/v2/extract/{part('job_id', job_id)}", whole(ExtractStatus), about_job=True)
 
 
@@ -119,7 +119,7 @@ def agent(target: str | AgentRequest, *, webhook: WebhookConfig | str | None = N
 
 
 def agent_status(job_id: str) -> ServiceCall[AgentStatus]:
-    """Return how far an agent is, and what it found. One that failed says so in `status` and `error`."""
+    """Return the status of an agent with its result. If it failed, `status` and `error` say so."""
     return _get(f"/v2/agent/{part('job_id', job_id)}", whole(AgentStatus), about_job=True)
 
 
@@ -152,14 +152,14 @@ def _started(body: Mapping[str, Any]) -> JobStarted:
 
 
 def _with_webhook(request: R, webhook: WebhookConfig | str | None) -> R:
-    """Return the request with this webhook in place of its own."""
+    """Return the request with its webhook replaced."""
     if webhook is None:
         return request
     return type(request).model_validate({**request.wire(), "webhook": webhook})
 
 
 def _as_uuid(key: str) -> str:
-    """Return the key in the only form that the service honours: it answers any other as if it had been used."""
+    """Return the key as a UUID: the service answers any other key as if it had been used before."""
     try:
         return str(uuid.UUID(key))
     except ValueError:

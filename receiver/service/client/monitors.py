@@ -32,7 +32,7 @@ def create_monitor(request: MonitorRequest) -> ServiceCall[Monitor]:
 
 
 def update_monitor(monitor_id: str, changes: MonitorChanges) -> ServiceCall[Monitor]:
-    """Change a monitor, and pause or go on with it; what `changes` leaves out stays."""
+    """Change a monitor, also to pause or resume it. Fields that `changes` leaves out stay as they are."""
     return ServiceCall("PATCH", _path(monitor_id), data_of(Monitor), body=changes.wire())
 
 
@@ -42,9 +42,9 @@ def delete_monitor(monitor_id: str) -> ServiceCall[None]:
 
 
 def run_monitor(monitor_id: str) -> ServiceCall[MonitorCheck]:
-    """Run a monitor now and return its check, which has only been queued.
+    """Run a monitor now and return its check, which is only queued at first.
 
-    A paused or running monitor is a Conflict; of a running one, its `answer` has the `checkId`.
+    A paused or running monitor is a Conflict. For a running one, the error's `answer` has the `checkId`.
     """
     return ServiceCall("POST", f"{_path(monitor_id)}/run", _check)
 
@@ -67,7 +67,7 @@ def check(
     skip: int | None = None,
     status: PageStatus | None = None,
 ) -> ServiceCall[MonitorCheck]:
-    """Return a check with some of its pages: 25, or `limit` (1 to 100); `status` is that of pages."""
+    """Return a check with one page of its results: 25, or `limit` (1 to 100), all with the given `status`."""
     return ServiceCall(
         "GET",
         f"{_path(monitor_id)}/checks/{part('check_id', check_id)}",
@@ -81,7 +81,7 @@ def check(
 def check_pages(
     monitor_id: str, check_id: str, *, limit: int | None = None, status: PageStatus | None = None
 ) -> ServiceCall[MonitorCheck]:
-    """Go through all pages of a check, 25 or `limit` at a time; `status` is that of pages."""
+    """Yield all results of a check, 25 or `limit` at a time, all with the given `status`."""
     return check(monitor_id, check_id, limit=limit, status=status)
 
 
@@ -98,7 +98,7 @@ def _status(status: str | None, allowed: Any) -> dict[str, str | int]:
 
 
 def _check(body: Mapping[str, Any]) -> MonitorCheck:
-    """Read a check. The address of the next pages stands in it or beside it."""
+    """Read a check. The address of the next page is a field of the check, or stands beside it."""
     found = data_of(MonitorCheck)(body)
     beside = body.get("next")
     return found.model_copy(update={"next": beside}) if isinstance(beside, str) and not found.next else found

@@ -1,4 +1,4 @@
-"""The pages of one operation, one after the other."""
+"""From one page of an operation to the next."""
 
 from dataclasses import replace
 from typing import Generic, TypeVar
@@ -13,10 +13,11 @@ MAX_ADDRESS_LENGTH = 8000
 
 
 class Pages(Generic[T]):
-    """Which call comes next. `call` is the one to make now, None when there are no more.
+    """Finds the call for the next page. `call` is the one to make now, None after the last page.
 
-    Of an answer's `next` only path and query count: its host can be another one, which must not get our key. A job
-    under way always names a next page, which may be the very one just read: that, or any seen before, is the end.
+    Only path and query of an answer's `next` are used: its host may be another one, and that must not get our key.
+    A running job always names a next page, sometimes the page that was just read. A page that was read before is
+    the end.
     """
 
     def __init__(self, first: ServiceCall[T], *, base_path: str) -> None:
@@ -37,7 +38,7 @@ class Pages(Generic[T]):
             self.call = replace(call, path=target, query={})
 
     def _target(self, call: ServiceCall[T], address: str) -> str:
-        """Return path and query as they go below the service's address."""
+        """Return path and query, relative to the service's address."""
         try:
             if not address.isascii() or not address.isprintable() or len(address) > MAX_ADDRESS_LENGTH:
                 raise ValueError("not a form that can be asked for")

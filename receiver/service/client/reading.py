@@ -1,4 +1,4 @@
-"""From an answer to its result, or to the error that it is."""
+"""From an answer to a result or an error."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ _WAIT_KEYS = ("retry_after_seconds", "retryAfterSeconds")
 
 
 def read_answer(call: ServiceCall[T], answer: ServiceResponse, *, key: SecretStr, now: datetime) -> T:
-    """Return the result of a call, or raise the ServiceError that its answer is. `key` is cut out of every text."""
+    """Return the result of a call, or raise a ServiceError for its answer. `key` is removed from every text."""
     if 200 <= answer.status < 300:
         body = _json_object(call, answer)
         reports = call.about_job and isinstance(body.get("status"), str)
@@ -57,7 +57,7 @@ def read_answer(call: ServiceCall[T], answer: ServiceResponse, *, key: SecretStr
             raise _error(NotSuccessful, call, answer, body, key, now)
         try:
             return call.read(body)
-        except ValueError:  # pydantic's own too; its text could quote the page
+        except ValueError:  # also pydantic's own error, whose text could quote the page
             raise UnexpectedAnswer(f"{_named(call)}: not as documented", status=answer.status) from None
     if answer.status < 400:
         raise UnexpectedAnswer(f"{_named(call)}: a redirect, which is not followed", status=answer.status)
@@ -80,7 +80,7 @@ def _json_object(call: ServiceCall[Any], answer: ServiceResponse) -> Mapping[str
 
 
 def _lenient_object(body: bytes) -> Mapping[str, Any]:
-    """Return the object of an error's body; a proxy on the way may have written a page instead."""
+    """Return the object in an error's body; empty if a proxy on the way wrote something else."""
     try:
         value = load_json(body)
     except NotJson:
@@ -113,18 +113,17 @@ def _error(
 
 
 def _request_id(headers: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
-    """Return the id by which those who run the service find this call again, if the answer has one.
+    """Return the id by which the operators of the service find this call, None if the answer has none.
 
-    No header for it is documented. What the service does give is the id in the text of an unexpected error (its
-    source, getErrorContactMessage). `X-Request-Id` is the common name, which its SDK 4.53.2 sends with some calls,
-    and which a gateway may add.
+    The service documents no header for it. The text of an unexpected error has an id (its source,
+    getErrorContactMessage). Its SDK 4.53.2 sends `X-Request-Id` with some calls, and a gateway may add that header.
     """
     found = _ID_IN_WORDS.search(_text(body.get("error")) or "")
     return _text(headers.get("x-request-id")) or _text(body.get("requestId")) or (found and found[1])
 
 
 def wait_asked_for(headers: Mapping[str, str], body: Mapping[str, Any], *, now: datetime) -> timedelta | None:
-    """Return how long an answer asks to wait: by its header, else by a field, else by its text; at most a day."""
+    """Return how long an answer asks to wait, by its header, a field or its text, at most a day."""
     seconds = _header_seconds(headers.get("retry-after", ""), now)
     details = body.get("details")
     for place in (body, details if isinstance(details, Mapping) else {}):
@@ -146,7 +145,7 @@ def _header_seconds(value: str, now: datetime) -> float | None:
     try:
         moment = parsedate_to_datetime(value)
         return (moment - now).total_seconds()
-    except (ValueError, TypeError):  # no date, or one without a zone
+    except (ValueError, TypeError):  # not a date, or one without a time zone
         return None
 
 
@@ -162,7 +161,7 @@ def _phrase(status: int) -> str:
 
 
 def _without(key: str, value: Any) -> Any:
-    """Return a JSON value in which no text has the key: a server may echo what it was sent."""
+    """Return a JSON value without the key in any text: a server may echo what it got."""
     match value:
         case str():
             return value.replace(key, "***")
@@ -174,12 +173,12 @@ def _without(key: str, value: Any) -> Any:
 
 
 def whole(shape: type[S]) -> Callable[[Mapping[str, Any]], S]:
-    """Read the answer itself as a shape."""
+    """Read the whole answer as a model."""
     return shape.read
 
 
 def data_of(shape: type[S]) -> Callable[[Mapping[str, Any]], S]:
-    """Read the object in `data` as a shape."""
+    """Read the object in `data` as a model."""
 
     def read(body: Mapping[str, Any]) -> S:
         data = body.get("data")
@@ -191,7 +190,7 @@ def data_of(shape: type[S]) -> Callable[[Mapping[str, Any]], S]:
 
 
 def items_of(shape: type[S], name: str) -> Callable[[Mapping[str, Any]], list[S]]:
-    """Read the objects in the list of this name as shapes."""
+    """Read the objects in the list of this name as models."""
 
     def read(body: Mapping[str, Any]) -> list[S]:
         items = body.get(name)
@@ -203,4 +202,4 @@ def items_of(shape: type[S], name: str) -> Callable[[Mapping[str, Any]], list[S]
 
 
 def nothing(body: Mapping[str, Any]) -> None:
-    """Read an answer that says no more than that it was done."""
+    """Read an answer without a result: it says only that the call succeeded."""

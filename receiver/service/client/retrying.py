@@ -1,6 +1,7 @@
-"""How often a call is made: a script of attempts and pauses that a client acts out.
+"""How often a call is made: steps of attempts and pauses, which a client carries out.
 
-No I/O here: `call_steps` yields what to do, is sent what came of it, and returns the result or raises.
+This module does no I/O: `call_steps` yields a step, is sent its outcome, and at the end returns the result or
+raises.
 """
 
 import random
@@ -45,12 +46,12 @@ DEFAULT_PATIENCE = RetryPolicy()
 
 @dataclass(frozen=True, slots=True)
 class CallAttempt:
-    """To do: make the call, and send in what came of it."""
+    """A step: make the call and send its outcome."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """To do: wait this long."""
+    """A step: wait."""
 
     duration: timedelta
     """How long to wait."""
@@ -62,10 +63,10 @@ Script = Generator[CallAttempt | Pause, ServiceResponse | ServiceError | None, T
 def call_steps(
     call: ServiceCall[T], patience: RetryPolicy, *, key: SecretStr, now: Callable[[], datetime], rng: random.Random
 ) -> Script[T]:
-    """Say what to do until the call has succeeded or will not.
+    """Yield the steps until the call has succeeded or finally failed.
 
-    It is made again when it was surely not carried out (no connection, 429), and for what may help only if it is
-    repeatable: a lost or broken answer, 408, 5xx.
+    A call is made again if it was certainly not carried out (no connection, 429). After a lost or broken answer,
+    408 or 5xx it is made again only if it is repeatable.
     """
     started = now()
     maybe_done = False
@@ -102,14 +103,14 @@ def _pause_after(
     now: datetime,
     rng: random.Random,
 ) -> timedelta | None:
-    """Return how long to wait before the next attempt, None if there shall be none."""
+    """Return how long to wait before the next attempt; None if there is no next attempt."""
     if not _surely_not_done(error) and not (call.repeatable and _may_pass(error)):
         return None
     due = patience.pauses.due_after(failed, now=now, rng=rng)
     if due is None:
         return None
     if error.retry_after is not None:
-        # A little later than asked for, and not all together.
+        # A little later than the service asks for, so that waiting calls do not come all together.
         return error.retry_after * rng.uniform(1.0, 1.1)
     return due - now
 
@@ -125,7 +126,7 @@ def _may_pass(error: ServiceError) -> bool:
 
 
 def _already_started(error: Conflict) -> Conflict:
-    """Say what a used key means here: an earlier attempt of this very call got through, and its answer did not."""
+    """Return the error for a used key: an earlier attempt of this call arrived, and its answer was lost."""
     return Conflict(
         f"{error}; an earlier attempt whose answer was lost has used this idempotency key",
         status=error.status,

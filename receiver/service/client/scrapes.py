@@ -12,7 +12,7 @@ from receiver.service.client.reading import whole
 from receiver.service.responses.jobs import QueueStatus, ScrapeResponse
 
 _MARGIN = timedelta(seconds=30)
-"""What the service may need beside the time that the request allows it."""
+"""How much longer than the request's time-out the service may take to answer."""
 
 
 def scrape(target: str | ScrapeRequest) -> ServiceCall[Document]:

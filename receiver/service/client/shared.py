@@ -11,7 +11,7 @@ from receiver.service.client.clients import AsyncClient, Client
 from receiver.service.client.retrying import RetryPolicy
 
 _PATIENCE = RetryPolicy(budget=timedelta(seconds=20))
-"""Handlers have a time-out of their own, and their attempts are repeated later."""
+"""A short budget: handlers have a time-out of their own, and their attempts are repeated later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class ServiceClients:
 
 @asynccontextmanager
 async def open_clients(base_url: str, api_key: str) -> AsyncIterator[ServiceClients]:
-    """Open clients of the service at `base_url` with the key; they are closed with the block.
+    """Open clients of the service at `base_url`; they are closed at the end of the block.
 
-    Raises ConfigurationError for an address or a key that no request can be made with.
+    Raises ConfigurationError for an unusable address or key.
     """
     certificates = httpx.create_ssl_context()
     async with AsyncClient(api_key, base_url, patience=_PATIENCE, certificates=certificates) as for_async:

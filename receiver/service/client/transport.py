@@ -1,4 +1,4 @@
-"""Between calls and httpx: the address and the key, what is sent, what is read, and httpx's errors in our words."""
+"""From calls to httpx and back: address, key, requests, bodies, and httpx's errors as ours."""
 
 from collections.abc import Generator
 from datetime import datetime, timedelta
@@ -13,13 +13,13 @@ from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 CONNECTED_WITHIN = timedelta(seconds=10)
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""In bytes. Pages of results go up to 10 MiB; a base64 PDF can be larger."""
+"""The most bytes of an answer. Pages of results have up to 10 MiB; a base64 PDF can be larger."""
 
 
 class KeyForService(httpx.Auth):
     """Adds the key to requests that go to the service, and to no others.
 
-    The service's answers name absolute addresses, and somebody may follow one of another host.
+    The service's answers contain absolute addresses, and a program may follow one to another host.
     """
 
     def __init__(self, service: httpx.URL, key: SecretStr) -> None:
@@ -38,9 +38,9 @@ def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
 
 
 def options(base_url: str, api_key: str, *, places: int) -> dict[str, Any]:
-    """Return what an httpx client for the service is made with.
+    """Return the arguments of an httpx client for the service.
 
-    A ConfigurationError says that no request can be made with the address or the key.
+    Raises ConfigurationError for an unusable address or key.
     """
     base, key = _read_url(base_url), SecretStr(_checked(api_key))
     return {
@@ -49,7 +49,7 @@ def options(base_url: str, api_key: str, *, places: int) -> dict[str, Any]:
         "timeout": httpx.Timeout(60, connect=CONNECTED_WITHIN.total_seconds()),
         "limits": httpx.Limits(max_connections=places, max_keepalive_connections=places),
         "headers": {"User-Agent": "crawl-receiver"},
-        "trust_env": not is_loopback(base.host),  # a proxy would look for the service on its own host
+        "trust_env": not is_loopback(base.host),  # a proxy would look for a local service on its own host
     }
 
 
@@ -63,7 +63,7 @@ def request(http: httpx.Client | httpx.AsyncClient, call: ServiceCall[Any]) -> h
 
 
 class Body:
-    """The body of an answer while it comes: not too long, and not for ever."""
+    """Collects the body of an answer, within limits of length and time."""
 
     def __init__(self, call: ServiceCall[Any], *, until: datetime) -> None:
         self._call = call
@@ -72,7 +72,7 @@ class Body:
         self._size = 0
 
     def add(self, chunk: bytes, *, now: datetime) -> None:
-        """Take the next chunk; a ServiceError when it is too late or too much."""
+        """Add the next chunk. A ServiceError refuses one that is too late or too long."""
         if now > self._until:
             raise ServiceUnreachable(f"{self._call.method} {self._call.path}: the answer comes too slowly")
         self._size += len(chunk)
@@ -87,11 +87,11 @@ class Body:
 
 
 FAULTS = (httpx.TransportError, httpx.DecodingError)
-"""What httpx raises while a call is made."""
+"""The exceptions of httpx during a call."""
 
 
-def in_our_words(error: Exception, call: ServiceCall[Any], service: httpx.URL) -> ServiceError:
-    """Return what httpx raised as a ServiceError. Its texts are left out: they can quote what was sent."""
+def as_service_error(error: Exception, call: ServiceCall[Any], service: httpx.URL) -> ServiceError:
+    """Return a ServiceError for an exception of httpx, without its text, which can quote the request."""
     name = f"{call.method} {call.path}"
     match error:
         case ServiceError():

@@ -1,6 +1,6 @@
-"""What the service answers: jobs, monitors, and how busy it is.
+"""The service's answers: jobs, monitors, and the load of the account.
 
-They read as leniently as the shapes of `receiver.events.documents`, which they hold: pages and checks.
+They read as leniently as `receiver.events.documents`, whose pages and checks they contain.
 """
 
 from receiver.service.responses.jobs import (

@@ -1,4 +1,4 @@
-"""Jobs as the service tells of them: started, under way with what they found so far, failed pages."""
+"""Jobs in the service's answers: their start, their status with results, their failed pages."""
 
 from typing import Any
 
@@ -22,16 +22,16 @@ class ScrapeResponse(ServiceModel):
 
 
 class JobStarted(ServiceModel):
-    """A job that was begun: its events and its results go by `id`."""
+    """A job that was started. Its events and its results refer to `id`."""
 
     repr_fields = ("id",)
 
     id: str | None = None
     """UUID of the job."""
     url: str | None = None
-    """Where its status is."""
+    """URL of its status."""
     invalid_urls: Items[str] = Field(default_factory=list, alias="invalidURLs")
-    """What a batch left out because it is no URL."""
+    """Of a batch: texts that it left out because they are not URLs."""
     prompt_generated_options: JsonObject = Field(default_factory=dict)
     """Of a crawl with a prompt: the options that a language model made of it."""
     final_crawler_options: JsonObject = Field(default_factory=dict)
@@ -45,7 +45,7 @@ class JobStarted(ServiceModel):
 
 
 class JobStatus(ServiceModel):
-    """One page of what a crawl or a batch has found. Results are kept for 24 hours, then the job is not found."""
+    """One page of the results of a crawl or a batch. The service keeps results for 24 hours."""
 
     repr_fields = ("status", "completed", "total")
 
@@ -60,7 +60,7 @@ class JobStatus(ServiceModel):
     expires_at: Moment | None = None
     """When the results are deleted, in UTC."""
     next: str | None = None
-    """Where the next page is; None on the last. A job under way always has one."""
+    """URL of the next page; None on the last page. A running job always has one."""
     data: Items[Document] = Field(default_factory=list)
     """At most 100 documents or 10 MiB. Pages that failed are not among them."""
     created_at: Moment | None = None
@@ -74,12 +74,12 @@ class JobStatus(ServiceModel):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing will be added any more."""
+        """Whether the job has ended."""
         return self.status in _FINAL
 
 
 class JobError(ServiceModel):
-    """A page that a job failed on."""
+    """A page that a job could not scrape."""
 
     repr_fields = ("url", "error")
 
@@ -96,7 +96,7 @@ class JobError(ServiceModel):
 
 
 class JobErrors(ServiceModel):
-    """The pages that a crawl or a batch failed on."""
+    """The pages that a crawl or a batch could not scrape."""
 
     errors: Items[JobError] = Field(default_factory=list)
     """One item per page."""
@@ -105,7 +105,7 @@ class JobErrors(ServiceModel):
 
 
 class ActiveCrawl(ServiceModel):
-    """A crawl under way."""
+    """A running crawl."""
 
     repr_fields = ("id", "url")
 
@@ -120,7 +120,7 @@ class ActiveCrawl(ServiceModel):
 
 
 class ExtractStatus(ServiceModel):
-    """How far an extraction is, and what it found."""
+    """Status and result of an extraction."""
 
     repr_fields = ("status",)
 
@@ -141,12 +141,12 @@ class ExtractStatus(ServiceModel):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether the job has ended."""
         return self.status in _FINAL
 
 
 class AgentStatus(ServiceModel):
-    """How far an agent is, and what it found."""
+    """Status and result of an agent."""
 
     repr_fields = ("status", "credits_used")
 
@@ -167,12 +167,12 @@ class AgentStatus(ServiceModel):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing will change any more."""
+        """Whether the job has ended."""
         return self.status in _FINAL
 
 
 class QueueStatus(ServiceModel):
-    """How busy the account is."""
+    """The jobs of the account that run and wait."""
 
     repr_fields = ("active_jobs_in_queue", "waiting_jobs_in_queue", "max_concurrency")
 

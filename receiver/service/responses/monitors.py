@@ -126,9 +126,9 @@ class Monitor(ServiceModel, MonitorFields):
     updated_at: Moment | None = None
     """When it was changed last, in UTC."""
     last_run_at: Moment | None = None
-    """When its last check began, in UTC; None before the first."""
+    """When its last check ran, in UTC; None before the first."""
     next_run_at: Moment | None = None
-    """When its next check is due, in UTC; None for a paused monitor."""
+    """When its next check is due, in UTC; None if none is planned."""
     current_check_id: str | None = None
     """UUID of the check that runs now; None between checks."""
     estimated_credits_per_month: Number | None = None

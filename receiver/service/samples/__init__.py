@@ -1,4 +1,4 @@
-"""Payloads as the service makes them, with fresh ids: single events, and the stories of whole jobs."""
+"""Payloads as the service makes them, with new ids: single events, and the events of whole jobs."""
 
 import difflib
 import functools
@@ -20,7 +20,7 @@ _DERIVED: dict[str, tuple[str, Payload]] = {
         {"type": "batch_scrape.failed", "error": "Batch scrape failed: no URL could be queued"},
     ),
 }
-"""Types that are documented and were never seen: like another sample, with other values."""
+"""Documented types of which no payload was recorded: another sample with other values."""
 
 _DELIVERY_IDS = frozenset({"webhookId", "batchId", "event_id"})
 _JOB_IDS = frozenset({"id", "jobId", "checkId", "extractId", "crawl_id"})
@@ -65,12 +65,12 @@ def sample_names() -> list[str]:
 
 
 def family_names() -> list[str]:
-    """Return the families that `job_story` can tell a job of."""
+    """Return the families of jobs that `job_story` knows."""
     return list(_STORIES)
 
 
 def load_sample(name: str) -> Payload:
-    """Return a sample as it was recorded. An unknown name is a ConfigurationError that tells the near ones."""
+    """Return a sample as it was recorded. A ConfigurationError for an unknown name suggests similar ones."""
     if name not in sample_names():
         raise ConfigurationError(f"there is no sample {name!r}{near(name, sample_names())}")
     source, changes = _DERIVED.get(name, (name, {}))
@@ -81,40 +81,40 @@ def load_sample(name: str) -> Payload:
 def sample(name: str, *, rng: random.Random, job_id: str | None = None) -> Payload:
     """Return a sample as a new delivery of a new job, or of the job named.
 
-    Ids of the delivery, the job and its scrapes are new, and agree with each other as the sender's do; ids of
-    what lives longer, such as a monitor, stay. What has no id in the sample gets none.
+    The ids of delivery, job and scrapes are new, and equal where the sender's are. Ids of things that live longer,
+    such as a monitor, stay. A sample without an id gets none.
     """
     payload: Payload = _renewed(load_sample(name), rng, job_id or new_job_id(rng))
     return payload
 
 
 def new_job_id(rng: random.Random) -> str:
-    """Return an id of the kind that jobs and scrapes have now, a UUID of version 7 from August 2026."""
+    """Return an id as jobs and scrapes have it: a UUID of version 7, with a time in August 2026."""
     milliseconds = 0x019F2C100000 + rng.getrandbits(28)
     number = milliseconds << 80 | 0x7 << 76 | rng.getrandbits(12) << 64 | 0b10 << 62 | rng.getrandbits(62)
     return str(uuid.UUID(int=number))
 
 
 def job_story(family: str, pages: int, rng: random.Random) -> Iterator[Payload]:
-    """Return the events of one whole job, in the order in which they happen, one at a time.
+    """Return the events of one whole job, in the order in which they happen.
 
-    A crawl or batch has this many different pages between its start and its end, some of them faulty; a monitor
-    as many page results before its check; an agent as many actions. An extraction only counts them.
+    A crawl or batch has `pages` different pages between its start and its end, some of them faulty. A monitor has
+    as many page results before its check, and an agent as many actions. An extraction only counts them.
     """
     _check_family(family)
     return _STORIES[family](pages, rng, new_job_id(rng))
 
 
 def story_length(family: str, pages: int) -> int:
-    """Return how many events `job_story` tells of a job. An unknown family is a ConfigurationError."""
+    """Return how many events `job_story` gives. An unknown family is a ConfigurationError."""
     _check_family(family)
     return _AROUND_PAGES[family] + (0 if family == "extract" else pages)
 
 
 def set_value(payload: Payload, path: str, value: object) -> None:
-    """Set what `path` leads to, a path of keys and list indexes such as `data.0.metadata.statusCode`.
+    """Set the value at `path`, which consists of keys and list indexes such as `data.0.metadata.statusCode`.
 
-    The last key may be new; everything before it has to exist, else a ConfigurationError names what does not.
+    The last key may be new. A ConfigurationError names the first part before it that does not exist.
     """
     *parents, last = path.split(".")
     place: Any = payload
@@ -124,16 +124,16 @@ def set_value(payload: Payload, path: str, value: object) -> None:
 
 
 def encode(payload: object) -> bytes:
-    """Return the bytes that JSON.stringify and UTF-8 give: no spaces, a lone surrogate as an escape.
+    """Return JSON as JSON.stringify writes it, in UTF-8: no spaces, a lone surrogate as an escape.
 
-    Always valid UTF-8. Raises ValueError for a number that JSON cannot hold.
+    Raises ValueError for a number that JSON cannot hold.
     """
     text = json.dumps(payload, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode("utf-8", "backslashreplace")
 
 
 def near(name: str, known: Sequence[str]) -> str:
-    """Return a hint at the known names that a wrong one may stand for, empty when none is near."""
+    """Return a hint at known names that resemble a wrong one; empty if none does."""
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
     close = close or [one for one in known if one.partition(".")[0] == name.partition(".")[0]]
     return did_you_mean(close)
@@ -171,7 +171,7 @@ def _check_family(family: str) -> None:
 
 
 def _step(place: Any, part: str, before: list[str], path: str, *, new: bool) -> str | int:
-    """Return the key or index that `part` stands for in this place."""
+    """Return the key or index of this place that `part` names."""
     where = ".".join(before) or "the payload"
     if isinstance(place, dict):
         if part in place or (new and part):
@@ -192,7 +192,7 @@ def _paged_job(family: str, pages: int, rng: random.Random, job_id: str) -> Iter
 
 
 def _page(family: str, number: int, rng: random.Random, job_id: str) -> Payload:
-    """Return page `number` of a job. Which pages are faulty goes by number, so that every longer job has some."""
+    """Return page `number` of a job. By its number some pages are faulty, so that longer jobs have such pages."""
     url = _url(number)
     if number % 9 == 5:
         payload = sample(f"{family}.page.error", rng=rng, job_id=job_id)
@@ -272,7 +272,7 @@ def _monitor_check(pages: int, rng: random.Random, check_id: str) -> Iterator[Pa
 
 
 def _page_result(number: int) -> str:
-    """Return the sample for page `number` of a check: a change first, then mostly pages that stayed the same."""
+    """Return the sample for page `number` of a check: first a change, then mostly unchanged pages."""
     others = {0: "", 4: ".json", 5: ".new", 8: ".error"}
     return "monitor.page" + others.get(number % 12, ".same")
 
@@ -286,4 +286,4 @@ _STORIES: dict[str, Callable[[int, random.Random, str], Iterator[Payload]]] = {
 }
 
 _AROUND_PAGES = {"crawl": 2, "batch_scrape": 2, "extract": 2, "agent": 2, "monitor": 1}
-"""Events of a job beside those of its pages or actions: its start, its end."""
+"""How many events a job has beside its pages or actions: its start and its end."""

@@ -1,1 +1,1 @@
-"""What the service's retries make of an outage: one pure model, run over virtual time."""
+"""The service's retries through an outage: one pure model, run in virtual time."""

@@ -1,4 +1,4 @@
-"""When deliveries are created: one moment at a time, so that a million of them take no memory."""
+"""When deliveries are created: moment by moment, so that a million of them need no memory."""
 
 import heapq
 import math
@@ -27,7 +27,7 @@ class Arrival(NamedTuple):
 
 
 def arrivals(wanted: ArrivalPattern, seed: int) -> Iterator[Arrival]:
-    """Yield every arrival in the order of time; at one moment exact ones first, then the rate's, then jobs'."""
+    """Yield all arrivals in the order of time; at one moment exact ones, then steady traffic, then jobs."""
     sources = [_exact(wanted, 0), _at_rate(wanted, seed, 1)]
     sources += [_of_job(job, number) for number, job in enumerate(wanted.jobs, start=FIRST_JOB)]
     return heapq.merge(*sources)
@@ -50,7 +50,7 @@ def _at_rate(wanted: ArrivalPattern, seed: int, job: int) -> Iterator[Arrival]:
 
 
 def _even(rate: float, number: int, job: int, first_us: int = 0) -> Iterator[Arrival]:
-    """Yield so many arrivals, 1/rate apart, each cut to a whole microsecond: a rate of 3 does not drift."""
+    """Yield `number` arrivals, 1/rate apart, each rounded down to a microsecond, so that errors do not add up."""
     gap = _SECOND_US / Fraction(str(rate))
     over, under = gap.numerator, gap.denominator
     return (Arrival(first_us + place * over // under, job) for place in range(number))

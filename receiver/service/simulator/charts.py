@@ -1,4 +1,4 @@
-"""Pictures of a report as SVG: text that needs nothing else. A style sheet gives the colours by class."""
+"""Charts of a report as SVG. A style sheet gives the colours by class."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,7 +66,7 @@ class Chart:
 
 
 def svg(charts: Sequence[Chart], *, name: str, style: str = "") -> str:
-    """Return charts as one SVG element, one under the other. `name` tells its ids from those of others."""
+    """Return charts as one SVG element, one below the other. `name` makes its ids unique on a page."""
     height = HEIGHT * len(charts)
     title = "; ".join(chart.title for chart in charts)
     sentence = " ".join(chart.sentence for chart in charts)
@@ -83,7 +83,7 @@ def svg(charts: Sequence[Chart], *, name: str, style: str = "") -> str:
 
 
 def fates(scenario: Scenario, report: SimulationReport) -> Chart:
-    """Return deliveries over the time of their creation, by what became of them."""
+    """Return a chart of deliveries over the time of their creation, by fate."""
     sentence = (
         f"{report.delivered:,} deliveries got through and {report.failed:,} failed, over the time of creation."
     )
@@ -91,13 +91,13 @@ def fates(scenario: Scenario, report: SimulationReport) -> Chart:
 
 
 def waves(scenario: Scenario, report: SimulationReport) -> Chart:
-    """Return attempts over the time of their start, by their number."""
+    """Return a chart of attempts over the time of their start, by number."""
     sentence = f"{report.attempts:,} attempts over the time of their start, the retries in waves after the outage."
     return _stacked("Attempts, in waves", sentence, FATES[:-1], report.waves, scenario, report)
 
 
 def times(report: SimulationReport) -> Chart:
-    """Return which share of all deliveries had got through how long after their creation."""
+    """Return a chart of the share of deliveries that were delivered within a time."""
     points = [(micros / SECOND_US, passed / report.deliveries) for micros, passed in report.times.curve()]
     low, high = (points[0][0], points[-1][0]) if points else (0.1, 10.0)
     low, high = max(low / 2, 0.001), max(high * 2, 0.01)
@@ -105,7 +105,7 @@ def times(report: SimulationReport) -> Chart:
     def across(seconds: float) -> float:
         return _LEFT + _INNER_WIDTH * log(max(seconds, low) / low) / log(high / low)
 
-    ticks = [(across(tick), _told(tick)) for tick in _LOG_TICKS_S if low <= tick <= high]
+    ticks = [(across(tick), _label(tick)) for tick in _LOG_TICKS_S if low <= tick <= high]
     shares = [(_BASE - _INNER_HEIGHT * share / 100, f"{share} %") for share in (0, 25, 50, 75, 100)]
     path, last = f"M{_LEFT} {_BASE}", 0.0
     for seconds, share in points:
@@ -147,7 +147,7 @@ def _stacked(
 
 
 def _outline(rows: Rows, kind: int, width_us: int, per_us: float, per_one: float) -> str:
-    """Return the path of one kind, on top of those before it; neighbours of the same height are one shape."""
+    """Return the path of one kind, on top of the kinds before it. Neighbours of equal height become one shape."""
     path = ""
     levels = [(sum(counts[:kind]), sum(counts[: kind + 1]), start) for start, counts in rows]
     for (bottom, top), group in groupby(levels, key=lambda level: level[:2]):
@@ -197,18 +197,18 @@ def _axes(below: Sequence[tuple[float, str]], beside: Sequence[tuple[float, str]
 
 
 def _time_ticks(end_us: int) -> list[tuple[float, str]]:
-    """Return where ticks of the time axis stand, and what they say."""
+    """Return positions and labels of the ticks of the time axis."""
     step = next((step for step in _TIME_STEPS_S if end_us <= MAX_TICKS * step * SECOND_US), _TIME_STEPS_S[-1])
     moments = range(0, end_us // SECOND_US + 1, step)
-    return [(_LEFT + _INNER_WIDTH * moment * SECOND_US / end_us, _told(moment)) for moment in moments]
+    return [(_LEFT + _INNER_WIDTH * moment * SECOND_US / end_us, _label(moment)) for moment in moments]
 
 
-def _told(seconds: float) -> str:
+def _label(seconds: float) -> str:
     return in_words(round(seconds * SECOND_US) * MICROSECOND)
 
 
 def _round_up(number: int) -> int:
-    """Return the next number that is a round one, and can be cut in four."""
+    """Return the next round number that can be divided by four."""
     size = 4
     while True:
         for round_one in (size, size * 2, size * 5):

@@ -1,4 +1,4 @@
-"""The smallest capacity with which the wave of retries after an outage drains."""
+"""The smallest capacity with which an endpoint works off the retries after an outage."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,16 +40,16 @@ class Load:
 
 
 def load(scenario: Scenario) -> Load:
-    """Return the mean load of a scenario over its traffic, by the theory: rate times latency (Little's law)."""
+    """Return the mean load of a scenario: rate times latency (Little's law)."""
     number, last = _traffic(scenario)
     alone = (number - 1) / (last / MICROSECOND) * (mean_latency(scenario.endpoint) / MICROSECOND)
     return Load(alone, len(ATTEMPTS) * alone)
 
 
 def trials(scenario: Scenario) -> Iterator[Trial]:
-    """Yield capacities that were tried until the smallest that drains is known, from the load of the traffic alone.
+    """Yield the capacities that are tried until the smallest sufficient one is known, beginning at the mean load.
 
-    Raises ConfigurationError when the traffic ends too soon after the last outage to tell.
+    Raises ConfigurationError if the traffic ends too soon after the last outage for an answer.
     """
     _, last = _traffic(scenario)
     tail = last - last // _TAIL
@@ -85,7 +85,7 @@ def _try(scenario: Scenario, capacity: int, tail: timedelta) -> Trial:
 
 
 def _traffic(scenario: Scenario) -> tuple[int, timedelta]:
-    """Return how many deliveries are created, and when the last one is."""
+    """Return how many deliveries are created, and when the last one is created."""
     number, last = 0, 0
     for number, (last, _) in enumerate(arrivals(scenario.arrivals, scenario.seed), start=1):  # noqa: B007
         pass

@@ -13,10 +13,10 @@ _WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
 
 
 def parse_duration(written: object) -> timedelta:
-    """Return the duration that a text such as `90s`, `1h30m` or `200ms` stands for; one that is a timedelta stays.
+    """Return the duration that a text such as `90s`, `1h30m` or `200ms` means; a timedelta is returned unchanged.
 
-    The units are us, ms, s, m, h and d. A number without one is a ValueError, as is whatever else does not fit; a
-    duration is at most 3,650 days long and a whole number of microseconds.
+    The units are us, ms, s, m, h and d. A duration is at most 3,650 days long and a whole number of microseconds.
+    Anything else is a ValueError, also a number without a unit.
     """
     if isinstance(written, timedelta):
         return written
@@ -31,7 +31,7 @@ def parse_duration(written: object) -> timedelta:
 
 
 def in_words(duration: timedelta) -> str:
-    """Return a duration in the same form, exact: `1h30m`, `21m30s`, `200ms`, `0s`."""
+    """Return the exact text of a duration in the same form: `1h30m`, `21m30s`, `200ms`, `0s`."""
     left = duration // MICROSECOND
     parts = []
     for unit, length in reversed(_UNITS.items()):

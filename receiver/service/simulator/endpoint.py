@@ -1,4 +1,4 @@
-"""What becomes of one attempt: outages, latency, errors, and a queue in front of what the endpoint can do."""
+"""The simulated endpoint: outages, latency, errors, and a queue when its capacity is used up."""
 
 import heapq
 import math
@@ -36,7 +36,7 @@ Met = tuple[ResponseKind, int, int]
 class SimulatedEndpoint:
     """Answers attempts, which have to come in the order of their starts.
 
-    Latency and error of each are drawn as it starts, so that the same attempts always get the same.
+    Latency and error are drawn when an attempt starts, so that equal attempts get equal values in every run.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -49,7 +49,7 @@ class SimulatedEndpoint:
         self._queue = None if endpoint.capacity is None else _Queue(endpoint.capacity)
 
     def answer(self, started_us: int) -> Met:
-        """Return what an attempt meets that starts now."""
+        """Return the response to an attempt that starts now."""
         for start, end, kind in self._outages:
             if start <= started_us < end:
                 return self._out(started_us, kind)
@@ -70,10 +70,10 @@ class SimulatedEndpoint:
 
 
 class _Queue:
-    """First come, first served, by so many at one time.
+    """First come, first served, with a number of servers.
 
-    Every request is worked on in its turn, so its wait is known as it comes, from when each place is free again:
-    no request has to be kept (Kiefer and Wolfowitz, On the theory of queues with many servers, 1955).
+    Requests are served in order, so the times at which the servers become free give the wait of a new request. No
+    request has to be kept (Kiefer and Wolfowitz, On the theory of queues with many servers, 1955).
     """
 
     def __init__(self, capacity: int) -> None:
@@ -81,13 +81,13 @@ class _Queue:
         self._free_at: list[int] = []
 
     def wait(self, now: int, work: int) -> int:
-        """Return how long a request waits that comes now and takes this long."""
+        """Return the wait of a request that comes now and takes this long."""
         if len(self._free_at) < self._capacity and not (self._free_at and self._free_at[0] <= now):
             heapq.heappush(self._free_at, now + work)
             return 0
-        begun = max(now, self._free_at[0])
-        heapq.heapreplace(self._free_at, begun + work)
-        return begun - now
+        started = max(now, self._free_at[0])
+        heapq.heapreplace(self._free_at, started + work)
+        return started - now
 
 
 def _window(outage: Outage) -> tuple[int, int, OutageKind]:

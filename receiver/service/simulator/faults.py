@@ -64,10 +64,10 @@ class Faulty:
 
 
 def draw_faults(faults: Faults, schedule: SenderSchedule, seed: int) -> Iterator[Faulty]:
-    """Yield what befalls each delivery, without an end.
+    """Yield the faults of one delivery after the other, without an end.
 
-    One is held back for up to the first pause of the schedule. A slow upload takes up to twice the time-out, so
-    that half of them come too late. One that is both truncated and slow is truncated.
+    A delivery is held back for at most the first pause of the schedule. A slow upload takes at most twice the
+    time-out, so that half of them come too late. A delivery that is both truncated and slow is only truncated.
     """
     rng = random.Random(f"{seed} faults")  # noqa: S311 - repeatable, and no secret
     while True:

@@ -1,4 +1,4 @@
-"""What was sent in a live run, and what the receiver's store has to hold, and must not, because of it."""
+"""The account of a live run: what was sent, and so what the receiver's store must and must not hold."""
 
 import hashlib
 from collections.abc import Iterable
@@ -25,21 +25,21 @@ class Wrong(StrEnum):
     """What can be wrong with a receiver after a live run."""
 
     MISSING = "missing"
-    """Acknowledged, and not in the store."""
+    """Acknowledged, but not in the store."""
     LOST = "lost"
-    """Given up by the sender, which sent it whole at least once, and not known to be in the store."""
+    """Sent whole at least once, then given up by the sender, and not in the store."""
     ALTERED = "altered"
     """In the store with another body."""
     MISCOUNTED = "miscounted"
-    """In the store with fewer duplicates than were acknowledged, or more than can have arrived."""
+    """In the store with fewer duplicates than were acknowledged, or with more than can have arrived."""
     TAKEN = "taken"
-    """Forged or cut short, and acknowledged or in the store."""
+    """Forged or cut short, but acknowledged or in the store."""
     NOT_IN_QUARANTINE = "not in quarantine"
-    """Refused as malformed, and not kept."""
+    """Refused as malformed, but not in quarantine."""
     IN_QUARANTINE = "in quarantine"
-    """Refused as not authentic, and kept; or a delivery that was taken for a conflict."""
+    """Refused as not authentic, but in quarantine; or a delivery that was stored as a conflict."""
     UNKNOWN = "unknown"
-    """In the store, of a job of this run, and never sent."""
+    """In the store, with a job of this run, but never sent."""
 
 
 class Mark(NamedTuple):
@@ -69,7 +69,7 @@ class Findings:
     """Ids of the deliveries that break a rule, by the rule."""
 
     def add(self, kind: Wrong, ids: Iterable[str]) -> None:
-        """Take note of something wrong."""
+        """Add ids that break a rule."""
         for one in ids:
             self.wrong.setdefault(kind, []).append(one)
 
@@ -108,7 +108,7 @@ class _Refusable:
 
 
 class Ledger:
-    """Keeps a line for each delivery of a run, some 300 bytes long, and none of their bodies."""
+    """Keeps about 300 bytes for each delivery of a run, and none of the bodies."""
 
     def __init__(self, now: datetime) -> None:
         self._now = now
@@ -117,12 +117,12 @@ class Ledger:
         self._refusable: dict[bytes, _Refusable] = {}
 
     def note(self, sent: LiveSent) -> DeliveryKey:
-        """Take note of a request, and return the key of the delivery that it stands for."""
+        """Record a request, and return the id of its delivery."""
         request, reply, attempt = sent
         delivery = read_envelope((), request.body, received_at=self._now)
         key = delivery.key
         if reply is not None and request.way in REFUSABLE:
-            # Halves of two deliveries can be equal: what tells them apart may stand in the other half.
+            # The first halves of two deliveries can be equal, because they differ only in the second half.
             self._refusable.setdefault(_digest(request.payload), _Refusable(key)).replies.append(reply)
         if request.way is FaultKind.FORGED:
             return key
@@ -137,14 +137,14 @@ class Ledger:
         return key
 
     def unchecked(self) -> Findings:
-        """Return what is wrong by the answers alone."""
+        """Return what the answers alone show to be wrong."""
         findings = Findings()
         findings.add(Wrong.TAKEN, self._taken())
         findings.add(Wrong.LOST, (key for key, entry in self._entries.items() if _is_lost(entry)))
         return findings
 
     async def check(self, reports: Reports, since: Mark) -> Findings:
-        """Return what a store holds that had come to `since` before the run. Nothing of it is held in memory."""
+        """Return what a store holds that was added after `since`. It is read without keeping it in memory."""
         findings = Findings()
         findings.add(Wrong.TAKEN, self._taken())
         seen: set[DeliveryKey] = set()
@@ -163,7 +163,7 @@ class Ledger:
         key, digest = stored.delivery.key, _digest(stored.delivery.body)
         entry = self._entries.get(key)
         if refusable := self._refusable.get(digest):
-            if not refusable.acknowledged:  # else it is told already
+            if not refusable.acknowledged:  # otherwise it is reported already
                 findings.add(Wrong.TAKEN, [refusable.key])
         elif entry is None and stored.delivery.job_id in self._jobs:
             findings.add(Wrong.UNKNOWN, [key])
@@ -203,7 +203,7 @@ class Ledger:
 
 
 async def mark(reports: Reports) -> Mark:
-    """Return how far a store has come."""
+    """Return what a store holds last."""
     seqs = [one.seq async for one in reports.deliveries(DeliveryFilter(limit=1))]
     refused = [one.id async for one in reports.quarantined_requests(QuarantineFilter(limit=1))]
     return Mark(max(seqs, default=0), max(refused, default=0))

@@ -33,7 +33,7 @@ class Reply(NamedTuple):
 
 
 class LiveSent(NamedTuple):
-    """One request as it ended."""
+    """One request and its end."""
 
     request: SimulatedRequest
     """The request that was sent."""
@@ -44,11 +44,13 @@ class LiveSent(NamedTuple):
 
 
 Post = Callable[[SimulatedRequest], Awaitable[Reply]]
-"""Sends a request, and returns what it met within the time-out of the scenario."""
+"""Sends a request and returns the reply within the scenario's time-out."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Delivery:
+    """A delivery of the run."""
+
     number: int
     """Its number, from 1."""
     arrival: Arrival
@@ -62,9 +64,9 @@ class _Delivery:
 class Live:
     """Sends the deliveries of a scenario, each with its retries, and at most `places` requests at one time.
 
-    Moments are counted on the clock from when this is made. The scenario's endpoint is not played; its outages are,
-    by the sender, which holds back what starts in one. `created` counts deliveries, and `faults` those that each
-    fault was drawn for. Ids come from `rng`: no two runs on one store may have the same.
+    The run begins when this object is made. The scenario's endpoint is not simulated. Its outages are, by the
+    sender, which holds back every attempt that starts in one. `created` counts deliveries, and `faults` the
+    deliveries with each fault. Ids come from `rng`; two runs on one store need different ones.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class Live:
         post: Post,
         clock: Clock,
         rng: random.Random,
-        tell: Callable[[LiveSent], None],
+        report: Callable[[LiveSent], None],
         stop: asyncio.Event,
         *,
         places: int,
@@ -83,17 +85,17 @@ class Live:
         self._scenario = scenario
         self._post = post
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._stop = stop
         self._places = asyncio.Semaphore(places)
         self._stories = Stories(scenario.arrivals.jobs, rng)
         self._start = clock.now()
 
     async def run(self) -> None:
-        """Send everything, telling of each request as it ends.
+        """Send everything, and call `report` with each request when it ends.
 
-        When `stop` is set nothing new begins, and it returns once what is on its way has its answer. What `tell`
-        raises ends the run and comes through.
+        After `stop` is set nothing new starts, and this returns when the running requests have their answers. An
+        exception from `report` ends the run and is raised here.
         """
         try:
             async with asyncio.TaskGroup() as group:
@@ -125,7 +127,7 @@ class Live:
         self.faults["slow"] += faulty.first is FaultKind.SLOW
 
     async def _deliver(self, delivery: _Delivery) -> None:
-        """Attempt one delivery until it comes to its end."""
+        """Attempt one delivery until it is delivered or failed."""
         faulty, schedule = delivery.faulty, self._scenario.schedule
         request = SimulatedRequest(delivery.body, faulty.first, faulty.upload)
         due_us = delivery.arrival.created_us + faulty.held_back // MICROSECOND
@@ -146,7 +148,7 @@ class Live:
     async def _attempt(
         self, delivery: _Delivery, request: SimulatedRequest, state: State, due_us: int, arrived_before: bool
     ) -> SimulatedAttempt | None:
-        """Make the attempt of this state, and tell; None if the run was stopped before there was a place for it."""
+        """Make and report the attempt of this state; None if the run was stopped before a place was free."""
         async with self._places:
             if self._stop.is_set():
                 return None
@@ -167,7 +169,7 @@ class Live:
             arrived=ok,
             arrived_before=arrived_before or (reply is not None and reply.known),
         )
-        self._tell(LiveSent(request, reply, attempt))
+        self._report(LiveSent(request, reply, attempt))
         return attempt
 
     async def _meet(self, request: SimulatedRequest, started_us: int) -> tuple[ResponseKind, Reply | None]:
@@ -178,7 +180,7 @@ class Live:
         return reply.outcome, reply
 
     async def _play(self, outage: Outage) -> ResponseKind:
-        """Fail as an attempt does that meets this outage, sending nothing."""
+        """Fail like an attempt in this outage, without sending anything."""
         match outage.kind:
             case OutageKind.REFUSE:
                 return ResponseKind.REFUSED
@@ -193,10 +195,10 @@ class Live:
     async def _send_beside(self, request: SimulatedRequest) -> None:
         async with self._places:
             if not self._stop.is_set():
-                self._tell(LiveSent(request, await self._post(request), None))
+                self._report(LiveSent(request, await self._post(request), None))
 
     async def _until(self, moment_us: int) -> bool:
-        """Return True at this moment of the run, or False if it was stopped before."""
+        """Wait for a moment of the run. Return False if the run is stopped before."""
         left = self._start + moment_us * MICROSECOND - self._clock.now()
         if left <= timedelta(0):
             return not self._stop.is_set()

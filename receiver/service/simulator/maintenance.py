@@ -1,4 +1,4 @@
-"""Maintenance that takes the endpoint down: what it loses at one go, and the shortest split that loses nothing."""
+"""Maintenance that takes the endpoint down: its loss in one part, and the shortest split that loses nothing."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _PROBED = 200
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The work in parts, one after the other, with the endpoint up for the same time between them."""
+    """Maintenance in several parts, with the endpoint up for the same time between them."""
 
     parts: tuple[timedelta, ...]
     """How long each part of the work takes."""
@@ -28,7 +28,7 @@ class Split:
 
     @property
     def takes(self) -> timedelta:
-        """From the beginning of the first part to the end of the last."""
+        """The time from the beginning of the first part to the end of the last."""
         return sum(self.parts, (len(self.parts) - 1) * self.up)
 
 
@@ -47,10 +47,10 @@ class Advice:
 
 
 def advise(scenario: Scenario, length: timedelta, *, start: timedelta, kind: OutageKind) -> Advice:
-    """Return what maintenance of this length costs that begins at `start`, beside the outages of the scenario.
+    """Return what maintenance of this length from `start` on costs, in addition to the outages of the scenario.
 
-    The best split is the one that is over first of those that lose no more than is lost without maintenance, and of
-    several the one with the fewest parts. Parts and the times between them are whole minutes, but for one part.
+    A split is good if it loses no more than the scenario without maintenance. The best one is the good split that
+    ends first, among equals the one with the fewest parts. All times are whole minutes, except for one part.
     """
     without = report_on(scenario)
     whole = Split((length,), timedelta(0))
@@ -68,7 +68,7 @@ def advise(scenario: Scenario, length: timedelta, *, start: timedelta, kind: Out
 
 
 def _probe(scenario: Scenario, start: timedelta, length: timedelta) -> Scenario:
-    """Return a few of the deliveries with a faultless endpoint: what is lost of these is lost of the whole."""
+    """Return a scenario of few deliveries without faults: a split that loses some of them loses some of all."""
     end = start + 2 * length
     created = [arrival.created_us * MICROSECOND for arrival in arrivals(scenario.arrivals, scenario.seed)]
     within = [moment for moment in created if start <= moment < end]
@@ -99,12 +99,12 @@ def _is_loss(attempt: SimulatedAttempt) -> bool:
 
 
 def _splits(length: timedelta) -> Sequence[Split]:
-    """Return every split that is tried, the one that is over first at the beginning."""
+    """Return all splits to try, the one that ends first at the beginning."""
     return sorted(set(_all_splits(length)), key=lambda split: (split.takes, len(split.parts), split.parts))
 
 
 def _all_splits(length: timedelta) -> Iterator[Split]:
-    """Yield parts of equal length and the rest, which comes first or last."""
+    """Yield splits into parts of equal length and a rest, which comes first or last."""
     for minutes in range(1, MAX_PART + 1):
         part = minutes * _STEP
         if part >= length:

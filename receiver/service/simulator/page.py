@@ -1,4 +1,4 @@
-"""A report as one page: pictures, each with its figures in a table. It asks for nothing else and runs no script."""
+"""A report as one HTML page: charts, each with a table of its figures. It loads nothing and runs no script."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -33,7 +33,7 @@ Row = Sequence[str]
 
 
 def page(scenario: Scenario, report: SimulationReport) -> str:
-    """Return the page, as HTML."""
+    """Return the page as HTML."""
     title = "What an outage costs"
     pictures = (
         _figure("fates", fates(scenario, report), ("created", *FATES), _series(report.fates)),
@@ -52,7 +52,7 @@ def page(scenario: Scenario, report: SimulationReport) -> str:
 
 
 def picture(scenario: Scenario, report: SimulationReport) -> str:
-    """Return deliveries by fate and the waves of attempts as one SVG file."""
+    """Return the charts of fates and attempts as one SVG file."""
     return svg([fates(scenario, report), waves(scenario, report)], name="simulation", style=STYLE)
 
 

@@ -1,4 +1,4 @@
-"""Quantiles of durations, counted in buckets: flat memory, and an error that is known."""
+"""Quantiles of durations, counted in buckets: constant memory, and a known error."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,10 @@ _BITS = 10
 
 
 class Quantiles:
-    """Counts durations in whole microseconds, and tells which one a share of them does not pass.
+    """Counts durations in whole microseconds, and finds quantiles of them.
 
-    The answer is one of the durations that were added, never below the true one and at most 0.2 % above it; it is
-    exact where those of its bucket are equal, and for the largest.
+    A quantile is one of the durations that were added. It is never below the true one, and at most 0.2 % above it.
+    It is exact if all durations of its bucket are equal, and for the largest duration.
     """
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class Quantiles:
         self._buckets: dict[int, list[int]] = {}
 
     def add(self, micros: int) -> None:
-        """Count one more."""
+        """Count one duration."""
         self.count += 1
         shift = micros.bit_length() - _BITS
         number = (shift << _BITS) + (micros >> shift) if shift > 0 else micros
@@ -31,12 +31,12 @@ class Quantiles:
             bucket[1] = micros
 
     def at(self, share: float) -> int | None:
-        """Return the smallest duration that at least this share does not pass; None when there are none."""
+        """Return the smallest duration that this share of all does not exceed; None if nothing was counted."""
         wanted = share * self.count
         return next((micros for micros, passed in self.curve() if passed >= wanted), None)
 
     def curve(self) -> Iterator[tuple[int, int]]:
-        """Yield durations in their order, each with the number of those that do not pass it."""
+        """Yield durations in their order, each with the number of durations that do not exceed it."""
         passed = 0
         for number in sorted(self._buckets):
             count, largest = self._buckets[number]

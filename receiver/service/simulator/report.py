@@ -1,4 +1,4 @@
-"""What came of a simulation: counts, times and series, gathered attempt by attempt."""
+"""The result of a simulation: counts, times and series, collected attempt by attempt."""
 
 from typing import Any
 
@@ -16,14 +16,13 @@ FATES = ("attempt 1", "attempt 2", "attempt 3", "attempt 4", "failed")
 
 
 class SimulationReport:
-    """Statistics of the attempts of one simulation, in flat memory.
+    """Statistics of the attempts of one simulation, in constant memory.
 
-    `by_attempt` counts deliveries by the attempt that delivered them. `lost` are failed ones that never arrived,
-    not even late. `outcomes` counts attempts; `duplicates` are arrivals of what had arrived before.
-    `out_of_order` counts deliveries that were delivered after one of the same job that was created later.
-    `peak_rate` is how many attempts started in the busiest second, seconds counted from the start. `times` are
-    from creation to delivery. `fates` counts deliveries over the time of their creation, by FATES; `waves`
-    attempts over that of their start, by their number.
+    `by_attempt` counts deliveries by the attempt that delivered them. `lost` counts failed deliveries that never
+    arrived, not even late. `outcomes` counts attempts. `duplicates` counts arrivals of a delivery that had arrived
+    before. `out_of_order` counts deliveries that were delivered after one of the same job that was created later.
+    `times` are the times from creation to delivery. `fates` counts deliveries over the time of their creation, by
+    FATES. `waves` counts attempts over the time of their start, by number.
     """
 
     def __init__(self, scenario: Scenario) -> None:
@@ -39,7 +38,7 @@ class SimulationReport:
         self._newest: dict[int, int] = {}
 
     def add(self, attempt: SimulatedAttempt) -> None:
-        """Count one attempt. They come in the order of their ends."""
+        """Count one attempt. Attempts have to come in the order of their ends."""
         _, number, _, created_us, started_us, ended_us, waited_us, outcome, state, arrived, before = attempt
         self.outcomes[outcome] += 1
         self.ended_us = ended_us
@@ -69,7 +68,7 @@ class SimulationReport:
 
     @property
     def deliveries(self) -> int:
-        """How many deliveries have come to their end."""
+        """How many deliveries were delivered or have failed."""
         return self.delivered + self.failed
 
     @property
@@ -88,7 +87,7 @@ class SimulationReport:
         return self._starts.most
 
     def as_json(self) -> dict[str, Any]:
-        """Return the figures that have a name of their own, moments and durations in seconds."""
+        """Return the single figures as JSON, times in seconds."""
         return {
             "deliveries": self.deliveries,
             "delivered": self.delivered,
@@ -112,7 +111,7 @@ class SimulationReport:
 
 
 class _BusiestSecond:
-    """Counts starts by the second; they come in the order of the ends, and an end at most a time-out later."""
+    """Counts starts by the second. They come in the order of their ends, at most a time-out after the start."""
 
     def __init__(self, timeout_us: int) -> None:
         self.most = 0
@@ -144,7 +143,7 @@ def seconds(micros: int | None) -> float | None:
 
 
 def attempt_as_json(attempt: SimulatedAttempt) -> dict[str, Any]:
-    """Return an attempt as a line of the trace has it."""
+    """Return an attempt as one line of the trace."""
     return {
         "delivery": attempt.delivery,
         "attempt": attempt.attempt,

@@ -1,4 +1,4 @@
-"""The simulation: attempts in virtual time, from a heap of what comes next."""
+"""The simulation: attempts in virtual time, from a heap of the next ends and starts."""
 
 import heapq
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _NUMBERS = {state: number for number, state in enumerate(ATTEMPTS, start=1)}
 
 
 class SimulatedAttempt(NamedTuple):
-    """One attempt of a delivery, as it ended."""
+    """One attempt of a delivery and its end."""
 
     delivery: int
     """Number of the delivery, from 1 in the order of creation."""
@@ -42,10 +42,10 @@ class SimulatedAttempt(NamedTuple):
 
 
 def simulate(scenario: Scenario) -> Iterator[SimulatedAttempt]:
-    """Yield every attempt in the order of their ends, at one moment in the order of deliveries.
+    """Yield all attempts in the order of their ends; at one moment, in the order of deliveries.
 
-    At one moment attempts end before others start, and these start in the order of deliveries. Memory is taken by
-    what is under way or waits for its retry, not by what is done or still to come.
+    At one moment attempts end before others start, and these start in the order of deliveries. Only running
+    attempts and waiting retries take memory.
     """
     coming = arrivals(scenario.arrivals, scenario.seed)
     endpoint = SimulatedEndpoint(scenario)
@@ -70,7 +70,7 @@ def simulate(scenario: Scenario) -> Iterator[SimulatedAttempt]:
 
 
 def _pauses(schedule: SenderSchedule) -> dict[State, int | None]:
-    """Return for each state how many microseconds its attempt comes after the failure before it."""
+    """Return the microseconds between the failure before and the attempt of each state."""
     pauses = {state: pause_before(state, schedule) for state in State}
     return {state: None if pause is None else pause // MICROSECOND for state, pause in pauses.items()}
 
@@ -88,7 +88,7 @@ def _attempt(
     ok = outcome is ResponseKind.OK
     arrived = ok or outcome is ResponseKind.LATE
     state_after = after(state, EndpointResponse.SUCCESS if ok else EndpointResponse.FAILURE)
-    return SimulatedAttempt(  # by position: by name it takes a tenth of the time of a whole simulation more
+    return SimulatedAttempt(  # by position: arguments by name make a whole simulation a tenth slower
         delivery,
         _NUMBERS[state],
         arrival.job,

@@ -1,4 +1,4 @@
-"""A scenario: what arrives when, how the endpoint answers, when it is out, and how the service waits and errs."""
+"""A scenario: when deliveries arrive, how the endpoint answers and fails, how the service waits and errs."""
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -27,7 +27,7 @@ MAX_COUNT = 1_000_000
 
 def _some(duration: timedelta) -> timedelta:
     if not duration:
-        raise ValueError("it has to be longer than nothing")
+        raise ValueError("it has to be longer than 0")
     return duration
 
 
@@ -44,7 +44,7 @@ Share = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 class _Table(BaseModel):
-    """A table of the file. Its errors are put into words by `scenario_file`."""
+    """A table of the file. `scenario_file` writes the texts of its errors."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
@@ -63,7 +63,7 @@ class Job(_Table):
 
 
 class ArrivalPattern(_Table):
-    """When deliveries are created: at exact moments, at a rate, by jobs, or all of these.
+    """When deliveries are created: at exact moments, steadily, by jobs, or all of these.
 
     Steady traffic is evenly spaced from 0 and ends before `duration`.
     """
@@ -103,15 +103,15 @@ class Latency(_Table):
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         if self.p99 is not None and not timedelta(0) < self.p50 <= self.p99:
-            _refuse("p99", "it has to be p50 or longer, and p50 longer than nothing")
+            _refuse("p99", "it has to be p50 or longer, and p50 longer than 0")
         return self
 
 
 class Endpoint(_Table):
-    """How the endpoint answers outside every outage: after its latency, with 500 for a share of the requests.
+    """How the endpoint answers outside of outages: after its latency, with 500 for a share of the requests.
 
-    With a capacity it works on so many requests at one time, and the rest wait in the order in which they came. It
-    does not know who has given up: a request is worked on in its turn even after the service's time-out.
+    With a capacity, further requests wait in the order in which they came. The endpoint does not notice that the
+    service has given up: it works on every request in its turn, even after the time-out.
     """
 
     latency: Latency = Latency(p50=timedelta(milliseconds=200))
@@ -123,18 +123,18 @@ class Endpoint(_Table):
 
 
 class OutageKind(StrEnum):
-    """What an attempt meets that starts in an outage."""
+    """How an attempt fails that starts in an outage."""
 
     REFUSE = "refuse"
-    """No connection, at once."""
+    """The connection is refused at once."""
     HANG = "hang"
-    """No answer within the time-out."""
+    """No answer comes within the time-out."""
     STATUS = "status"
-    """A status that is no 2xx, after the latency. It comes from in front of the endpoint and takes no capacity."""
+    """An answer other than 2xx comes after the latency. A proxy gives it, so it takes no capacity."""
 
 
 class Outage(_Table):
-    """An attempt that starts in [start, end) fails. Where several outages overlap, the first one says how."""
+    """A time in which every attempt that starts fails. Where outages overlap, the first one counts."""
 
     start: Duration = Field(alias="from")
     """When it begins, from the start of the scenario."""
@@ -164,14 +164,14 @@ class Waits(_Table):
 
 
 class Faults(_Table):
-    """What goes wrong on the sender's side in a live run: each is the share of the deliveries that it befalls."""
+    """Faults of the sender's side in a live run. Each is a share of the deliveries, from 0 to 1."""
 
     duplicates: Share = 0.0
-    """Delivered, and sent once more."""
+    """Sent once more after they were delivered."""
     reordered: Share = 0.0
-    """Held back before the first attempt, so that later ones overtake them."""
+    """Held back before the first attempt, so that later deliveries overtake them."""
     forged: Share = 0.0
-    """Accompanied by somebody else's request with an invented delivery and a wrong signature."""
+    """Accompanied by a forged request: an invented delivery with a wrong signature."""
     truncated: Share = 0.0
     """Cut short in the first attempt."""
     slow: Share = 0.0
@@ -179,7 +179,7 @@ class Faults(_Table):
 
 
 class Scenario(_Table):
-    """Everything that a simulation depends on: the same scenario gives the same result."""
+    """Everything that a simulation depends on. The same scenario gives the same result."""
 
     seed: StrictInt = 0
     """Where random numbers begin; the same seed gives the same result."""
@@ -200,10 +200,10 @@ class Scenario(_Table):
         return SenderSchedule(self.sender.timeout, self.sender.pauses)
 
     def outage_at(self, moment: timedelta) -> Outage | None:
-        """Return the outage that an attempt meets which starts at this moment."""
+        """Return the outage at this moment, None if there is none."""
         return next((outage for outage in self.outages if outage.start <= moment < outage.end), None)
 
 
 def _refuse(key: str, allowed: str) -> NoReturn:
-    """Refuse a value that does not go with the others of its table."""
+    """Refuse a value that contradicts others of its table."""
     raise PydanticCustomError("together", "{allowed}", {"key": key, "allowed": allowed})

@@ -1,4 +1,4 @@
-"""A scenario as it is written, in TOML or by flags; errors name the key, the value, and what is allowed."""
+"""Scenarios from TOML files and flags. Errors name the key, the value, and what is allowed."""
 
 import json
 import tomllib
@@ -37,7 +37,7 @@ Raw = dict[str, Any]
 
 
 def read_toml(file: BinaryIO) -> Raw:
-    """Return what a file says, as it is written. Raises ConfigurationError if it is no TOML."""
+    """Return the values of a TOML file. Raises ConfigurationError for any other file."""
     try:
         return tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
@@ -45,7 +45,7 @@ def read_toml(file: BinaryIO) -> Raw:
 
 
 def with_values(raw: Raw, values: Mapping[str, object]) -> Raw:
-    """Return the same with values in place of what it says, or beside it. Keys are paths, as `arrivals.rate`."""
+    """Return a copy with values replaced or added. Their keys are paths, such as `arrivals.rate`."""
     merged = dict(raw)
     for path, value in values.items():
         table, _, key = path.rpartition(".")
@@ -57,10 +57,10 @@ def with_values(raw: Raw, values: Mapping[str, object]) -> Raw:
 
 
 def scenario_of(raw: Raw, *, file: str = "the scenario", flags: Mapping[str, str] | None = None) -> Scenario:
-    """Return the scenario that was written. If it does not say what arrives, it is one delivery a second for 1 h.
+    """Return the scenario. Without arrivals it has one delivery a second for 1 h.
 
-    Raises ConfigurationError with everything that is wrong. `flags` has the paths of values that came from a flag,
-    which is named in place of the file.
+    Raises ConfigurationError with all errors. `flags` has the paths of values that came from a flag; errors then
+    name the flag, not the file.
     """
     arrivals = raw.get("arrivals", {})
     if isinstance(arrivals, dict) and not arrivals.keys() & {"at", "rate", "jobs"}:
@@ -81,18 +81,18 @@ def _in_words(error: ErrorDetails, file: str, flags: Mapping[str, str]) -> str:
     where = next((flag for key, flag in flags.items() if path.startswith(key)), file)
     if error["type"] == "extra_forbidden":
         tables = [str(part) for part in location[:-1] if isinstance(part, str)]
-        return f"{where}: there is no key {_shown(path)}; there are {_KEYS[tables[-1] if tables else '']}"
+        return f"{where}: there is no key {_printable(path)}; there are {_KEYS[tables[-1] if tables else '']}"
     if error["type"] == "missing":
         return f"{where}: {path} is missing"
     allowed = _ALLOWED.get(error["type"], allowed).replace("Input should", "it has to")
-    return f"{where}: {path} is {_shown(value)}: {allowed}"
+    return f"{where}: {path} is {_printable(value)}: {allowed}"
 
 
 def _path(location: list[int | str]) -> str:
-    """Return where a value stands, as `outage[0].to`; entries are counted from 0."""
+    """Return the place of a value, such as `outage[0].to`; entries are counted from 0."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).removeprefix(".")
 
 
-def _shown(value: object) -> str:
-    """Return a value on one line, harmless and not endless."""
+def _printable(value: object) -> str:
+    """Return a value as printable text on one line, shortened."""
     return shortened(json.dumps(value, default=str), MAX_SHOWN_LENGTH)

@@ -11,7 +11,7 @@ _PAGES = 20
 
 
 class Stories:
-    """The stories of a scenario's jobs; exact moments and the rate tell one crawl of 20 pages after the other."""
+    """The stories of a scenario's jobs. Exact moments and steady traffic get crawls of 20 pages."""
 
     def __init__(self, jobs: Sequence[Job], rng: random.Random) -> None:
         self._rng = rng
@@ -19,11 +19,11 @@ class Stories:
         self._jobs = [job_story(job.family, job.pages, rng) for job in jobs]
 
     def body(self, job: int) -> bytes:
-        """Return the body of the next delivery of the job that an Arrival names."""
+        """Return the body of the next delivery of an Arrival's job."""
         return encode(next(self._crawls if job < FIRST_JOB else self._jobs[job - FIRST_JOB]))
 
     def invented(self) -> bytes:
-        """Return the body of a delivery that the service never made."""
+        """Return the body of an invented delivery, for a forged request."""
         return encode(sample("crawl.page", rng=self._rng))
 
 

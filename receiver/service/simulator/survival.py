@@ -1,4 +1,4 @@
-"""The longest outage that loses nothing: simulated, and by the theory."""
+"""The longest outage that loses nothing: by simulation, and by theory."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,19 +48,19 @@ class Survived:
 
 
 def always_survived(kind: OutageKind, schedule: SenderSchedule) -> timedelta:
-    """Return the theory: an outage of one of KINDS that is no longer than this loses nothing, whenever it begins.
+    """Return the longest outage of one of KINDS that loses nothing whenever it begins, by theory.
 
-    A delivery that is created as the outage begins is lost if its last attempt starts in it, too, and an outage
-    that ends as that attempt starts is over.
+    A delivery that is created when the outage begins is lost if its last attempt starts in the outage too. An
+    outage that ends at the moment of that attempt is over.
     """
     return schedule.span(_failure(kind, schedule))
 
 
 def survive(scenario: Scenario) -> Iterator[Survived]:
-    """Yield the answer for both kinds of outage: at moments over a gap of the traffic, and after failed attempts.
+    """Yield the answers for both kinds of outage: for moments in the longest gap, and after failed attempts.
 
-    Only when the scenario's deliveries are created and how long its service waits counts: outside of the outage the
-    endpoint answers at once. The gap is the longest one. Without any delivery it is a ConfigurationError.
+    Of the scenario, only the creation of deliveries and the service's waits count: outside of the outage the
+    endpoint answers at once. A scenario without deliveries is a ConfigurationError.
     """
     coming = islice(arrivals(scenario.arrivals, scenario.seed), SCAN_LIMIT)
     moments = [arrival.created_us * MICROSECOND for arrival in coming]
@@ -83,7 +83,7 @@ def survive(scenario: Scenario) -> Iterator[Survived]:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Whether an outage from `start` loses any of these deliveries; attempts before it have failed already."""
+    """Whether an outage from `start` on loses a delivery. All attempts before it have failed."""
 
     kind: OutageKind
     """How attempts fail in the outage."""
@@ -123,18 +123,18 @@ def _longest(question: _Question) -> timedelta:
 
 
 def _starts(moments: Sequence[timedelta]) -> list[timedelta]:
-    """Return moments over the longest gap; the last is that of the delivery at its end."""
+    """Return moments in the longest gap, the last at its end."""
     before, after = max(pairwise([_NOTHING, *moments]), key=lambda gap: gap[1] - gap[0])
     steps = [after - (after - before) * step // _STEPS for step in reversed(range(_STEPS))]
     return sorted(set(steps))
 
 
 def _failed_at(attempt: int, kind: OutageKind, schedule: SenderSchedule) -> timedelta:
-    """Return when this attempt of a delivery created at 0 has failed, if all before it did."""
+    """Return when this attempt of a delivery created at 0 fails, if all before it fail."""
     failure = _failure(kind, schedule)
     return sum(schedule.pauses[: attempt - 1], attempt * failure)
 
 
 def _failure(kind: OutageKind, schedule: SenderSchedule) -> timedelta:
-    """Return how long an attempt takes that fails in such an outage."""
+    """Return how long an attempt takes to fail in such an outage."""
     return schedule.timeout if kind is OutageKind.HANG else _NOTHING

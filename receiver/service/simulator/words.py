@@ -1,4 +1,4 @@
-"""A scenario and its result in words, for the terminal and the page."""
+"""Texts about a scenario and its result, for the terminal and the page."""
 
 from receiver.service.simulator.durations import MICROSECOND, in_words
 from receiver.service.simulator.report import SimulationReport
@@ -7,7 +7,7 @@ from receiver.service.simulator.series import Series
 
 
 def described(scenario: Scenario) -> list[tuple[str, str]]:
-    """Return what was simulated, as names and values."""
+    """Return the scenario as names and values."""
     waits = scenario.sender
     lines = [
         ("arrivals", _arrivals(scenario.arrivals)),
@@ -31,7 +31,7 @@ def answer(report: SimulationReport) -> str:
 
 
 def moment(micros: int | None) -> str:
-    """Return microseconds as people write a duration, cut to what is worth reading."""
+    """Return microseconds as a rounded duration for people."""
     if micros is None:
         return "-"
     fine = 1_000_000 if micros >= 60_000_000 else 1_000
@@ -63,7 +63,7 @@ def _outage(outage: Outage) -> str:
 
 
 def waves_in_steps(report: SimulationReport, scenario: Scenario, most: int) -> list[tuple[str, list[int], bool]]:
-    """Return attempts in at most so many steps: when they started, counts by number, whether an outage was on."""
+    """Return attempts in a limited number of steps: their start, counts by number, and whether an outage was on."""
     return [
         (in_words(start * MICROSECOND), counts, _is_out(scenario, start, end))
         for start, end, counts in in_steps(report.waves, most)
@@ -71,7 +71,7 @@ def waves_in_steps(report: SimulationReport, scenario: Scenario, most: int) -> l
 
 
 def in_steps(series: Series, most: int) -> list[tuple[int, int, list[int]]]:
-    """Return a series in at most so many steps, each with its beginning and end in microseconds and its counts."""
+    """Return a series in a limited number of steps: beginning and end in microseconds, and counts."""
     rows = series.rows()
     number = max(1, -(-len(rows) // most))
     return [

@@ -1,1 +1,1 @@
-"""Prometheus metrics: built on the signals, and imported only where they are switched on."""
+"""Prometheus metrics: they count the signals, and are imported only when they are switched on."""

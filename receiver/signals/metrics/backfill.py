@@ -1,4 +1,4 @@
-"""What a worker counts of its own backfilling."""
+"""The metrics of a worker's own backfilling."""
 
 from prometheus_client import Counter
 
@@ -9,13 +9,13 @@ _OUTCOMES = ("brought_in", "nothing_missing", "not_over", "impossible", "failed"
 
 
 class BackfillMetrics:
-    """Counts into a registry, from `begin` to `end`."""
+    """Adds metrics to a registry, and counts from `begin` to `end`."""
 
     def __init__(self, registry: Registry) -> None:
         self._jobs = MetricSeries(
             Counter(
                 "receiver_backfill_jobs_total",
-                "Times that the service was asked what a job produced, by outcome.",
+                "Questions to the service about what a job produced, by outcome.",
                 ["outcome"],
                 registry=registry,
             )
@@ -23,20 +23,20 @@ class BackfillMetrics:
         self._deliveries = MetricSeries(
             Counter(
                 "receiver_backfilled_total",
-                "Deliveries that had not arrived and were brought in, by type.",
+                "Deliveries that had not arrived and were imported, by type.",
                 ["type"],
                 registry=registry,
             )
         )
         for outcome in _OUTCOMES:
-            self._jobs[(outcome,)].inc(0)  # so that a rate sees the first one too
+            self._jobs[(outcome,)].inc(0)  # so that a rate includes the first one
 
     def begin(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         job_asked.observe(self._asked)
 
     def end(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         job_asked.disconnect(self._asked)
 
     def _asked(self, job: JobAsked) -> None:

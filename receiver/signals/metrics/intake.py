@@ -1,4 +1,4 @@
-"""What the web process counts: deliveries, refusals, and how long the answers took."""
+"""The metrics of the web process: deliveries, refusals, and the time to answer."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -38,11 +38,11 @@ _REASONS = (
 
 
 class IntakeFigures(Protocol):
-    """What intake counts whether anybody asks or not."""
+    """Numbers that intake counts also without metrics."""
 
     @property
     def received_bytes(self) -> int:
-        """Bytes of bodies that arrived."""
+        """Bytes of all bodies that arrived."""
 
     @property
     def bytes_in_flight(self) -> int:
@@ -50,16 +50,16 @@ class IntakeFigures(Protocol):
 
     @property
     def quarantined(self) -> int:
-        """Authentic bodies that were no envelope."""
+        """Number of authentic bodies without an envelope."""
 
 
 class IntakeMetrics:
-    """The metrics of one web process, from entering to leaving."""
+    """The metrics of one web process. They count inside the `with` block."""
 
-    # They observe the signals inside `emit` and have no queue: a counter that drops records under load is wrong
-    # just when it matters, and adding to it costs less than a queue. What the signals do not tell comes by other
-    # ways: latency belongs to answers, some of which are given before or without a delivery; bytes and
-    # quarantined bodies are numbers that intake has anyway, read when somebody looks.
+    # They observe the signals inside `emit`, without a queue: a counter that drops records under load is wrong when
+    # it matters most, and adding to it costs less than a queue. Two things are not in the signals. Latency belongs
+    # to answers, some of which are given without a delivery. Bytes and quarantined bodies are counted by intake
+    # anyway, and read when somebody asks for the metrics.
 
     def __init__(self, figures: IntakeFigures, *, monotonic: Callable[[], float] = time.perf_counter) -> None:
         self._monotonic = monotonic
@@ -68,7 +68,7 @@ class IntakeMetrics:
         self._deliveries = MetricSeries(
             Counter(
                 "receiver_deliveries_total",
-                "Deliveries that are durable, by outcome and type; a few of them too late for an ack.",
+                "Durable deliveries, by outcome and type. A few of them were stored too late for an ack.",
                 ["outcome", "type"],
                 registry=self._registry,
             )
@@ -84,14 +84,14 @@ class IntakeMetrics:
         self._answers = MetricSeries(
             Histogram(
                 "receiver_answer_seconds",
-                "From a request's headers to its answer, by class of status; 2xx are the acks.",
+                "Time from a request's headers to its answer, by class of status. 2xx are the acks.",
                 ["status"],
                 buckets=_BUCKETS,
                 registry=self._registry,
             )
         )
         for reason in _REASONS:
-            self._refusals[(reason,)].inc(0)  # so that a rate sees the first one too
+            self._refusals[(reason,)].inc(0)  # so that a rate includes the first one
         self._conflicts = 0
         self._registry.register(_Figures(figures, lambda: self._conflicts))
 
@@ -107,16 +107,16 @@ class IntakeMetrics:
         delivery_refused.disconnect(self._refused)
 
     def stopwatch(self) -> Callable[[int], None]:
-        """Begin to measure an answer; call what this returns with the status when it is given."""
-        begun = self._monotonic()
+        """Start to measure an answer. Call the returned function with the status when the answer is given."""
+        started = self._monotonic()
 
         def answered(status: int) -> None:
-            self._answers[_CLASSES[status // 100]].observe(self._monotonic() - begun)
+            self._answers[_CLASSES[status // 100]].observe(self._monotonic() - started)
 
         return answered
 
     async def exposition(self) -> bytes:
-        """Return everything in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return self._registry.exposition()
 
     def _accepted(self, delivery: DeliveryAccepted) -> None:

@@ -1,4 +1,4 @@
-"""What the metrics of both processes share: a registry of their own, and labels that cannot grow without end."""
+"""Tools of all metrics: a registry of their own, and labels with a limited number of values."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -17,7 +17,7 @@ MAX_LABEL_LENGTH = 100
 
 
 class Registry(CollectorRegistry):
-    """Apart from prometheus_client's global one: a program that mounts the receiver may have metrics too."""
+    """A registry of our own: a program that mounts the receiver may use prometheus_client's global one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -25,18 +25,18 @@ class Registry(CollectorRegistry):
         self.register(_Dropped())
 
     def collect(self) -> Iterable[Metric]:
-        """Yield every metric, without the moments of creation: they double the series and nobody asked for them."""
+        """Yield every metric without its time of creation, which would double the number of series."""
         for metric in super().collect():
             metric.samples = [sample for sample in metric.samples if not sample.name.endswith("_created")]
             yield metric
 
     def exposition(self) -> bytes:
-        """Return everything in the text format, version 0.0.4."""
+        """Return all metrics in the text format, version 0.0.4."""
         return generate_latest(self)
 
 
 class MetricSeries(dict[tuple[str, ...], M]):
-    """The children of a metric by their labels, made at first use. Ten times as fast as asking the metric."""
+    """The children of a metric by their labels, made at first use. That is ten times as fast as `labels()`."""
 
     def __init__(self, metric: M) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class MetricSeries(dict[tuple[str, ...], M]):
 
 
 class Capped:
-    """Labels from outside: the first `most` values stay what they are, and all others become "other"."""
+    """Labels from outside: the first `most` values stay, and all others become "other"."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -66,8 +66,8 @@ class Capped:
 
 class _Dropped(Collector):
     def collect(self) -> Iterable[Metric]:
-        told = "Records that a subscriber of a signal was too slow for."
-        family = CounterMetricFamily("receiver_signal_records_dropped", told, labels=["subscriber"])
+        explanation = "Records that a subscriber of a signal was too slow for."
+        family = CounterMetricFamily("receiver_signal_records_dropped", explanation, labels=["subscriber"])
         for subscriber, count in dropped().items():
             family.add_metric([subscriber], count)
         yield family

@@ -1,4 +1,4 @@
-"""What a worker counts, and what it reads from the store when somebody looks."""
+"""The metrics of a worker: what it counts, and what it reads from the store on request."""
 
 import asyncio
 import logging
@@ -35,7 +35,7 @@ _PATIENCE = timedelta(seconds=2)
 
 
 class BacklogReader:
-    """Reads the store's backlog, at most every few seconds and once for all who ask meanwhile."""
+    """Reads the store's backlog, at most once in a few seconds for all who ask."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class BacklogReader:
         *,
         patience: timedelta = _PATIENCE,
     ) -> None:
-        """`reports` opens the store, anew for each reading, so that one that went away may come back."""
+        """`reports` opens the store. It is opened for each reading, so that a store may go away and come back."""
         self._reports = reports
         self._clock = clock
         self._patience_seconds = patience.total_seconds()
@@ -52,7 +52,7 @@ class BacklogReader:
         self._reading: asyncio.Task[Backlog | None] | None = None
 
     async def read(self) -> Backlog | None:
-        """Return the backlog, at most five seconds old; None if the store does not tell it in time."""
+        """Return the backlog, at most five seconds old; None if the store does not answer in time."""
         now = self._clock.now()
         fresh = self._read_at is not None and timedelta(0) <= now - self._read_at < _FRESH
         if self._reading is None or (self._reading.done() and not fresh):
@@ -73,9 +73,9 @@ class BacklogReader:
 
 
 class WorkMetrics:
-    """The metrics of one worker, from entering to leaving."""
+    """The metrics of one worker. They count inside the `with` block."""
 
-    # They observe the signals inside `emit`, for the reason that is said in intake.py.
+    # They observe the signals inside `emit`, for the reason given in intake.py.
 
     def __init__(self, handlers: Sequence[HandlerName], backlog: BacklogReader) -> None:
         self._reader = backlog
@@ -129,14 +129,14 @@ class WorkMetrics:
         self._backfill.end()
 
     def _begin_at_zero(self, handlers: Sequence[HandlerName]) -> None:
-        """Make the counters of every handler, so that a rate sees the first one too."""
+        """Make the counters of every handler, so that a rate includes the first event."""
         for name in handlers:
             self._dead[(name,)].inc(0)
             for outcome in AttemptOutcome:
                 self._attempts[name, outcome].inc(0)
 
     async def exposition(self) -> bytes:
-        """Return everything in Prometheus' text format, with what the store tells now."""
+        """Return all metrics in Prometheus' text format, with the store's backlog of this moment."""
         self._store.backlog = await self._reader.read()
         return self._registry.exposition()
 
@@ -153,12 +153,12 @@ class WorkMetrics:
 
     def _count(self, attempt: AttemptSucceeded | AttemptFailed, outcome: AttemptOutcome) -> None:
         self._attempts[attempt.handler, outcome].inc()
-        # The clock may have been set back meanwhile, and a sum must not become less.
+        # The clock may have been set back in between, and a sum must not become smaller.
         self._seconds[(attempt.handler,)].observe(max(0.0, attempt.took.total_seconds()))
 
 
 class _StoreFigures(Collector):
-    """The backlog of the whole store, the same from every worker. Without one it says only that."""
+    """The backlog of the whole store, the same from every worker."""
 
     def __init__(self, handlers: Sequence[HandlerName]) -> None:
         self._handlers = handlers
@@ -167,22 +167,24 @@ class _StoreFigures(Collector):
     def collect(self) -> Iterable[Metric]:
         backlog = self.backlog
         yield GaugeMetricFamily(
-            "receiver_store_readable", "Whether the store told the next ones: 1 or 0.", int(backlog is not None)
+            "receiver_store_readable", "Whether the store could be read: 1 or 0.", int(backlog is not None)
         )
         if backlog is None:
             return
-        yield GaugeMetricFamily("receiver_deliveries_new", "Deliveries that no worker has looked at.", backlog.new)
+        yield GaugeMetricFamily("receiver_deliveries_new", "Deliveries that no worker has routed yet.", backlog.new)
         items = GaugeMetricFamily("receiver_work_items", "Work items to do, by state.", labels=["state"])
         items.add_metric(["waiting"], backlog.waiting)
         items.add_metric(["running"], backlog.running)
         yield items
         age = backlog.oldest_waiting or timedelta(0)
         yield GaugeMetricFamily(
-            "receiver_oldest_waiting_seconds", "Age of what is due the longest, 0 if nothing.", age.total_seconds()
+            "receiver_oldest_waiting_seconds",
+            "How long the oldest due work item has waited, 0 if none is due.",
+            age.total_seconds(),
         )
         yield GaugeMetricFamily(
             "receiver_attempts_lost",
-            "Attempts that ended with their worker or its lease, of all workers, as far as they are kept.",
+            "Attempts that ended with their worker or its lease, in all stored work items.",
             backlog.lost,
         )
         paused = GaugeMetricFamily("receiver_handler_paused", "Whether a handler is paused.", labels=["handler"])

@@ -43,7 +43,7 @@ class MemoryMaintenance(MemoryFace):
         """Do nothing."""
         return Step(0, 0, None)
 
-    async def shrink(self, pages: int) -> int:
+    async def reclaim(self, limit: int) -> int:
         """Do nothing."""
         return 0
 

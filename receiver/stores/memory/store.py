@@ -1,6 +1,6 @@
 """The store in memory: all its faces over one state."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -38,6 +38,13 @@ class MemoryStore(MemoryLog, MemoryQueue, MemoryControls, MemoryReports, MemoryM
     def exists(self) -> bool:
         """Return True."""
         return True
+
+    async def health_notes(self) -> Sequence[str]:
+        """Return nothing."""
+        return ()
+
+    async def require_search(self) -> None:
+        """Return: there can always be an index."""
 
     @asynccontextmanager
     async def log(self) -> AsyncIterator[Self]:

@@ -41,16 +41,23 @@ _HOPELESS = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 class Database:
     """A connection with its own thread, which runs a whole transaction there in one hop.
 
-    It is open inside `async with`.
+    It is open inside `async with`. `after_commit` is called in the thread behind each transaction.
     """
 
     def __init__(
-        self, path: Path, *, setup: str = "", read_only: bool = False, patience: timedelta = LOCK_PATIENCE
+        self,
+        path: Path,
+        *,
+        setup: str = "",
+        read_only: bool = False,
+        patience: timedelta = LOCK_PATIENCE,
+        after_commit: Callable[[sqlite3.Connection], None] | None = None,
     ) -> None:
         self._path = path
         self._setup = setup
         self._read_only = read_only
         self._patience = patience
+        self._after_commit = after_commit
         self._thread: ConnectionThread | None = None
         self._connection: sqlite3.Connection | None = None
 
@@ -97,6 +104,8 @@ class Database:
         """Hold the write lock for a block in the thread; commit at its end, or undo all of it."""
         with transaction(connection, self._patience):
             yield
+        if self._after_commit is not None:
+            self._after_commit(connection)
 
 
 def _connect(path: Path, setup: str, *, read_only: bool) -> sqlite3.Connection:
@@ -127,7 +136,7 @@ def transaction(connection: sqlite3.Connection, patience: timedelta) -> Iterator
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
-            with suppress(sqlite3.Error):  # the first error is the one to tell
+            with suppress(sqlite3.Error):  # the first error is the cause
                 connection.execute("ROLLBACK")
         raise
 
@@ -135,8 +144,8 @@ def transaction(connection: sqlite3.Connection, patience: timedelta) -> Iterator
 def _begin(connection: sqlite3.Connection, patience: timedelta) -> None:
     """Take the write lock, asking for it at short intervals.
 
-    SQLite's own waiting backs off to sleeps of 100 ms (busy_timeout), and a web process under load takes the
-    lock again within one: a worker would hardly ever get it. The connection's busy_timeout has to be 0.
+    SQLite's own waiting sleeps for up to 100 ms (busy_timeout). A web process under load takes the lock again
+    within that time, so a worker would hardly ever get it. The connection's busy_timeout has to be 0.
     """
     began = time.monotonic()
     while True:
@@ -162,12 +171,12 @@ def translated(path: Path) -> Iterator[None]:
 
 
 def data_version(connection: sqlite3.Connection) -> int:
-    """Return a number that is another one once another connection has committed (SQLite manual, data_version)."""
+    """Return a number that changes when another connection commits (SQLite manual, PRAGMA data_version)."""
     (version,) = connection.execute("PRAGMA data_version").fetchone()
     return int(version)
 
 
-def same_file(connection: sqlite3.Connection, path: Path, opened_as: os.stat_result) -> bool:
+def same_file(path: Path, opened_as: os.stat_result) -> bool:
     """Tell whether the path still leads to the file that was opened."""
     try:
         now = path.stat()

@@ -14,7 +14,7 @@ from receiver.stores.sqlite.database import LOCK_PATIENCE, NOT_A_DATABASE, file_
 APPLICATION_ID = 0x43525631
 """Marks the file as ours (SQLite manual, PRAGMA application_id): the letters CRV1."""
 _OLDEST_SQLITE = (3, 35, 0)
-"""The first with RETURNING; UPDATE FROM, upserts and partial indexes are older."""
+"""The first version with RETURNING. UPDATE FROM, upserts and partial indexes are older."""
 
 
 def database_path(url: str) -> Path:
@@ -26,7 +26,7 @@ def database_path(url: str) -> Path:
 
 
 def exists(path: Path) -> bool:
-    """Tell whether there is a file; raises StoreRefused if there is none and its folder takes none."""
+    """Tell whether there is a file. Raises StoreRefused if there is none and it cannot be created in its folder."""
     try:
         if path.exists():
             return True
@@ -40,7 +40,7 @@ def exists(path: Path) -> bool:
 
 
 def prepare(path: Path, *, create: bool) -> None:
-    """Make the file ready for this version: create it if asked, or migrate it, or refuse it untouched."""
+    """Make the file ready for this version: create it if asked, or migrate it, or refuse it unchanged."""
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; this program needs 3.35 or later")
     migrations = _migrations()
@@ -54,10 +54,10 @@ def prepare(path: Path, *, create: bool) -> None:
 
 
 def _create(path: Path, migrations: list[str]) -> None:
-    """Create the file, readable for its owner only as bodies can be confidential; all of it or nothing.
+    """Create the whole file or nothing. Only its owner can read it, as bodies can be confidential.
 
-    It is made under another name and then linked to its own, so that no other process sees half a database, and
-    of two that create it at one time the second takes the first one's.
+    It is made under another name and then linked to its own. So no other process sees an unfinished database. If
+    two processes create it at the same time, the second uses the file of the first.
     """
     unfinished = path.with_name(f".{path.name}-{os.getpid()}-{threading.get_ident()}")
     try:
@@ -84,7 +84,7 @@ def _link(made: Path, path: Path) -> None:
 
 
 def _checked_version(path: Path, *, newest: int) -> int:
-    """Return the schema's version, or refuse a file that is not ours to change."""
+    """Return the version of the schema. Raises StoreRefused for a file that this version must not change."""
     version, application, schema = _identity(path)
     if schema and application != APPLICATION_ID:
         raise StoreRefused(f"{path} is a database of another program; choose another file in RECEIVER_STORE")
@@ -105,7 +105,8 @@ def _identity(path: Path) -> tuple[int, int, int]:
             pragmas = ("user_version", "application_id", "schema_version")
             found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
             return found[0], found[1], found[2]
-    # Without a log beside it the file says it all, and opening it would make one (SQLite file format, section 1.3).
+    # Without a log beside it the file's header says all of this (SQLite file format, section 1.3). Opening the file
+    # would make a log.
     try:
         with path.open("rb") as file:
             header = file.read(100)
@@ -124,7 +125,7 @@ def _migrations() -> list[str]:
 
 
 def _migrate(path: Path, migrations: list[str]) -> None:
-    """Apply what is missing, each migration in a transaction of its own."""
+    """Apply the missing migrations, each in a transaction of its own."""
     connection = sqlite3.connect(path, isolation_level=None)
     try:
         connection.execute("PRAGMA page_size = 8192")  # three bodies of 2 KB to a page, where 4,096 takes one

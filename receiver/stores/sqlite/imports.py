@@ -1,31 +1,31 @@
-"""Deliveries from outside on their way into a SQLite store."""
+"""Import deliveries into a SQLite store."""
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-
-from pydantic_core import to_json
 
 from receiver.core.batching import batches
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, Origin
-from receiver.stores.sqlite import search, statements
+from receiver.stores.sql.inserting import insert
+from receiver.stores.sql.rows import headers_text
+from receiver.stores.sqlite import search
 from receiver.stores.sqlite.log import same_body
-from receiver.stores.sqlite.work_rows import insert
+from receiver.stores.sqlite.statements import log as statements
 
 MAX_ITEMS = 100
 MAX_BYTES = 1024 * 1024
-"""Deliveries and bytes of bodies in one transaction: acks wait for the write lock."""
+"""Deliveries in one transaction and bytes of their bodies. Acks wait for its end."""
 
 
 def parts(deliveries: Sequence[Imported]) -> Iterator[Sequence[Imported]]:
-    """Split into what one transaction takes."""
+    """Split deliveries into the parts that one transaction each takes."""
     return batches(deliveries, MAX_ITEMS, MAX_BYTES, lambda one: len(one.delivery.body))
 
 
 def import_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Imported]) -> list[AppendOutcome]:
-    """Store what is new, inside a transaction of the caller's."""
+    """Store the new ones of these deliveries, inside a transaction of the caller."""
     (last,) = connection.execute(statements.LAST_SEQ).fetchone()
     numbered = list(enumerate(deliveries, start=last + 1))
     if any(one.origin is Origin.BACKFILL for one in deliveries):
@@ -41,7 +41,7 @@ def import_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Impor
 
 
 def _known(connection: sqlite3.Connection, delivery: Delivery) -> AppendOutcome:
-    """Compare with the stored delivery of this key, and give that its body back if it had been pruned."""
+    """Compare with the stored delivery of this key. If its body was pruned, restore it."""
     if not same_body(connection, delivery):
         return AppendOutcome.CONFLICT
     seq, _, body, _ = connection.execute(statements.KEPT, (delivery.key,)).fetchone()
@@ -61,4 +61,4 @@ def _row(seq: int, one: Imported) -> tuple[object, ...]:
 
 
 def _body(seq: int, delivery: Delivery) -> tuple[object, ...]:
-    return seq, to_json(delivery.headers).decode(), delivery.body
+    return seq, headers_text(delivery.headers), delivery.body

@@ -1,8 +1,9 @@
 """A store in one SQLite file, for any number of processes on one machine."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 
 from receiver.core.ports.controls import Controls
@@ -14,7 +15,9 @@ from receiver.core.ports.search import SearchIndex
 from receiver.stores.sqlite.checkpoints import Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
+from receiver.stores.sqlite.dialect import require_module
 from receiver.stores.sqlite.files import database_path, exists, prepare
+from receiver.stores.sqlite.health import health_notes
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.queue import SqliteQueue
@@ -22,10 +25,10 @@ from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.search import SqliteSearch
 
 _ANY = "PRAGMA cache_size = -16000;"
-# Sorting a million rows takes as much memory as they need unless it may go to a file.
+# To sort a million rows, SQLite takes as much memory as they need, unless it may use a file.
 _READS = "PRAGMA busy_timeout = 5000; PRAGMA temp_store = DEFAULT;"
-# macOS writes through the drive's own cache only when asked (SQLite manual, PRAGMA fullfsync); a checkpoint must,
-# whoever makes it, as it takes from the log what was acknowledged.
+# macOS writes through the cache of the drive only on request (SQLite manual, PRAGMA fullfsync). Every checkpoint
+# has to request it, as it removes acknowledged deliveries from the log.
 _WRITES = """
 PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 268435456;
 PRAGMA temp_store = MEMORY;
@@ -41,18 +44,27 @@ class SqliteStore:
     def __init__(self, url: str, *, patience: timedelta = LOCK_PATIENCE) -> None:
         self._path = database_path(url)
         self._patience = patience
-        # A checkpoint syncs what the worker's own commits left unsynced.
+        # A checkpoint also syncs the commits of workers, which are not synced themselves.
         self._checkpointer = Checkpointer(lambda: Database(self._path, setup=_ANY + _WRITES + _SYNCED))
 
     def exists(self) -> bool:
         """Tell whether the file is there."""
         return exists(self._path)
 
+    async def health_notes(self) -> Sequence[str]:
+        """Return what could harm the file, each with what to do."""
+        return health_notes(sqlite3.sqlite_version_info)
+
+    async def require_search(self) -> None:
+        """Raise ConfigurationError where this Python's SQLite has no full text search."""
+        with closing(sqlite3.connect(":memory:")) as connection:
+            require_module(connection)
+
     @asynccontextmanager
     async def log(self) -> AsyncIterator[DeliveryLog]:
         """Open for appending; creates the file if there is none."""
-        async with self._writer(_SYNCED, create=True) as (database, checkpointer):
-            log = SqliteLog(database, self._path, checkpointer)
+        async with self._writer(_SYNCED, create=True) as database:
+            log = SqliteLog(database, self._path)
             try:
                 yield log
             finally:
@@ -61,28 +73,28 @@ class SqliteStore:
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[WorkQueue]:
         """Open for working; creates the file if there is none."""
-        async with self._writer(_UNSYNCED, create=True) as (database, checkpointer):
-            yield SqliteQueue(database, checkpointer)
+        async with self._writer(_UNSYNCED, create=True) as database:
+            yield SqliteQueue(database)
 
     @asynccontextmanager
     async def search(self) -> AsyncIterator[SearchIndex]:
         """Open for indexing; creates the file if there is none."""
-        async with self._writer(_UNSYNCED, create=True) as (database, checkpointer):
-            index = SqliteSearch(database, checkpointer)
+        async with self._writer(_UNSYNCED, create=True) as database:
+            index = SqliteSearch(database)
             await index.make()
             yield index
 
     @asynccontextmanager
     async def controls(self) -> AsyncIterator[Controls]:
         """Open for deciding."""
-        async with self._writer(_SYNCED, create=False) as (database, checkpointer):
-            yield SqliteControls(database, checkpointer)
+        async with self._writer(_SYNCED, create=False) as database:
+            yield SqliteControls(database)
 
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Maintenance]:
         """Open for pruning and shrinking."""
-        async with self._writer(_UNSYNCED, create=False) as (database, checkpointer):
-            yield SqliteMaintenance(database, checkpointer)
+        async with self._writer(_UNSYNCED, create=False) as database:
+            yield SqliteMaintenance(database)
 
     @asynccontextmanager
     async def reports(self) -> AsyncIterator[Reports]:
@@ -92,11 +104,10 @@ class SqliteStore:
             yield SqliteReports(database, self._path)
 
     @asynccontextmanager
-    async def _writer(self, setup: str, *, create: bool) -> AsyncIterator[tuple[Database, Checkpointer]]:
+    async def _writer(self, setup: str, *, create: bool) -> AsyncIterator[Database]:
         await asyncio.to_thread(prepare, self._path, create=create)
         setup = _ANY + _WRITES + setup
-        async with (
-            Database(self._path, setup=setup, patience=self._patience) as database,
-            self._checkpointer.used() as checkpointer,
-        ):
-            yield database, checkpointer
+        after_commit = self._checkpointer.after_commit
+        database = Database(self._path, setup=setup, patience=self._patience, after_commit=after_commit)
+        async with database, self._checkpointer.used():
+            yield database

@@ -14,7 +14,7 @@ from receiver.signals import attempt_started
 from tests.doubles import watching
 from tests.replay.backfill.conftest import Open
 from tests.replay.backfill.world import crawl, document, sent
-from tests.workbench import SECOND, Bench, bench
+from tests.workbench import SECOND, Workbench, bench
 
 ERROR: dict[str, Any] = {"success": False, "error": "Scrape timed out"}
 BAD = [{"metadata": {"sourceURL": "https://example.com/bad"}}]
@@ -31,7 +31,7 @@ def recording(seen: list[str]) -> Router:
     return router
 
 
-async def brought_in(open_world: Open, on: Bench) -> None:
+async def brought_in(open_world: Open, on: Workbench) -> None:
     """Bring in a crawl of two pages, one failed, of which nothing had come."""
     world = open_world(crawl(document(1), errors=[{"url": "https://example.com/bad", "error": "Scrape timed out"}]))
     world.store = on.store

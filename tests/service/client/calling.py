@@ -1,4 +1,4 @@
-"""A service of scripted answers, and both clients in front of it."""
+"""A service with scripted answers, and both clients that call it."""
 
 import functools
 import itertools
@@ -45,7 +45,7 @@ class Steady(random.Random):
 
 @dataclass
 class Service:
-    """Answers in order; the last one again and again. It keeps the requests."""
+    """Gives its answers in order, the last one for ever, and keeps the requests."""
 
     replies: list[Reply] = field(default_factory=list)
     requests: list[httpx.Request] = field(default_factory=list)

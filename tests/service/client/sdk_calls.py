@@ -1,6 +1,6 @@
 """Calls of the service's own SDK, in a process of its own: `python -m tests.service.client.sdk_calls ADDRESS`.
 
-Its warnings and its way with connections are none of ours, so it does not share an interpreter with the tests.
+It warns and leaves connections open, so it does not share an interpreter with the tests.
 """
 
 import sys
@@ -113,7 +113,7 @@ def calls(firecrawl: Any) -> list[Callable[[], Any]]:
 
 
 def main(address: str) -> None:
-    """Make the calls. What the SDK makes of the answers is not compared."""
+    """Make the calls. How the SDK reads the answers is not compared."""
     warnings.simplefilter("ignore")
     from firecrawl import Firecrawl
 

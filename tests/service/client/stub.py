@@ -1,4 +1,4 @@
-"""A service on a real socket that answers with scripted bytes, for what only real connections do."""
+"""A service on a real socket that answers with scripted bytes, for faults of real connections."""
 
 import json
 import socket
@@ -23,7 +23,7 @@ class Connection:
         self.body: Any = json.loads(body) if body else None
 
     def answer(self, status: int, content: Any) -> None:
-        """Answer with JSON, as it should be."""
+        """Answer correctly, with JSON."""
         self.send(status, json.dumps(content).encode())
 
     def send(self, status: int, body: bytes, *, promised: int | None = None, **headers: str) -> None:
@@ -43,7 +43,7 @@ class Connection:
         self._handler.wfile.flush()
 
     def reset(self) -> None:
-        """Break the connection off, as a crashed peer does."""
+        """Reset the connection, as a crashed peer does."""
         linger = struct.pack("ii", 1, 0)
         self._handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         self._handler.close_connection = True
@@ -52,7 +52,7 @@ class Connection:
 
 
 class Stub:
-    """What was asked of the server, and where it listens."""
+    """The requests to the server, and its address."""
 
     def __init__(self, address: str) -> None:
         self.address = address

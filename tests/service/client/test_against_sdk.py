@@ -1,4 +1,4 @@
-"""The requests of both clients are those of the service's own SDK, captured from a stub, for the same calls."""
+"""For the same calls, both clients send the requests of the service's own SDK, captured from a stub."""
 
 import subprocess
 import sys
@@ -123,12 +123,12 @@ def answered(connection: Connection) -> None:
 
 
 def told(connection: Connection) -> tuple[Any, ...]:
-    """Return what counts of a request: method, path, key, and its body without what the SDK adds."""
+    """Return the compared parts of a request: method, path, key, and its body without the SDK's own additions."""
     return connection.method, connection.path, connection.headers["authorization"], asked_for(connection.body)
 
 
 def asked_for(body: Any) -> Any:
-    """Return a body without what the SDK sends unasked; a body of nothing else is none."""
+    """Return a body without the SDK's own additions, None if nothing else is in it."""
     if not isinstance(body, dict):
         return body
     asked = {
@@ -141,7 +141,7 @@ def asked_for(body: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def theirs() -> list[Connection]:
-    """What the SDK sends."""
+    """The requests of the SDK."""
     with serving(answered) as stub:
         subprocess.run(
             [sys.executable, "-m", "tests.service.client.sdk_calls", stub.address],
@@ -155,7 +155,7 @@ def theirs() -> list[Connection]:
 
 @pytest.fixture(scope="module")
 def ours() -> list[Connection]:
-    """What our client sends; the async one sends the same, by the tests of operations."""
+    """The requests of our plain client. The tests of operations show that the async one sends the same."""
     with serving(answered) as stub, Client(KEY, stub.address) as client:
         for call in our_calls(client):
             call()
@@ -166,17 +166,17 @@ COUNT = 27
 
 
 def test_every_call_is_compared(theirs: list[Connection], ours: list[Connection]) -> None:
-    """None was left out because the SDK refused it, and none was made twice."""
+    """The SDK refused no call and made none twice."""
     assert len(theirs) == len(ours) == COUNT
 
 
 @pytest.mark.parametrize("number", range(COUNT))
-def test_a_request_is_that_of_the_sdk(theirs: list[Connection], ours: list[Connection], number: int) -> None:
-    """Method, path, query, key, and a body that means the same."""
+def test_a_request_equals_that_of_the_sdk(theirs: list[Connection], ours: list[Connection], number: int) -> None:
+    """Both have the same method, path, query and key, and a body with the same meaning."""
     assert told(ours[number]) == told(theirs[number])
 
 
-def test_our_requests_hold_nothing_that_was_not_asked_for(ours: list[Connection]) -> None:
-    """The SDK's unasked defaults are not among what we send."""
+def test_our_requests_contain_only_what_was_given(ours: list[Connection]) -> None:
+    """The SDK adds defaults of its own; we do not."""
     for connection in ours:
         assert asked_for(connection.body) == connection.body

@@ -1,4 +1,4 @@
-"""What is no success: each status is its own exception, with the service's words and never the key."""
+"""Failed calls: each status has its exception, with the service's text and never with the key."""
 
 import logging
 import pickle
@@ -58,10 +58,10 @@ IMPATIENT = RetryPolicy(budget=timedelta(0))
         (599, ServerError),
     ],
 )
-async def test_each_status_is_its_own_exception(
+async def test_each_status_has_its_own_exception(
     caller: Caller, service: Service, status: int, kind: type[ServiceError]
 ) -> None:
-    """With status, text, code and request id, also in its message."""
+    """The exception and its message have status, text, code and request id."""
     body = {
         "success": False,
         "error": "no\nluck",
@@ -94,10 +94,10 @@ async def test_each_status_is_its_own_exception(
         (httpx.Response(400, json={"error": "x" * 5000}), "400 " + "x" * 1000),
     ],
 )
-async def test_an_error_may_say_less_or_more(
+async def test_an_error_with_less_or_more_than_documented_is_readable(
     caller: Caller, service: Service, answer: httpx.Response, message: str
 ) -> None:
-    """A body that is only `{error}`, a gateway's page, nothing at all."""
+    """The body may be only `{error}`, a gateway's page, or empty."""
     service.replies = [answer]
     with pytest.raises(ServiceError) as caught:
         await caller.call("cancel_crawl", "1")
@@ -116,10 +116,10 @@ async def test_an_error_may_say_less_or_more(
         ({}, {"error": "An unexpected error occurred. Please contact us for help."}, None),
     ],
 )
-async def test_the_id_of_a_call_is_found_where_the_answer_has_it(
+async def test_the_id_of_a_call_is_found_in_header_field_or_text(
     caller: Caller, service: Service, headers: dict[str, str], body: dict[str, Any], found: str | None
 ) -> None:
-    """In a header, in a field, in the text of an unexpected error; none is no error."""
+    """An answer without an id is normal."""
     service.replies = [httpx.Response(403, json=body, headers=headers)]
 
     with pytest.raises(ServiceError) as caught:
@@ -129,8 +129,8 @@ async def test_the_id_of_a_call_is_found_where_the_answer_has_it(
     assert (f"request {found}" in str(caught.value)) is (found is not None)
 
 
-async def test_a_200_may_be_no_success(caller: Caller, service: Service) -> None:
-    """A host without DNS: the status says nothing of it."""
+async def test_a_200_with_success_false_is_an_error(caller: Caller, service: Service) -> None:
+    """The service answers so for a host without DNS."""
     service.replies = [said(success=False, error="DNS resolution failed", code="SCRAPE_DNS_RESOLUTION_ERROR")]
     with pytest.raises(NotSuccessful, match="DNS resolution failed") as caught:
         await caller.call("scrape", PAGE)
@@ -139,8 +139,8 @@ async def test_a_200_may_be_no_success(caller: Caller, service: Service) -> None
 
 
 @for_both_clients("name", ["crawl_status", "batch_status", "extract_status", "agent_status"])
-async def test_a_failed_job_is_no_failed_call(caller: Caller, service: Service, name: str) -> None:
-    """Asking how it went has succeeded. Without a status nothing was said of the job."""
+async def test_the_status_of_a_failed_job_is_a_successful_call(caller: Caller, service: Service, name: str) -> None:
+    """An answer without a job status is an error."""
     service.replies = [said(success=False, status="failed", error="no page")]
     assert (await caller.call(name, "1")).status == "failed"
 
@@ -161,10 +161,10 @@ async def test_a_failed_job_is_no_failed_call(caller: Caller, service: Service, 
         (httpx.Response(304), "a redirect, which is not followed"),
     ],
 )
-async def test_what_is_not_documented_is_said_to_be_so(
+async def test_an_undocumented_answer_is_an_error(
     caller: Caller, service: Service, answer: httpx.Response, words: str
 ) -> None:
-    """Never a result with nothing in it."""
+    """The client never returns an empty result for it."""
     service.replies = [answer]
     with pytest.raises(UnexpectedAnswer, match=words):
         await caller.call("crawl", PAGE)
@@ -186,7 +186,7 @@ async def test_what_is_not_documented_is_said_to_be_so(
 async def test_an_answer_without_its_result_is_an_error(
     caller: Caller, service: Service, name: str, args: Any, body: Any
 ) -> None:
-    """For operations whose whole point it is."""
+    """These operations always have a result."""
     service.replies = [said(**body)]
     caller = Caller(caller.kind, service, patience=IMPATIENT)
 
@@ -207,10 +207,10 @@ async def test_an_answer_without_its_result_is_an_error(
         (httpx.DecodingError(KEY), UnexpectedAnswer, "compression is broken", None),
     ],
 )
-async def test_faults_on_the_way_are_told_in_our_words(
+async def test_connection_errors_become_service_errors(
     caller: Caller, service: Service, raised: Exception, kind: type[ServiceError], words: str, sent: bool | None
 ) -> None:
-    """And whether the request may have arrived."""
+    """The error says whether the request may have arrived."""
     service.replies = [raised]
     caller = Caller(caller.kind, service, patience=IMPATIENT)
 
@@ -221,7 +221,7 @@ async def test_faults_on_the_way_are_told_in_our_words(
 
 
 def echo(status: int) -> Callable[[httpx.Request], httpx.Response]:
-    """Return a service that says back what it was sent, as a careless one may."""
+    """Return a careless service that repeats what it was sent."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         sent = request.headers["authorization"]
@@ -238,7 +238,7 @@ def echo(status: int) -> Callable[[httpx.Request], httpx.Response]:
 
 
 def broken(request: httpx.Request) -> httpx.Response:
-    """Echo the key in something that is no JSON."""
+    """Repeat the key in a body that is not JSON."""
     return httpx.Response(200, text=request.headers["authorization"])
 
 
@@ -250,7 +250,7 @@ def broken(request: httpx.Request) -> httpx.Response:
 async def test_the_key_is_in_no_error_and_no_log(
     caller: Caller, service: Service, reply: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Not even when the service says it back."""
+    """This holds even if the service repeats the key in its answer."""
     caplog.set_level(logging.DEBUG)
     service.replies = [reply]
     caller = Caller(caller.kind, service, patience=IMPATIENT)
@@ -265,8 +265,8 @@ async def test_the_key_is_in_no_error_and_no_log(
 
 
 @for_each("kind", [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, ServiceError)])
-def test_errors_of_calls_can_cross_a_process(kind: type[ServiceError]) -> None:
-    """Handlers in processes send theirs back."""
+def test_service_errors_can_be_pickled(kind: type[ServiceError]) -> None:
+    """Handlers in processes of their own send theirs back."""
     error = kind("no luck")
     error.retry_after = timedelta(seconds=5)
 

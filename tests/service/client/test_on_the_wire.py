@@ -1,4 +1,4 @@
-"""Over real connections: what goes wrong there ends as a ServiceError, or is made good, and never hangs."""
+"""Real connections: every fault is repaired or ends as a ServiceError, and nothing hangs."""
 
 import asyncio
 import gzip
@@ -31,7 +31,7 @@ def done(connection: Connection) -> None:
 
 
 class Both:
-    """One of the two clients, on a clock that is moved by its own waits."""
+    """One of the two clients, on a clock that its own waits move."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -54,7 +54,7 @@ def both(request: pytest.FixtureRequest) -> Both:
 
 
 async def test_a_redirect_is_not_followed(both: Both) -> None:
-    """It would carry the key to wherever it leads."""
+    """A redirect could carry the key to another host."""
 
     def away(connection: Connection) -> None:
         connection.send(307, b"", Location=f"{elsewhere.address}/v2/crawl/1")
@@ -67,8 +67,8 @@ async def test_a_redirect_is_not_followed(both: Both) -> None:
     assert len(stub.connections) == 1
 
 
-async def test_broken_json_is_asked_for_again(both: Both) -> None:
-    """A reading call, that is."""
+async def test_a_read_with_broken_json_is_repeated(both: Both) -> None:
+    """Reading twice does no harm."""
     with serving(lambda it: it.send(200, b'{"success": true, "da'), done) as stub:
         assert (await both.send(stub.address, crawl_status("1"))).finished
 
@@ -89,8 +89,8 @@ def cut_body(connection: Connection) -> None:
 
 
 @pytest.mark.parametrize("fault", [cut_gzip, false_gzip, cut_body, Connection.reset])
-async def test_an_answer_that_is_cut_short_is_asked_for_again(both: Both, fault: Any) -> None:
-    """And is an error when it does not get better."""
+async def test_a_read_whose_answer_is_cut_short_is_repeated(both: Both, fault: Any) -> None:
+    """It is an error if every attempt is cut short."""
     with serving(fault, fault, done) as stub:
         assert (await both.send(stub.address, crawl_status("1"))).finished
     assert len(stub.connections) == 3
@@ -99,8 +99,8 @@ async def test_an_answer_that_is_cut_short_is_asked_for_again(both: Both, fault:
         await both.send(stub.address, crawl_status("1"))
 
 
-async def test_a_packed_answer_is_unpacked(both: Both) -> None:
-    """gzip is asked for."""
+async def test_a_compressed_answer_is_decompressed(both: Both) -> None:
+    """The client asks for gzip."""
     packed = gzip.compress(json.dumps(DONE).encode())
     with serving(lambda it: it.send(200, packed, Content_Encoding="gzip")) as stub:
         assert len((await both.send(stub.address, crawl_status("1"))).data) == 1
@@ -108,8 +108,8 @@ async def test_a_packed_answer_is_unpacked(both: Both) -> None:
     assert "gzip" in stub.connections[0].headers["accept-encoding"]
 
 
-async def test_a_body_that_trickles_is_given_up(both: Both) -> None:
-    """Each byte comes in time, and the whole never would."""
+async def test_a_body_that_comes_too_slowly_is_given_up(both: Both) -> None:
+    """Every single byte comes in time, but the whole body would never end."""
 
     def trickle(connection: Connection) -> None:
         connection.send(200, b"{", promised=1_000_000)
@@ -124,15 +124,15 @@ async def test_a_body_that_trickles_is_given_up(both: Both) -> None:
         await both.send(stub.address, crawl_status("1"), patience=ONCE)
 
 
-async def test_an_answer_that_never_ends_is_given_up(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Memory is not."""
+async def test_an_endless_answer_is_given_up(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory stays bounded."""
     monkeypatch.setattr("receiver.service.client.transport.MAX_ANSWER_BYTES", 10_000)
     with serving(lambda it: it.send(200, b" " * 100_000)) as stub, pytest.raises(UnexpectedAnswer, match="longer"):
         await both.send(stub.address, crawl_status("1"), patience=ONCE)
 
 
-async def test_silence_is_no_answer(both: Both) -> None:
-    """The call says how long is long."""
+async def test_a_call_without_an_answer_ends(both: Both) -> None:
+    """The call itself says how long it waits."""
     heard = threading.Event()
 
     def silent(connection: Connection) -> None:
@@ -147,8 +147,8 @@ async def test_silence_is_no_answer(both: Both) -> None:
             heard.set()
 
 
-async def test_nobody_listens(both: Both) -> None:
-    """It was surely not sent, so it is tried again first."""
+async def test_a_refused_connection_is_tried_again_first(both: Both) -> None:
+    """The request was certainly not sent."""
     with serving(done) as stub:
         pass
     with pytest.raises(ServiceUnreachable, match=r"127\.0\.0\.1 cannot be reached") as caught:
@@ -158,8 +158,8 @@ async def test_nobody_listens(both: Both) -> None:
     assert both.clock.now() - NOON == timedelta(seconds=10.5)
 
 
-async def test_a_storm_of_429_is_ridden_out(both: Both) -> None:
-    """A start is carried out once, and not lost. Forty at a time are in test_trying.py, where no time passes."""
+async def test_many_calls_get_through_a_rate_limit(both: Both) -> None:
+    """Each start is carried out exactly once."""
     refusal = {"success": False, "error": "Rate limit exceeded, retry after 3s"}
     storm = [lambda it: it.answer(429, refusal)] * 3
     with serving(*storm, lambda it: it.answer(200, {"success": True, "id": "1"})) as stub:
@@ -169,8 +169,8 @@ async def test_a_storm_of_429_is_ridden_out(both: Both) -> None:
     assert both.clock.now() - NOON == timedelta(seconds=9)
 
 
-async def test_a_storm_that_does_not_end_is_told(both: Both) -> None:
-    """After the attempts there are."""
+async def test_a_rate_limit_that_does_not_end_is_an_error(both: Both) -> None:
+    """The error comes after the last attempt."""
     with serving(lambda it: it.answer(429, {"error": "retry after 1s"})) as stub, pytest.raises(RateLimited):
         await both.send(stub.address, crawl_status("1"))
 
@@ -178,7 +178,7 @@ async def test_a_storm_that_does_not_end_is_told(both: Both) -> None:
 
 
 async def test_no_library_logs_the_key(both: Both, caplog: pytest.LogCaptureFixture) -> None:
-    """Whatever they tell at their most talkative."""
+    """This holds at the most detailed log level."""
     caplog.set_level(logging.DEBUG)
     refused = pytest.raises(KeyRefused)
     with serving(lambda it: it.answer(401, {"error": it.headers["authorization"]})) as stub, refused as caught:
@@ -189,7 +189,7 @@ async def test_no_library_logs_the_key(both: Both, caplog: pytest.LogCaptureFixt
 
 
 async def test_connections_are_shared_and_their_number_is_limited() -> None:
-    """Many calls at a time over four connections, from tasks as from threads."""
+    """Tasks and threads make many calls over four connections."""
     with serving(done) as stub:
         async with AsyncClient(KEY, stub.address, concurrency=4) as client:
             found = await soon(asyncio.gather(*(client.crawl_status("1") for _ in range(24))))

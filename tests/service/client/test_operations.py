@@ -1,4 +1,4 @@
-"""Each operation: what it sends, and how it reads the answer. Bodies are as the service writes them."""
+"""Each operation: its request, and how it reads the answer. Bodies are those of the service."""
 
 import inspect
 import json
@@ -268,7 +268,7 @@ async def test_an_operation_sends_and_reads_what_is_documented(
     body: dict[str, Any],
     expected: dict[str, Any],
 ) -> None:
-    """The key goes along, and no body where there is none."""
+    """Each request has the key, and a body only where one is documented."""
     service.replies = [said(**body)]
 
     result = await caller.call(name, *args, **options)
@@ -298,7 +298,7 @@ async def test_an_operation_sends_and_reads_what_is_documented(
 async def test_lists_are_read_item_by_item(
     caller: Caller, service: Service, name: str, args: Any, options: Any, path: str, body: Any
 ) -> None:
-    """Each as its own shape."""
+    """Each item becomes a model of its own."""
     service.replies = [said(success=True, **body)]
 
     (item,) = await caller.call(name, *args, **options)
@@ -308,7 +308,7 @@ async def test_lists_are_read_item_by_item(
 
 
 def test_both_clients_have_the_same_operations() -> None:
-    """And each operation is tested above, or in the tests of pages."""
+    """Each operation is tested above, or in the tests of pages."""
     theirs = {
         client: {name for name, value in vars(client).items() if hasattr(value, "__wrapped__")}
         for client in (AsyncClient, Client)
@@ -321,8 +321,8 @@ def test_both_clients_have_the_same_operations() -> None:
         assert inspect.getdoc(getattr(Client, name)) == inspect.getdoc(getattr(AsyncClient, name))
 
 
-async def test_a_check_keeps_what_the_service_found(caller: Caller, service: Service) -> None:
-    """Pages with their snapshot, judgment and tree of differences."""
+async def test_a_check_is_read_with_all_its_results(caller: Caller, service: Service) -> None:
+    """Its pages have snapshot, judgment and tree of differences."""
     page = {
         "id": "p1",
         "targetId": "t1",
@@ -343,8 +343,8 @@ async def test_a_check_keeps_what_the_service_found(caller: Caller, service: Ser
     assert read.diff.model_extra == {"json": {"files": [{"chunks": []}]}}
 
 
-async def test_a_crawl_is_started_under_a_key_that_the_service_honours(caller: Caller, service: Service) -> None:
-    """It takes UUIDs only; other texts become one, always the same."""
+async def test_an_idempotency_key_is_sent_as_a_uuid(caller: Caller, service: Service) -> None:
+    """The service honours only UUIDs. Any other text becomes one, always the same."""
     service.replies = [said(**STARTED)]
     for key in (JOB, "sha256:abc", "sha256:abc", "another"):
         await caller.call("crawl", PAGE, idempotency_key=key)
@@ -366,17 +366,17 @@ async def test_a_crawl_is_started_under_a_key_that_the_service_honours(caller: C
         ("check", (MONITOR_ID, ""), "check_id: an id is a text"),
     ],
 )
-async def test_what_is_no_id_is_not_sent(
+async def test_a_text_that_cannot_be_an_id_is_not_sent(
     caller: Caller, service: Service, name: str, args: Any, words: str
 ) -> None:
-    """It would be another path, and DELETE would mean something else."""
+    """It would lead to another path, where DELETE would mean something else."""
     with pytest.raises(ValueError, match=words):
         await caller.call(name, *args)
     assert service.requests == []
 
 
 async def test_an_id_stays_one_part_of_its_path(caller: Caller, service: Service) -> None:
-    """Whatever characters are in it."""
+    """Special characters are quoted."""
     service.replies = [said(success=True, status="scraping")]
     await caller.call("crawl_status", "a/../b?c#d")
 
@@ -405,8 +405,8 @@ async def test_values_out_of_bounds_are_not_sent(
     assert service.requests == []
 
 
-def test_a_scrape_is_waited_for_longer_than_it_may_take() -> None:
-    """Its own time-out, the waits before it, and a margin."""
+def test_a_scrape_waits_longer_than_its_own_time_out() -> None:
+    """The client waits for the time-out, for other scrapes before it, and a margin."""
     plain = scrape_calls.scrape(PAGE)
     slow = scrape_calls.scrape(
         ScrapeRequest(url=PAGE, timeout=120_000, wait_for=5_000, actions=[WaitAction(milliseconds=10_000)])
@@ -416,8 +416,8 @@ def test_a_scrape_is_waited_for_longer_than_it_may_take() -> None:
     assert slow.answered_within == timedelta(seconds=165)
 
 
-async def test_the_patience_of_a_call_is_that_of_its_connection(caller: Caller, service: Service) -> None:
-    """httpx is told, for this request alone."""
+async def test_a_call_sets_the_time_out_of_its_own_request(caller: Caller, service: Service) -> None:
+    """Other requests keep the default."""
     service.replies = [said(success=True, data=DOCUMENT)]
     await caller.call("scrape", ScrapeRequest(url=PAGE, timeout=120_000))
 
@@ -425,8 +425,8 @@ async def test_the_patience_of_a_call_is_that_of_its_connection(caller: Caller, 
     assert (timeout["read"], timeout["connect"]) == (150.0, 10.0)
 
 
-async def test_any_path_can_be_asked_for(caller: Caller, service: Service) -> None:
-    """What has no method here: as it came, whatever its status."""
+async def test_get_reaches_any_path(caller: Caller, service: Service) -> None:
+    """The answer is returned unchanged, with any status."""
     service.replies = [said(404, success=False)]
     answer = await caller.call("get", "/v2/team/credit-usage", params={"a": "b"})
 
@@ -437,8 +437,8 @@ async def test_any_path_can_be_asked_for(caller: Caller, service: Service) -> No
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-async def test_a_service_of_ones_own_may_lie_below_a_path(kind: str, service: Service) -> None:
-    """Self-hosted, behind a gateway."""
+async def test_a_self_hosted_service_may_have_a_path(kind: str, service: Service) -> None:
+    """It may stand behind a gateway."""
     service.replies = [said(**STARTED)]
     await Caller(kind, service, base="http://127.0.0.1:3002/crawler/").call("crawl", PAGE)
 
@@ -446,16 +446,16 @@ async def test_a_service_of_ones_own_may_lie_below_a_path(kind: str, service: Se
 
 
 @pytest.mark.parametrize("made", [AsyncClient, Client])
-def test_a_client_for_no_address_or_no_key_is_a_mistake(made: Any) -> None:
-    """At once."""
+def test_a_client_with_an_unusable_address_or_key_cannot_be_made(made: Any) -> None:
+    """The error comes at once."""
     with pytest.raises(ConfigurationError, match="RECEIVER_BASE_URL"):
         made(KEY, "nowhere")
     with pytest.raises(ConfigurationError, match="RECEIVER_API_KEY"):
         made("two words")
 
 
-def test_a_call_shows_no_body() -> None:
-    """It may hold headers with a login."""
+def test_the_repr_of_a_call_has_no_body() -> None:
+    """A body may contain headers with a login."""
     request = CrawlRequest(url=PAGE, scrape_options={"headers": {"Cookie": "s3cret"}})
 
     assert "s3cret" not in repr(job_calls.crawl(request))

@@ -1,4 +1,4 @@
-"""All pages of an operation: followed by path and query, to the end, and only once each."""
+"""All pages of an operation are followed by path and query, to the end, and each only once."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def page(next_: str | None, *, status: str = "completed", documents: int = 1) ->
 
 @pytest.mark.parametrize(("name", "path"), [("crawl_pages", "/v2/crawl/1"), ("batch_pages", "/v2/batch/scrape/1")])
 async def test_every_page_is_fetched(caller: Caller, service: Service, name: str, path: str) -> None:
-    """In order, until there is no next one."""
+    """Pages come in order, until an answer names no next page."""
     service.replies = [
         page(f"{ELSEWHERE}{path}?skip=100&limit=100", documents=100),
         page(f"{ELSEWHERE}{path}?skip=200&limit=100", documents=100),
@@ -36,8 +36,8 @@ async def test_every_page_is_fetched(caller: Caller, service: Service, name: str
     ]
 
 
-async def test_the_next_page_is_asked_of_the_same_host(caller: Caller, service: Service) -> None:
-    """An answer names an absolute address, and another host must not get the key."""
+async def test_the_next_page_is_fetched_from_the_same_host(caller: Caller, service: Service) -> None:
+    """The answer names an absolute address, and another host must not get the key."""
     service.replies = [
         page(f"{ELSEWHERE}/v2/crawl/1?skip=1"),
         page("//evil.example/v2/crawl/1?skip=2"),
@@ -55,8 +55,8 @@ async def test_the_next_page_is_asked_of_the_same_host(caller: Caller, service: 
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-async def test_a_service_below_a_path_may_name_it_or_not(kind: str, service: Service) -> None:
-    """A gateway knows its prefix, the service behind it does not."""
+async def test_a_next_page_may_or_may_not_include_the_gateways_path(kind: str, service: Service) -> None:
+    """A gateway knows its own path, but the service behind it does not."""
     service.replies = [
         page("https://gate.example/crawler/v2/crawl/1?skip=1"),
         page("http://inside:3002/v2/crawl/1?skip=2"),
@@ -72,8 +72,8 @@ async def test_a_service_below_a_path_may_name_it_or_not(kind: str, service: Ser
     ]
 
 
-async def test_a_job_under_way_is_read_once(caller: Caller, service: Service) -> None:
-    """It always names a next page, which repeats itself once everything so far was read."""
+async def test_a_running_job_is_read_once(caller: Caller, service: Service) -> None:
+    """It always names a next page, and repeats that page when all results are read."""
     service.replies = [
         page(f"{ELSEWHERE}/v2/crawl/1?skip=1", status="scraping"),
         page(f"{ELSEWHERE}/v2/crawl/1?skip=1", status="scraping", documents=0),
@@ -86,16 +86,14 @@ async def test_a_job_under_way_is_read_once(caller: Caller, service: Service) ->
 
 
 async def test_pages_that_go_in_a_circle_end(caller: Caller, service: Service) -> None:
-    """Whatever the service says."""
+    """The client stops at a page that it has read before."""
     service.replies = [page("/v2/crawl/1?skip=1"), page("/v2/crawl/1?skip=2"), page("/v2/crawl/1?skip=1")]
 
     assert len(await caller.pages("crawl_pages", "1")) == 3
 
 
-async def test_a_page_that_is_lost_is_fetched_again_and_one_that_is_gone_is_an_error(
-    caller: Caller, service: Service
-) -> None:
-    """Never an end before the end."""
+async def test_a_lost_page_is_fetched_again_and_a_missing_one_is_an_error(caller: Caller, service: Service) -> None:
+    """The client never ends silently in the middle."""
     service.replies = [page("/v2/crawl/1?skip=1"), httpx.ReadError("reset"), said(404, error="Job expired")]
 
     with pytest.raises(NotFound, match="Job expired"):
@@ -107,15 +105,15 @@ async def test_a_page_that_is_lost_is_fetched_again_and_one_that_is_gone_is_an_e
     "address", ["https://[::1", "https://x/v2/\u00e4", "https://x/v2\x7f", "https://x/" + "a" * 9000]
 )
 async def test_a_next_page_without_address_is_an_error(caller: Caller, service: Service, address: str) -> None:
-    """Pages would be missing in silence."""
+    """Otherwise pages would be missing without a sign."""
     service.replies = [page(address)]
 
     with pytest.raises(UnexpectedAnswer, match="GET /v2/crawl/1: its next page has no address"):
         await caller.pages("crawl_pages", "1")
 
 
-async def test_a_check_names_its_next_pages_in_it_or_beside_it(caller: Caller, service: Service) -> None:
-    """Both are followed."""
+async def test_a_check_names_its_next_pages_inside_or_beside_its_data(caller: Caller, service: Service) -> None:
+    """The client follows both."""
 
     def found(number: int, **more: Any) -> dict[str, Any]:
         return {"id": "c", "status": "completed", "pages": [{"id": f"p{number}", "status": "removed"}], **more}
@@ -136,8 +134,8 @@ async def test_a_check_names_its_next_pages_in_it_or_beside_it(caller: Caller, s
     ]
 
 
-async def test_pages_are_fetched_when_they_are_wanted(service: Service) -> None:
-    """Whoever stops reading stops asking."""
+async def test_pages_are_fetched_only_on_demand(service: Service) -> None:
+    """A caller who stops reading causes no more requests."""
     service.replies = [page("/v2/crawl/1?skip=1"), page(None)]
     caller = Caller("async", service)
 

@@ -1,4 +1,4 @@
-"""When a call is made again, after how long, and when not: the script alone, and both clients on a moved clock."""
+"""When a call is repeated, after which pause, and when not: the steps alone, and both clients on a moved clock."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ STATUS = said(success=True, status="completed", data=[])
 SECOND = timedelta(seconds=1)
 
 
-# --- what is made again
+# --- which calls are repeated
 
 
 NOT_SENT = [
@@ -50,10 +50,10 @@ CALLS = [("crawl", (PAGE,), STARTED), ("crawl_status", ("1",), STATUS), ("cancel
 
 
 @for_both_clients(("fault", "name", "args", "answer"), [(fault, *call) for fault in NOT_SENT for call in CALLS])
-async def test_what_was_surely_not_carried_out_is_made_again(
+async def test_calls_that_were_not_carried_out_are_repeated(
     caller: Caller, service: Service, fault: Any, name: str, args: Any, answer: httpx.Response
 ) -> None:
-    """Whatever it is."""
+    """This holds for every operation."""
     service.replies = [fault, fault, answer]
     await caller.call(name, *args)
 
@@ -84,10 +84,10 @@ REPEATABLE: list[tuple[str, tuple[str, ...], dict[str, str], httpx.Response]] = 
 @for_both_clients(
     ("fault", "name", "args", "options", "answer"), [(fault, *call) for fault in LOST for call in REPEATABLE]
 )
-async def test_reads_and_starts_under_a_key_are_made_again(
+async def test_reads_and_starts_with_an_idempotency_key_are_repeated(
     caller: Caller, service: Service, fault: Any, name: str, args: Any, options: Any, answer: httpx.Response
 ) -> None:
-    """Twice does no more than once."""
+    """Making them twice does no more than making them once."""
     service.replies = [fault, answer]
     await caller.call(name, *args, **options)
 
@@ -107,10 +107,10 @@ NOT_REPEATABLE: list[tuple[str, Any]] = [
 
 
 @for_both_clients(("fault", "name", "args"), [(fault, *call) for fault in LOST for call in NOT_REPEATABLE])
-async def test_what_may_have_been_carried_out_is_not(
+async def test_calls_that_may_have_been_carried_out_are_not_repeated(
     caller: Caller, service: Service, fault: Any, name: str, args: Any
 ) -> None:
-    """A second start would be a second job, and be paid for."""
+    """A second start would be a second job and cost credits."""
     service.replies = [fault]
     with pytest.raises(ServiceError):
         await caller.call(name, *args)
@@ -120,7 +120,7 @@ async def test_what_may_have_been_carried_out_is_not(
 
 
 @for_both_clients("status", [400, 401, 402, 403, 404, 409, 422])
-async def test_what_cannot_help_is_not_tried_again(caller: Caller, service: Service, status: int) -> None:
+async def test_final_errors_are_not_repeated(caller: Caller, service: Service, status: int) -> None:
     """The answer would be the same."""
     service.replies = [said(status, error="no")]
     with pytest.raises(ServiceError):
@@ -130,7 +130,7 @@ async def test_what_cannot_help_is_not_tried_again(caller: Caller, service: Serv
 
 
 async def test_a_crawl_that_an_earlier_attempt_started_is_a_conflict(caller: Caller, service: Service) -> None:
-    """The service tells no id for a key that was used: it is said, instead of a second crawl."""
+    """The service does not tell the id of a crawl whose key was used; the error explains that."""
     service.replies = [httpx.ReadError("reset"), said(409, error="Idempotency key already used")]
     with pytest.raises(Conflict, match="an earlier attempt whose answer was lost has used this idempotency key"):
         await caller.call("crawl", PAGE, idempotency_key="k")
@@ -145,7 +145,7 @@ async def test_a_crawl_that_an_earlier_attempt_started_is_a_conflict(caller: Cal
 
 
 async def test_pauses_grow_and_attempts_end(caller: Caller, service: Service) -> None:
-    """Half a second, two, eight: four attempts, and then the last error."""
+    """The pauses are 0.5, 2 and 8 seconds. After four attempts the last error is raised."""
     service.replies = [said(503, error="first"), said(503, error="later")]
     with pytest.raises(ServerError, match="later"):
         await caller.call("crawl_status", "1")
@@ -174,15 +174,15 @@ async def test_pauses_grow_and_attempts_end(caller: Caller, service: Service) ->
         ({}, {"retry_after_seconds": float("nan")}, None),
     ],
 )
-def test_the_service_says_how_long_to_wait(headers: Any, body: Any, seconds: float | None) -> None:
-    """By its header, else by a field, else by its text; never longer than a day."""
+def test_the_wait_is_read_from_header_field_or_text(headers: Any, body: Any, seconds: float | None) -> None:
+    """It is never longer than a day."""
     asked = wait_asked_for(headers, body, now=NOON)
 
     assert asked == (None if seconds is None else timedelta(seconds=seconds))
 
 
-async def test_a_limit_is_waited_out(caller: Caller, service: Service) -> None:
-    """As long as the service asks for, as often as there are attempts."""
+async def test_a_call_waits_as_long_as_the_service_asks(caller: Caller, service: Service) -> None:
+    """It does so before each of its attempts."""
     limited = said(429, error="Rate limit exceeded. Consumed: 11, retry after 17s, resets soon")
     service.replies = [limited, limited, STARTED]
     await caller.call("crawl", PAGE)
@@ -191,14 +191,14 @@ async def test_a_limit_is_waited_out(caller: Caller, service: Service) -> None:
 
 
 class Impatient(VirtualClock):
-    """A clock that stands still, and on which nobody waits."""
+    """A clock that stands still and on which every wait ends at once."""
 
     async def sleep(self, duration: timedelta) -> None:
         """Go on."""
 
 
-async def test_a_storm_of_429_is_ridden_out() -> None:
-    """Forty starts at a limit of ten at a time: each is carried out once, and none is lost."""
+async def test_many_calls_get_through_a_rate_limit() -> None:
+    """Each start is carried out exactly once."""
     refused: Counter[str] = Counter()
     under_way = most = 0
 
@@ -224,8 +224,8 @@ async def test_a_storm_of_429_is_ridden_out() -> None:
     assert most == 10
 
 
-async def test_what_does_not_end_within_the_budget_is_raised_at_once(caller: Caller, service: Service) -> None:
-    """With the time that it asks for, so that a handler can say Retry(after=...)."""
+async def test_a_wait_beyond_the_budget_raises_at_once(caller: Caller, service: Service) -> None:
+    """The error has the wait, so that a handler can raise Retry(after=...)."""
     service.replies = [said(429, error="retry after 54s")]
     with pytest.raises(RateLimited) as caught:
         await caller.call("crawl", PAGE)
@@ -235,8 +235,8 @@ async def test_what_does_not_end_within_the_budget_is_raised_at_once(caller: Cal
     assert caught.value.retry_after == timedelta(seconds=54)
 
 
-async def test_a_big_pdf_says_when_it_is_ready(caller: Caller, service: Service) -> None:
-    """A scrape is not repeated by itself; whoever waits knows how long."""
+async def test_the_error_for_a_big_pdf_says_when_it_is_ready(caller: Caller, service: Service) -> None:
+    """A scrape is not repeated by itself, but the caller knows how long to wait."""
     service.replies = [said(408, code="SCRAPE_TIMEOUT", details={"retryAfterSeconds": 40})]
     with pytest.raises(ScrapeTimedOut) as caught:
         await caller.call("scrape", PAGE)
@@ -250,7 +250,7 @@ async def test_a_big_pdf_says_when_it_is_ready(caller: Caller, service: Service)
 def steps_of(
     call: ServiceCall[Any], patience: RetryPolicy, outcomes: list[ServiceResponse | ServiceError]
 ) -> tuple[list[Any], Any]:
-    """Act out a script on a clock that its pauses move; return its steps, and its result or error."""
+    """Carry out the steps on a clock that their pauses move; return the steps, and the result or error."""
     now = NOON
     acted: list[Any] = []
     steps = call_steps(call, patience, key=SecretStr("k"), now=lambda: now, rng=random.Random(1))
@@ -269,8 +269,8 @@ def steps_of(
         return acted, error
 
 
-def test_a_script_is_attempts_with_pauses_between() -> None:
-    """And knows no connection."""
+def test_the_steps_are_attempts_with_pauses_between() -> None:
+    """They need no connection."""
     good = ServiceResponse(200, {}, b'{"success": true, "status": "scraping"}')
     lost = ServiceUnreachable("lost")
     acted, result = steps_of(crawl_status("1"), RetryPolicy(), [lost, lost, good])
@@ -280,7 +280,7 @@ def test_a_script_is_attempts_with_pauses_between() -> None:
 
 
 def test_pauses_are_spread() -> None:
-    """Calls that failed together do not come back together, nor before the time they were given."""
+    """Calls that failed together do not come back together, and not before the requested time."""
     patience = RetryPolicy(RetrySchedule((SECOND, SECOND), jitter=0.5), budget=timedelta(minutes=5))
     limited = RateLimited("limited", status=429, retry_after=10 * SECOND)
     acted, result = steps_of(crawl(PAGE), patience, [limited, limited, ServiceUnreachable("x", sent=False)])
@@ -292,8 +292,8 @@ def test_pauses_are_spread() -> None:
 
 
 @pytest.mark.parametrize(("status", "again"), [(None, True), (200, True), (302, False)])
-def test_a_broken_answer_is_asked_for_again_and_a_redirect_is_not(status: int | None, again: bool) -> None:
-    """It would redirect again."""
+def test_a_broken_answer_is_repeated_and_a_redirect_is_not(status: int | None, again: bool) -> None:
+    """The same call would be redirected again."""
     acted, _ = steps_of(
         crawl_status("1"), RetryPolicy(), [UnexpectedAnswer("x", status=status), NotFound("gone", status=404)]
     )
@@ -301,8 +301,8 @@ def test_a_broken_answer_is_asked_for_again_and_a_redirect_is_not(status: int | 
     assert (len(acted) > 1) is again
 
 
-def test_a_date_is_read_in_any_zone() -> None:
-    """Retry-After is GMT; the clock is UTC."""
+def test_a_retry_after_date_may_have_any_time_zone() -> None:
+    """The header is in GMT, the clock in UTC."""
     now = datetime(2026, 8, 4, 12, tzinfo=UTC)
 
     asked = wait_asked_for({"retry-after": "Tue, 04 Aug 2026 14:00:10 +0200"}, {}, now=now)

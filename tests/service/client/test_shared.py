@@ -1,4 +1,4 @@
-"""Clients of the service for handlers: where they send the key, and where not."""
+"""Clients of the service for handlers: they send the key to the service and nowhere else."""
 
 import logging
 
@@ -14,7 +14,7 @@ BASE = "https://api.example.com"
 
 
 def sent(client: Client | AsyncClient, url: str) -> httpx.Request:
-    """Return the request as it would leave."""
+    """Return the request as the client would send it."""
     assert client.http.auth is not None
     return next(client.http.auth.sync_auth_flow(client.http.build_request("GET", url)))
 
@@ -33,7 +33,7 @@ def both(clients: ServiceClients) -> list[Client | AsyncClient]:
     ],
 )
 async def test_a_path_goes_to_the_service_with_the_key(base: str, path: str, url: str) -> None:
-    """And so does an absolute address there."""
+    """An absolute address of the service gets the key too."""
     async with open_clients(base, KEY) as clients:
         for client in both(clients):
             request = sent(client, path)
@@ -50,23 +50,23 @@ async def test_a_path_goes_to_the_service_with_the_key(base: str, path: str, url
         "https://api.example.com.evil/",
     ],
 )
-async def test_the_key_goes_nowhere_else(url: str) -> None:
-    """The service's answers name absolute addresses, also of other hosts."""
+async def test_the_key_goes_to_no_other_host(url: str) -> None:
+    """The service's answers contain absolute addresses, also of other hosts."""
     async with open_clients(BASE, KEY) as clients:
         for client in both(clients):
             assert "Authorization" not in sent(client, url).headers
 
 
-async def test_clients_are_closed_with_the_block() -> None:
-    """Both."""
+async def test_both_clients_are_closed_at_the_end_of_the_block() -> None:
+    """No connection stays open."""
     async with open_clients(BASE, KEY) as clients:
         pass
 
     assert all(client.http.is_closed for client in both(clients))
 
 
-async def test_the_key_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
-    """Neither by what holds it, nor in a log."""
+async def test_the_key_is_in_no_repr_and_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The clients and their container hide it."""
     caplog.set_level(logging.DEBUG)
     async with open_clients(BASE, KEY) as clients:
         shown = (
@@ -82,16 +82,16 @@ async def test_the_key_is_not_shown(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("base", ["api.example.com", "ftp://api.example.com", "", "https://", "http://[::1"])
-async def test_an_address_that_is_none_is_a_mistake(base: str) -> None:
-    """Said before the first handler runs."""
+async def test_an_invalid_address_is_refused(base: str) -> None:
+    """The error comes before the first handler runs."""
     with pytest.raises(ConfigurationError, match="RECEIVER_BASE_URL"):
         async with open_clients(base, KEY):
             pass
 
 
 @pytest.mark.parametrize("key", ["", "two words", "line\nline", "clé"])
-async def test_a_key_that_no_header_can_have_is_a_mistake(key: str) -> None:
-    """It would be in the error of every request."""
+async def test_a_key_that_does_not_fit_into_a_header_is_refused(key: str) -> None:
+    """Otherwise the error of every request would quote it."""
     with pytest.raises(ConfigurationError, match="RECEIVER_API_KEY has characters") as caught:
         async with open_clients(BASE, key):
             pass

@@ -52,8 +52,8 @@ def worlds(draw: st.DrawFn) -> tuple[World, Scenario]:
 
 @settings(max_examples=300)
 @given(worlds())
-def test_both_make_the_same_attempts_and_count_the_same(drawn: tuple[World, Scenario]) -> None:
-    """Every attempt with its start, end and outcome, and every figure that is made of them."""
+def test_both_implementations_agree(drawn: tuple[World, Scenario]) -> None:
+    """They agree on start, end and outcome of every attempt, and on every figure."""
     world, scenario = drawn
     ticking = Run(world).run()
     attempts = list(simulate(scenario))

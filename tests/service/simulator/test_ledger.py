@@ -1,4 +1,4 @@
-"""What a store has to hold after a live run: each thing that can be wrong with it is found, and nothing else is."""
+"""The check of a store after a live run: it finds each kind of fault, and nothing else."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def refused(request: SimulatedRequest, reason: str = "malformed") -> Quarantined
 
 
 class Kept:
-    """A store with what came before the run, and the ledger of the run."""
+    """A store with earlier deliveries, and the ledger of the run."""
 
     def __init__(self) -> None:
         self.store = MemoryStore()
@@ -57,8 +57,8 @@ def kept() -> Kept:
     return Kept()
 
 
-async def test_what_was_acknowledged_and_is_stored_is_as_it_should_be(kept: Kept) -> None:
-    """With the duplicates that were acknowledged; what got no answer may have arrived or not."""
+async def test_acknowledged_and_stored_deliveries_are_right(kept: Kept) -> None:
+    """Their duplicates are counted. A delivery without an answer may be in the store or not."""
     for _ in range(3):
         await kept.store.append(as_stored(BODY))
     await kept.store.append(as_stored(OTHER))
@@ -69,13 +69,13 @@ async def test_what_was_acknowledged_and_is_stored_is_as_it_should_be(kept: Kept
     assert not findings.wrong
 
 
-async def test_what_was_acknowledged_and_is_not_stored_is_missing(kept: Kept) -> None:
-    """The one thing that must never happen."""
+async def test_an_acknowledged_delivery_that_is_not_stored_is_missing(kept: Kept) -> None:
+    """This must never happen."""
     assert (await kept.check(sent(OK))).wrong == {Wrong.MISSING: ["one"]}
 
 
-async def test_another_body_is_found(kept: Kept) -> None:
-    """Under the same key."""
+async def test_a_delivery_stored_with_another_body_is_altered(kept: Kept) -> None:
+    """The id is the same."""
     await kept.store.append(replace(as_stored(BODY), body=b"{}"))
 
     assert (await kept.check(sent(OK))).wrong == {Wrong.ALTERED: ["one"]}
@@ -85,8 +85,8 @@ async def test_another_body_is_found(kept: Kept) -> None:
     ("arrivals", "replies"),
     [(1, [OK, OK]), (2, [OK]), (3, [OK, NO_ANSWER]), (2, [REFUSED, OK])],
 )
-async def test_duplicates_that_cannot_be_are_found(kept: Kept, arrivals: int, replies: list[Reply]) -> None:
-    """Fewer than were acknowledged, or more than can have arrived."""
+async def test_an_impossible_number_of_duplicates_is_found(kept: Kept, arrivals: int, replies: list[Reply]) -> None:
+    """There are fewer than were acknowledged, or more than can have arrived."""
     for _ in range(arrivals):
         await kept.store.append(as_stored(BODY))
 
@@ -101,10 +101,10 @@ async def test_duplicates_that_cannot_be_are_found(kept: Kept, arrivals: int, re
         ([None, None, None, None], False),
     ],
 )
-async def test_what_was_given_up_is_lost_if_the_receiver_had_a_chance(
+async def test_a_delivery_that_was_given_up_is_lost_if_it_was_ever_sent(
     kept: Kept, replies: list[Reply | None], lost: bool
 ) -> None:
-    """Four attempts in outages that the sender played are no fault of the receiver."""
+    """If the sender played outages in all four attempts, the receiver is not at fault."""
     last = len(replies) - 1
     attempts = [
         sent(reply, state=State.FAILED if number == last else State.RETRY_1) for number, reply in enumerate(replies)
@@ -114,8 +114,8 @@ async def test_what_was_given_up_is_lost_if_the_receiver_had_a_chance(
     assert kept.ledger.unchecked().wrong == ({Wrong.LOST: ["one"]} if lost else {})
 
 
-async def test_attempts_that_the_sender_itself_spoilt_are_no_chance(kept: Kept) -> None:
-    """Cut short or too slow, and the rest in outages that it played."""
+async def test_faulty_attempts_do_not_count_as_sent(kept: Kept) -> None:
+    """They were cut short or too slow, and the others were in played outages."""
     spoilt = [sent(MALFORMED, way=FaultKind.CUT), sent(NO_ANSWER, OTHER, FaultKind.SLOW)]
     await kept.store.quarantine(refused(SimulatedRequest(BODY, FaultKind.CUT)))
 
@@ -124,8 +124,8 @@ async def test_attempts_that_the_sender_itself_spoilt_are_no_chance(kept: Kept) 
     ).wrong
 
 
-async def test_what_was_given_up_and_arrived_all_the_same_is_not_lost(kept: Kept) -> None:
-    """It is told as never acknowledged."""
+async def test_a_delivery_that_was_given_up_but_is_stored_is_not_lost(kept: Kept) -> None:
+    """It counts as never acknowledged."""
     await kept.store.append(as_stored(BODY))
 
     findings = await kept.check(sent(NO_ANSWER), sent(REFUSED, state=State.FAILED))
@@ -135,23 +135,23 @@ async def test_what_was_given_up_and_arrived_all_the_same_is_not_lost(kept: Kept
 
 
 @pytest.mark.parametrize("way", [FaultKind.FORGED, FaultKind.CUT, FaultKind.CLIPPED])
-async def test_what_no_receiver_may_take_is_wrong_if_it_is_acknowledged(kept: Kept, way: FaultKind) -> None:
-    """The answer is enough to know."""
+async def test_an_acknowledged_forgery_is_wrong(kept: Kept, way: FaultKind) -> None:
+    """The answer alone shows it."""
     assert (await kept.check(sent(OK, way=way))).wrong == {Wrong.TAKEN: ["one"]}
     assert kept.ledger.unchecked().wrong == {Wrong.TAKEN: ["one"]}
 
 
 @pytest.mark.parametrize("way", [FaultKind.FORGED, FaultKind.CUT, FaultKind.CLIPPED])
-async def test_what_no_receiver_may_take_is_wrong_in_the_store(kept: Kept, way: FaultKind) -> None:
-    """Whatever was answered."""
+async def test_a_stored_forgery_is_wrong(kept: Kept, way: FaultKind) -> None:
+    """This holds for every answer."""
     stored = replace(as_stored(BODY), body=SimulatedRequest(BODY, way).payload)
     await kept.store.append(stored)
 
     assert (await kept.check(sent(UNAUTHENTICATED, way=way))).wrong == {Wrong.TAKEN: ["one"]}
 
 
-async def test_refused_as_malformed_means_kept_and_as_not_authentic_means_not(kept: Kept) -> None:
-    """Both the right way round."""
+async def test_malformed_requests_are_in_quarantine_and_forgeries_are_not(kept: Kept) -> None:
+    """Then nothing is wrong."""
     await kept.store.quarantine(refused(SimulatedRequest(BODY, FaultKind.CUT)))
 
     findings = await kept.check(
@@ -164,20 +164,20 @@ async def test_refused_as_malformed_means_kept_and_as_not_authentic_means_not(ke
     assert findings.quarantined == 1
 
 
-async def test_refused_as_malformed_and_not_kept_is_found(kept: Kept) -> None:
-    """Nothing authentic is thrown away."""
+async def test_a_malformed_request_missing_from_quarantine_is_found(kept: Kept) -> None:
+    """Nothing authentic may be thrown away."""
     assert (await kept.check(sent(MALFORMED, way=FaultKind.CUT))).wrong == {Wrong.NOT_IN_QUARANTINE: ["one"]}
 
 
 @pytest.mark.parametrize("way", [FaultKind.FORGED, FaultKind.CLIPPED])
-async def test_refused_as_not_authentic_and_kept_is_found(kept: Kept, way: FaultKind) -> None:
-    """Anybody could fill the disk."""
+async def test_a_forgery_in_quarantine_is_found(kept: Kept, way: FaultKind) -> None:
+    """Otherwise anybody could fill the disk."""
     await kept.store.quarantine(refused(SimulatedRequest(BODY, way)))
 
     assert (await kept.check(sent(UNAUTHENTICATED, way=way))).wrong == {Wrong.IN_QUARANTINE: ["one"]}
 
 
-async def test_a_delivery_taken_for_a_conflict_is_found(kept: Kept) -> None:
+async def test_a_delivery_stored_as_a_conflict_is_found(kept: Kept) -> None:
     """Its bytes were always the same."""
     await kept.store.append(as_stored(BODY))
     await kept.store.append(replace(as_stored(BODY), body=b"{}"))
@@ -187,8 +187,8 @@ async def test_a_delivery_taken_for_a_conflict_is_found(kept: Kept) -> None:
     assert findings.wrong == {Wrong.IN_QUARANTINE: ["one"]}
 
 
-async def test_what_was_never_sent_is_told_apart_from_what_others_sent(kept: Kept) -> None:
-    """By its job."""
+async def test_invented_deliveries_differ_from_those_of_other_senders(kept: Kept) -> None:
+    """The job of the run identifies them."""
     for body in (BODY, OTHER, body_of(id="job-2", webhookId="three")):
         await kept.store.append(as_stored(body))
 
@@ -198,8 +198,8 @@ async def test_what_was_never_sent_is_told_apart_from_what_others_sent(kept: Kep
     assert findings.others == 1
 
 
-async def test_what_came_before_the_run_is_no_part_of_it(kept: Kept) -> None:
-    """Neither deliveries nor what is in quarantine."""
+async def test_the_check_ignores_everything_before_the_run(kept: Kept) -> None:
+    """This holds for deliveries and for quarantine."""
     await kept.store.append(delivery("before", job_id="job-1"))
     await kept.store.quarantine(refused(SimulatedRequest(BODY, FaultKind.CLIPPED)))
     since = await mark(kept.store)

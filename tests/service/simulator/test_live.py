@@ -1,4 +1,4 @@
-"""The live run over a virtual clock: the simulation's own timeline, faults of the sender, and its end."""
+"""The live run on a virtual clock: the timeline of the simulation, faults of the sender, and the end."""
 
 import asyncio
 import random
@@ -38,7 +38,7 @@ Post = Callable[[SimulatedRequest], Awaitable[Reply]]
 
 
 def answering(*replies: Reply) -> Post:
-    """Answer with these at once, the last one for ever."""
+    """Give these answers at once, the last one for ever."""
     left = list(replies)
 
     async def post(request: SimulatedRequest) -> Reply:
@@ -95,7 +95,9 @@ OUTAGES = st.tuples(SECONDS, SECONDS, st.sampled_from(OutageKind)).map(
     outages=st.lists(OUTAGES, max_size=3),
     latency=st.sampled_from([1, 3, 12]),
 )
-def test_the_timeline_is_that_of_the_simulation(at: list[timedelta], outages: list[Outage], latency: int) -> None:
+def test_a_live_run_has_the_timeline_of_the_simulation(
+    at: list[timedelta], outages: list[Outage], latency: int
+) -> None:
     """Every attempt of any scenario: its number, its start, its end, how it ended, and where that leads to.
 
     Pauses are short, so that retries meet outages often. An endpoint that works longer than the time-out
@@ -124,7 +126,7 @@ def test_the_timeline_is_that_of_the_simulation(at: list[timedelta], outages: li
 
 
 async def test_at_sixty_times_the_speed_the_whole_schedule_takes_21_seconds() -> None:
-    """The closed form with time-outs: 0, 1:10, 6:20, 21:30, and 21:40, within what a step of the test is."""
+    """With time-outs, attempts start at 0, 1:10, 6:20 and 21:30 and end at 21:40, within a step of the test."""
     out = (Outage(start=timedelta(0), end=60 * MINUTE, kind=OutageKind.HANG),)
     run = await Played(Scenario(arrivals=ONE, outages=out), speed=60).to_its_end()
 
@@ -135,8 +137,8 @@ async def test_at_sixty_times_the_speed_the_whole_schedule_takes_21_seconds() ->
     assert all(one.reply is None for one in run.sent)
 
 
-async def test_what_is_refused_comes_again_until_it_is_taken() -> None:
-    """With the same bytes; a retry that the receiver knew already is told as one."""
+async def test_a_refused_delivery_is_sent_again_until_it_is_accepted() -> None:
+    """The bytes stay the same. The answer to a retry may say that it is known."""
     known = Reply(ResponseKind.OK, 200, known=True)
     run = await Played(Scenario(arrivals=ONE), answering(REFUSED, TIMEOUT, known)).to_its_end()
 
@@ -146,7 +148,7 @@ async def test_what_is_refused_comes_again_until_it_is_taken() -> None:
 
 
 async def test_bodies_are_the_stories_of_the_jobs() -> None:
-    """In their order; what belongs to no job of the scenario is a crawl."""
+    """They come in order. Deliveries without a job get the bodies of a crawl."""
     jobs = (Job(family="agent", pages=1, at=SECOND), Job(family="extract", pages=3, at=10 * SECOND))
     run = await Played(Scenario(arrivals=ArrivalPattern(at=(timedelta(0),), jobs=jobs))).to_its_end()
 
@@ -165,8 +167,8 @@ def faulty(**shares: float) -> Scenario:
     return Scenario(arrivals=ArrivalPattern(rate=1, duration=20 * SECOND), faults=Faults(**shares))
 
 
-async def test_a_duplicate_is_the_same_bytes_after_they_were_delivered() -> None:
-    """Once more, beside the schedule."""
+async def test_a_duplicate_repeats_the_bytes_after_delivery() -> None:
+    """It is sent once, outside of the schedule."""
     run = await Played(faulty(duplicates=1)).to_its_end()
 
     first = [one.request.body for one in run.sent if one.attempt is not None]
@@ -176,7 +178,7 @@ async def test_a_duplicate_is_the_same_bytes_after_they_were_delivered() -> None
 
 
 async def test_reordered_deliveries_are_overtaken() -> None:
-    """Their first attempt comes up to a minute after their creation, and every one comes."""
+    """Their first attempt comes up to a minute late, and none is lost."""
     run = await Played(faulty(reordered=0.5)).to_its_end()
 
     order = [one.delivery for one in run.attempts]
@@ -187,8 +189,8 @@ async def test_reordered_deliveries_are_overtaken() -> None:
     assert max(one.started_us - one.created_us for one in held) <= 61_000_000
 
 
-async def test_a_forgery_comes_beside_the_delivery_and_is_never_tried_again() -> None:
-    """It is a delivery that the service never made."""
+async def test_a_forgery_is_sent_once_beside_the_delivery() -> None:
+    """Its body is an invented delivery."""
     run = await Played(faulty(forged=1), answering(Reply(ResponseKind.STATUS, 401))).to_its_end()
 
     forged = [one for one in run.sent if one.request.way is FaultKind.FORGED]
@@ -198,8 +200,8 @@ async def test_a_forgery_comes_beside_the_delivery_and_is_never_tried_again() ->
     assert not bodies & {one.request.body for one in run.sent if one.request.way is not FaultKind.FORGED}
 
 
-async def test_a_truncated_delivery_comes_whole_with_its_retry() -> None:
-    """Half of its first request is no envelope, whichever signature it has."""
+async def test_a_truncated_delivery_is_whole_in_its_retry() -> None:
+    """The first half is not an envelope, with either signature."""
 
     async def post(request: SimulatedRequest) -> Reply:
         return OK if request.payload == request.body else Reply(ResponseKind.STATUS, 400)
@@ -215,8 +217,8 @@ async def test_a_truncated_delivery_comes_whole_with_its_retry() -> None:
     assert [one.attempt for one in run.attempts if one.state is State.DELIVERED] == [2] * 20
 
 
-async def test_slow_uploads_are_too_slow_or_not() -> None:
-    """They take from nothing to twice the time-out."""
+async def test_slow_uploads_take_up_to_twice_the_time_out() -> None:
+    """Some arrive in time and some do not."""
     run = await Played(faulty(slow=1)).to_its_end()
 
     uploads = [one.request.upload for one in run.sent]
@@ -224,8 +226,8 @@ async def test_slow_uploads_are_too_slow_or_not() -> None:
     assert min(uploads) < 10 * SECOND < max(uploads) <= 20 * SECOND
 
 
-async def test_faults_are_the_same_for_a_seed() -> None:
-    """Ids are not: another run on the same store has others."""
+async def test_a_seed_repeats_the_faults_but_not_the_ids() -> None:
+    """Another run on the same store needs other ids."""
     shares = {"duplicates": 0.3, "reordered": 0.3, "forged": 0.3, "truncated": 0.3, "slow": 0.3}
     runs = [await Played(faulty(**shares)).to_its_end() for _ in range(2)]
 
@@ -235,8 +237,8 @@ async def test_faults_are_the_same_for_a_seed() -> None:
     assert {fault for fault, number in runs[0].live.faults.items() if number} == shares.keys()
 
 
-async def test_what_has_no_place_waits_and_its_wait_is_told() -> None:
-    """An attempt starts when it has one: the time-out counts from there."""
+async def test_an_attempt_without_a_free_place_waits() -> None:
+    """It starts when it has a place, and its time-out counts from there."""
     at_once = ArrivalPattern(at=(timedelta(0),) * 3)
     slow = Endpoint(latency=Latency(p50=4 * SECOND))
     run = await Played(Scenario(arrivals=at_once, endpoint=slow), places=1).to_its_end()
@@ -245,8 +247,8 @@ async def test_what_has_no_place_waits_and_its_wait_is_told() -> None:
     assert [one.waited_us // 1_000_000 for one in run.attempts] == [0, 4, 8]
 
 
-async def test_when_it_is_stopped_nothing_new_begins_and_what_is_on_its_way_ends() -> None:
-    """Neither what is still to be created nor a retry that waits; the answer that was waited for counts."""
+async def test_a_stopped_run_starts_nothing_and_finishes_running_requests() -> None:
+    """New deliveries and waiting retries are dropped; the answers of running requests count."""
     answered = asyncio.Event()
     posted = 0
 
@@ -272,7 +274,7 @@ async def test_when_it_is_stopped_nothing_new_begins_and_what_is_on_its_way_ends
     assert run.live.created == 2
 
 
-async def test_what_the_listener_raises_ends_the_run_as_it_is() -> None:
+async def test_an_exception_of_the_listener_ends_the_run_unchanged() -> None:
     """A closed pipe stays a closed pipe."""
 
     def tell(sent: LiveSent) -> None:

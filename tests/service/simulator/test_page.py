@@ -1,4 +1,4 @@
-"""The page and the picture: complete in themselves, readable by machines, and true."""
+"""The page and the picture: complete, readable by machines, and correct."""
 
 import re
 from datetime import timedelta
@@ -30,7 +30,7 @@ SCENARIOS = {"out": OUT, "nothing": NOTHING, "slow": SLOW, "at once": AT_ONCE}
 
 
 class Page(HTMLParser):
-    """What a page is made of; an element that is closed in the wrong order fails."""
+    """The elements of a page. An element that is closed in the wrong order is an error."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -61,8 +61,8 @@ class Page(HTMLParser):
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_page_needs_nothing_else_and_runs_nothing(name: str) -> None:
-    """No script, no link, no address but the names of XML; a title for every picture, and light and dark."""
+def test_a_page_loads_nothing_and_runs_no_script(name: str) -> None:
+    """It has a title for every picture, and colours for light and dark."""
     text = page(SCENARIOS[name], report_on(SCENARIOS[name]))
     read = Page(text)
 
@@ -78,8 +78,8 @@ def test_a_page_needs_nothing_else_and_runs_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_picture_is_svg_that_names_itself(name: str) -> None:
-    """Its title and description are found by their ids, and nothing lies outside of it."""
+def test_every_picture_is_svg_with_title_and_description(name: str) -> None:
+    """All shapes lie inside of the picture."""
     root = ElementTree.fromstring(picture(SCENARIOS[name], report_on(SCENARIOS[name])))
     texts = {one.get("id"): one.text for one in root.iter()}
     _, _, width, height = (float(part) for part in root.attrib["viewBox"].split())
@@ -93,8 +93,8 @@ def test_every_picture_is_svg_that_names_itself(name: str) -> None:
         assert all(float(number) <= max(width, height) for number in numbers)
 
 
-def test_the_tables_beside_the_pictures_have_the_figures() -> None:
-    """Summed up they are those of the report."""
+def test_the_tables_have_the_figures_of_the_report() -> None:
+    """Their sums are those of the report."""
     report = report_on(OUT)
     rows = Page(page(OUT, report)).rows
     heads = [number for number, row in enumerate(rows) if row[0] in ("created", "started", "share")]
@@ -108,7 +108,7 @@ def test_the_tables_beside_the_pictures_have_the_figures() -> None:
 
 
 def test_outages_are_shaded_in_the_picture() -> None:
-    """Once for each outage in each of its two charts; without any there is no such shape."""
+    """Each outage has one shape in each of the two charts; without outages there is none."""
     shaded = picture(OUT, report_on(OUT)).count('<rect class="out" x=')
     legend = 2
 

@@ -1,4 +1,4 @@
-"""The questions: how long an outage may last, how to split maintenance, which capacity drains a wave."""
+"""How long an outage may last, how to split maintenance, and which capacity works off the retries."""
 
 from datetime import timedelta
 
@@ -34,16 +34,16 @@ MINUTELY = Scenario(arrivals=ArrivalPattern(rate=1 / 60, duration=60 * MINUTE))
         MINUTELY.model_copy(update={"sender": Waits(timeout=3 * SECOND, pauses=(SECOND, 7 * SECOND, MINUTE))}),
     ],
 )
-def test_the_longest_outage_survived_is_what_the_theory_says(scenario: Scenario) -> None:
-    """To the microsecond, for both kinds and every beginning."""
+def test_simulation_and_theory_agree_on_the_longest_outage(scenario: Scenario) -> None:
+    """They agree to the microsecond, for both kinds and every beginning."""
     answers = list(survive(scenario))
 
     assert [one.simulated for one in answers] == [one.theory for one in answers]
     assert {one.kind for one in answers} == {OutageKind.REFUSE, OutageKind.HANG}
 
 
-def test_an_outage_may_last_21_minutes_or_21_and_a_half_and_longer_if_it_begins_before_a_delivery() -> None:
-    """And 20 or 15 minutes where attempts have failed just before; each time-out adds its ten seconds."""
+def test_an_outage_of_21_minutes_loses_nothing() -> None:
+    """With time-outs it may last 21.5 minutes. After failed attempts it may last only 20 or 15 minutes."""
     longest = {(one.kind, one.next_in, one.failed): one.simulated for one in survive(MINUTELY)}
 
     refuse, hang = OutageKind.REFUSE, OutageKind.HANG
@@ -59,14 +59,14 @@ def test_an_outage_may_last_21_minutes_or_21_and_a_half_and_longer_if_it_begins_
     ]
 
 
-def test_a_scenario_without_deliveries_cannot_tell() -> None:
-    """It is said so, instead of searched for ever."""
+def test_survival_needs_deliveries() -> None:
+    """The error says so."""
     with pytest.raises(ConfigurationError, match="nothing arrives"):
         list(survive(Scenario()))
 
 
-def test_maintenance_within_the_service_s_patience_needs_no_split() -> None:
-    """It loses nothing at one go, and nothing else is tried."""
+def test_short_maintenance_needs_no_split() -> None:
+    """It loses nothing in one part, and nothing else is tried."""
     advice = advise(EVERY_SECOND, 20 * MINUTE, start=START, kind=OutageKind.REFUSE)
 
     assert advice.best is not None
@@ -74,8 +74,8 @@ def test_maintenance_within_the_service_s_patience_needs_no_split() -> None:
 
 
 @pytest.mark.parametrize("kind", [OutageKind.REFUSE, OutageKind.HANG])
-def test_a_longer_one_is_split_so_that_it_loses_nothing(kind: OutageKind) -> None:
-    """Its parts are the work, and simulating them again loses nothing, where one go does."""
+def test_long_maintenance_is_split_so_that_it_loses_nothing(kind: OutageKind) -> None:
+    """The simulation of the parts loses nothing, while that of one part does."""
     advice = advise(EVERY_SECOND, 22 * MINUTE, start=START, kind=kind)
 
     best = advice.best
@@ -90,8 +90,8 @@ def test_a_longer_one_is_split_so_that_it_loses_nothing(kind: OutageKind) -> Non
     assert report_on(EVERY_SECOND.model_copy(update={"outages": tuple(outages)})).lost == 0
 
 
-def test_maintenance_may_lose_what_is_lost_without_it() -> None:
-    """An outage of the scenario is not the fault of the work."""
+def test_losses_without_maintenance_do_not_count() -> None:
+    """An outage of the scenario is not caused by the maintenance."""
     scenario = Scenario(
         arrivals=ArrivalPattern(rate=0.1, duration=50 * MINUTE),
         outages=(Outage(start=timedelta(0), end=22 * MINUTE),),
@@ -103,15 +103,15 @@ def test_maintenance_may_lose_what_is_lost_without_it() -> None:
 
 
 def test_no_split_helps_where_every_attempt_fails() -> None:
-    """With pauses that meet every part, the answer is that there is none."""
+    """If the retry delays meet every part, there is no good split."""
     waits = Waits(pauses=(SECOND, SECOND, SECOND))
     scenario = Scenario(arrivals=ArrivalPattern(rate=0.1, duration=20 * MINUTE), sender=waits)
 
     assert advise(scenario, 3 * MINUTE, start=timedelta(0), kind=OutageKind.REFUSE).best is None
 
 
-def test_a_wave_drains_from_some_capacity_on_and_never_below() -> None:
-    """More than the traffic alone needs, and no more than it needs with all attempts."""
+def test_the_queue_drains_from_a_certain_capacity_on() -> None:
+    """That capacity lies above the load of the traffic and at most at the load with all attempts."""
     scenario = Scenario(
         arrivals=ArrivalPattern(rate=1.0, duration=60 * MINUTE),
         endpoint=Endpoint(latency=Latency(p50=2 * SECOND)),
@@ -126,8 +126,8 @@ def test_a_wave_drains_from_some_capacity_on_and_never_below() -> None:
     assert max(one.capacity for one in found if one.drained_at is None) == smallest - 1
 
 
-def test_traffic_that_ends_with_the_outage_cannot_tell_whether_a_wave_drains() -> None:
-    """It says what to change."""
+def test_the_capacity_needs_traffic_after_the_outage() -> None:
+    """The error says what to change."""
     scenario = Scenario(
         arrivals=ArrivalPattern(rate=1.0, duration=20 * MINUTE), outages=(Outage(start=MINUTE, end=19 * MINUTE),)
     )
@@ -136,7 +136,7 @@ def test_traffic_that_ends_with_the_outage_cannot_tell_whether_a_wave_drains() -
         list(trials(scenario))
 
 
-def test_capacity_needs_traffic_that_lasts() -> None:
-    """A single moment has no rate."""
+def test_the_capacity_needs_lasting_traffic() -> None:
+    """Deliveries at one moment have no rate."""
     with pytest.raises(ConfigurationError, match="more than one moment"):
         load(Scenario(arrivals=ArrivalPattern(at=(timedelta(0),))))

@@ -1,4 +1,4 @@
-"""Statistics in flat memory: quantiles with a known error, series of a bounded length, the busiest second."""
+"""Statistics in constant memory: quantiles with a known error, series of limited length, the busiest second."""
 
 import math
 from datetime import timedelta
@@ -20,7 +20,7 @@ DURATIONS = st.lists(st.integers(0, 10**12), min_size=1, max_size=200)
 
 @given(DURATIONS, st.sampled_from([0.01, 0.5, 0.9, 0.99, 1.0]))
 def test_a_quantile_is_at_most_a_512th_above_the_true_one(durations: list[int], share: float) -> None:
-    """And never below it: the smallest that so many do not pass."""
+    """It is never below the true quantile."""
     quantiles = Quantiles()
     for duration in durations:
         quantiles.add(duration)
@@ -33,8 +33,8 @@ def test_a_quantile_is_at_most_a_512th_above_the_true_one(durations: list[int], 
     assert found in durations
 
 
-def test_a_quantile_of_equal_durations_is_exact_and_of_none_there_is_none() -> None:
-    """A constant latency is told as it was given."""
+def test_a_quantile_of_equal_durations_is_exact() -> None:
+    """Without durations there is no quantile."""
     quantiles = Quantiles()
     assert quantiles.at(0.5) is None
 
@@ -44,8 +44,8 @@ def test_a_quantile_of_equal_durations_is_exact_and_of_none_there_is_none() -> N
     assert quantiles.at(0.5) == quantiles.at(1) == 1_260_200_001
 
 
-def test_quantiles_take_a_bucket_and_not_each_duration() -> None:
-    """A hundred thousand durations up to a day lie in a few thousand buckets."""
+def test_quantiles_need_memory_per_bucket_only() -> None:
+    """A hundred thousand durations of up to a day take a few thousand buckets."""
     quantiles = Quantiles()
     for number in range(100_000):
         quantiles.add(number * 864_000)
@@ -55,7 +55,7 @@ def test_quantiles_take_a_bucket_and_not_each_duration() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 10**11), st.integers(0, 2)), max_size=100))
 def test_a_series_counts_everything_in_at_most_240_steps(things: list[tuple[int, int]]) -> None:
-    """Each in the step that its moment lies in, in whatever order they come."""
+    """Each count lies in the step of its moment, whatever the order of the moments."""
     series = Series(3)
     for moment, kind in things:
         series.add(moment, kind)
@@ -76,7 +76,7 @@ def attempt(number: int, started: int, ended: int) -> SimulatedAttempt:
 
 
 def test_the_busiest_second_is_found_wherever_it_lies() -> None:
-    """Also when its attempts end up to a time-out after it, with others between them."""
+    """Its attempts may end up to a time-out later, with others between them."""
     for busiest in range(200):
         attempts = [attempt(second, second, second) for second in range(220)]
         attempts += [attempt(1_000 + one, busiest, busiest + 10) for one in range(3)]
@@ -87,8 +87,8 @@ def test_the_busiest_second_is_found_wherever_it_lies() -> None:
         assert report.peak_rate == 4
 
 
-def test_seconds_are_told_exactly() -> None:
-    """Microseconds survive the way through JSON."""
+def test_json_keeps_every_microsecond() -> None:
+    """Seconds are written exactly."""
     report = SimulationReport(Scenario())
     report.add(attempt(1, 0, 1)._replace(ended_us=1_000_001, state=State.DELIVERED, outcome=ResponseKind.OK))
 

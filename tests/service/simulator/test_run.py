@@ -41,7 +41,7 @@ def clocked(scenario: Scenario) -> list[tuple[str, str, str, str]]:
 
 
 def test_with_instant_failures_attempts_start_at_0_1_6_and_21_minutes() -> None:
-    """The closed form: each pause counts from the failure before it, which takes no time."""
+    """Each pause counts from the failure before it, which takes no time."""
     assert clocked(Scenario(arrivals=ONE, outages=out(OutageKind.REFUSE))) == [
         ("0:00", "0:00", "refused", "retry 1"),
         ("1:00", "1:00", "refused", "retry 2"),
@@ -50,8 +50,8 @@ def test_with_instant_failures_attempts_start_at_0_1_6_and_21_minutes() -> None:
     ]
 
 
-def test_with_time_outs_each_attempt_starts_ten_seconds_later_than_that() -> None:
-    """The closed form: 0, 1:10, 6:20, 21:30, and the end at 21:40."""
+def test_with_time_outs_attempts_start_at_0_70_380_and_1290_seconds() -> None:
+    """The last attempt ends at 21:40."""
     assert clocked(Scenario(arrivals=ONE, outages=out(OutageKind.HANG))) == [
         ("0:00", "0:10", "timeout", "retry 1"),
         ("1:10", "1:20", "timeout", "retry 2"),
@@ -61,7 +61,7 @@ def test_with_time_outs_each_attempt_starts_ten_seconds_later_than_that() -> Non
 
 
 def test_a_status_fails_after_the_latency() -> None:
-    """Which moves every retry by as much."""
+    """The latency moves every retry."""
     scenario = Scenario(
         arrivals=ONE, outages=out(OutageKind.STATUS), endpoint=Endpoint(latency=Latency(p50=3 * SECOND))
     )
@@ -74,8 +74,8 @@ def test_a_status_fails_after_the_latency() -> None:
     ]
 
 
-def test_an_outage_ends_before_its_last_moment() -> None:
-    """An attempt that starts as it ends is not in it any more."""
+def test_an_attempt_at_the_end_of_an_outage_is_not_in_it() -> None:
+    """The end does not belong to the outage."""
     assert clocked(Scenario(arrivals=ONE, outages=out(OutageKind.REFUSE, MINUTE)))[1][2:] == ("ok", "delivered")
     assert clocked(Scenario(arrivals=ONE, outages=out(OutageKind.REFUSE, MINUTE + timedelta(microseconds=1))))[1][
         2:
@@ -86,28 +86,28 @@ def test_an_outage_ends_before_its_last_moment() -> None:
     ("latency", "outcome"), [(10 * SECOND, "ok"), (timedelta(seconds=10, microseconds=1), "late")]
 )
 def test_an_answer_is_in_time_up_to_the_end_of_the_time_out(latency: timedelta, outcome: str) -> None:
-    """Within 10 seconds, says the interface."""
+    """The interface says: within 10 seconds."""
     scenario = Scenario(arrivals=ONE, endpoint=Endpoint(latency=Latency(p50=latency)))
 
     assert clocked(scenario)[0][2] == outcome
 
 
-def test_what_is_always_answered_late_fails_and_has_arrived_four_times() -> None:
-    """Four late arrivals of one delivery are one that counts and three duplicates, and nothing is lost."""
+def test_a_delivery_with_only_late_answers_fails_but_arrives() -> None:
+    """It has arrived four times: once, and three duplicates. Nothing is lost."""
     report = report_on(Scenario(arrivals=ONE, endpoint=Endpoint(latency=Latency(p50=MINUTE))))
 
     assert (report.failed, report.lost, report.late, report.duplicates) == (1, 0, 4, 3)
 
 
 def test_an_endpoint_that_always_errs_delivers_nothing() -> None:
-    """Its 500 comes after the latency; late, it is a time-out, and never an arrival."""
+    """Its 500 comes after the latency, or as a time-out, and never counts as an arrival."""
     for latency, outcome in ((SECOND, "status"), (MINUTE, "timeout")):
         endpoint = Endpoint(latency=Latency(p50=latency), error_rate=1.0)
         assert {one[2] for one in clocked(Scenario(arrivals=ONE, endpoint=endpoint))} == {outcome}
 
 
-def test_requests_beyond_the_capacity_wait_their_turn_and_may_time_out() -> None:
-    """One at a time, four seconds each: the third of four is late by waiting, and its work is done all the same."""
+def test_requests_beyond_the_capacity_wait_and_may_time_out() -> None:
+    """With one place and 4 seconds each, the third request is late, but its work is done nevertheless."""
     scenario = Scenario(
         arrivals=ArrivalPattern(at=(timedelta(0),) * 4),
         endpoint=Endpoint(latency=Latency(p50=4 * SECOND), capacity=1),
@@ -125,8 +125,8 @@ def test_requests_beyond_the_capacity_wait_their_turn_and_may_time_out() -> None
     assert report.longest_wait_us == 12_000_000
 
 
-def test_deliveries_that_fall_behind_a_later_one_of_their_job_are_out_of_order() -> None:
-    """The two that met the outage are delivered after the third; of another job, they would not count."""
+def test_deliveries_after_a_later_one_of_their_job_are_out_of_order() -> None:
+    """Two deliveries meet an outage and come after the third. A later one of another job would not count."""
     outage = out(OutageKind.REFUSE, 2 * SECOND)
     story = Job(family="monitor", pages=2)
     one_job = report_on(Scenario(arrivals=ArrivalPattern(jobs=(story,)), outages=outage))
@@ -137,8 +137,8 @@ def test_deliveries_that_fall_behind_a_later_one_of_their_job_are_out_of_order()
     assert (three_jobs.deliveries, three_jobs.out_of_order) == (3, 0)
 
 
-def test_overlapping_outages_do_what_the_first_one_says() -> None:
-    """In the order of the scenario."""
+def test_the_first_of_overlapping_outages_counts() -> None:
+    """The order is that of the scenario."""
     both = (*out(OutageKind.HANG, SECOND), *out(OutageKind.REFUSE, MINUTE + SECOND))
 
     assert clocked(Scenario(arrivals=ONE, outages=both))[0][2] == "timeout"
@@ -146,7 +146,7 @@ def test_overlapping_outages_do_what_the_first_one_says() -> None:
 
 
 def test_time_out_and_pauses_are_settings() -> None:
-    """As a service with other values would have them."""
+    """A service with other values can be simulated."""
     waits = Waits(timeout=2 * SECOND, pauses=(SECOND, SECOND, SECOND))
 
     starts = [start for start, *_ in clocked(Scenario(arrivals=ONE, sender=waits, outages=out(OutageKind.HANG)))]
@@ -155,7 +155,7 @@ def test_time_out_and_pauses_are_settings() -> None:
 
 
 def test_the_same_seed_gives_the_same_attempts_and_another_seed_others() -> None:
-    """With everything random that there is."""
+    """The scenario uses every random feature."""
     scenario = Scenario(
         seed=7,
         arrivals=ArrivalPattern(rate=2.0, duration=10 * MINUTE, poisson=True),
@@ -166,8 +166,8 @@ def test_the_same_seed_gives_the_same_attempts_and_another_seed_others() -> None
     assert list(simulate(scenario)) != list(simulate(scenario.model_copy(update={"seed": 8})))
 
 
-def test_a_lognormal_latency_has_the_quantiles_that_were_asked_for() -> None:
-    """Over 20,000 requests: half within p50, 99 of 100 within p99."""
+def test_a_lognormal_latency_has_the_given_quantiles() -> None:
+    """Of 20,000 requests, half are within p50 and 99 of 100 within p99."""
     scenario = Scenario(
         arrivals=ArrivalPattern(rate=20_000.0, duration=SECOND),
         endpoint=Endpoint(latency=Latency(p50=200 * SECOND / 1000, p99=3 * SECOND)),
@@ -178,8 +178,8 @@ def test_a_lognormal_latency_has_the_quantiles_that_were_asked_for() -> None:
     assert 0.985 < sum(one <= 3_000_000 for one in took) / len(took) < 0.995
 
 
-def test_an_error_rate_is_the_share_that_errs() -> None:
-    """A fifth of 10,000, give or take."""
+def test_an_error_rate_is_the_share_of_errors() -> None:
+    """About a fifth of 10,000 requests fail."""
     scenario = Scenario(arrivals=ArrivalPattern(rate=10_000.0, duration=SECOND), endpoint=Endpoint(error_rate=0.2))
     firsts = [one.outcome.value for one in simulate(scenario) if one.attempt == 1]
 
@@ -187,7 +187,7 @@ def test_an_error_rate_is_the_share_that_errs() -> None:
 
 
 def test_evenly_spaced_deliveries_begin_at_0_and_end_before_the_duration() -> None:
-    """Three a second for a second and a third are at 0, 1/3, 2/3 and 1; whole microseconds, without drift."""
+    """Three a second for 1.33 seconds are at 0, 1/3, 2/3 and 1, in whole microseconds and without drift."""
     wanted = ArrivalPattern(rate=3.0, duration=SECOND * 4 / 3)
 
     assert [one.created_us for one in arrivals(wanted, 0)] == [0, 333_333, 666_666, 1_000_000]
@@ -195,7 +195,7 @@ def test_evenly_spaced_deliveries_begin_at_0_and_end_before_the_duration() -> No
 
 
 def test_poisson_deliveries_have_the_rate_on_average() -> None:
-    """Ten a second for a quarter of an hour are about 9,000, all within it and in their order."""
+    """Ten a second for a quarter of an hour are about 9,000, in order and inside of the time."""
     moments = [one.created_us for one in arrivals(ArrivalPattern(rate=10.0, duration=15 * MINUTE, poisson=True), 3)]
 
     assert 8_700 < len(moments) < 9_300
@@ -205,7 +205,7 @@ def test_poisson_deliveries_have_the_rate_on_average() -> None:
 
 @pytest.mark.parametrize("family", family_names())
 def test_a_job_has_as_many_deliveries_as_its_story_has_events(family: str) -> None:
-    """So that a simulation and what is really sent agree."""
+    """So a simulation and a live run agree."""
     wanted = ArrivalPattern(jobs=(Job(family=family, pages=7, at=MINUTE, pace=2.0),))
     moments = [one.created_us for one in arrivals(wanted, 0)]
 
@@ -214,7 +214,7 @@ def test_a_job_has_as_many_deliveries_as_its_story_has_events(family: str) -> No
 
 
 def test_arrivals_of_every_kind_come_in_the_order_of_time() -> None:
-    """Exact moments, the rate and jobs are merged; exact moments may be written in any order."""
+    """Exact moments, steady traffic and jobs are merged. Exact moments may be given in any order."""
     wanted = ArrivalPattern(
         at=(3 * SECOND, timedelta(0)),
         rate=1.0,

@@ -1,4 +1,4 @@
-"""Scenarios as they are written: what is understood, and errors that name key, value and what is allowed."""
+"""Scenarios in files and flags: the keys, and errors that name key, value and what is allowed."""
 
 import io
 import tomllib
@@ -55,7 +55,7 @@ def read(text: str) -> Scenario:
 
 
 def test_every_key_is_understood() -> None:
-    """Each as its table of the scenario."""
+    """Each key sets its field of the scenario."""
     assert read(EVERYTHING) == Scenario(
         seed=7,
         arrivals=ArrivalPattern(
@@ -71,8 +71,8 @@ def test_every_key_is_understood() -> None:
     )
 
 
-def test_nothing_at_all_is_one_delivery_a_second_with_the_service_as_it_is() -> None:
-    """For an hour, to an endpoint without faults."""
+def test_an_empty_scenario_has_one_delivery_a_second() -> None:
+    """It lasts an hour, with the service's own values and an endpoint without faults."""
     scenario = read("")
 
     assert scenario.arrivals == ArrivalPattern(rate=1.0)
@@ -81,8 +81,8 @@ def test_nothing_at_all_is_one_delivery_a_second_with_the_service_as_it_is() -> 
     assert (scenario.outages, scenario.endpoint.capacity, scenario.endpoint.error_rate) == ((), None, 0.0)
 
 
-def test_exact_moments_or_jobs_alone_have_no_rate_beside_them() -> None:
-    """The default is for a scenario that says nothing of arrivals."""
+def test_the_default_rate_is_only_for_a_scenario_without_arrivals() -> None:
+    """Exact moments or jobs have no steady traffic beside them."""
     assert read('arrivals.at = ["0s"]').arrivals.rate is None
     assert read('arrivals.jobs = [{ family = "agent", pages = 1 }]').arrivals.rate is None
     assert read('arrivals.duration = "2h"').arrivals == ArrivalPattern(rate=1.0, duration=120 * MINUTE)
@@ -133,12 +133,12 @@ def test_exact_moments_or_jobs_alone_have_no_rate_beside_them() -> None:
             "status is 204: it has to be greater",
         ),
         ('[outage]\nfrom = "1s"\nto = "2s"', "outage is {"),
-        ('sender.timeout = "0s"', 'sender.timeout is "0s": it has to be longer than nothing'),
+        ('sender.timeout = "0s"', 'sender.timeout is "0s": it has to be longer than 0'),
         ('sender.pauses = ["1m", "2m", "3m", "4m"]', "there are 3 retries, so 3 pauses"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_key_and_what_is_allowed(text: str, words: str) -> None:
-    """After the name of the file."""
+    """The error begins with the name of the file."""
     with pytest.raises(ConfigurationError) as raised:
         read(text)
 
@@ -147,8 +147,8 @@ def test_a_wrong_value_is_named_with_its_key_and_what_is_allowed(text: str, word
     assert "\n" not in str(raised.value)
 
 
-def test_everything_that_is_wrong_is_told_at_once_each_on_a_line() -> None:
-    """So that a file is mended in one go."""
+def test_all_errors_are_reported_at_once() -> None:
+    """Each has a line of its own, so that a file can be fixed in one go."""
     with pytest.raises(ConfigurationError) as raised:
         read('seed = "x"\narrivals.rate = 0\nendpoint.capacity = 0')
 
@@ -159,7 +159,7 @@ def test_everything_that_is_wrong_is_told_at_once_each_on_a_line() -> None:
     ]
 
 
-def test_what_came_by_a_flag_is_named_by_the_flag() -> None:
+def test_an_error_names_the_flag_that_gave_the_value() -> None:
     """The file is not at fault."""
     raw = with_values({"seed": 3}, {"outage": [{"from": "2m", "to": "1m"}]})
 
@@ -169,8 +169,8 @@ def test_what_came_by_a_flag_is_named_by_the_flag() -> None:
     assert str(raised.value).startswith("--outage: outage[0].to is ")
 
 
-def test_values_take_the_place_of_what_the_file_says_and_leave_the_rest() -> None:
-    """A list as a whole; a table key by key."""
+def test_flags_replace_values_of_the_file() -> None:
+    """A list is replaced as a whole, a table key by key."""
     raw = tomllib.loads(EVERYTHING)
     changed = with_values(raw, {"arrivals.rate": 1.0, "outage": [], "endpoint.capacity": 9})
 
@@ -181,8 +181,8 @@ def test_values_take_the_place_of_what_the_file_says_and_leave_the_rest() -> Non
 
 
 @pytest.mark.parametrize("content", [b"seed = ", b"\xff\xfe", b"[[outage]"])
-def test_what_is_no_toml_is_told_with_the_name_of_the_file(content: bytes) -> None:
-    """And what the parser says of it."""
+def test_an_invalid_file_is_named_with_the_parsers_error(content: bytes) -> None:
+    """The error begins with the name of the file."""
     file = io.BytesIO(content)
     file.name = "s.toml"
 
@@ -203,7 +203,7 @@ def test_what_is_no_toml_is_told_with_the_name_of_the_file(content: bytes) -> No
     ],
 )
 def test_a_duration_is_written_with_its_units(text: str, duration: timedelta) -> None:
-    """Several of them may follow each other."""
+    """Several units may follow each other."""
     assert parse_duration(text) == duration
 
 
@@ -229,13 +229,13 @@ def test_a_duration_is_written_with_its_units(text: str, duration: timedelta) ->
         "1s\n",
     ],
 )
-def test_anything_else_is_no_duration(value: Any) -> None:
-    """A plain number least of all: nobody can see its unit."""
+def test_anything_else_is_not_a_duration(value: Any) -> None:
+    """A plain number is refused too, because its unit is unknown."""
     with pytest.raises(ValueError, match="a duration is"):
         parse_duration(value)
 
 
 @given(st.timedeltas(timedelta(0), timedelta(days=3650)))
-def test_a_duration_in_words_is_read_back_as_it_was(duration: timedelta) -> None:
-    """Exactly."""
+def test_a_written_duration_is_read_back_exactly(duration: timedelta) -> None:
+    """Nothing is rounded."""
     assert parse_duration(in_words(duration)) == duration

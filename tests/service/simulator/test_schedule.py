@@ -36,8 +36,8 @@ EXPECTED = {
 
 
 @for_each(("state", "answer"), list(product(State, EndpointResponse)))
-def test_every_state_moves_as_the_interface_says_or_not_at_all(state: State, answer: EndpointResponse) -> None:
-    """A move that is not in the table raises, naming both, and the table is what it was."""
+def test_every_state_moves_as_the_interface_says(state: State, answer: EndpointResponse) -> None:
+    """A move that is not in the table raises an error that names both."""
     before = {one: dict(moves) for one, moves in MOVES.items()}
 
     if (state.value, answer.value) in EXPECTED:
@@ -50,7 +50,7 @@ def test_every_state_moves_as_the_interface_says_or_not_at_all(state: State, ans
 
 
 def test_the_service_pauses_one_five_and_fifteen_minutes_and_waits_ten_seconds() -> None:
-    """The figures of the interface; an attempt that is the first, and an end state, has no pause before it."""
+    """The first attempt and the end states have no pause before them."""
     assert SERVICE.timeout == timedelta(seconds=10)
     assert {state.value: pause_before(state) for state in State} == {
         "attempt": None,
@@ -74,14 +74,14 @@ def test_pauses_are_parameters() -> None:
     ("timeout", "pauses"),
     [(timedelta(0), SERVICE.pauses), (MINUTE, (MINUTE, timedelta(0), MINUTE)), (-MINUTE, SERVICE.pauses)],
 )
-def test_a_schedule_that_does_not_wait_cannot_be_made(
+def test_a_schedule_without_waiting_cannot_be_made(
     timeout: timedelta, pauses: tuple[timedelta, timedelta, timedelta]
 ) -> None:
-    """The mistake is found when it is made."""
-    with pytest.raises(ValueError, match="longer than nothing"):
+    """The error comes when the schedule is made."""
+    with pytest.raises(ValueError, match="longer than 0"):
         SenderSchedule(timeout, pauses)
 
 
-def test_a_router_is_quiet_for_longer_than_a_first_retry_takes() -> None:
-    """So that a page that failed once is not missed by what waits for all pages."""
+def test_the_default_quiet_time_is_longer_than_a_first_retry() -> None:
+    """A page that failed once is then not missed by a handler that waits for all pages."""
     assert SERVICE.timeout + SERVICE.pauses[0] < DEFAULT_QUIET

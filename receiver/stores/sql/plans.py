@@ -1,20 +1,17 @@
-"""Plans: what a mass action is about to touch, from looking at all of it."""
-
-import sqlite3
+"""Plans: count what a mass action would touch."""
 
 from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan, WorkKind, WorkPlan
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import HandlerName, WorkState
 from receiver.core.work import WorkFilter
-from receiver.stores.sqlite import report_statements as statements
-from receiver.stores.sqlite.filters import all_at_once, all_work_at_once
-from receiver.stores.sqlite.search import require_index
+from receiver.stores.sql.connection import SqlConnection, Values
+from receiver.stores.sql.statements import plans as statements
+from receiver.stores.sql.statements.reads import Reads
 
-_FEW = 24
-"""Kinds that are counted each by a condition of its own: GROUP BY would sort all rows, which costs more than going
-through them twice."""
-_Values = dict[str, object]
+MAX_COUNTED_KINDS = 24
+"""Up to so many kinds, each has a count with a condition of its own. GROUP BY would sort all rows, which takes
+longer than reading them twice."""
 
 _BEHIND = {
     (False, False): "d.seq > :after",
@@ -22,11 +19,12 @@ _BEHIND = {
     (True, False): "d.job_id IS NULL AND d.seq > :after",
     (True, True): "(d.job_id IS NULL OR (d.job_id, d.seq) > (:after_job, :after))",
 }
-"""What lies behind a place: in the order of jobs or not, and with a job or not."""
+"""The condition for rows behind a place, by two questions: is the order that of jobs, and has the place a job?"""
 
 
 def plan(
-    connection: sqlite3.Connection,
+    connection: SqlConnection,
+    reads: Reads,
     wanted: DeliveryFilter,
     after: Cursor | None = None,
     by_job: bool = False,
@@ -34,14 +32,15 @@ def plan(
     with_body: bool = False,
 ) -> DeliveryPlan:
     """Return what an action on the wanted deliveries would touch, or on those of them that have their bodies."""
-    require_index(connection, wanted)
-    source, values = all_at_once(wanted)
+    if wanted.text is not None:
+        reads.dialect.require_index(connection)
+    source, values = reads.filters.all_at_once(wanted)
     narrower = ["d.pruned_at IS NULL"] if with_body else []
     if after is not None:
         narrower.append(_BEHIND[by_job, after.job_id is not None])
         values |= {"after": after.seq, "after_job": after.job_id}
     if narrower:
-        source = f"(SELECT d.* FROM {source}) AS d WHERE {' AND '.join(narrower)}"  # noqa: S608 - our own words
+        source = statements.NARROWED.format(source=source, conditions=" AND ".join(narrower))
     sums = "sum(d.size), count(d.pruned_at), min(d.received_at), max(d.received_at)"
     (count, size, pruned, *span), counts = _counted(
         connection, source, values, sums, kinds=("d.type",), among="deliveries AS d"
@@ -51,9 +50,9 @@ def plan(
     return DeliveryPlan(count, size or 0, first_at, last_at, types, count - sum(types.values()), pruned)
 
 
-def work_plan(connection: sqlite3.Connection, wanted: WorkFilter) -> WorkPlan:
+def work_plan(connection: SqlConnection, reads: Reads, wanted: WorkFilter) -> WorkPlan:
     """Return what an action on the wanted work items would touch."""
-    source, values = all_work_at_once(wanted)
+    source, values = reads.filters.all_work_at_once(wanted)
     sums = "min(w.id), max(w.id), min(w.received_at), max(w.received_at)"
     (count, first_id, last_id, *span), counts = _counted(
         connection, f"{source} AS w WHERE TRUE", values, sums, kinds=("w.handler", "w.type", "w.state")
@@ -67,9 +66,9 @@ def work_plan(connection: sqlite3.Connection, wanted: WorkFilter) -> WorkPlan:
 
 
 def _counted(
-    connection: sqlite3.Connection,
+    connection: SqlConnection,
     source: str,
-    values: _Values,
+    values: Values,
     sums: str,
     *,
     kinds: tuple[str, ...],
@@ -77,13 +76,13 @@ def _counted(
 ) -> tuple[tuple[int, ...], dict[tuple[str, ...], int]]:
     """Return how many rows a source has, with sums over them, and the numbers of the most frequent kinds.
 
-    `among` is a source that has all the kinds, and is gone through faster.
+    `among` is another source that has at least these kinds, and that is read faster.
     """
     columns = ", ".join(kinds)
     found = connection.execute(
-        statements.KINDS.format(kinds=columns, source=among or source, most=_FEW + 1), values
+        statements.KINDS.format(kinds=columns, source=among or source, most=MAX_COUNTED_KINDS + 1), values
     ).fetchall()
-    if len(found) > _FEW:
+    if len(found) > MAX_COUNTED_KINDS:
         row = connection.execute(statements.SUMS.format(sums=sums, source=source), values).fetchone()
         by_kind = statements.BY_KIND.format(kinds=columns, source=source, most=MAX_KINDS)
         return row, {tuple(kind): number for *kind, number in connection.execute(by_kind, values)}

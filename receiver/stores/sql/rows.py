@@ -1,26 +1,31 @@
-"""From rows of the database to records."""
+"""Make records from the rows of a database."""
 
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
 from receiver.core.types import AttemptOutcome, DeliveryState, Headers, Origin, Trigger, WorkState
 from receiver.core.work import Attempt, WorkSummary
-from receiver.stores.sqlite.compression import PLAIN, decoded
+from receiver.stores.sql.compression import PLAIN, decoded
 
 _ORIGINS = {origin.value: origin for origin in Origin}
 
 
+def headers_text(headers: Headers) -> str:
+    """Return headers as the text of a column."""
+    return to_json(headers).decode()  # in a third of the time that the standard library takes
+
+
 def headers_of(text: str) -> Headers:
-    """Return headers as they were before they became JSON."""
+    """Return the headers that `headers_text` wrote."""
     return tuple(map(tuple, from_json(text)))
 
 
 def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
-    """Read the columns that `statements` selects for a delivery with its body."""
+    """Read the columns `STORED` of `statements.columns`."""
     seq, key, kind, job_id, webhook_id, success, received_at, duplicates, origin, headers, body, coding = row
     return StoredDelivery(
         seq=seq,
@@ -40,7 +45,7 @@ def stored_delivery(row: Sequence[Any]) -> StoredDelivery:
 
 
 def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
-    """Read the columns that `statements` selects for a listing."""
+    """Read the columns `SUMMARY` of `statements.deliveries`."""
     seq, key, kind, job_id, webhook_id, success, received_at, size, duplicates, state, origin, pruned = row
     return DeliverySummary(
         seq=seq,
@@ -59,7 +64,7 @@ def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
 
 
 def work_summary(row: tuple[Any, ...]) -> WorkSummary:
-    """Read the columns that `statements` selects for a work item."""
+    """Read the columns that `WorkStatements` selects of a work item."""
     work_id, key, kind, job_id, received_at, handler, state, attempts, lane, due_at, last_error, note, heads = row
     return WorkSummary(
         id=work_id,
@@ -79,7 +84,7 @@ def work_summary(row: tuple[Any, ...]) -> WorkSummary:
 
 
 def attempt(row: tuple[Any, ...]) -> Attempt:
-    """Read the columns that `statements` selects for an attempt."""
+    """Read the columns that `WorkStatements` selects of an attempt."""
     number, trigger, started_at, ended_at, outcome, error, traceback, overdue = row
     return Attempt(
         number=number,
@@ -94,5 +99,5 @@ def attempt(row: tuple[Any, ...]) -> Attempt:
 
 
 def flag(value: int | None) -> bool | None:
-    """Return a truth value as it was before it became a number."""
+    """Return the truth value that a number stands for."""
     return None if value is None else bool(value)

@@ -1,0 +1,220 @@
+"""What a claim reads and writes, statement by statement, inside the queue's transactions."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import takewhile
+from typing import Any, Protocol
+
+from receiver.core.batching import BatchSize
+from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
+from receiver.core.clock import from_micros, to_micros
+from receiver.core.rules import Pace
+from receiver.core.types import HandlerName, HandlerSwitch, Trigger, WorkState
+from receiver.core.work import LOST
+from receiver.core.work_states import SKIPPABLE
+from receiver.stores.sql.connection import SqlConnection
+from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.rows import stored_delivery
+from receiver.stores.sql.switches import switches
+
+MAX_ITEMS = 1_000
+"""Rows that one transaction skips or takes from dead workers for a handler: acks wait for the write lock."""
+
+
+class ClaimStatements(Protocol):
+    """The SQL of claims. `:ids` and `:starting` are arrays of the dialect."""
+
+    LEASES_ENDED: str
+    """The ids of running items whose lease ended by `:now`, at most `:limit`."""
+    LOSE_ATTEMPTS: str
+    """Record the lost attempts of `:ids`, with `:now` and `:error`."""
+    LOSE: str
+    """Make lost items due, and count the loss."""
+    ANY_SKIPPABLE: str
+    """Whether `:handler` has items that wait, are queued or held."""
+    RUNNING: str
+    """How many items of `:handler` run."""
+    PACED_UNTIL: str
+    PACE: str
+    """Note until when `:handler` is paced."""
+    DUE: str
+    """Id and size of what is due for `:handler` at `:now`, the longest due first, at most `:limit`; no suspects."""
+    DUE_SUSPECTS: str
+    """The same for suspects only."""
+    CLAIM: str
+    """Make `:ids` run for `:worker` under a lease `:until`; those in `:starting` have started."""
+    CLAIMED: str
+    """The columns of the items `:ids` and of their deliveries, in the order of the ids; for `Claims.read`."""
+    SUSPECT_DUE: str
+    NEXT_LEASE_END: str
+    NEXT_DUE: str
+    """Two rows for `:handler`: when an item is due, and when a held one is to be checked."""
+
+    def skip(self, state: str) -> str:
+        """Return the statement that skips at most `:limit` items of `:handler` in a state."""
+
+
+class Claims:
+    """The algorithm of claims over the statements of one kind of database."""
+
+    def __init__(self, statements: ClaimStatements, dialect: Dialect) -> None:
+        self._sql = statements
+        self._dialect = dialect
+
+    def anything_to_do(
+        self, connection: SqlConnection, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, now: datetime
+    ) -> bool:
+        """Tell whether a claim would change anything. This takes no lock, and most often the answer is no."""
+        if self._leases_ended(connection, now, limit=1):
+            return True
+        off = switches(connection)
+        for one in claimants:
+            switch = off.get(one.handler, HandlerSwitch.ON)
+            if switch is HandlerSwitch.ON and self._due(connection, one, wanted, now, limit=1):
+                return True
+            if switch is HandlerSwitch.DISABLED and self._skippable(connection, one.handler):
+                return True
+        return False
+
+    def tidy(self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime) -> None:
+        """Take back what dead workers held, and skip what waits for disabled handlers."""
+        if lost := self._leases_ended(connection, now, limit=MAX_ITEMS):
+            ids = self._dialect.array(lost)
+            connection.execute(self._sql.LOSE_ATTEMPTS, {"ids": ids, "now": to_micros(now), "error": LOST})
+            connection.execute(self._sql.LOSE, {"ids": ids, "error": LOST})
+        off = switches(connection)
+        for one in claimants:
+            if off.get(one.handler) is HandlerSwitch.DISABLED:
+                self._skip(connection, one.handler)
+
+    def claim(
+        self,
+        connection: SqlConnection,
+        claimants: Sequence[HandlerClaim],
+        wanted: ClaimLimits,
+        lease: Lease,
+        now: datetime,
+    ) -> Sequence[int]:
+        """Claim what is due, and return the ids in the order in which they are to run."""
+        chosen = self._choose(connection, claimants, wanted, now)
+        values = {
+            "ids": self._dialect.array(chosen),
+            "starting": self._dialect.array(chosen[: wanted.starting]),
+            "worker": lease.worker,
+            "until": to_micros(lease.until),
+        }
+        connection.execute(self._sql.CLAIM, values)
+        return chosen
+
+    def read(self, connection: SqlConnection, ids: Sequence[int]) -> list[WorkItem]:
+        """Return claimed items with their deliveries."""
+        return [_work_item(row) for row in connection.execute(self._sql.CLAIMED, {"ids": self._dialect.array(ids)})]
+
+    def suspect_due(self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime) -> bool:
+        """Tell whether an item is due that may have killed its worker."""
+        return any(
+            connection.execute(self._sql.SUSPECT_DUE, {"handler": one.handler, "now": to_micros(now)}).fetchone()
+            for one in _claimable(connection, claimants)
+        )
+
+    def next_due(
+        self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime
+    ) -> datetime | None:
+        """Return when one of these has something due, to be skipped or to check, or anybody's lease ends."""
+        off = switches(connection)
+        moments = [_moment(*connection.execute(self._sql.NEXT_LEASE_END))]
+        for one in claimants:
+            switch = off.get(one.handler, HandlerSwitch.ON)
+            if switch is HandlerSwitch.ON:
+                rows = connection.execute(self._sql.NEXT_DUE, {"handler": one.handler})
+                waiting, held = map(_moment, rows)
+                if waiting is not None and one.interval is not None:
+                    waiting = max(waiting, self._pace(connection, one.handler, one.interval).begin_from(now))
+                moments += [waiting, held]
+            elif switch is HandlerSwitch.DISABLED and self._skippable(connection, one.handler):
+                moments.append(now)
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def _choose(
+        self, connection: SqlConnection, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, now: datetime
+    ) -> list[int]:
+        """Return the ids to claim, and note what their handlers' rates allow next.
+
+        Within each handler the longest due comes first.
+        """
+        ids: list[int] = []
+        taken = BatchSize(wanted.limit, wanted.max_bytes)
+        for one in _claimable(connection, claimants):
+            due = self._due(connection, one, wanted, now, limit=wanted.limit - len(ids))
+            chosen = [work_id for work_id, _ in takewhile(lambda row: taken.take(row[1]), due)]
+            ids += chosen
+            if one.interval is not None and chosen:
+                until = self._pace(connection, one.handler, one.interval).after(len(chosen), now)
+                connection.execute(self._sql.PACE, {"handler": one.handler, "until": to_micros(until)})
+            if len(chosen) < len(due) or taken.is_full:
+                break
+        return ids
+
+    def _due(
+        self,
+        connection: SqlConnection,
+        claimant: HandlerClaim,
+        wanted: ClaimLimits,
+        now: datetime,
+        *,
+        limit: int,
+    ) -> list[tuple[int, int]]:
+        """Return id and size of what may be claimed within the handler's limits."""
+        limit = min(limit, claimant.most)
+        if claimant.concurrency is not None:
+            (running,) = connection.execute(self._sql.RUNNING, {"handler": claimant.handler}).fetchone()
+            limit = min(limit, claimant.concurrency - running)
+        if claimant.interval is not None:
+            limit = min(limit, self._pace(connection, claimant.handler, claimant.interval).allows(now))
+        if limit <= 0:
+            return []
+        statement = self._sql.DUE_SUSPECTS if wanted.suspects else self._sql.DUE
+        values = {"handler": claimant.handler, "now": to_micros(now), "limit": limit}
+        return connection.execute(statement, values).fetchall()
+
+    def _pace(self, connection: SqlConnection, handler: HandlerName, interval: timedelta) -> Pace:
+        row = connection.execute(self._sql.PACED_UNTIL, {"handler": handler}).fetchone()
+        return Pace(interval, from_micros(row[0] if row else 0))
+
+    def _leases_ended(self, connection: SqlConnection, now: datetime, *, limit: int) -> list[int]:
+        rows = connection.execute(self._sql.LEASES_ENDED, {"now": to_micros(now), "limit": limit})
+        return [work_id for (work_id,) in rows]
+
+    def _skippable(self, connection: SqlConnection, handler: HandlerName) -> bool:
+        (found,) = connection.execute(self._sql.ANY_SKIPPABLE, {"handler": handler}).fetchone()
+        return bool(found)
+
+    def _skip(self, connection: SqlConnection, handler: HandlerName) -> None:
+        """Skip from the ends of the lanes: a queued item always has a head before it, which it waits for."""
+        for state in sorted(SKIPPABLE, key=lambda state: state is not WorkState.QUEUED):
+            values = {"handler": handler, "limit": MAX_ITEMS}
+            if connection.execute(self._sql.skip(state), values).rowcount == MAX_ITEMS:
+                return
+
+
+def _claimable(connection: SqlConnection, claimants: Sequence[HandlerClaim]) -> list[HandlerClaim]:
+    """Return those whose handlers are neither paused nor disabled."""
+    off = switches(connection)
+    return [one for one in claimants if one.handler not in off]
+
+
+def _moment(row: tuple[int | None]) -> datetime | None:
+    return None if row[0] is None else from_micros(row[0])
+
+
+def _work_item(row: tuple[Any, ...]) -> WorkItem:
+    work_id, handler, attempts, uncounted, deaths, trigger, *stored = row
+    return WorkItem(
+        id=work_id,
+        handler=handler,
+        attempt=attempts,
+        uncounted=uncounted,
+        deaths=deaths,
+        trigger=Trigger(trigger) if attempts == 1 else Trigger.RETRY,
+        source=stored_delivery(tuple(stored)),
+    )

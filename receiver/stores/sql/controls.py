@@ -1,0 +1,72 @@
+"""What operators decide about work."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from receiver.core.clock import to_micros
+from receiver.core.rules import as_replay
+from receiver.core.types import HandlerName, HandlerSwitch
+from receiver.core.work import NewWork, RecordedRun
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values
+from receiver.stores.sql.writes import Writes
+
+
+class SqlControls:
+    """Controls, but for what brings deliveries in, which each kind of database does in its own way."""
+
+    def __init__(self, database: SqlDatabase, writes: Writes) -> None:
+        self.database = database
+        self._writes = writes
+
+    async def retry(self, work_ids: Sequence[int], *, now: datetime) -> int:
+        """Make items due at once, with a fresh schedule."""
+        return await self._decide(self._writes.controls.RETRY, work_ids, {}, now)
+
+    async def bury(self, work_ids: Sequence[int], reason: str, *, now: datetime) -> int:
+        """Make items dead, and release their lanes."""
+        return await self._decide(self._writes.controls.BURY, work_ids, {"reason": reason}, now)
+
+    async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:
+        """Set a handler's switch."""
+
+        def write(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                connection.execute(self._writes.controls.SWITCH, {"handler": handler, "to": to})
+
+        await self.database.call(write)
+
+    async def enqueue(self, work: Sequence[NewWork], *, now: datetime) -> int:
+        """Make new work items."""
+        rows = self._writes.work_rows
+
+        def write(connection: SqlConnection) -> int:
+            with self.database.transaction(connection):
+                there = rows.with_bodies(connection, [one.seq for one in work])
+                wanted = [as_replay(one) for one in work if one.seq in there]
+                rows.make(connection, wanted, lease=None, now=now)
+            return len(wanted)
+
+        return await self.database.call(write)
+
+    async def record(self, results: Sequence[RecordedRun], *, now: datetime) -> None:
+        """Keep work items that have run elsewhere."""
+        rows = self._writes.work_rows
+
+        def write(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                there = rows.with_bodies(connection, [one.seq for one in results])
+                rows.record(connection, [one for one in results if one.seq in there])
+
+        await self.database.call(write)
+
+    async def _decide(self, statement: str, work_ids: Sequence[int], values: Values, now: datetime) -> int:
+        """Change items, then let the next ones of their lanes come forward; return how many were changed."""
+        values |= {"ids": self._writes.dialect.array(work_ids), "now": to_micros(now)}
+
+        def write(connection: SqlConnection) -> int:
+            with self.database.transaction(connection):
+                changed = connection.execute(statement, values).rowcount
+                self._writes.settling.promote(connection, work_ids, now)
+            return changed
+
+        return await self.database.call(write)

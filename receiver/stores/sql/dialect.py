@@ -1,0 +1,51 @@
+"""Where two SQL databases differ in what they read: each has a dialect of its own."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from receiver.core.search import Phrase
+from receiver.stores.sql.connection import SqlConnection
+
+
+class Dialect(Protocol):
+    """How a database spells what the shared statements need. A `name` is that of a value, without its colon."""
+
+    snapshot: str
+    """The statement that begins a transaction whose statements all see the same state."""
+    words_seq: str
+    """The column of the index of words, called `s`, that has the seq of the delivery."""
+    words_match: str
+    """The condition on the index of words, called `s`, that an entry matches the query in the value `text`."""
+
+    def array(self, values: Sequence[object]) -> object:
+        """Return many values as one value of a statement, for `among` and `listed`."""
+
+    def among(self, column: str, name: str) -> str:
+        """Return the condition that a column is one of the values in an array."""
+
+    def listed(self, name: str) -> str:
+        """Return the values of an array as a source of rows, called `s`, with the column `value`."""
+
+    def listed_order(self) -> str:
+        """Return the ORDER BY that keeps the order of `listed` in a join; "" where the join keeps it."""
+
+    def glob(self, column: str, name: str) -> str:
+        """Return the condition that a column matches the pattern in a value."""
+
+    def pattern(self, glob: str) -> str:
+        """Return a glob as the value that `glob` compares with."""
+
+    def ends_with(self, column: str, suffix: str) -> str:
+        """Return the condition that a column ends with a text, as the indexes of the schema have it."""
+
+    def before_dot(self, column: str) -> str:
+        """Return the text of a column in front of its first dot, or all of it."""
+
+    def by_index(self, name: str) -> str:
+        """Return what makes a SELECT use an index, to be put behind its table; "" where nothing is needed."""
+
+    def words_query(self, phrases: Sequence[Phrase]) -> str:
+        """Return the value that `words_match` compares with: all the phrases have to occur."""
+
+    def require_index(self, connection: SqlConnection) -> None:
+        """Raise NoSearchIndex if there is no index of words, or ConfigurationError if it cannot be read."""

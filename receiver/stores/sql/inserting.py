@@ -1,0 +1,33 @@
+"""Many rows to one statement."""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from receiver.core.clock import to_micros
+from receiver.core.work import Attempt
+from receiver.stores.sql.connection import SqlConnection
+
+MAX_ROWS = 100
+"""Rows of one statement: more cost as much for each, and the statements of every length are kept compiled."""
+
+
+def insert(connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert rows, many to a statement."""
+    for start in range(0, len(rows), MAX_ROWS):
+        together = rows[start : start + MAX_ROWS]
+        connection.execute(statement(len(together)), tuple(chain.from_iterable(together)))
+
+
+def attempt_row(work_id: int, attempt: Attempt) -> tuple[object, ...]:
+    """Return the row of an attempt that has ended."""
+    return (
+        work_id,
+        attempt.number,
+        attempt.trigger,
+        None if attempt.started_at is None else to_micros(attempt.started_at),
+        to_micros(attempt.ended_at),
+        attempt.outcome,
+        attempt.error,
+        attempt.traceback,
+        int(attempt.overdue),
+    )

@@ -1,0 +1,96 @@
+"""Pruning. A step chooses first what to remove, and holds the write lock only to remove it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from receiver.core.batching import BatchSize
+from receiver.core.bulk import DeliveryPlan
+from receiver.core.clock import to_micros
+from receiver.core.retention import PruneRule, Step
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, SqlRows, number
+from receiver.stores.sql.plans import plan
+from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
+from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.writes import Writes
+
+SCAN_LIMIT = 5_000
+"""Deliveries that one step looks at: a few milliseconds, without the write lock."""
+MAX_BYTES = 2 * 1024 * 1024
+"""Bytes of bodies that one transaction removes or rewrites: acks wait for the write lock."""
+
+
+class SqlMaintenance:
+    """Maintenance, but for `compress` and `reclaim`, which each kind of database does in its own way."""
+
+    def __init__(self, database: SqlDatabase, reads: Reads, writes: Writes) -> None:
+        self.database = database
+        self._reads = reads
+        self._sql = writes.pruning
+        self._array = writes.dialect.array
+
+    async def prunable(self, rule: PruneRule) -> DeliveryPlan:
+        """Return what pruning by this rule would remove now."""
+        return await self.database.call(
+            lambda connection: plan(connection, self._reads, rule.chosen(), with_body=rule.bodies)
+        )
+
+    async def prune(self, rule: PruneRule, *, after: int, limit: int, now: datetime) -> Step:
+        """Remove deliveries, or their bodies."""
+        conditions, values = self._reads.filters.row_by_row(rule.chosen())
+        if rule.bodies:
+            conditions += " AND d.pruned_at IS NULL"
+
+        def step(connection: SqlConnection) -> Step:
+            through = number(connection, LAST_DELIVERY, {})
+            last = min(after + SCAN_LIMIT, through)
+            found = self._reads.deliveries.prunable.format(conditions=conditions)
+            rows = connection.execute(found, values | {"after": after, "until_seq": last})
+            chosen, ended = _together(rows, limit)
+            place = last if ended else chosen[-1]
+            count = size = 0
+            if chosen:
+                with self.database.transaction(connection):
+                    # Somebody may have asked for a retry in the meantime.
+                    still = self._reads.deliveries.still_prunable.format(conditions=conditions)
+                    left = connection.execute(still, values | {"seqs": self._array(chosen)}).fetchall()
+                    self._remove(connection, [seq for seq, _ in left], now if rule.bodies else None)
+                count, size = len(left), sum(length for _, length in left)
+            return Step(count, size, place if place < through else None)
+
+        return await self.database.call(step)
+
+    async def forget(self, before: datetime, *, limit: int) -> int:
+        """Forget what handlers asked for once."""
+
+        def step(connection: SqlConnection) -> int:
+            values = {"before": to_micros(before), "limit": limit}
+            found = connection.execute(self._sql.ONCE_KEYS_BEFORE, values).fetchall()
+            if found:
+                with self.database.transaction(connection):
+                    for handler, key in found:
+                        connection.execute(self._sql.REMOVE_ONCE_KEY, {"handler": handler, "key": key})
+            return len(found)
+
+        return await self.database.call(step)
+
+    def _remove(self, connection: SqlConnection, seqs: Sequence[int], pruned_at: datetime | None) -> None:
+        """Remove bodies, and unless a moment is given the deliveries with all that hangs on them."""
+        chosen = {"seqs": self._array(seqs)}
+        connection.execute(self._sql.REMOVE_BODIES, chosen)
+        if pruned_at is not None:
+            connection.execute(self._sql.NOTE_PRUNED, {**chosen, "now": to_micros(pruned_at)})
+            return
+        for statement in (self._sql.REMOVE_ATTEMPTS, self._sql.REMOVE_WORK, self._sql.REMOVE_DELIVERIES):
+            connection.execute(statement, chosen)
+
+
+def _together(rows: SqlRows, limit: int) -> tuple[list[int], bool]:
+    """Return the deliveries that one transaction takes, at least one, and whether those were all."""
+    chosen: list[int] = []
+    taken = BatchSize(limit, MAX_BYTES)
+    for seq, size in rows:
+        if not taken.take(size):
+            rows.close()
+            return chosen, False
+        chosen.append(seq)
+    return chosen, True

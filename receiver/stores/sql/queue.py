@@ -1,0 +1,228 @@
+"""The worker's side of a store. Each method is one hop to the database's thread, and at most one transaction."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from receiver.core.batching import BatchSize
+from receiver.core.claims import (
+    ClaimLimits,
+    HandlerClaim,
+    HeldItem,
+    JobPages,
+    Lease,
+    RoutingBatch,
+    Settlement,
+    WorkItem,
+)
+from receiver.core.clock import from_micros, to_micros
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
+from receiver.core.work import NewWork
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
+from receiver.stores.sql.rows import stored_delivery
+from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sql.switches import switches
+from receiver.stores.sql.writes import Writes
+
+
+class SqlQueue:
+    """A WorkQueue, but for `changed`, which each kind of database does in its own way."""
+
+    def __init__(self, database: SqlDatabase, writes: Writes) -> None:
+        self.database = database
+        self._writes = writes
+        self._array = writes.dialect.array
+
+    async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
+        """Return the oldest deliveries that no worker has routed."""
+        sql = self._writes.routing
+
+        def read(connection: SqlConnection) -> RoutingBatch:
+            after = number(connection, ROUTED, {})
+            found: list[StoredDelivery] = []
+            taken = BatchSize(limit, max_bytes)
+            for size, *row in connection.execute(sql.UNROUTED, {"after": after, "limit": limit}):
+                if not taken.take(size):
+                    break
+                found.append(stored_delivery(row))
+            return RoutingBatch(after, tuple(found), bool(number(connection, sql.ANY_BACKFILLED, {})))
+
+        return await self.database.call(read)
+
+    async def route(
+        self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
+    ) -> Sequence[int | None] | None:
+        """Make work items and mark the batch as routed, unless another worker was first."""
+        mark = {"through": batch.deliveries[-1].seq, "after": batch.after}
+
+        def write(connection: SqlConnection) -> Sequence[int | None] | None:
+            with self.database.transaction(connection):
+                if connection.execute(self._writes.routing.ADVANCE_ROUTED, mark).rowcount == 0:
+                    return None
+                if not work:
+                    return ()
+                made = self._writes.work_rows.make(connection, work, lease=lease, now=now)
+            return [work_id if state is WorkState.RUNNING else None for work_id, state in made]
+
+        return await self.database.call(write)
+
+    async def claim(
+        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, *, lease: Lease, now: datetime
+    ) -> Sequence[WorkItem]:
+        """Claim what is due, after taking back what dead workers held."""
+        claims = self._writes.claims
+
+        def write(connection: SqlConnection) -> Sequence[WorkItem]:
+            if not claims.anything_to_do(connection, claimants, wanted, now):
+                return ()  # most often; asked without the write lock, which acks need too
+            with self.database.transaction(connection):
+                claims.tidy(connection, claimants, now)
+                chosen = claims.claim(connection, claimants, wanted, lease, now)
+            # The rows are ours by now, and bodies never change: reading them need not hold up an ack.
+            return claims.read(connection, chosen)
+
+        return await self.database.call(write)
+
+    async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
+        """Tell whether an item is due that may have killed its worker."""
+        return await self.database.call(
+            lambda connection: self._writes.claims.suspect_due(connection, claimants, now)
+        )
+
+    async def next_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> datetime | None:
+        """Return when there may be something to claim or to check."""
+        return await self.database.call(lambda connection: self._writes.claims.next_due(connection, claimants, now))
+
+    async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
+        """Record attempts and move their work items where the worker still holds them."""
+        if not settlements:
+            return ()
+
+        def write(connection: SqlConnection) -> Sequence[bool]:
+            with self.database.transaction(connection):
+                return self._writes.settling.settle(connection, settlements)
+
+        return await self.database.call(write)
+
+    async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        """Note that items have started."""
+        await self._write(self._writes.leases.MARK_STARTED, {"ids": self._array(work_ids), "worker": worker})
+
+    async def clear_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
+        """Take back that items have started."""
+        await self._write(self._writes.leases.CLEAR_STARTED, {"ids": self._array(work_ids), "worker": worker})
+
+    async def renew(self, work_ids: Sequence[int], lease: Lease) -> None:
+        """Move the end of the lease."""
+        values: Values = {"ids": self._array(work_ids), "worker": lease.worker, "until": to_micros(lease.until)}
+        await self._write(self._writes.leases.RENEW, values)
+
+    async def release_leases(self, work_ids: Sequence[int], worker: WorkerId, *, now: datetime) -> None:
+        """Make items due at once and uncount the attempt."""
+        values: Values = {"ids": self._array(work_ids), "worker": worker, "now": to_micros(now)}
+        await self._write(self._writes.leases.RELEASE_LEASES, values)
+
+    async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
+        """End all leases of a dead worker."""
+        return await self._write(self._writes.leases.EXPIRE_LEASES, {"worker": worker, "now": to_micros(now)})
+
+    async def held(self, handlers: Sequence[HandlerName], *, now: datetime, limit: int) -> Sequence[HeldItem]:
+        """Return held items that are due for a check."""
+
+        def read(connection: SqlConnection) -> Sequence[HeldItem]:
+            off = switches(connection)
+            rows = [
+                row
+                for handler in handlers
+                if handler not in off
+                for row in connection.execute(
+                    self._writes.holds.HELD, {"handler": handler, "now": to_micros(now), "limit": limit}
+                )
+            ]
+            return [_held_item(row) for row in sorted(rows)[:limit]]
+
+        return await self.database.call(read)
+
+    async def pages(self, job_id: str, *, page_type: str, handlers: Sequence[HandlerName]) -> JobPages:
+        """Return how far these handlers have come with the pages of a job."""
+        job = {"job_id": job_id, "page_type": page_type}
+        sql = self._writes.holds
+
+        def read(connection: SqlConnection) -> JobPages:
+            last = connection.execute(sql.LAST_PAGE, job).fetchone()
+            missing = (
+                connection.execute(sql.UNROUTED_PAGE, job).fetchone()
+                or connection.execute(sql.OPEN_PAGE, {**job, "handlers": self._array(handlers)}).fetchone()
+            )
+            return JobPages(from_micros(last[0]) if last else None, missing[0] if missing else None)
+
+        return await self.database.call(read)
+
+    async def recheck(self, work_id: int, *, at: datetime, note: str) -> None:
+        """Keep a held item until the next check."""
+        await self._write(self._writes.holds.RECHECK, {"id": work_id, "at": to_micros(at), "note": note})
+
+    async def release(self, work_id: int, *, now: datetime, note: str) -> None:
+        """Make a held item due."""
+        values = {"id": work_id, "now": to_micros(now), "note": note}
+
+        def write(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                connection.execute(self._writes.holds.RELEASE, values)
+                self._writes.settling.promote(connection, [work_id], now)
+
+        await self.database.call(write)
+
+    async def backfilled(self, keys: Collection[DeliveryKey]) -> frozenset[DeliveryKey]:
+        """Return those of the keys under which a backfill stored a delivery."""
+        values = {"keys": self._array(sorted(keys))}
+
+        def read(connection: SqlConnection) -> frozenset[DeliveryKey]:
+            return frozenset(key for (key,) in connection.execute(self._writes.routing.BACKFILLED, values))
+
+        return await self.database.call(read)
+
+    async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
+        """Return True the first time."""
+        values: Values = {"handler": handler, "key": key, "now": to_micros(now), "until": _micros(until)}
+        return await self._write(self._writes.once_keys.ONCE, values) == 1
+
+    async def available_once_keys(
+        self, handler: HandlerName, keys: Collection[str], *, now: datetime
+    ) -> frozenset[str]:
+        """Return those that nobody has asked for, or that have expired."""
+        values = {"handler": handler, "keys": self._array(sorted(keys)), "now": to_micros(now)}
+
+        def read(connection: SqlConnection) -> frozenset[str]:
+            rows = connection.execute(self._writes.once_keys.AVAILABLE_ONCE_KEYS, values)
+            return frozenset(key for (key,) in rows)
+
+        return await self.database.call(read)
+
+    async def set_once_expiry(self, handler: HandlerName, key: str, *, until: datetime | None) -> None:
+        """Change when the key expires."""
+        values: Values = {"handler": handler, "key": key, "until": _micros(until)}
+        await self._write(self._writes.once_keys.SET_ONCE_EXPIRY, values)
+
+    async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
+        """Return the handlers that are not on."""
+        return await self.database.call(switches)
+
+    async def _write(self, statement: str, values: Values) -> int:
+        """Run one writing statement and return how many rows it changed."""
+
+        def write(connection: SqlConnection) -> int:
+            with self.database.transaction(connection):
+                return connection.execute(statement, values).rowcount
+
+        return await self.database.call(write)
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)
+
+
+def _held_item(row: tuple[Any, ...]) -> HeldItem:
+    _, work_id, handler, kind, job_id, received_at, until = row
+    return HeldItem(work_id, handler, kind, job_id, from_micros(received_at), from_micros(until))

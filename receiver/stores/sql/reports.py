@@ -1,0 +1,243 @@
+"""The readers' side of a store. No read holds a snapshot for long: a database cannot tidy up behind an old one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
+from receiver.core.clock import from_micros
+from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, StoredDelivery
+from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
+from receiver.errors import UnknownDelivery, UnknownRequest, UnknownWork
+from receiver.stores.prefixes import MAX_NAMED, candidates
+from receiver.stores.sql import jobs, narrowing, plans
+from receiver.stores.sql.compression import decoded
+from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
+from receiver.stores.sql.feed import FeedReports
+from receiver.stores.sql.jobs import NEWEST, JobReports
+from receiver.stores.sql.narrowing import among_few
+from receiver.stores.sql.paging import start_reading
+from receiver.stores.sql.rows import attempt, delivery_summary, headers_of, work_summary
+from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.switches import switches
+
+PAGE_SIZE = 500
+_SUMMARY_COLUMNS = 12
+
+
+class SqlReports(FeedReports, JobReports):
+    """A Reports, but for `changed` and `search_reach`, which each kind of database does in its own way."""
+
+    def __init__(
+        self,
+        database: SqlDatabase,
+        reads: Reads,
+        *,
+        narrow_limit: int = narrowing.SCAN_LIMIT,
+        jobs_scan_limit: int = jobs.SCAN_LIMIT,
+    ) -> None:
+        FeedReports.__init__(self, database, reads)
+        JobReports.__init__(self, database, reads, scan_limit=jobs_scan_limit)
+        self._narrow_limit = narrow_limit
+
+    async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
+        """Yield the wanted deliveries, the newest first."""
+        narrower, few = await self.database.call(
+            lambda connection: among_few(connection, self._reads, wanted, scan_limit=self._narrow_limit)
+        )
+        statement, values = self._reads.filters.delivery_listing(wanted, narrower)
+        async for row in self._rows(statement, values | few, wanted.limit):
+            yield delivery_summary(row)
+
+    async def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
+        """Yield the wanted work items, the newest first."""
+        statement, values = self._reads.filters.work_listing(wanted)
+        async for row in self._rows(statement, values, wanted.limit):
+            yield work_summary(row)
+
+    async def plan(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> DeliveryPlan:
+        """Return what an action on the wanted deliveries would touch."""
+        return await self.database.call(
+            lambda connection: plans.plan(connection, self._reads, wanted, after, by_job)
+        )
+
+    async def iter_deliveries(
+        self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
+    ) -> AsyncIterator[StoredDelivery]:
+        """Yield the wanted deliveries with their bodies; one page is read while that before it is used."""
+        reading = await self.database.call(
+            lambda connection: start_reading(
+                connection, self._reads, wanted, after, by_job, narrow_limit=self._narrow_limit
+            )
+        )
+        following = None if reading is None else asyncio.create_task(self.database.call(reading.page))
+        try:
+            while following is not None:
+                page, reading = await following
+                following = None if reading is None else asyncio.create_task(self.database.call(reading.page))
+                for one in page:
+                    yield one
+        finally:
+            if following is not None:
+                following.cancel()
+
+    async def failed_handlers(self, seq: int) -> frozenset[HandlerName]:
+        """Return the handlers that failed with a delivery."""
+
+        def read(connection: SqlConnection) -> frozenset[HandlerName]:
+            rows = connection.execute(self._reads.deliveries.failed_handlers, {"seq": seq})
+            return frozenset(name for (name,) in rows)
+
+        return await self.database.call(read)
+
+    async def resolve(self, prefix: str) -> DeliveryKey:
+        """Return the one key that begins so."""
+
+        def read(connection: SqlConnection) -> list[str]:
+            # Every key is ASCII, so this bound is above all that begin with the prefix.
+            bounds = {"first": prefix, "above": prefix + "\x7f", "rows": MAX_NAMED + 1}
+            return [key for (key,) in connection.execute(self._reads.deliveries.keys_from, bounds)]
+
+        keys = await self.database.call(read)
+        if len(keys) == 1 or prefix in keys:
+            return DeliveryKey(prefix if prefix in keys else keys[0])
+        raise UnknownDelivery(candidates(prefix, keys))
+
+    async def detail(self, key: DeliveryKey) -> DeliveryDetail:
+        """Return all that is known of a delivery."""
+
+        def read(connection: SqlConnection) -> DeliveryDetail | None:
+            row = connection.execute(self._reads.deliveries.detail, {"key": key}).fetchone()
+            if row is None:
+                return None
+            summary = delivery_summary(row[:_SUMMARY_COLUMNS])
+            headers, body, coding = row[_SUMMARY_COLUMNS:]
+            if body is not None:
+                headers, body = headers_of(headers), decoded(body, coding, key=key)
+            work = connection.execute(self._reads.work.work_of, {"seq": summary.seq}).fetchall()
+            return DeliveryDetail(summary, headers or (), body, tuple(work_summary(one) for one in work))
+
+        found = await self.database.call(read)
+        if found is None:
+            raise UnknownDelivery(f"there is no delivery {key}")
+        return found
+
+    async def count_unfinished(self) -> int:
+        """Return how many deliveries are NEW or WORKING."""
+        return await self.database.call(lambda connection: number(connection, self._reads.health.unfinished, {}))
+
+    async def work_item(self, work_id: int) -> WorkDetail:
+        """Return a work item with its attempts."""
+
+        def read(connection: SqlConnection) -> WorkDetail | None:
+            row = connection.execute(self._reads.work.work_item, {"id": work_id}).fetchone()
+            if row is None:
+                return None
+            attempts = connection.execute(self._reads.work.attempts_of, {"id": work_id}).fetchall()
+            return WorkDetail(work_summary(row), tuple(attempt(one) for one in attempts))
+
+        found = await self.database.call(read)
+        if found is None:
+            raise UnknownWork(f"there is no work item {work_id}")
+        return found
+
+    async def work_plan(self, wanted: WorkFilter) -> WorkPlan:
+        """Return what an action on the wanted work items would touch."""
+        return await self.database.call(lambda connection: plans.work_plan(connection, self._reads, wanted))
+
+    async def work_ids(
+        self, wanted: WorkFilter, plan: WorkPlan, *, newest_first: bool = False
+    ) -> AsyncIterator[Sequence[int]]:
+        """Yield the ids of the items that were planned for and are wanted still."""
+        statement, values = self._reads.filters.work_ids(wanted, newest_first=newest_first)
+        first, last, left = plan.first_id, plan.last_id, plan.count
+        while left > 0:
+            rows = await self._page(
+                statement, values | {"first": first, "last": last, "rows": min(PAGE_SIZE, left)}
+            )
+            if not rows:
+                return
+            yield [work_id for (work_id,) in rows]
+            left -= len(rows)
+            first, last = (first, rows[-1][0] - 1) if newest_first else (rows[-1][0] + 1, last)
+
+    async def quarantined_requests(self, wanted: QuarantineFilter) -> AsyncIterator[QuarantinedSummary]:
+        """Yield the requests in quarantine, the newest first."""
+        statement, values = self._reads.filters.quarantine_listing(wanted)
+        async for row in self._rows(statement, values, wanted.limit):
+            yield QuarantinedSummary(row[0], from_micros(row[1]), *row[2:])
+
+    async def quarantined_request(self, request_id: int) -> Quarantined:
+        """Return a request in quarantine."""
+        rows = await self._page(self._reads.quarantine.request, {"id": request_id})
+        for received_at, reason, detail, key, headers, body in rows:
+            return Quarantined(from_micros(received_at), reason, detail, key, headers_of(headers), body)
+        raise UnknownRequest(f"there is no request {request_id} in quarantine")
+
+    async def handlers(self) -> Sequence[HandlerReport]:
+        """Return every handler that has work items or a switch."""
+        return await self.database.call(self._handlers)
+
+    async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
+        """Return the handlers that are not on."""
+        return await self.database.call(switches)
+
+    async def waiting(self) -> Mapping[HandlerName, int]:
+        """Return how many work items of each handler wait, are queued or held."""
+        return await self.database.call(lambda connection: dict(connection.execute(self._reads.health.waiting)))
+
+    async def backlog(self, now: datetime) -> Backlog:
+        """Return what is still to be done."""
+
+        def read(connection: SqlConnection) -> Backlog:
+            waiting, running, lost, new, *since = connection.execute(self._reads.health.backlog).fetchone()
+            oldest = min((moment for moment in since if moment is not None), default=None)
+            age = None if oldest is None else max(timedelta(0), now - from_micros(oldest))
+            paused = [name for name, to in switches(connection).items() if to is HandlerSwitch.PAUSED]
+            return Backlog(new, waiting, running, age, tuple(sorted(paused)), lost)
+
+        return await self.database.call(read)
+
+    async def _rows(self, statement: str, values: Values, limit: int | None) -> AsyncIterator[tuple[Any, ...]]:
+        """Yield rows a page at a time; the first column is what they are ordered by, downwards."""
+        before = NEWEST
+        while limit is None or limit > 0:
+            size = PAGE_SIZE if limit is None else min(PAGE_SIZE, limit)
+            page = await self._page(statement, {**values, "before": before, "rows": size})
+            for row in page:
+                yield row
+            if len(page) < size:
+                return
+            before = page[-1][0]
+            limit = None if limit is None else limit - len(page)
+
+    async def _page(self, statement: str, values: Values) -> list[tuple[Any, ...]]:
+        return await self.database.call(lambda connection: connection.execute(statement, values).fetchall())
+
+    def _handlers(self, connection: SqlConnection) -> Sequence[HandlerReport]:
+        health = self._reads.health
+        counts: dict[HandlerName, dict[WorkState, int]] = {}
+        for name, state, count in connection.execute(health.counts):
+            counts.setdefault(name, {})[WorkState(state)] = count
+        off = switches(connection)
+        return [
+            HandlerReport(
+                name=name,
+                switch=off.get(name, HandlerSwitch.ON),
+                counts=counts.get(name, {}),
+                last_error=next(
+                    (error for (error,) in connection.execute(health.latest_error, {"handler": name})), None
+                ),
+                latency=_median(connection.execute(health.latest_attempts, {"handler": name}).fetchall()),
+            )
+            for name in sorted(counts.keys() | off.keys())
+        ]
+
+
+def _median(rows: list[tuple[int]]) -> timedelta | None:
+    return timedelta(microseconds=rows[len(rows) // 2][0]) if rows else None

@@ -1,0 +1,80 @@
+"""The end of attempts, inside the queue's transactions."""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from receiver.core.claims import Settlement
+from receiver.core.clock import to_micros
+from receiver.core.types import WorkState
+from receiver.stores.sql.connection import SqlConnection
+from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.inserting import attempt_row, insert
+
+
+class SettlingStatements(Protocol):
+    """The SQL of ended attempts. `:ids` is an array of the dialect, and `:items` one of rows."""
+
+    HOLDERS: str
+    """Id, worker, attempts and lane of those of `:ids` that run."""
+    FINISH: str
+    """Make `:ids` done."""
+    SETTLE: str
+    """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, and whether its process died."""
+    PROMOTE: str
+    """Make due at `:now` what comes next in the lanes of `:ids`, where no other item heads the lane."""
+
+
+class Settling:
+    """The algorithm of settling over the statements of one kind of database."""
+
+    def __init__(
+        self, statements: SettlingStatements, insert_attempts: Callable[[int], str], dialect: Dialect
+    ) -> None:
+        self._sql = statements
+        self._insert_attempts = insert_attempts
+        self._dialect = dialect
+
+    def settle(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> list[bool]:
+        """Record attempts and move their work items; return for each whether its worker still held it."""
+        lanes = self._still_held(connection, settlements)
+        ended = [settlements[place] for place in lanes]
+        self._move(connection, ended)
+        if in_lanes := [settlements[place].work_id for place, lane in lanes.items() if lane is not None]:
+            self.promote(connection, in_lanes, max(one.attempt.ended_at for one in settlements))
+        insert(connection, self._insert_attempts, [attempt_row(one.work_id, one.attempt) for one in ended])
+        return [place in lanes for place in range(len(settlements))]
+
+    def promote(self, connection: SqlConnection, work_ids: Sequence[int], now: datetime) -> None:
+        """Make due what comes next in the lanes of these items, where no other item heads the lane."""
+        values = {"ids": self._dialect.array(work_ids), "now": to_micros(now)}
+        connection.execute(self._sql.PROMOTE, values)
+
+    def _move(self, connection: SqlConnection, ended: Sequence[Settlement]) -> None:
+        done = [one.work_id for one in ended if one.state is WorkState.DONE]
+        if done:
+            connection.execute(self._sql.FINISH, {"ids": self._dialect.array(done)})
+        if len(done) < len(ended):
+            others = [_row(one) for one in ended if one.state is not WorkState.DONE]
+            connection.execute(self._sql.SETTLE, {"items": self._dialect.array(others)})
+
+    def _still_held(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> Mapping[int, str | None]:
+        """Return the lanes of the items whose attempts their workers still hold, by the place of the settlement.
+
+        Of an attempt that ended twice only the first end counts: the record of attempts would refuse the second,
+        and the whole batch with it.
+        """
+        ids = self._dialect.array([one.work_id for one in settlements])
+        holders = {work_id: held for work_id, *held in connection.execute(self._sql.HOLDERS, {"ids": ids})}
+        lanes: dict[int, str | None] = {}
+        for place, one in enumerate(settlements):
+            worker, number, lane = holders.get(one.work_id, (None, None, None))
+            if (worker, number) == (one.worker, one.attempt.number):
+                del holders[one.work_id]
+                lanes[place] = lane
+        return lanes
+
+
+def _row(one: Settlement) -> tuple[object, ...]:
+    due_at = to_micros(one.due_at) if one.state is WorkState.WAITING else None
+    return one.work_id, one.state, due_at, one.attempt.error, int(one.holds_lane), int(one.died)

@@ -1,0 +1,19 @@
+"""Pieces of SQL that many statements share."""
+
+from collections.abc import Collection
+
+from receiver.core.types import WorkState
+
+ROUTED = "SELECT value FROM marks WHERE name = 'routed'"
+"""The seq up to which deliveries are routed. What lies above it is new."""
+
+STORED = (
+    "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.duplicates, d.origin, "
+    "b.headers, b.body, b.coding"
+)
+"""The columns of a delivery with its body, which `rows.stored_delivery` reads."""
+
+
+def in_states(states: Collection[WorkState], column: str = "state") -> str:
+    """Return the condition that a work item is in one of these states."""
+    return f"{column} IN ({', '.join(repr(state.value) for state in states)})"

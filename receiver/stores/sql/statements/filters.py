@@ -1,0 +1,175 @@
+"""From the filters of a report to the statement that applies them."""
+
+from collections.abc import Sequence
+
+from receiver.core.clock import to_micros
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.quarantine import QuarantineFilter
+from receiver.core.search import parse_query
+from receiver.core.types import DeliveryState, WorkState
+from receiver.core.work import WorkFilter
+from receiver.core.work_states import ENDED
+from receiver.stores.sql.connection import Values
+from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.statements.columns import ROUTED, in_states
+from receiver.stores.sql.statements.deliveries import FAILED, NEW_SEQS, STATE, DeliveryStatements, open_seqs
+from receiver.stores.sql.statements.work import QuarantineStatements, WorkStatements
+
+_Condition = tuple[str, str, object]
+"""A condition, and the name and value of its only placeholder."""
+
+_ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
+
+
+class Filters:
+    """The filters in one dialect. Every method returns SQL and the values that belong to it."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._deliveries = DeliveryStatements(dialect)
+        peaceful = [state for state in ENDED if state is not WorkState.DEAD]
+        routed = f"AND d.seq <= ({ROUTED})"
+        self._states = {
+            DeliveryState.NEW: f"AND d.seq > ({ROUTED})",
+            DeliveryState.WORKING: f"{routed} AND d.seq IN ({open_seqs(dialect)})",
+            DeliveryState.DEAD: f"{routed} AND d.seq IN ({self._deliveries.dead_seqs}) "
+            f"AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states(ENDED, 'w.state')})",
+            DeliveryState.DONE: f"{routed} AND NOT EXISTS ({_ITS_WORK} AND NOT {in_states(peaceful, 'w.state')})",
+        }
+
+    def delivery_listing(self, wanted: DeliveryFilter, narrower: str = "") -> tuple[str, Values]:
+        """Return a listing; the values `before`, `rows` and those of `narrower` are still missing."""
+        sql, values = _joined(self._of_delivery(wanted) + self._of_its_work(wanted))
+        sql = f"{sql} {narrower}"
+        state = ""
+        if wanted.state is not None:
+            state, values["state"] = "WHERE state = :state", wanted.state.value
+        if wanted.text is None:
+            return self._deliveries.listing.format(conditions=sql, state=state), values
+        values["text"] = self._dialect.words_query(parse_query(wanted.text))
+        return self._deliveries.listing_by_words.format(conditions=sql, state=state), values
+
+    def work_listing(self, wanted: WorkFilter) -> tuple[str, Values]:
+        """Return a listing; the values `before` and `rows` are still missing."""
+        sql, values = _joined(self._of_work(wanted))
+        return WorkStatements.listing.format(conditions=sql), values
+
+    def work_ids(self, wanted: WorkFilter, *, newest_first: bool) -> tuple[str, Values]:
+        """Return a statement for ids; the values `first`, `last` and `rows` are still missing."""
+        sql, values = _joined(self._of_work(wanted))
+        return WorkStatements.ids.format(conditions=sql, order="DESC" if newest_first else "ASC"), values
+
+    def all_work_at_once(self, wanted: WorkFilter) -> tuple[str, Values]:
+        """Return the wanted work items as a source of rows, for one look at all of them."""
+        sql, values = _joined(self._of_work(wanted))
+        columns = "w.id, w.handler, d.type, w.state, d.received_at"
+        rows = (
+            f"SELECT {columns} FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq WHERE TRUE {sql}"
+        )
+        if wanted.limit is not None:
+            rows += " ORDER BY w.id DESC LIMIT :limit"
+            values["limit"] = wanted.limit
+        return f"({rows})", values
+
+    def quarantine_listing(self, wanted: QuarantineFilter) -> tuple[str, Values]:
+        """Return a listing; the values `before` and `rows` are still missing."""
+        conditions: list[_Condition] = []
+        if wanted.reason is not None:
+            conditions.append(("AND reason = :reason", "reason", wanted.reason))
+        if wanted.since is not None:
+            conditions.append(("AND received_at >= :since", "since", to_micros(wanted.since)))
+        if wanted.until is not None:
+            conditions.append(("AND received_at < :until", "until", to_micros(wanted.until)))
+        sql, values = _joined(conditions)
+        return QuarantineStatements.listing.format(conditions=sql), values
+
+    def row_by_row(self, wanted: DeliveryFilter) -> tuple[str, Values]:
+        """Return conditions on `d` for a statement that looks at some deliveries at a time."""
+        conditions = self._of_delivery(wanted) + self._of_its_work(wanted) + self._of_its_words(wanted)
+        if wanted.state is not None:
+            conditions.append((f"AND {STATE} = :state", "state", wanted.state.value))
+        return _joined(conditions)
+
+    def all_at_once(self, wanted: DeliveryFilter) -> tuple[str, Values]:
+        """Return the wanted deliveries as a source of rows named `d`, for one look at all of them.
+
+        Conditions on columns of work items are answered for all deliveries together, as it takes 4 times as long
+        one by one. A condition that the index by delivery answers alone is asked for each delivery.
+        """
+        conditions = self._of_delivery(wanted) + self._of_its_words(wanted)
+        if wanted.handler == "*" and not wanted.failed:
+            conditions.append((f"AND EXISTS ({_ITS_WORK})", "handler", "*"))
+        elif wanted.handler is not None or wanted.failed:
+            matching = f"SELECT w.delivery_seq FROM work_items AS w WHERE {self._work_condition(wanted)}"
+            conditions.append((f"AND d.seq IN ({matching})", "handler", self._handler(wanted)))
+        sql, values = _joined(conditions)
+        if wanted.state is not None:
+            sql += " " + self._states[wanted.state]
+        if wanted.limit is None:
+            return f"deliveries AS d WHERE TRUE {sql}", values
+        values["limit"] = wanted.limit
+        return f"(SELECT d.* FROM deliveries AS d WHERE TRUE {sql} ORDER BY d.seq DESC LIMIT :limit) AS d", values
+
+    def indexed_seqs(self, wanted: DeliveryFilter) -> Sequence[tuple[str, Values]]:
+        """Return the statements by which an index finds all deliveries that can match, and perhaps others."""
+        found: list[tuple[str, Values]] = []
+        if wanted.failed:
+            found.append((self._deliveries.failed_seqs, {"handler": self._handler(wanted)}))
+        match wanted.state:
+            case DeliveryState.NEW:
+                found.append((NEW_SEQS, {}))
+            case DeliveryState.WORKING:
+                found.append((self._deliveries.open_seqs, {}))
+            case DeliveryState.DEAD:
+                found.append((self._deliveries.dead_seqs, {}))
+        return found
+
+    def _handler(self, wanted: DeliveryFilter) -> str:
+        return self._dialect.pattern(wanted.handler or "*")
+
+    def _of_its_work(self, wanted: DeliveryFilter) -> list[_Condition]:
+        if wanted.handler is None and not wanted.failed:
+            return []
+        return [(f"AND EXISTS ({_ITS_WORK} AND {self._work_condition(wanted)})", "handler", self._handler(wanted))]
+
+    def _of_its_words(self, wanted: DeliveryFilter) -> list[_Condition]:
+        if wanted.text is None:
+            return []
+        words = f"SELECT {self._dialect.words_seq} FROM words AS s WHERE {self._dialect.words_match}"
+        return [(f"AND d.seq IN ({words})", "text", self._dialect.words_query(parse_query(wanted.text)))]
+
+    def _work_condition(self, wanted: DeliveryFilter) -> str:
+        failed = f"{FAILED} AND " if wanted.failed else ""
+        return failed + self._dialect.glob("w.handler", "handler")
+
+    def _of_work(self, wanted: WorkFilter) -> list[_Condition]:
+        conditions = self._of_delivery(wanted)
+        if wanted.handler is not None:
+            glob = self._dialect.glob("w.handler", "handler")
+            conditions.append((f"AND {glob}", "handler", self._dialect.pattern(wanted.handler)))
+        if wanted.state is not None:
+            conditions.append(("AND w.state = :state", "state", wanted.state.value))
+        if wanted.among:
+            among = self._dialect.among("w.state", "among")
+            conditions.append((f"AND {among}", "among", self._dialect.array([one.value for one in wanted.among])))
+        if wanted.stuck:
+            conditions.append(("AND (w.state <> :dead OR w.heads_lane = 1)", "dead", WorkState.DEAD.value))
+        return conditions
+
+    def _of_delivery(self, wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
+        conditions: list[_Condition] = []
+        if wanted.type is not None:
+            glob = self._dialect.glob("d.type", "type")
+            conditions.append((f"AND {glob}", "type", self._dialect.pattern(wanted.type)))
+        if wanted.job_id is not None:
+            conditions.append(("AND d.job_id = :job_id", "job_id", wanted.job_id))
+        if wanted.since is not None:
+            conditions.append(("AND d.received_at >= :since", "since", to_micros(wanted.since)))
+        if wanted.until is not None:
+            conditions.append(("AND d.received_at < :until", "until", to_micros(wanted.until)))
+        return conditions
+
+
+def _joined(conditions: list[_Condition]) -> tuple[str, Values]:
+    sql = " ".join(condition for condition, _, _ in conditions)
+    return sql, {name: value for _, name, value in conditions}

@@ -1,0 +1,86 @@
+"""The SQL that reads work items, handlers, health and quarantine."""
+
+from receiver.core.work_states import RUN_ENDS, SKIPPABLE
+from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.statements.columns import ROUTED, in_states
+from receiver.stores.sql.statements.deliveries import open_seqs
+
+_NEW_DELIVERIES = f"SELECT count(*) FROM deliveries WHERE seq > ({ROUTED})"
+
+# Each state by its own index.
+_WAITING = " UNION ALL ".join(
+    f"SELECT handler, count(*) AS items FROM work_items WHERE state = '{state}' GROUP BY handler"
+    for state in SKIPPABLE
+)
+
+# The columns that `rows.work_summary` reads.
+_WORK = """
+SELECT
+    w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane,
+    coalesce(w.due_at, w.recheck_at), w.last_error, w.note, w.heads_lane
+FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+"""
+
+
+class WorkStatements:
+    """Statements with a gap `{conditions}` take what `filters` makes of a filter."""
+
+    work_of = f"{_WORK} WHERE w.delivery_seq = :seq ORDER BY w.id"
+    work_item = f"{_WORK} WHERE w.id = :id"
+    listing = f"{_WORK} WHERE w.id < :before {{conditions}} ORDER BY w.id DESC LIMIT :rows"
+    ids = """
+        SELECT w.id FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+        WHERE w.id BETWEEN :first AND :last {conditions} ORDER BY w.id {order} LIMIT :rows
+    """
+    attempts_of = """
+        SELECT number, trigger, started_at, ended_at, outcome, error, traceback, overdue
+        FROM attempts WHERE work_id = :id ORDER BY number
+    """
+
+
+class HealthStatements:
+    """What `handlers list`, health and metrics ask."""
+
+    switches = "SELECT name, switch FROM handlers WHERE switch <> 'on'"
+    counts = "SELECT handler, state, count(*) FROM work_items GROUP BY handler, state"
+    waiting = f"SELECT handler, sum(items) FROM ({_WAITING}) AS parts GROUP BY handler"
+    latest_attempts = f"""
+        SELECT a.ended_at - a.started_at
+        FROM (
+            SELECT id FROM work_items
+            WHERE handler = :handler AND {in_states(RUN_ENDS)} ORDER BY id DESC LIMIT 100
+        ) AS w
+        JOIN attempts AS a ON a.work_id = w.id
+        WHERE a.started_at IS NOT NULL ORDER BY 1
+    """
+    latest_error = """
+        SELECT last_error FROM work_items
+        WHERE handler = :handler AND last_error IS NOT NULL ORDER BY id DESC LIMIT 1
+    """
+
+    def __init__(self, dialect: Dialect) -> None:
+        # The indexes are named: SQLite would rather use one that covers, and that holds all finished work too.
+        by = dialect.by_index
+        self.backlog = f"""
+            SELECT
+                (SELECT count(*) FROM work_items {by("work_waiting")} WHERE state = 'waiting')
+                + (SELECT count(*) FROM work_items {by("lane_queue")} WHERE state = 'queued')
+                + (SELECT count(*) FROM work_items {by("work_held")} WHERE state = 'held'),
+                (SELECT count(*) FROM work_items {by("work_running")} WHERE state = 'running'),
+                (SELECT count(*) FROM attempts {by("attempts_lost")} WHERE outcome = 'lost'),
+                ({_NEW_DELIVERIES}),
+                (SELECT min(due_at) FROM work_items {by("work_waiting")} WHERE state = 'waiting'),
+                (SELECT received_at FROM deliveries WHERE seq > ({ROUTED}) ORDER BY seq LIMIT 1)
+        """
+        open_deliveries = f"SELECT DISTINCT delivery_seq FROM ({open_seqs(dialect)}) AS items"
+        self.unfinished = f"SELECT ({_NEW_DELIVERIES}) + (SELECT count(*) FROM ({open_deliveries}) AS unfinished)"
+
+
+class QuarantineStatements:
+    """Requests in quarantine."""
+
+    listing = """
+        SELECT id, received_at, reason, detail, key, length(body) FROM quarantine
+        WHERE id < :before {conditions} ORDER BY id DESC LIMIT :rows
+    """
+    request = "SELECT received_at, reason, detail, key, headers, body FROM quarantine WHERE id = :id"

@@ -1,0 +1,99 @@
+"""What a kind of database writes: its own statements, and the shared algorithms over them."""
+
+from typing import Protocol
+
+from receiver.stores.sql.claims import Claims, ClaimStatements
+from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.settling import Settling, SettlingStatements
+from receiver.stores.sql.work_rows import InsertWithIds, RoutingStatements, WorkRows
+
+
+class LeaseStatements(Protocol):
+    """The SQL of those who hold a lease: of `:ids`, an array of the dialect, only what `:worker` still holds."""
+
+    MARK_STARTED: str
+    CLEAR_STARTED: str
+    RENEW: str
+    """Move the end of the lease to `:until`."""
+    RELEASE_LEASES: str
+    """Make items due at `:now`, and uncount the attempt."""
+    EXPIRE_LEASES: str
+    """End all leases of `:worker` at `:now`."""
+
+
+class HoldStatements(Protocol):
+    """The SQL of held items. `:job_id` and `:page_type` name the pages of a job."""
+
+    HELD: str
+    """The held items of `:handler` to check by `:now`, at most `:limit`."""
+    LAST_PAGE: str
+    UNROUTED_PAGE: str
+    OPEN_PAGE: str
+    """The key of a page with open work of one of `:handlers`, an array of the dialect."""
+    RECHECK: str
+    RELEASE: str
+    """Make the held item `:id` due at `:now`, or queue it in its lane, with `:note`."""
+
+
+class OnceStatements(Protocol):
+    """The SQL of once keys: a `:key` of a `:handler`."""
+
+    ONCE: str
+    """Insert the key with `:now` and `:until`, or renew one that has expired; changes no row otherwise."""
+    AVAILABLE_ONCE_KEYS: str
+    """Those of `:keys`, an array of the dialect, that `ONCE` would insert or renew at `:now`."""
+    SET_ONCE_EXPIRY: str
+
+
+class ControlStatements(Protocol):
+    """The SQL of what operators decide. `:ids` is an array of the dialect."""
+
+    RETRY: str
+    """Make `:ids` due at `:now` with a fresh schedule, or queue them in their lanes."""
+    BURY: str
+    """Make `:ids` dead, with `:reason` as their error; dead ones release their lanes."""
+    SWITCH: str
+    """Set the switch of `:handler` `:to` a value."""
+
+
+class PruneStatements(Protocol):
+    """The SQL of pruning. `:seqs` is an array of the dialect."""
+
+    REMOVE_BODIES: str
+    NOTE_PRUNED: str
+    """Note that the bodies of `:seqs` were removed at `:now`."""
+    REMOVE_ATTEMPTS: str
+    REMOVE_WORK: str
+    REMOVE_DELIVERIES: str
+    ONCE_KEYS_BEFORE: str
+    """Handler and key of what was asked for before `:before`, at most `:limit`."""
+    REMOVE_ONCE_KEY: str
+
+
+class Writes:
+    """Made once for each kind of database."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        *,
+        routing: RoutingStatements,
+        insert_with_ids: InsertWithIds,
+        claims: ClaimStatements,
+        leases: LeaseStatements,
+        settling: SettlingStatements,
+        holds: HoldStatements,
+        once_keys: OnceStatements,
+        controls: ControlStatements,
+        pruning: PruneStatements,
+    ) -> None:
+        self.dialect = dialect
+        self.routing = routing
+        self.leases = leases
+        self.holds = holds
+        self.once_keys = once_keys
+        self.controls = controls
+        self.pruning = pruning
+        self.work_rows = WorkRows(routing, insert_with_ids, dialect)
+        self.claims = Claims(claims, dialect)
+        self.settling = Settling(settling, routing.insert_attempts, dialect)

@@ -1,0 +1,111 @@
+"""How SQLite spells what the shared statements need, and its own statements."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from receiver.core.search import Phrase
+from receiver.errors import ConfigurationError, NoSearchIndex
+from receiver.stores.sql.connection import SqlConnection, number
+from receiver.stores.sql.inserting import insert
+from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.writes import Writes
+from receiver.stores.sqlite.statements import (
+    claims,
+    controls,
+    holds,
+    leases,
+    maintenance,
+    once_keys,
+    routing,
+    search,
+    settling,
+)
+
+
+class SqliteDialect:
+    """A Dialect. Arrays travel as JSON."""
+
+    snapshot = "BEGIN"
+    words_seq = "s.rowid"
+    words_match = "s.words MATCH :text"
+
+    def array(self, values: Sequence[object]) -> str:
+        """Return many values as one."""
+        return json.dumps(list(values))
+
+    def among(self, column: str, name: str) -> str:
+        """Return the condition that a column is one of the values in an array."""
+        return f"{column} IN (SELECT value FROM json_each(:{name}))"  # noqa: S608 - put together from constants
+
+    def listed(self, name: str) -> str:
+        """Return the values of an array as a source of rows."""
+        return f"json_each(:{name}) AS s"
+
+    def listed_order(self) -> str:
+        """Return nothing: a CROSS JOIN keeps the order of its left table (SQLite manual, Query Planner)."""
+        return ""
+
+    def glob(self, column: str, name: str) -> str:
+        """Return the condition that a column matches a pattern."""
+        return f"{column} GLOB :{name}"
+
+    def pattern(self, glob: str) -> str:
+        """Return a glob in SQLite's spelling."""
+        return glob.replace("[!", "[^")
+
+    def ends_with(self, column: str, suffix: str) -> str:
+        """Return the condition that a column ends with a text."""
+        return f"{column} GLOB '*{suffix}'"
+
+    def before_dot(self, column: str) -> str:
+        """Return the text of a column in front of its first dot, or all of it."""
+        return f"substr({column}, 1, instr({column} || '.', '.') - 1)"
+
+    def by_index(self, name: str) -> str:
+        """Return what makes a SELECT use an index."""
+        return f"INDEXED BY {name}"
+
+    def words_query(self, phrases: Sequence[Phrase]) -> str:
+        """Return a query as FTS5 wants it (SQLite manual, FTS5, Full-text Query Syntax); words are only letters."""
+        return " AND ".join(f'"{" ".join(one.words)}"{" *" if one.prefix else ""}' for one in phrases)
+
+    def require_index(self, connection: SqlConnection) -> None:
+        """Raise an error if there is no index of words, or SQLite cannot read it."""
+        if not number(connection, search.EXISTS, {}):
+            raise NoSearchIndex
+        require_module(connection)
+
+
+def require_module(connection: SqlConnection) -> None:
+    """Raise ConfigurationError where SQLite has no full text search."""
+    if not number(connection, search.HAS_MODULE, {}):
+        raise ConfigurationError(
+            f"the SQLite of this Python ({sqlite3.sqlite_version}) has no full text search (FTS5): use another "
+            "Python, or leave RECEIVER_SEARCH off"
+        )
+
+
+def insert_with_ids(
+    connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]
+) -> Sequence[int]:
+    """Insert work items and return their ids, which follow each other under the write lock."""
+    insert(connection, statement, rows)
+    last = number(connection, "SELECT last_insert_rowid()", {})
+    return range(last - len(rows) + 1, last + 1)
+
+
+DIALECT = SqliteDialect()
+READS = Reads(DIALECT)
+WRITES = Writes(
+    DIALECT,
+    routing=routing,
+    insert_with_ids=insert_with_ids,
+    claims=claims,
+    leases=leases,
+    settling=settling,
+    holds=holds,
+    once_keys=once_keys,
+    controls=controls,
+    pruning=maintenance,
+)

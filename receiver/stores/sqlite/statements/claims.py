@@ -1,0 +1,85 @@
+"""The SQL that claims work items, and takes back what dead workers held."""
+
+from receiver.core.rules import SUSPECT_DEATHS, SUSPECT_LOSSES
+from receiver.core.work_states import SKIPPABLE
+from receiver.stores.sql.statements.columns import STORED
+
+# The leases of all handlers: this worker may not have the code of some, and their work must not run for ever.
+LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :now LIMIT :limit"
+
+LOSE_ATTEMPTS = """
+INSERT INTO attempts (work_id, number, trigger, ended_at, outcome, error, overdue)
+SELECT id, attempts, iif(attempts = 1, trigger, 'retry'), :now, 'lost', :error, 0
+FROM work_items WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+
+# The condition is that of `rules.suspicious`. On the right side of an UPDATE every column has its old value.
+LOSE = f"""
+UPDATE work_items SET
+    state = 'waiting', due_at = lease_until, lease_until = NULL, worker = NULL, started = 0, last_error = :error,
+    uncounted = uncounted + 1, lost = lost + 1, deaths = deaths + started,
+    suspect = (deaths + started >= {SUSPECT_DEATHS} OR lost + 1 >= {SUSPECT_LOSSES})
+WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+
+# Each state by its own index.
+ANY_SKIPPABLE = "SELECT " + " OR ".join(
+    f"EXISTS (SELECT 1 FROM work_items WHERE handler = :handler AND state = '{state}')" for state in SKIPPABLE
+)
+
+
+def skip(state: str) -> str:
+    """Skip work items of a handler that are in this state."""
+    return f"""
+    UPDATE work_items SET state = 'skipped', due_at = NULL, recheck_at = NULL, heads_lane = 0
+    WHERE id IN (SELECT id FROM work_items WHERE handler = :handler AND state = '{state}' LIMIT :limit)
+    """
+
+
+RUNNING = "SELECT count(*) FROM work_items WHERE handler = :handler AND state = 'running'"
+
+PACED_UNTIL = "SELECT paced_until FROM handlers WHERE name = :handler"
+
+PACE = """
+INSERT INTO handlers (name, paced_until) VALUES (:handler, :until)
+ON CONFLICT (name) DO UPDATE SET paced_until = excluded.paced_until
+"""
+
+DUE = """
+SELECT w.id, d.size FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+WHERE w.handler = :handler AND w.state = 'waiting' AND w.due_at <= :now AND w.suspect = 0
+ORDER BY w.due_at LIMIT :limit
+"""
+
+DUE_SUSPECTS = """
+SELECT w.id, d.size FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+WHERE w.handler = :handler AND w.state = 'waiting' AND w.suspect = 1 AND w.due_at <= :now
+ORDER BY w.due_at LIMIT :limit
+"""
+
+CLAIM = """
+UPDATE work_items SET
+    state = 'running', due_at = NULL, lease_until = :until, worker = :worker, attempts = attempts + 1,
+    started = id IN (SELECT value FROM json_each(:starting))
+WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+
+CLAIMED = f"""
+SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {STORED}
+FROM json_each(:ids) AS ids
+JOIN work_items AS w ON w.id = ids.value
+JOIN deliveries AS d ON d.seq = w.delivery_seq
+JOIN bodies AS b ON b.seq = d.seq
+ORDER BY ids.key
+"""
+
+SUSPECT_DUE = """
+SELECT 1 FROM work_items WHERE handler = :handler AND state = 'waiting' AND suspect = 1 AND due_at <= :now
+"""
+
+NEXT_LEASE_END = "SELECT min(lease_until) FROM work_items WHERE state = 'running'"
+
+NEXT_DUE = """
+SELECT min(due_at) FROM work_items WHERE handler = :handler AND state = 'waiting'
+UNION ALL SELECT min(recheck_at) FROM work_items WHERE handler = :handler AND state = 'held'
+"""

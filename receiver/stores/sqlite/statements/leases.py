@@ -1,0 +1,24 @@
+"""The SQL of those who hold a lease."""
+
+MARK_STARTED = """
+UPDATE work_items SET started = 1
+WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
+"""
+
+CLEAR_STARTED = """
+UPDATE work_items SET started = 0
+WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
+"""
+
+RENEW = """
+UPDATE work_items SET lease_until = :until
+WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
+"""
+
+RELEASE_LEASES = """
+UPDATE work_items SET
+    state = 'waiting', due_at = :now, lease_until = NULL, worker = NULL, started = 0, attempts = attempts - 1
+WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
+"""
+
+EXPIRE_LEASES = "UPDATE work_items SET lease_until = :now WHERE state = 'running' AND worker = :worker"

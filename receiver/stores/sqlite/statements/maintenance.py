@@ -1,0 +1,33 @@
+"""The SQL that keeps a store small."""
+
+REMOVE_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))"
+
+NOTE_PRUNED = "UPDATE deliveries SET pruned_at = :now WHERE seq IN (SELECT value FROM json_each(:seqs))"
+
+REMOVE_ATTEMPTS = """
+DELETE FROM attempts WHERE work_id IN (
+    SELECT id FROM work_items WHERE delivery_seq IN (SELECT value FROM json_each(:seqs))
+)
+"""
+
+REMOVE_WORK = "DELETE FROM work_items WHERE delivery_seq IN (SELECT value FROM json_each(:seqs))"
+
+REMOVE_DELIVERIES = "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))"
+
+ONCE_KEYS_BEFORE = "SELECT handler, key FROM once_keys WHERE asked_at < :before LIMIT :limit"
+
+REMOVE_ONCE_KEY = "DELETE FROM once_keys WHERE handler = :handler AND key = :key"
+
+COMPRESSED = "SELECT coalesce((SELECT value FROM marks WHERE name = 'compressed'), 0)"
+
+TO_COMPRESS = """
+SELECT d.seq, d.size, b.body FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq
+WHERE d.seq > :after AND d.seq <= :last AND d.size >= :least AND b.coding = 0 ORDER BY d.seq
+"""
+
+COMPRESS = "UPDATE bodies SET body = ?, coding = ? WHERE seq = ? AND coding = 0"
+
+ADVANCE_COMPRESSED = """
+INSERT INTO marks (name, value) VALUES ('compressed', ?)
+ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)
+"""

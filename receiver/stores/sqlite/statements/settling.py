@@ -1,0 +1,46 @@
+"""The SQL that ends attempts and lets lanes go on."""
+
+HOLDERS = """
+SELECT id, worker, attempts, lane FROM work_items
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running'
+"""
+
+# Most items end in success, and this statement takes less time than SETTLE.
+FINISH = """
+UPDATE work_items SET
+    state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
+WHERE id IN (SELECT value FROM json_each(:ids))
+"""
+
+SETTLE = """
+UPDATE work_items SET
+    state = s.state, due_at = s.due_at, lease_until = NULL, worker = NULL, started = 0,
+    last_error = s.error, deaths = deaths + s.died,
+    heads_lane = iif(s.state = 'waiting' OR (s.state = 'dead' AND s.holds_lane), heads_lane, 0)
+FROM (
+    SELECT
+        json_extract(value, '$[0]') AS work_id, json_extract(value, '$[1]') AS state,
+        json_extract(value, '$[2]') AS due_at, json_extract(value, '$[3]') AS error,
+        json_extract(value, '$[4]') AS holds_lane, json_extract(value, '$[5]') AS died
+    FROM json_each(:items)
+) AS s
+WHERE work_items.id = s.work_id
+"""
+
+PROMOTE = """
+UPDATE work_items SET state = 'waiting', heads_lane = 1, due_at = :now
+WHERE id IN (
+    SELECT (
+        SELECT q.id FROM work_items AS q
+        WHERE q.handler = l.handler AND q.lane = l.lane AND q.state = 'queued' ORDER BY q.id LIMIT 1
+    )
+    FROM (
+        SELECT DISTINCT handler, lane FROM work_items
+        WHERE id IN (SELECT value FROM json_each(:ids)) AND lane IS NOT NULL
+    ) AS l
+    WHERE NOT EXISTS (
+        SELECT 1 FROM work_items AS h WHERE h.handler = l.handler AND h.lane = l.lane AND h.heads_lane = 1
+    )
+)
+"""
+"""Where no other item heads the lane of one of these, the first that is queued there becomes its head."""

@@ -1,0 +1,87 @@
+"""How many connections the server takes, and what it says when it can take none."""
+
+import asyncio
+import errno
+import logging
+import resource
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from receiver.web.server import AcceptFailures, NeverFails, make_server
+from tests.doubles import ask
+
+NO_FILE = {
+    "message": "socket.accept() out of system resource",
+    "exception": OSError(errno.EMFILE, "Too many"),
+}
+
+
+async def _app(scope: Any, receive: Any, send: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "most"),
+    [
+        (1024, 4096, 2_000),
+        (1024, resource.RLIM_INFINITY, 2_000),
+        (resource.RLIM_INFINITY, resource.RLIM_INFINITY, 2_000),
+        (100_000, 100_000, 2_000),
+        (1024, 1024, 874),
+        (256, 256, 106),
+        (64, 64, 20),
+    ],
+)
+def test_connections_stay_below_the_limit_on_open_files(
+    monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, most: int
+) -> None:
+    """It is raised as far as allowed; what is left over is for the store, and for connections that are refused."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
+
+    server = make_server(_app, read_timeout=timedelta(seconds=4), shutdown=timedelta(seconds=1))
+
+    protocol = server.config.http
+    assert isinstance(protocol, type)
+    assert vars(protocol)["most_connections"] == most
+
+
+async def test_connections_that_cannot_be_accepted_are_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As long as that goes on; asyncio itself would write a traceback for each."""
+    loop, handler, now = asyncio.get_running_loop(), AcceptFailures(), 0.0
+    monkeypatch.setattr(loop, "time", lambda: now)
+    for moment in (0.0, 0.0, 1.0, 50.0, 100.0, 161.0, 162.0):
+        now = moment
+        handler(loop, NO_FILE)
+    monkeypatch.undo()
+
+    assert [record.getMessage() for record in caplog.records] == ["connections_not_accepted"] * 2
+    assert vars(caplog.records[0])["reason"] == "Too many"
+
+
+async def test_other_errors_of_the_event_loop_are_told_as_ever(caplog: pytest.LogCaptureFixture) -> None:
+    """Each of them, by asyncio."""
+    caplog.set_level(logging.ERROR)
+    handler = AcceptFailures()
+    for _ in range(2):
+        handler(asyncio.get_running_loop(), {"message": "something else", "exception": ValueError("x")})
+
+    assert [record.getMessage() for record in caplog.records] == ["something else"] * 2
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("bug")], ids=repr)
+async def test_an_app_that_fails_is_answered_503(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    """Never 500: the sender shall come again. Where an answer has begun the connection ends."""
+
+    async def fails(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"] == "/begun":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        raise error
+
+    assert (await ask(NeverFails(fails))).status == 503
+    with pytest.raises(type(error)):
+        await ask(NeverFails(fails), path="/begun")
+    assert {record.getMessage() for record in caplog.records} == {"request_failed"}
