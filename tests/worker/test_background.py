@@ -24,8 +24,8 @@ async def test_the_first_to_return_ends_the_others() -> None:
     assert ended == ["other"]
 
 
-async def test_what_the_first_one_raises_comes_through() -> None:
-    """As a store error has to reach the loop."""
+async def test_an_error_of_the_first_is_raised() -> None:
+    """The loop of the worker has to see an error of the store."""
 
     async def raises() -> None:
         raise StoreError("locked")

@@ -1,4 +1,4 @@
-"""What a worker believes of its leases, over a MemoryStore and a clock that is moved by hand."""
+"""The leases that a worker keeps, over a store in memory and a clock that is moved by hand."""
 
 from datetime import timedelta
 
@@ -37,7 +37,7 @@ class LeaseBench:
 
 
 def test_a_lease_has_ended_when_its_time_is_over() -> None:
-    """From then on another worker may have the item, and nothing tells this one."""
+    """From then on another worker may have the item, and nobody tells this worker."""
     bench = LeaseBench()
     bench.add(1)
     bench.clock.advance(MINUTE / 2)
@@ -52,7 +52,7 @@ def test_a_lease_has_ended_when_its_time_is_over() -> None:
 
 
 async def test_a_renewal_in_time_moves_the_end() -> None:
-    """Of everything that is held."""
+    """The end of every lease."""
     bench = LeaseBench()
     bench.add(1)
     bench.clock.advance(MINUTE * 0.9)
@@ -67,7 +67,7 @@ async def test_a_renewal_in_time_moves_the_end() -> None:
 
 
 async def test_a_renewal_that_comes_too_late_proves_nothing() -> None:
-    """The store renews only what is still this worker's, and does not say what that was."""
+    """The store renews only leases that this worker still has, and does not say which."""
     bench = LeaseBench()
     bench.add(1)
     bench.clock.advance(MINUTE)
@@ -80,8 +80,8 @@ async def test_a_renewal_that_comes_too_late_proves_nothing() -> None:
     assert not bench.leases.ended(2)
 
 
-def test_what_is_not_held_any_more_has_no_end() -> None:
-    """Its lease cannot be the one that ends first."""
+def test_a_dropped_lease_has_no_end() -> None:
+    """It cannot be the lease that ends first."""
     bench = LeaseBench()
     bench.add(1)
     bench.leases.drop(1)
@@ -91,8 +91,8 @@ def test_what_is_not_held_any_more_has_no_end() -> None:
     assert bench.leases.ended(1)
 
 
-def test_the_late_end_of_a_lost_attempt_leaves_the_lease_of_the_next_one_alone() -> None:
-    """A worker that was blocked may claim again what it is still running; its bytes count once."""
+def test_the_late_end_of_a_lost_attempt_keeps_the_lease_of_the_next_one() -> None:
+    """A worker that was blocked may claim an item again that it still runs. The bytes count once."""
     bench = LeaseBench()
     bench.add(1, attempt=1)
     held = bench.leases.bytes

@@ -24,7 +24,7 @@ from tests.worker.running import SECOND, claim, raising, run
 
 
 async def test_an_async_handler_is_awaited() -> None:
-    """With the event of its class."""
+    """It gets the event of its class."""
     seen: list[Event] = []
 
     async def handler(event: CrawlPage) -> None:
@@ -39,7 +39,7 @@ async def test_an_async_handler_is_awaited() -> None:
 
 
 async def test_a_plain_handler_runs_in_a_thread() -> None:
-    """With the context variables of its task."""
+    """It has the context variables of its task."""
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable")
     variable.set("seen")
     seen: list[object] = []
@@ -51,8 +51,8 @@ async def test_a_plain_handler_runs_in_a_thread() -> None:
     assert seen[0] != threading.get_ident()
 
 
-async def test_the_context_tells_about_attempt_and_delivery() -> None:
-    """All that its docstring promises."""
+async def test_the_context_describes_attempt_and_delivery() -> None:
+    """All its documented attributes."""
     seen: list[Context] = []
     await run(lambda event, ctx: seen.append(ctx))
 
@@ -65,7 +65,7 @@ async def test_the_context_tells_about_attempt_and_delivery() -> None:
 
 
 async def test_the_handlers_log_names_handler_and_delivery(caplog: pytest.LogCaptureFixture) -> None:
-    """Also with fields of its own."""
+    """A line can have more fields."""
     caplog.set_level(logging.INFO)
     await run(lambda event, ctx: ctx.log.info("hello"))
 
@@ -75,7 +75,7 @@ async def test_the_handlers_log_names_handler_and_delivery(caplog: pytest.LogCap
 
 
 async def test_an_event_that_was_read_already_is_not_read_again() -> None:
-    """The worker that routed it has it at hand."""
+    """The worker that routed it still has it."""
     event = CrawlPage(job_id="mine")
     seen: list[Event] = []
     await run(seen.append, event=event)
@@ -83,8 +83,8 @@ async def test_an_event_that_was_read_already_is_not_read_again() -> None:
     assert seen == [event]
 
 
-async def test_an_unreadable_body_is_handed_on_as_an_unknown_event() -> None:
-    """To handlers that want everything."""
+async def test_a_handler_gets_an_unreadable_body_as_an_unknown_event() -> None:
+    """If it wants all events."""
     seen: list[Event] = []
     await run(seen.append, body=b"not json")
 
@@ -92,7 +92,7 @@ async def test_an_unreadable_body_is_handed_on_as_an_unknown_event() -> None:
 
 
 async def test_where_is_asked_again() -> None:
-    """When it raised at routing, here it fails the attempt; when it says no, there is nothing to do."""
+    """If it raises, the attempt fails. If it refuses the event, the attempt succeeds without a call."""
     called: list[Event] = []
 
     ended = await run(called.append, where=lambda event: event.nothing)
@@ -154,7 +154,7 @@ def without_context(seen: Seen) -> Callable[..., Any]:
     [pool_first, context_first, context_by_place, in_a_thread, without_context],
     ids=lambda one: one.__name__,
 )
-async def test_a_handler_is_given_what_its_annotations_name(shape: Callable[[Seen], Callable[..., Any]]) -> None:
+async def test_a_handler_gets_arguments_by_its_annotations(shape: Callable[[Seen], Callable[..., Any]]) -> None:
     """Resources and the context, in any order after the event."""
     seen: Seen = []
     pool = Pool()
@@ -165,8 +165,8 @@ async def test_a_handler_is_given_what_its_annotations_name(shape: Callable[[See
     assert seen[1] is pool
 
 
-async def test_the_job_is_that_of_the_delivery() -> None:
-    """As the store has it."""
+async def test_the_job_id_is_that_of_the_delivery() -> None:
+    """`job` is its older name."""
     seen: list[Context] = []
     await run(lambda event, ctx: seen.append(ctx))
 
@@ -217,10 +217,10 @@ class BadBase(BaseException):
 )
 @pytest.mark.parametrize("kind", [0, 1], ids=["async", "plain"])
 @pytest.mark.parametrize("threads", [Inline, lambda: ThreadPoolExecutor(1)], ids=["inline", "threads"])
-async def test_whatever_a_handler_raises_is_a_failed_attempt(
+async def test_every_exception_of_a_handler_is_a_failed_attempt(
     error: BaseException, words: str, kind: int, threads: Callable[[], Executor]
 ) -> None:
-    """Its class and text are recorded; the worker and its loop go on."""
+    """Its class and text are recorded, and the worker goes on."""
     pool = threads()
     try:
         async with asyncio.timeout(LONG):
@@ -240,25 +240,25 @@ async def test_whatever_a_handler_raises_is_a_failed_attempt(
 
 
 @pytest.mark.parametrize("after", [None, timedelta(0), SECOND * 90])
-async def test_retry_may_say_when(after: timedelta | None) -> None:
-    """Or leave it to the schedule."""
+async def test_a_retry_may_set_its_pause(after: timedelta | None) -> None:
+    """Otherwise the schedule does."""
     for handler in raising(Retry("busy", after=after)):
         assert (await run(handler)).result == Failed(after)
 
 
-def test_a_retry_in_the_past_cannot_be_asked_for() -> None:
-    """The mistake is found where it is made."""
+def test_a_retry_in_the_past_is_an_error() -> None:
+    """It is raised where the mistake is."""
     with pytest.raises(ValueError, match="not negative"):
         Retry(after=-SECOND)
 
 
-async def test_a_handler_that_returns_what_it_was_not_asked_for_has_succeeded() -> None:
-    """Also an awaitable that a plain function forgot to await would be a mistake of its own."""
+async def test_a_handler_with_a_return_value_has_succeeded() -> None:
+    """Only an awaitable that nobody awaits is a mistake."""
     assert (await run(lambda event: {"status": 500})).result == Succeeded()
 
 
-async def test_cancelling_the_runner_is_no_result() -> None:
-    """The worker is stopping: the attempt is not counted."""
+async def test_cancelling_the_runner_gives_no_result() -> None:
+    """The worker stops, and the attempt is not counted."""
     clock = VirtualClock(NOON)
     task = asyncio.create_task(Runner(clock, Inline()).run(claim(lambda event, ctx: None)))
     await task
@@ -284,7 +284,7 @@ async def test_cancelling_the_runner_is_no_result() -> None:
     [({}, Failed()), ({"give_up_on": LookupError}, Refused()), ({"retry_on": OSError}, Refused())],
     ids=str,
 )
-async def test_the_handlers_policy_says_what_an_error_means(options: Any, result: object) -> None:
+async def test_the_policy_of_the_handler_applies(options: Any, result: object) -> None:
     """In the event loop and in threads."""
     for handler in raising(KeyError("k")):
         assert (await run(handler, **options)).result == result

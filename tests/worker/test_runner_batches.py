@@ -18,7 +18,7 @@ from tests.worker.running import SECOND, batch, run_batch
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
 async def test_a_batch_is_one_call_with_a_list(kind: str) -> None:
-    """In the order of its items; each of them has succeeded."""
+    """In the order of its items. Each of them has succeeded."""
     seen: list[list[str | None]] = []
 
     def plain(events: list[Event]) -> None:
@@ -34,7 +34,7 @@ async def test_a_batch_is_one_call_with_a_list(kind: str) -> None:
     assert {end.attempt.outcome for end in ended} == {AttemptOutcome.SUCCEEDED}
 
 
-async def test_what_a_batch_raises_fails_each_of_its_items() -> None:
+async def test_an_error_of_a_batch_fails_each_item() -> None:
     """With the same error."""
 
     async def handler(events: list[Event]) -> None:
@@ -52,7 +52,7 @@ async def test_what_a_batch_raises_fails_each_of_its_items() -> None:
     ids=str,
 )
 async def test_a_batch_never_gives_up_as_a_whole(error: Exception, options: Any) -> None:
-    """One bad page must not bury the others: each is tried again by itself, and may be given up then."""
+    """One bad page must not bury the others. Each is tried again alone, and may be given up then."""
 
     async def handler(events: list[Event]) -> None:
         raise error
@@ -61,8 +61,8 @@ async def test_a_batch_never_gives_up_as_a_whole(error: Exception, options: Any)
     assert [end.result for end in await run_batch(batch(handler, count=1, **options))] == [Refused()]
 
 
-async def test_retry_after_holds_for_every_item() -> None:
-    """The handler has said it of all."""
+async def test_the_pause_of_a_retry_applies_to_every_item() -> None:
+    """The handler asked for it for the whole batch."""
 
     async def handler(events: list[Event]) -> None:
         raise Retry(after=SECOND * 7)
@@ -71,7 +71,7 @@ async def test_retry_after_holds_for_every_item() -> None:
 
 
 async def test_an_item_alone_is_a_list_of_one() -> None:
-    """The second attempt of what failed in a batch."""
+    """It is the second attempt after a failed batch."""
     seen: list[list[Event]] = []
 
     async def handler(events: list[Event]) -> None:
@@ -84,8 +84,8 @@ async def test_an_item_alone_is_a_list_of_one() -> None:
     assert [len(events) for events in seen] == [1]
 
 
-async def test_items_that_are_not_wanted_any_more_are_left_out_and_done() -> None:
-    """And one whose `where` raises fails alone."""
+async def test_items_that_are_no_longer_wanted_are_done_without_a_call() -> None:
+    """An item whose `where` raises fails alone."""
     seen: list[str | None] = []
 
     async def handler(events: list[Event]) -> None:
@@ -106,8 +106,8 @@ async def test_items_that_are_not_wanted_any_more_are_left_out_and_done() -> Non
     ]
 
 
-async def test_nothing_is_called_for_a_batch_that_nobody_wants() -> None:
-    """An empty list would be a surprise."""
+async def test_an_empty_batch_is_not_called() -> None:
+    """All its items are done."""
     called: list[object] = []
 
     ended = await run_batch(batch(called.append, where=lambda event: False))
@@ -116,8 +116,8 @@ async def test_nothing_is_called_for_a_batch_that_nobody_wants() -> None:
     assert called == []
 
 
-async def test_a_batch_context_tells_about_every_delivery() -> None:
-    """In the order of the events, those left out excepted."""
+async def test_a_batch_context_describes_every_delivery() -> None:
+    """In the order of the events, without those that were left out."""
     seen: list[BatchContext] = []
 
     async def handler(events: list[Event], ctx: BatchContext) -> None:
@@ -132,7 +132,7 @@ async def test_a_batch_context_tells_about_every_delivery() -> None:
 
 
 async def test_a_batch_has_one_timeout() -> None:
-    """And every item has timed out then."""
+    """After it every item has timed out."""
     clock = VirtualClock(NOON)
 
     async def handler(events: list[Event]) -> None:
@@ -144,8 +144,8 @@ async def test_a_batch_has_one_timeout() -> None:
     assert {end.attempt.outcome for end in await soon(running)} == {AttemptOutcome.TIMED_OUT}
 
 
-async def test_cancelling_a_batch_is_no_result() -> None:
-    """The worker is stopping."""
+async def test_cancelling_a_batch_gives_no_result() -> None:
+    """The worker stops."""
     clock = VirtualClock(NOON)
 
     async def handler(events: list[Event]) -> None:

@@ -15,7 +15,7 @@ from tests.worker.running import SECOND, raising, run
 
 
 async def test_an_async_handler_is_cancelled_at_its_timeout() -> None:
-    """And has failed, with the reason in words."""
+    """The attempt has failed, and the error says why."""
     clock = VirtualClock(NOON)
 
     async def handler(event: Any) -> None:
@@ -45,16 +45,16 @@ async def test_an_async_handler_in_time_is_left_alone() -> None:
     assert (await soon(running)).result == Succeeded()
 
 
-async def test_a_timeout_of_the_handlers_own_is_a_failure_like_others() -> None:
-    """It is not the worker's."""
+async def test_a_timeout_error_of_the_handler_itself_is_an_ordinary_failure() -> None:
+    """It is not the time-out of the attempt."""
     ended = await run(raising(TimeoutError("the database"))[0])
 
     assert ended.attempt.outcome is AttemptOutcome.FAILED
     assert ended.attempt.error == "TimeoutError: the database"
 
 
-async def test_what_a_cancelled_handler_raises_while_cleaning_up_is_recorded() -> None:
-    """It has failed either way."""
+async def test_an_error_while_a_cancelled_handler_cleans_up_is_recorded() -> None:
+    """The attempt has failed either way."""
     clock = VirtualClock(NOON)
 
     async def handler(event: Any) -> None:
@@ -71,7 +71,7 @@ async def test_what_a_cancelled_handler_raises_while_cleaning_up_is_recorded() -
 
 
 async def test_a_plain_handler_past_its_timeout_is_overdue(caplog: pytest.LogCaptureFixture) -> None:
-    """It runs on and may still succeed; it is reported when its time is up, not when it ends."""
+    """It runs on and may still succeed. The log line comes when its time is up."""
     clock = VirtualClock(NOON)
 
     def handler(event: Any) -> None:
@@ -85,7 +85,7 @@ async def test_a_plain_handler_past_its_timeout_is_overdue(caplog: pytest.LogCap
 
 
 async def test_a_plain_handler_in_time_is_not_overdue(caplog: pytest.LogCaptureFixture) -> None:
-    """And its timer is gone when it has ended."""
+    """Its timer is cancelled when it ends."""
     clock = VirtualClock(NOON)
     ended = await run(lambda event: clock.advance(SECOND * 59), clock)
     clock.advance(SECOND * 100)
@@ -95,7 +95,7 @@ async def test_a_plain_handler_in_time_is_not_overdue(caplog: pytest.LogCaptureF
 
 
 async def test_a_plain_handler_that_waits_for_a_thread_is_not_overdue(caplog: pytest.LogCaptureFixture) -> None:
-    """It has not begun: its time starts with it, or a full pool would accuse the innocent."""
+    """Its time starts when it starts: a full pool is not its fault."""
     clock = VirtualClock(NOON)
     threads = Busy()
     running = asyncio.create_task(run(lambda event: None, clock, threads=threads))
@@ -108,8 +108,8 @@ async def test_a_plain_handler_that_waits_for_a_thread_is_not_overdue(caplog: py
     assert caplog.records == []
 
 
-async def test_a_heartbeat_begins_the_timeout_anew() -> None:
-    """A plain call in an async handler."""
+async def test_a_heartbeat_starts_the_timeout_anew() -> None:
+    """It is a plain call in an async handler."""
     clock = VirtualClock(NOON)
 
     async def handler(event: Any, ctx: Context) -> None:
@@ -128,7 +128,7 @@ async def test_a_heartbeat_begins_the_timeout_anew() -> None:
 
 
 async def test_a_heartbeat_in_a_thread_keeps_a_plain_handler_from_being_overdue() -> None:
-    """The same call."""
+    """It is the same call."""
     clock = VirtualClock(NOON)
 
     def handler(event: Any, ctx: Context) -> None:
@@ -140,7 +140,7 @@ async def test_a_heartbeat_in_a_thread_keeps_a_plain_handler_from_being_overdue(
 
 
 async def test_a_timeout_is_a_timeout_error_to_the_policy() -> None:
-    """So that it can be given up on."""
+    """So `give_up_on` can name it."""
     clock = VirtualClock(NOON)
 
     async def handler(event: Any) -> None:

@@ -1,4 +1,4 @@
-"""A worker whose handlers hang, stall, flood or are missing: everything else goes on."""
+"""Everything else goes on when handlers hang, are slow, get too much work, or are missing."""
 
 import asyncio
 import logging
@@ -40,8 +40,8 @@ async def is_suspect(at: Workbench, handler: str) -> bool:
     return not await at.store.claim(claims, ClaimLimits(1, 9_999), lease=lease, now=now)
 
 
-async def test_a_worker_without_handlers_still_looks_at_what_comes(caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever has just begun needs the handler to paste, and a listing without deliveries that stay new."""
+async def test_a_worker_without_handlers_still_routes_deliveries(caplog: pytest.LogCaptureFixture) -> None:
+    """A new user sees a handler to paste, and deliveries do not stay new."""
     caplog.set_level(logging.INFO)
     async with bench(Router()) as at:
         await at.add(delivery())
@@ -52,7 +52,7 @@ async def test_a_worker_without_handlers_still_looks_at_what_comes(caplog: pytes
 
 
 async def test_work_behind_threads_that_hang_goes_to_another_worker() -> None:
-    """What is claimed and cannot begin for as long as a lease is given back, and nothing more is claimed."""
+    """Work that cannot start for the time of a lease is released, and nothing more is claimed."""
     router = Router()
     router.add(plain, "*", name="plain")
     async with bench(router, started=False) as at:
@@ -70,7 +70,7 @@ async def test_work_behind_threads_that_hang_goes_to_another_worker() -> None:
 
 
 async def test_large_bodies_behind_threads_that_hang_do_not_stop_async_handlers() -> None:
-    """The budget of bytes is for all, and is given back with them."""
+    """All handlers share the limit of bytes, and released work frees its bytes."""
     router, ran = Router(), []
     router.add(plain, "*", name="plain")
 
@@ -86,8 +86,8 @@ async def test_large_bodies_behind_threads_that_hang_do_not_stop_async_handlers(
         assert len(ran) == 30
 
 
-async def test_a_batch_that_gathers_does_not_keep_the_rest_waiting_for_bytes() -> None:
-    """It begins with what it has."""
+async def test_an_incomplete_batch_does_not_block_others_by_its_bytes() -> None:
+    """It starts with the items that it has."""
     router, batches = Router(), []
 
     @router.on("*", name="batch", batch=100, linger=timedelta(minutes=10))
@@ -103,8 +103,8 @@ async def test_a_batch_that_gathers_does_not_keep_the_rest_waiting_for_bytes() -
         assert 10 <= batches[0] < 30
 
 
-async def test_what_gathers_for_a_batch_has_not_begun() -> None:
-    """Nor if it was claimed and not routed: who ends the worker meanwhile is not its doing."""
+async def test_items_of_an_incomplete_batch_have_not_started() -> None:
+    """If the worker is killed meanwhile, they are not suspect."""
     router = Router()
 
     @router.on("*", name="batch", batch=100, linger=timedelta(minutes=5))
@@ -122,8 +122,8 @@ async def test_what_gathers_for_a_batch_has_not_begun() -> None:
         assert not await is_suspect(at, "batch")
 
 
-async def test_a_rate_counts_what_begins_and_not_what_is_claimed() -> None:
-    """Behind a slow handler nothing piles up that would begin at once when it ends."""
+async def test_a_rate_limits_starts_and_not_claims() -> None:
+    """Behind a slow handler no work collects that would start at once when it ends."""
     router, gate, begun = Router(), asyncio.Event(), 0
 
     @router.on("*", name="slow", concurrency=32, timeout=9_999, rate="1/s")
@@ -143,7 +143,7 @@ async def test_a_rate_counts_what_begins_and_not_what_is_claimed() -> None:
 
 
 async def test_a_retry_is_found_though_the_clock_was_moved() -> None:
-    """What a worker waits for is due by the clock on the wall, which may be moved while it waits."""
+    """A worker waits for a time of the wall clock, which may be moved meanwhile."""
     router, ran = Router(), []
 
     @router.on("*", name="h", pauses=[timedelta(hours=1)], jitter=0)
@@ -181,8 +181,8 @@ async def test_work_that_runs_while_a_worker_stops_is_not_suspect(stopped: bool)
         gate.set()
 
 
-async def test_a_store_that_is_refused_ends_the_worker_and_gives_back_what_runs() -> None:
-    """Nothing of it may look as if it had killed the worker."""
+async def test_a_refused_store_ends_the_worker_and_running_work_is_released() -> None:
+    """The work must not look as if it had killed the worker."""
     router, gate = Router(), asyncio.Event()
 
     @router.on("*", name="slow", timeout=9_999)
@@ -226,8 +226,8 @@ async def test_a_coroutine_that_nobody_awaits_is_a_failed_attempt() -> None:
         assert "coroutine that nobody awaits" in (detail.attempts[0].error or "")
 
 
-async def test_a_store_that_is_away_is_never_a_reason_to_give_up() -> None:
-    """Whatever the handler says is worth a retry."""
+async def test_a_store_error_in_a_handler_is_always_retried() -> None:
+    """Whatever the policy of the handler is."""
     router = Router()
 
     @router.on("*", name="h", retry_on=ConnectionError)
@@ -240,8 +240,8 @@ async def test_a_store_that_is_away_is_never_a_reason_to_give_up() -> None:
         assert await at.states() == [WorkState.WAITING]
 
 
-async def test_a_lane_of_nonsense_is_the_lane_of_the_job() -> None:
-    """Also when the key cannot be written."""
+async def test_a_lane_that_cannot_be_read_is_the_lane_of_the_job() -> None:
+    """For example if the key cannot be converted to text."""
 
     class Odd:
         def __str__(self) -> str:
@@ -259,8 +259,8 @@ async def test_a_lane_of_nonsense_is_the_lane_of_the_job() -> None:
         assert (item.lane, item.state) == ("job", WorkState.DONE)
 
 
-async def test_held_items_outlive_the_option_that_held_them() -> None:
-    """A deploy may have taken after_pages away; they run then."""
+async def test_held_items_run_when_their_handler_has_no_after_pages_any_more() -> None:
+    """A deployment may have removed the option."""
     before, after, ran = Router(), Router(), []
     before.add(nothing, "crawl.completed", name="h", after_pages=timedelta(hours=1))
 
@@ -281,8 +281,8 @@ async def test_held_items_outlive_the_option_that_held_them() -> None:
         assert ran == ["k"]
 
 
-async def test_after_an_outage_completed_still_comes_last() -> None:
-    """It is held from when it is looked at: what arrived while no worker ran is still to be handled."""
+async def test_after_an_outage_the_end_of_a_job_still_comes_last() -> None:
+    """It is held from its routing on: pages that arrived without a worker are still to be handled."""
     router, order = Router(), []
 
     @router.on("crawl.completed", name="end", after_pages=timedelta(minutes=25))
@@ -305,8 +305,8 @@ async def test_after_an_outage_completed_still_comes_last() -> None:
         assert order == ["page", "page", "end"]
 
 
-async def test_work_of_a_handler_that_left_the_code_is_taken_back_from_dead_workers() -> None:
-    """So that it can be seen as waiting, and buried."""
+async def test_work_of_a_removed_handler_is_released_from_dead_workers() -> None:
+    """People can see it wait, and bury it."""
     async with bench(Router(), started=False) as at:
         await at.store.append(delivery())
         batch = await at.store.routing_batch(limit=1, max_bytes=9_999)

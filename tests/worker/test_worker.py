@@ -15,7 +15,7 @@ from tests.worker.worker_bench import OTHER, SECOND, WorkerBench
 
 
 async def test_every_handler_that_wants_a_delivery_runs_once(bench: WorkerBench) -> None:
-    """With its typed event; then the delivery is done."""
+    """It gets the typed event. Then the delivery is done."""
     seen: list[tuple[str, Event]] = []
     bench.handler("one", CrawlPage)(lambda event: seen.append(("one", event)))
     bench.handler("two", "crawl.*")(lambda event: seen.append(("two", event)))
@@ -39,8 +39,8 @@ async def test_deliveries_from_before_the_start_are_handled(bench: WorkerBench) 
     assert bench.ran == [str(n) for n in range(50)]
 
 
-async def test_no_more_run_at_one_time_than_allowed(bench: WorkerBench) -> None:
-    """The others wait, and go on as soon as there is room."""
+async def test_no_more_calls_run_at_one_time_than_allowed(bench: WorkerBench) -> None:
+    """The others wait for a free slot."""
     gates = [asyncio.Event() for _ in range(9)]
     now: list[int] = []
 
@@ -64,7 +64,7 @@ async def test_no_more_run_at_one_time_than_allowed(bench: WorkerBench) -> None:
 
 
 async def test_an_event_that_no_handler_wants_is_done(bench: WorkerBench, caplog: pytest.LogCaptureFixture) -> None:
-    """Its first sight is logged with a stub."""
+    """The first one of its type is logged with a handler to paste."""
     caplog.set_level(logging.INFO)
     async with bench.working():
         await bench.add(delivery("a"), delivery("b"))
@@ -73,8 +73,8 @@ async def test_an_event_that_no_handler_wants_is_done(bench: WorkerBench, caplog
     assert [record.getMessage() for record in caplog.records].count("event_unhandled") == 1
 
 
-async def test_an_unreadable_delivery_is_handed_to_who_wants_everything(bench: WorkerBench) -> None:
-    """P7: never lost."""
+async def test_handlers_of_all_events_get_an_unreadable_delivery(bench: WorkerBench) -> None:
+    """It is not lost."""
     seen: list[Event] = []
     bench.handler()(seen.append)
     async with bench.working():
@@ -84,8 +84,8 @@ async def test_an_unreadable_delivery_is_handed_to_who_wants_everything(bench: W
     assert await bench.state() is DeliveryState.DONE
 
 
-async def test_where_that_raises_fails_its_attempt(bench: WorkerBench) -> None:
-    """Visible in the store, and tried again."""
+async def test_an_error_in_where_fails_the_attempt(bench: WorkerBench) -> None:
+    """The store keeps the error, and the work is tried again."""
     bench.handler(attempts=2, where=lambda event: event.nothing)(bench.ran.append)
     async with bench.working():
         await bench.add(delivery())
@@ -95,8 +95,8 @@ async def test_where_that_raises_fails_its_attempt(bench: WorkerBench) -> None:
     assert bench.ran == []
 
 
-async def test_what_runs_may_finish_within_the_grace_time(bench: WorkerBench) -> None:
-    """Its result is recorded, and nothing new is claimed."""
+async def test_running_handlers_may_finish_within_the_grace_time(bench: WorkerBench) -> None:
+    """Their results are recorded, and nothing new is claimed."""
 
     @bench.handler(timeout=timedelta(hours=1))
     async def handler(event: Any) -> None:
@@ -120,8 +120,8 @@ async def test_what_runs_may_finish_within_the_grace_time(bench: WorkerBench) ->
     assert await bench.outcome("b") == (WorkState.WAITING, 0, None)
 
 
-async def test_what_does_not_finish_is_cancelled_uncounted_and_given_back(bench: WorkerBench) -> None:
-    """Another worker has it at once, as the same attempt."""
+async def test_unfinished_handlers_are_cancelled_and_their_leases_released(bench: WorkerBench) -> None:
+    """The attempt is not counted, and another worker can claim the work at once."""
 
     @bench.handler(timeout=timedelta(hours=1))
     async def handler(event: Any) -> None:
@@ -141,7 +141,7 @@ async def test_what_does_not_finish_is_cancelled_uncounted_and_given_back(bench:
 
 
 async def test_an_idle_worker_stops_at_once(bench: WorkerBench) -> None:
-    """Nothing is given back and nobody left behind."""
+    """No lease is released and no handler is left behind."""
     async with bench.working():
         pass
 
@@ -149,18 +149,16 @@ async def test_an_idle_worker_stops_at_once(bench: WorkerBench) -> None:
     assert "give_back" not in bench.store.called
 
 
-async def test_a_worker_without_handlers_still_routes(bench: WorkerBench) -> None:
-    """What comes is done, since nobody wants it."""
+async def test_a_worker_without_handlers_marks_deliveries_as_done(bench: WorkerBench) -> None:
+    """Nobody wants them."""
     async with bench.working():
         await bench.add(delivery())
 
     assert await bench.state() is DeliveryState.DONE
 
 
-async def test_a_store_that_is_away_does_not_keep_a_worker_from_stopping(
-    bench: WorkerBench, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The leases end by themselves; what is lost is said."""
+async def test_a_worker_stops_without_its_store(bench: WorkerBench, caplog: pytest.LogCaptureFixture) -> None:
+    """The leases end by themselves, and lost results are logged."""
 
     @bench.handler(timeout=timedelta(hours=1))
     async def handler(event: Any) -> None:

@@ -40,8 +40,8 @@ async def test_a_failing_handler_runs_again_on_schedule_until_it_is_dead(bench: 
     assert await bench.state() is DeliveryState.DEAD
 
 
-async def test_a_failing_handler_leaves_the_others_alone(bench: WorkerBench) -> None:
-    """P8: neither hidden nor repeated."""
+async def test_a_failing_handler_does_not_affect_the_others(bench: WorkerBench) -> None:
+    """They neither miss the event nor get it twice."""
 
     @bench.handler("bad", attempts=3)
     async def bad(event: Any) -> None:
@@ -78,7 +78,7 @@ async def test_a_handler_that_succeeds_in_the_end_is_done(bench: WorkerBench) ->
 
 
 async def test_retry_sets_its_own_pause(bench: WorkerBench) -> None:
-    """Instead of the schedule's."""
+    """It replaces that of the schedule."""
 
     @bench.handler()
     def handler(event: Any) -> None:
@@ -94,7 +94,7 @@ async def test_retry_sets_its_own_pause(bench: WorkerBench) -> None:
 
 
 async def test_giving_up_is_final(bench: WorkerBench) -> None:
-    """Dead at once, with the reason."""
+    """The work is dead at once, with the reason."""
 
     @bench.handler()
     def handler(event: Any) -> None:
@@ -108,7 +108,7 @@ async def test_giving_up_is_final(bench: WorkerBench) -> None:
 
 
 async def test_a_timeout_is_a_failed_attempt(bench: WorkerBench) -> None:
-    """Tried again like any other."""
+    """It is tried again."""
 
     @bench.handler(timeout=5, attempts=2)
     async def handler(event: Any) -> None:
@@ -159,7 +159,7 @@ def raises_a_broken_retry(event: Any) -> None:
 
 @pytest.mark.parametrize("function", [stop_iteration, cancels_itself, retry_for_ever, exits, raises_a_broken_retry])
 async def test_every_attempt_has_an_end(bench: WorkerBench, function: Callable[[Any], Any]) -> None:
-    """Whatever the handler does: else its item would be held, and its lease renewed, for ever."""
+    """Otherwise its item would be leased for ever."""
     bench.handler("odd", attempts=2)(function)
     async with bench.working():
         await bench.add(delivery())
@@ -172,7 +172,7 @@ async def test_every_attempt_has_an_end(bench: WorkerBench, function: Callable[[
 async def test_results_are_kept_while_the_store_is_away(
     bench: WorkerBench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Running again is the alternative; they are recorded when it is back."""
+    """They are recorded when it is back, and the handlers do not run again."""
     bench.handler()(lambda event: bench.ran.append(event.webhook_id))
     bench.store.failing["settle"] = StoreError("locked")
     async with bench.working():
@@ -190,10 +190,10 @@ async def test_results_are_kept_while_the_store_is_away(
     assert "settle_retrying" in [record.getMessage() for record in caplog.records]
 
 
-async def test_an_error_that_no_store_should_raise_is_not_silent(
+async def test_an_unexpected_error_of_the_store_is_logged(
     bench: WorkerBench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A result that cannot be recorded is logged, and does not take a place of the worker's for ever."""
+    """The result that cannot be recorded frees its slot."""
     bench.handler()(lambda event: bench.ran.append(event.webhook_id))
     bench.store.failing["settle"] = RuntimeError("a bug in the store")
     caplog.set_level(logging.WARNING)
@@ -203,10 +203,8 @@ async def test_an_error_that_no_store_should_raise_is_not_silent(
         assert [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
-async def test_a_store_that_cannot_be_read_is_asked_again(
-    bench: WorkerBench, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Once a second; nothing is lost meanwhile."""
+async def test_an_unreadable_store_is_tried_again(bench: WorkerBench, caplog: pytest.LogCaptureFixture) -> None:
+    """Once a second. Nothing is lost."""
     bench.handler()(lambda event: bench.ran.append(event.webhook_id))
     bench.store.failing["claim"] = StoreError("locked")
     async with bench.working():

@@ -17,7 +17,7 @@ from tests.worker.worker_bench import MINUTE, OTHER, SECOND, H, WorkerBench, kil
 
 
 async def test_a_lease_is_renewed_while_the_handler_runs(bench: WorkerBench) -> None:
-    """Nobody else gets the item, however long it takes."""
+    """No other worker gets the item, however long it takes."""
     done = asyncio.Event()
 
     @bench.handler(timeout=timedelta(hours=9))
@@ -37,10 +37,10 @@ async def test_a_lease_is_renewed_while_the_handler_runs(bench: WorkerBench) -> 
     assert bench.ran == ["x"]
 
 
-async def test_a_lost_lease_is_told_and_its_result_not_recorded(
+async def test_a_lost_lease_is_logged_and_its_result_is_not_recorded(
     bench: WorkerBench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Another worker has claimed the item; its attempt is the one that counts."""
+    """Another worker has claimed the item, and its attempt counts."""
     done = asyncio.Event()
 
     @bench.handler(timeout=timedelta(hours=1))
@@ -69,7 +69,7 @@ async def test_a_lost_lease_is_told_and_its_result_not_recorded(
 
 
 async def test_a_blocked_worker_does_not_claim_its_own_items_again(bench: WorkerBench) -> None:
-    """A handler with time.sleep in it held the loop for longer than a lease."""
+    """A handler with `time.sleep` has blocked the event loop for longer than a lease."""
     done = asyncio.Event()
 
     @bench.handler("long", "crawl.started", timeout=timedelta(hours=1))
@@ -93,7 +93,7 @@ async def test_a_blocked_worker_does_not_claim_its_own_items_again(bench: Worker
 
 
 async def test_the_work_of_a_worker_that_died_is_claimed_when_its_lease_ends(bench: WorkerBench) -> None:
-    """As another attempt, without anyone asking."""
+    """As another attempt."""
     bench.handler()(lambda event: bench.ran.append(event.webhook_id))
     await bench.add(delivery())
     batch = await bench.store.routing_batch(limit=1, max_bytes=1)
@@ -108,8 +108,8 @@ async def test_the_work_of_a_worker_that_died_is_claimed_when_its_lease_ends(ben
     assert await bench.outcome() == (WorkState.DONE, 2, None)
 
 
-async def test_lost_attempts_are_not_held_against_the_handler(bench: WorkerBench) -> None:
-    """Two attempts are two, although a worker died in a third."""
+async def test_lost_attempts_do_not_count_against_the_handler(bench: WorkerBench) -> None:
+    """It has two attempts, although a worker died in a third."""
 
     @bench.handler(attempts=2)
     def handler(event: Any) -> None:
@@ -126,8 +126,8 @@ async def test_lost_attempts_are_not_held_against_the_handler(bench: WorkerBench
     assert (work.state, work.attempts) == (WorkState.DEAD, 3)
 
 
-async def test_what_may_have_killed_its_worker_runs_alone(bench: WorkerBench) -> None:
-    """The next death names the culprit; afterwards all goes on as before."""
+async def test_a_suspect_runs_alone(bench: WorkerBench) -> None:
+    """If the worker dies again, the cause is clear. Afterwards everything goes on as before."""
     now: list[str] = []
     most = 0
 
@@ -154,7 +154,7 @@ async def test_what_may_have_killed_its_worker_runs_alone(bench: WorkerBench) ->
 
 
 async def test_a_suspect_that_never_ends_does_not_stop_the_others(bench: WorkerBench) -> None:
-    """It runs alone for as long as a lease; then the worker goes on beside it."""
+    """It runs alone for the time of a lease. Then other work runs beside it."""
     hanging = asyncio.Event()
 
     @bench.handler("hangs", "crawl.*", timeout=3600)
@@ -175,8 +175,8 @@ async def test_a_suspect_that_never_ends_does_not_stop_the_others(bench: WorkerB
         await turns()
 
 
-async def test_a_worker_holds_no_more_bytes_than_it_may(bench: WorkerBench) -> None:
-    """Large pages are fetched as earlier ones are done with, whatever their number."""
+async def test_a_worker_claims_no_more_bytes_than_allowed(bench: WorkerBench) -> None:
+    """Further pages are fetched when earlier ones are done."""
     release = asyncio.Event()
     started = 0
 
@@ -195,8 +195,8 @@ async def test_a_worker_holds_no_more_bytes_than_it_may(bench: WorkerBench) -> N
         assert await bench.store.count_unfinished() == 0
 
 
-async def test_what_killed_too_many_workers_is_dead(bench: WorkerBench) -> None:
-    """Without one more run, and with words that say why; others are handled."""
+async def test_work_that_killed_too_many_workers_is_dead(bench: WorkerBench) -> None:
+    """It does not run again, and the error says why. Other work is handled."""
     bench.handler()(lambda event: bench.ran.append(event.webhook_id))
     await kill_workers(bench, POISON_AFTER, "poison")
     async with bench.working():
@@ -210,8 +210,8 @@ async def test_what_killed_too_many_workers_is_dead(bench: WorkerBench) -> None:
     assert f"{POISON_AFTER} workers died" in str(work.last_error)
 
 
-async def test_a_suspect_that_becomes_due_is_waited_for_without_spinning(bench: WorkerBench) -> None:
-    """The worker looks for suspects once a second, and does not ask the store in between without end."""
+async def test_a_worker_waits_for_a_suspect_without_busy_polling(bench: WorkerBench) -> None:
+    """It checks for suspects once a second."""
     bench.handler()(lambda event: bench.ran.append(event.webhook_id))
     async with bench.working():
         await kill_workers_later(bench)
