@@ -36,7 +36,7 @@ async def test_it_stands_still_until_it_is_moved(clock: SteppedClock) -> None:
 
 
 async def test_each_thing_happens_at_its_own_moment(clock: SteppedClock) -> None:
-    """Also what an earlier one has brought about on the way; what was taken back does not."""
+    """Also its effects on the way. A cancelled timer does nothing."""
     start, happened = clock.now(), []
 
     async def sleeps() -> None:
@@ -77,13 +77,13 @@ async def test_a_task_that_was_cancelled_in_its_sleep_is_awake(clock: SteppedClo
     await soon(ended)
 
 
-async def test_no_sleep_is_no_wait(clock: SteppedClock) -> None:
+async def test_a_sleep_of_zero_does_not_wait(clock: SteppedClock) -> None:
     """As with the other clocks."""
     await clock.sleep(timedelta(0))
 
 
-async def test_frozen_time_is_its_time(clock: SteppedClock, frozen: FrozenDateTimeFactory) -> None:
-    """Whichever of them is moved, and to where."""
+async def test_the_clock_follows_frozen_time(clock: SteppedClock, frozen: FrozenDateTimeFactory) -> None:
+    """In both directions."""
     assert clock.now() == NOON
 
     frozen.tick(90)
@@ -100,10 +100,8 @@ async def test_frozen_time_is_its_time(clock: SteppedClock, frozen: FrozenDateTi
     assert clock.now() == NOON
 
 
-async def test_what_frozen_time_has_passed_over_happens_at_its_own_moment(
-    clock: SteppedClock, frozen: FrozenDateTimeFactory
-) -> None:
-    """As if the clock had been advanced; everyone who asks for the time is told that moment."""
+async def test_skipped_timers_fire_at_their_own_moments(clock: SteppedClock, frozen: FrozenDateTimeFactory) -> None:
+    """As if the clock had been advanced: all code sees those moments."""
     happened = []
 
     async def sleeps() -> None:
@@ -122,8 +120,8 @@ async def test_what_frozen_time_has_passed_over_happens_at_its_own_moment(
     sleeping.cancel()
 
 
-async def test_what_waits_when_time_is_frozen_or_let_go_keeps_the_rest_of_its_wait(clock: SteppedClock) -> None:
-    """The clock goes on from where the frozen time stood, so nothing is skipped."""
+async def test_a_wait_keeps_its_rest_when_time_is_frozen_or_released(clock: SteppedClock) -> None:
+    """The clock goes on from the frozen time, so nothing is skipped."""
     woken = []
     clock.call_later(3 * MINUTE, lambda: woken.append("a"))
     await clock.advance(minutes=1)
