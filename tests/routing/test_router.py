@@ -389,7 +389,7 @@ def test_built_in_classes_can_be_where_and_handler(function: Any) -> None:
         ({"attempts": 0}, "attempts must be 1 or more"),
         ({"attempts": -3}, "attempts must be 1 or more"),
         ({"attempts": "3"}, "tests.routing.test_router.index: "),
-        ({"pauses": [-SECOND]}, "a pause is from 0 to 3650 days long"),
+        ({"pauses": [-SECOND]}, "a pause must be from 0 to 3650 days long"),
         ({"pauses": [5]}, "tests.routing.test_router.index: "),
         ({"pauses": 5}, "tests.routing.test_router.index: "),
         ({"jitter": -0.1}, "jitter is a share of the pause"),
