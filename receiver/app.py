@@ -108,6 +108,7 @@ class Receiver:
             secrets=settings.plain_secrets(),
             token_header=settings.token_header,
             tokens=settings.plain_tokens(),
+            other_secrets=settings.plain_other_secrets(),
         )
         intake = Intake(
             deliveries, gate, self._clock, max_body=settings.max_body, max_in_flight=settings.max_in_flight

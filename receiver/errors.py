@@ -32,7 +32,8 @@
     ├── UnknownDelivery             the caller of a report: no such delivery, or more than one
     ├── UnknownWork                 the caller of a report: no such work item
     ├── UnknownRequest              the caller of a report: no such request in quarantine
-    ├── UnknownJob                  the caller of a report: no delivery of such a job, or several jobs
+    ├── UnknownJob                  the caller of a report: no delivery of such a job
+    │   └── AmbiguousJob            the caller of a report: several jobs
     └── NotComparable               the caller of a backfill: what arrived of a job cannot be compared
         └── NotOver                 a job that still runs: compare it later
 
@@ -225,6 +226,10 @@ class UnknownRequest(ReceiverError):
 
 class UnknownJob(ReceiverError):
     """No job, or more than one, has an id with this beginning."""
+
+
+class AmbiguousJob(UnknownJob):
+    """More than one job has an id that begins as asked. The text names some of them."""
 
 
 class NotComparable(ReceiverError):

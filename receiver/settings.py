@@ -145,6 +145,11 @@ class Settings(BaseSettings):
     processes: int = Field(
         default_factory=lambda: os.cpu_count() or 1, gt=0, description="Processes for handlers that run in one"
     )
+    max_memory: int = Field(
+        default_factory=lambda: memory_limit() * 3 // 4,
+        gt=0,
+        description="Bytes of memory past which a worker gives its work back and starts again",
+    )
     search: bool = Field(False, description="Keep an index of URLs, titles and errors, for `events list --text`")
     lease: Seconds = Field(timedelta(seconds=60), description="Seconds after which a dead worker's work is free")
     grace: Seconds = Field(timedelta(seconds=25), description="Seconds a stopping worker lets handlers finish")
@@ -230,6 +235,11 @@ class Settings(BaseSettings):
     def plain_tokens(self) -> tuple[str, ...]:
         """Return the static header's values in the clear, for comparing only."""
         return tuple(token.get_secret_value() for token in self.tokens)
+
+    def plain_other_secrets(self) -> tuple[str, ...]:
+        """Return in the clear what authenticates no delivery, for finding it only in what is kept."""
+        others = (self.metrics_token, self.api_key)
+        return tuple(other.get_secret_value() for other in others if other is not None)
 
     def plain_metrics_token(self) -> str | None:
         """Return the token for the metrics in the clear, for comparing only."""

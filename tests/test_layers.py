@@ -71,7 +71,7 @@ def test_the_intake_knows_neither_stores_nor_worker_nor_events() -> None:
 def test_small_commands_load_no_server() -> None:
     """`receiver sign` answers at once, and `receiver.events` is for tests and notebooks too."""
     assert_not_loaded(
-        ["receiver.events", "receiver.service.samples", "receiver.cli.signing", "receiver.cli.main"],
+        ["receiver.events", "receiver.service.samples", "receiver.cli.sign", "receiver.cli.main"],
         lambda name: name in HEAVY,
     )
     assert_not_loaded(["receiver.events"], lambda name: name == "click")
@@ -79,12 +79,23 @@ def test_small_commands_load_no_server() -> None:
 
 def test_commands_that_look_into_the_store_load_no_server_and_no_worker() -> None:
     """People type them again and again, and wait for them."""
-    groups = ("events.group", "jobs.group", "work_items.group", "handlers", "quarantine", "drift")
+    commands = (
+        *("events.list", "events.show", "jobs.list", "jobs.show", "work_items.list", "work_items.retry"),
+        *("handlers.list", "handlers.pause", "quarantine.list", "drift"),
+    )
 
     assert_not_loaded(
-        [f"receiver.cli.{name}" for name in groups],
+        [f"receiver.cli.{name}" for name in commands],
         lambda name: name in HEAVY or room_of(name) in {"app", "web", "worker"},
     )
+
+
+def test_a_group_imports_only_the_command_that_is_typed() -> None:
+    """`receiver events list` does not wait for what `receiver events export` needs."""
+    loaded = imported("from receiver.cli.events.group import events; events.get_command(None, 'list')")
+
+    assert "receiver.cli.events.list" in loaded
+    assert not loaded & {"receiver.cli.events.export", "receiver.replay.bundles.writing", "receiver.cli.jobs.group"}
 
 
 def test_metrics_are_loaded_only_where_they_are_switched_on() -> None:

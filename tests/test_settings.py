@@ -58,6 +58,7 @@ def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -
         "concurrency": 32,
         "threads": 8,
         "processes": 2,
+        "max_memory": 12 * 1024 * MEBIBYTE,
         "search": False,
         "lease": timedelta(seconds=60),
         "grace": timedelta(seconds=25),

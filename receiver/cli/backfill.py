@@ -1,4 +1,4 @@
-"""`receiver backfill`: what jobs produced and no webhook brought."""
+"""`receiver backfill`: events that jobs produced and that no webhook delivered."""
 
 import asyncio
 from collections import Counter
@@ -12,7 +12,7 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, moment, plan_options, store_option, text
-from receiver.cli.common.output import note, write_bytes
+from receiver.cli.common.output import note, write_json
 from receiver.cli.common.progress import progress
 from receiver.cli.common.service_calls import open_client
 from receiver.cli.common.service_jobs import Unknown, events_of, resolve, unknown_options
@@ -25,7 +25,6 @@ from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import NotComparable, ReceiverError, ServiceError
 from receiver.replay.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_import
-from receiver.service.samples import encode
 from receiver.settings import Settings, load_settings
 
 if TYPE_CHECKING:  # it loads httpx
@@ -36,32 +35,42 @@ _SHOWN = 10
 
 @dataclass(slots=True)
 class Compared:
-    """One job: what of it is missing, or why that cannot be said, and what was brought in."""
+    """One job: its missing events, or why they are unknown, and how many were imported."""
 
     job_id: str
     missing: Missing | None = None
     problem: str | None = None
-    brought_in: int = 0
+    imported: int = 0
 
     def fields(self) -> dict[str, Any]:
         """Return the job as `--json` has it."""
         found = self.missing
         return {
-            "id": self.job_id,
+            "job_id": self.job_id,
             "produced": found and found.produced,
             "missing": found and dict(found.counts),
             "unclear": found and found.unclear,
-            "brought_in": self.brought_in,
+            "imported": self.imported,
             "problem": self.problem,
         }
 
 
 @click.command()
-@click.option("--job", "job_ids", type=text, multiple=True, metavar="ID", help="This job, or this check; several.")
 @click.option(
-    "--since", type=moment, metavar="WHEN", help="Every job heard of then or later: ISO 8601, or 2h, 1d ago."
+    "--job",
+    "job_ids",
+    type=text,
+    multiple=True,
+    metavar="ID",
+    help="This job or check; may be shortened and repeated.",
 )
-@click.option("--type", "wanted", type=text, metavar="GLOB", help="Only events of these types, as '*.page'.")
+@click.option(
+    "--since",
+    type=moment,
+    metavar="WHEN",
+    help="Every job with events from this time on: ISO 8601, or 2h, 1d before now.",
+)
+@click.option("--type", "wanted", type=text, metavar="GLOB", help="Only events of these types, such as '*.page'.")
 @unknown_options
 @plan_options
 @json_option
@@ -76,19 +85,19 @@ def backfill(
     as_json: bool,
     store: str | None,
 ) -> int:
-    """Ask the service what jobs produced, and bring in what did not arrive, for your handlers.
+    """Ask the service what jobs produced, and import missing events.
 
-    Pages, failed pages, and the event that ends a job are compared, by scrape id or URL. What is brought in is
-    made here: its id begins with backfill:, its origin is backfill, and so is the trigger of its first attempt. It
-    can be done again and again. The service keeps results for 24 hours. Exit code 1 when a job cannot be compared,
-    such as one that is not over. Needs RECEIVER_API_KEY.
+    Your handlers then run on them. The command compares pages and failed pages by scrape id or URL, and the event
+    that ends a job. The id of an imported event begins with backfill:. Its origin is backfill, and so is the
+    trigger of its first attempt. The command may be repeated. The service keeps results for 24 hours. Exit code 1
+    if a job cannot be compared, for example because it still runs. Needs RECEIVER_API_KEY.
     """
     if not job_ids and since is None:
-        raise click.UsageError("name jobs with --job ID, or all of a time with --since WHEN")
+        raise click.UsageError("choose jobs with --job ID or --since WHEN")
     if unknown.family and not job_ids:
-        raise click.UsageError("--family and --monitor say what --job is")
+        raise click.UsageError("--family and --monitor go with --job ID")
     settings = load_settings(store=store)
-    settings.plain_api_key()  # what is missing is said before anything is opened
+    settings.plain_api_key()  # a missing key is an error before anything is opened
     with Spool() as spool:
         try:
             jobs = asyncio.run(_compare(settings, job_ids, since, unknown, spool, wanted))
@@ -101,34 +110,34 @@ def backfill(
         code = _carry_out(settings, jobs, spool, yes=yes, dry_run=dry_run, quiet=as_json)
     if as_json:
         for one in jobs:
-            write_bytes(encode(one.fields()) + b"\n")
+            write_json(one.fields())
     return FAILED if problems else code
 
 
 def _carry_out(
     settings: Settings, jobs: Sequence[Compared], spool: Spool, *, yes: bool, dry_run: bool, quiet: bool
 ) -> int:
-    """Show the plan, ask, and bring in what is missing."""
+    """Show the plan, ask, and import the missing events."""
     count = sum(one.missing.count for one in jobs if one.missing)
     if not jobs:
-        note("no job fits")
+        note("no job matched")
     if not quiet and any(one.missing for one in jobs):
         for line in _plan(jobs, count):
             say(line)
     if dry_run or not count:
         return OK
-    if not agreed(f"Bring in {counted(count, 'event')}?", yes=yes):
+    if not agreed(f"Import {counted(count, 'event')}?", yes=yes):
         return FAILED
-    asyncio.run(_bring_in(settings, jobs, spool, count))
+    asyncio.run(_import(settings, jobs, spool, count))
     if not quiet:
-        say(f"brought in {counted(sum(one.brought_in for one in jobs), 'event')}, for workers to handle")
+        say(f"imported {counted(sum(one.imported for one in jobs), 'event')}, for workers to handle")
     return OK
 
 
 def _plan(jobs: Sequence[Compared], count: int) -> Iterator[str]:
     compared = [one.missing for one in jobs if one.missing]
     lacking = [one for one in compared if one.count]
-    yield f"{counted(count, 'event')} to bring in, of {counted(len(compared), 'compared job')}"
+    yield f"{counted(count, 'event')} to import, of {counted(len(compared), 'compared job')}"
     types = sum((Counter(one.counts) for one in lacking), Counter[str]())
     if types:
         yield "  by type"
@@ -150,7 +159,7 @@ async def _compare(
     spool: Spool,
     wanted: str | None,
 ) -> list[Compared]:
-    """Compare one job after the other. What would go wrong with all of them is raised."""
+    """Compare one job after the other. An error that every job would meet is raised."""
     from receiver.service.client.advice import advise
 
     async with open_reports(settings) as reports, open_client(settings) as client:
@@ -182,15 +191,15 @@ async def _compare_one(
     return await compare(found, events_of(client, found, unknown), spool, wanted=wanted)
 
 
-async def _bring_in(settings: Settings, jobs: Sequence[Compared], spool: Spool, count: int) -> None:
-    """Bring everything in. A part that has begun is finished when we are asked to stop."""
+async def _import(settings: Settings, jobs: Sequence[Compared], spool: Spool, count: int) -> None:
+    """Import the missing events of all jobs. A stop lets the batch at hand finish."""
 
     async def step(one: Compared, part: Sequence[Imported]) -> None:
-        one.brought_in += list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
+        one.imported += list(await controls.import_deliveries(part)).count(AppendOutcome.ACCEPTED)
 
     try:
         async with open_controls(settings) as controls, open_reports(settings) as reports:
-            with progress("brought in", count) as advance:
+            with progress("imported", count) as advance:
                 for one in jobs:
                     if one.missing is None:
                         continue
@@ -199,6 +208,6 @@ async def _bring_in(settings: Settings, jobs: Sequence[Compared], spool: Spool, 
                         await to_its_end(step(one, part))
                         advance(len(part))
     except BaseException:
-        done = sum(one.brought_in for one in jobs)
-        note(f"stopped: {done:,} of {counted(count, 'event')} brought in; the same command goes on with the rest")
+        done = sum(one.imported for one in jobs)
+        note(f"stopped: {done:,} of {counted(count, 'event')} imported; the same command goes on with the rest")
         raise

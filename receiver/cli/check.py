@@ -8,7 +8,7 @@ import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
 from receiver.cli.common.setting_flags import listening_flags, running_flags
-from receiver.cli.handlers import left_waiting
+from receiver.cli.handlers.rows import left_waiting
 from receiver.core.clock import SystemClock
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
@@ -21,9 +21,7 @@ from receiver.stores import open_store
 @running_flags
 @listening_flags
 def check(**flags: object) -> int:
-    """Say in words what would not work.
-
-    Looks at settings, store, search and handlers.
+    """Check the settings, the store, search and the handlers.
 
     Handlers are imported and none is run. A store that is there is made ready for this version, as `receiver
     serve` does, and a write to it is tried; one that is not there is not created. Exit code 0 when all is well,

@@ -1,4 +1,4 @@
-"""`receiver demo`: the main job from end to end, with real processes and signed deliveries."""
+"""`receiver demo`: a whole run with real processes and signed deliveries."""
 
 import asyncio
 import json
@@ -27,14 +27,14 @@ from receiver.service.sender import Sender, SendResult
 from receiver.settings import PREFIX, Settings
 
 _STORIES = (("crawl", 20), ("batch_scrape", 10), ("monitor", 6), ("agent", 3), ("extract", 2))
-_PATIENCE_SECONDS = 120
+_TIMEOUT_SECONDS = 120
 _POLL_SECONDS = 0.1
 _HANDLERS = "handlers."
-"""Loggers of handlers; what they say is part of what the demo shows."""
+"""Loggers of handlers; the demo shows their messages."""
 
 
 class DemoFailed(ReceiverError):
-    """The demo did not reach its end. The text says where it stopped."""
+    """The demo failed. The text says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ class _Server:
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path), default=Path("receiver-demo"))
 def demo(folder: Path) -> int:
-    """Run the main job once, with made-up deliveries.
+    """Show a whole run: a server, signed deliveries, handlers.
 
-    In FOLDER, receiver-demo unless given, it writes a deployment, starts its server and worker on a free port,
-    sends signed job stories over HTTP, waits until your handlers have done everything, and stops. Run it again to
-    see it again; files that you have changed there stay as they are.
+    The demo writes a deployment into FOLDER (receiver-demo by default), starts its server and worker on a free
+    port, sends invented jobs with signatures over HTTP, waits until the handlers have finished, and stops. You may
+    run it again; it keeps files that you have changed.
     """
     console = Console(highlight=False, soft_wrap=True)
     written = write_deployment(folder, keep=True)
@@ -71,10 +71,10 @@ async def _demo(folder: Path, console: Console) -> int:
                 await _send(sender, bodies, progress)
                 await _wait_until_handled(reports, len(bodies), server, progress)
             dead = [one async for one in reports.deliveries(DeliveryFilter(state=DeliveryState.DEAD))]
-    console.print("4. Server and worker have stopped; everything was handled.\n")
+    console.print("4. Server and worker have stopped; the handlers have finished.\n")
     _conclude(folder, console)
     if dead:
-        click.echo(f"{len(dead)} deliveries are dead: see `receiver events list --state dead` there", err=True)
+        click.echo(f"{len(dead)} events are dead: see `receiver events list --state dead` there", err=True)
     return FAILED if dead else OK
 
 
@@ -88,7 +88,7 @@ def _payloads(rng: random.Random) -> Iterator[dict[str, object]]:
 
 @asynccontextmanager
 async def _serving(folder: Path, secret: str, console: Console) -> AsyncIterator[_Server]:
-    """Run `receiver serve` in the folder for as long as the block lasts; it must stop cleanly at the end."""
+    """Run `receiver serve` in the folder during the block; it must stop with exit code 0."""
     command = (sys.executable, "-P", "-m", "receiver", "serve", "--port", "0", "--json-logs")
     process = await asyncio.create_subprocess_exec(
         *command, cwd=folder, env=_environment(secret), stderr=asyncio.subprocess.PIPE
@@ -110,7 +110,7 @@ async def _serving(folder: Path, secret: str, console: Console) -> AsyncIterator
 
 
 def _environment(secret: str) -> Mapping[str, str]:
-    """Return an environment in which nothing of the caller's own receiver or chat plays a part."""
+    """Return an environment without the settings of the caller's own receiver, database and chat."""
     own = (PREFIX, "CHAT_WEBHOOK_URL", "OUTPUT_DIR", "DATABASE_URL")
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     return {
@@ -135,11 +135,11 @@ async def _listening(lines: AsyncIterator[dict[str, str]]) -> str:
     async for line in lines:
         if line["event"] == "listening":
             return line["url"]
-    raise DemoFailed("`receiver serve` did not start; what it said is above")
+    raise DemoFailed("`receiver serve` did not start; its messages are above")
 
 
 async def _show_handlers(lines: AsyncIterator[dict[str, str]], console: Console) -> None:
-    """Print what handlers log, and every error."""
+    """Print the messages of handlers, and every error."""
     async for line in lines:
         if line["logger"].startswith(_HANDLERS) or line["level"] == "error":
             detail = line.get("exception") or line.get("error") or line.get("reason") or ""
@@ -179,14 +179,14 @@ async def _send(sender: Sender, bodies: list[bytes], progress: Progress) -> None
 async def _wait_until_handled(reports: Reports, total: int, server: _Server, progress: Progress) -> None:
     task = progress.add_task("handled", total=total)
     try:
-        async with asyncio.timeout(_PATIENCE_SECONDS):
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
             while (left := await reports.count_unfinished()) > 0:
                 progress.update(task, completed=max(0, total - left))
                 if server.process.returncode is not None:
                     raise DemoFailed("`receiver serve` ended before everything was handled")
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
-        raise DemoFailed(f"{left} deliveries were not handled within {_PATIENCE_SECONDS} s") from None
+        raise DemoFailed(f"{left} deliveries were not handled within {_TIMEOUT_SECONDS} s") from None
     progress.update(task, completed=total)
 
 

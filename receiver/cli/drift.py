@@ -1,25 +1,26 @@
-"""`receiver drift`: what has arrived and our models do not know."""
+"""`receiver drift`: types and fields that arrived and that this version does not know."""
 
 from typing import Any
 
 import click
 
 from receiver.cli.common.filter_options import filter_options, json_option, store_option
-from receiver.cli.common.output import clock, iso, note, write_bytes
+from receiver.cli.common.job_ids import with_whole_job_id
+from receiver.cli.common.output import note, write_json
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
-from receiver.cli.common.tables import Column, Listing
+from receiver.cli.common.tables import Column, Listing, moment_column
+from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.ports.reports import DeliveryReader
+from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, short_id
 from receiver.errors import Malformed
 from receiver.events import parse_event
 from receiver.events.drift import DriftCount, DriftCounter, DriftKind
-from receiver.service.samples import encode
 from receiver.settings import load_settings
 
 _STEP = 500
-_WORDS = {DriftKind.TYPE: "unknown type", DriftKind.FIELD: "unknown field", DriftKind.FORM: "other form"}
+_KINDS = {DriftKind.TYPE: "unknown type", DriftKind.FIELD: "unknown field", DriftKind.FORM: "other form"}
 
 
 @click.command()
@@ -27,46 +28,50 @@ _WORDS = {DriftKind.TYPE: "unknown type", DriftKind.FIELD: "unknown field", Drif
 @json_option
 @store_option
 def drift(wanted: DeliveryFilter, as_json: bool, store: str | None) -> None:
-    """Show what has arrived and this version does not know.
+    """Show event types and fields that this version does not know.
 
-    Reads the stored bodies with today's models: types and fields that they do not know, and known fields that came
-    in another form and so read as missing. Each is counted once per delivery, with the one that had it last. What
-    names its keys freely, as the meta tags of a page and the metadata of a webhook, is none.
+    The command reads the stored bodies with the models of this version. It lists unknown types, unknown fields, and
+    known fields in another form, which handlers see as missing. Each is counted once per event; the last such event
+    is named. Keys that anybody may choose do not count: meta tags of a page, metadata of a webhook.
     """
-    tally = read(load_settings(store=store), lambda reports: scan(reports, wanted))
+    counter = read(load_settings(store=store), lambda reports: scan(reports, wanted))
+    found = counter.counts()
     if as_json:
-        for one in tally.counts():
-            write_bytes(encode(fields(one)) + b"\n")
-    elif tally.counts():
-        _LISTING.write_rows(tally.counts())
-    if tally.others:
-        note(f"{counted(tally.others, 'sight')} of still other fields or types were not told apart")
+        for one in found:
+            write_json(fields(one))
+    elif found:
+        _DRIFT.write_rows(found)
+    if counter.others:
+        note(f"{counted(counter.others, 'more case')} of other types or fields: there are too many to list")
 
 
-async def scan(reports: DeliveryReader, wanted: DeliveryFilter) -> DriftCounter:
-    """Read the wanted deliveries, in flat memory, and count what is unknown of them."""
-    tally = DriftCounter()
+async def scan(reports: Reports, wanted: DeliveryFilter) -> DriftCounter:
+    """Read the wanted events in flat memory, and count their unknown types and fields."""
+    wanted = await with_whole_job_id(reports, wanted)
+    counter = DriftCounter()
     plan = await reports.plan(wanted)
     total = plan.count - plan.without_body
     seen = unreadable = 0
     with progress("read", total) as advance:
         async for stored in reports.iter_deliveries(wanted):
             try:
-                tally.add(parse_event(stored.delivery.body), stored.delivery)
+                counter.add(parse_event(stored.delivery.body), stored.delivery)
             except (Malformed, ValueError, RecursionError):
                 unreadable += 1
             seen += 1
             if seen % _STEP == 0:
                 advance(_STEP)
-    found = "" if tally.counts() else "; no drift"
-    pruned = f"; {plan.without_body:,} have no body any more" if plan.without_body else ""
+    found = "" if counter.counts() else "; no drift"
+    pruned = (
+        f"; {plan.without_body:,} more are without their bodies, which were pruned" if plan.without_body else ""
+    )
     failed = f"; {unreadable:,} could not be read" if unreadable else ""
-    note(f"{counted(seen, 'delivery')} read{pruned}{failed}{found}")
-    return tally
+    note(f"{counted(seen, 'event')} read{pruned}{failed}{found}")
+    return counter
 
 
 def fields(one: DriftCount) -> dict[str, Any]:
-    """Return what was seen as the JSON has it."""
+    """Return one row as JSON has it; `delivery_id` is that of the last event that had it."""
     return {
         "type": one.drift.type,
         "kind": one.drift.kind.value,
@@ -74,17 +79,17 @@ def fields(one: DriftCount) -> dict[str, Any]:
         "count": one.count,
         "first_at": iso(one.first_at),
         "last_at": iso(one.last_at),
-        "example": one.key,
+        "delivery_id": one.key,
     }
 
 
 _COLUMNS: tuple[Column[DriftCount], ...] = (
-    Column("what", lambda one: _WORDS[one.drift.kind], 13, 13),
+    Column("kind", lambda one: _KINDS[one.drift.kind], 13, 13),
     Column("type", lambda one: one.drift.type, 24, 23),
-    Column("where", lambda one: one.drift.path or "-", 40, 20, most=60, keeps_end=True),
+    Column("path", lambda one: one.drift.path or "-", 40, 20, most=60, keeps_end=True),
     Column("count", lambda one: str(one.count), 8, 7, right=True),
-    Column("first (UTC)", lambda one: iso(one.first_at, "seconds"), 20, 14, 0, 2, lambda one: clock(one.first_at)),
-    Column("last (UTC)", lambda one: iso(one.last_at, "seconds"), 20, 14, 0, 1, lambda one: clock(one.last_at)),
-    Column("example", lambda one: one.key, 0, 15, rank=3, in_table=lambda one: short_id(one.key)),
+    moment_column("first", lambda one: one.first_at, rank=2),
+    moment_column("last", lambda one: one.last_at, rank=1),
+    Column("delivery_id", lambda one: one.key, 0, 15, rank=3, in_table=lambda one: short_id(one.key)),
 )
-_LISTING = Listing("drift", _COLUMNS, fields, lambda one: "yellow" if one.drift.kind is DriftKind.FORM else "")
+_DRIFT = Listing("drift", _COLUMNS, fields, lambda one: "yellow" if one.drift.kind is DriftKind.FORM else "")

@@ -1,6 +1,5 @@
-"""The `receiver` command: finds the command, runs it, and turns every error into one line and an exit code."""
+"""The `receiver` command: it runs a subcommand, and turns every error into one line and an exit code."""
 
-import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from typing import Any
 import click
 
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK, exit_code
+from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.common.stdout import StdoutFailed, drop_stdout, guard_stdout
 from receiver.errors import ReceiverError
 
@@ -23,23 +23,23 @@ _COMMANDS = {
     "simulate": "receiver.cli.simulate.command:simulate",
     "events": "receiver.cli.events.group:events",
     "jobs": "receiver.cli.jobs.group:jobs",
-    "start": "receiver.cli.start:start",
+    "start": "receiver.cli.start.group:start",
     "scrape": "receiver.cli.scrape:scrape",
-    "monitors": "receiver.cli.monitors:monitors",
+    "monitors": "receiver.cli.monitors.group:monitors",
     "backfill": "receiver.cli.backfill:backfill",
     "drift": "receiver.cli.drift:drift",
-    "quarantine": "receiver.cli.quarantine:quarantine",
+    "quarantine": "receiver.cli.quarantine.group:quarantine",
     "work-items": "receiver.cli.work_items.group:work_items",
-    "handlers": "receiver.cli.handlers:handlers",
+    "handlers": "receiver.cli.handlers.group:handlers",
     "replay": "receiver.cli.replay.command:replay",
-    "sign": "receiver.cli.signing:sign",
-    "verify": "receiver.cli.signing:verify",
+    "sign": "receiver.cli.sign:sign",
+    "verify": "receiver.cli.verify:verify",
 }
 
 
 @contextmanager
-def _read_enough() -> Iterator[None]:
-    """End the command as done when its output is closed: click would turn that into exit code 1."""
+def _done_when_output_closes() -> Iterator[None]:
+    """End the command with exit code 0 when its output is closed; click alone would end it with 1."""
     try:
         yield
     except BrokenPipeError:
@@ -47,31 +47,19 @@ def _read_enough() -> Iterator[None]:
         raise click.exceptions.Exit(OK) from None
 
 
-class _LazyGroup(click.Group):
-    """Imports a command's module when it is asked for, so that `receiver sign` does not load a web server."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
-            return None
-        module, _, name = _COMMANDS[cmd_name].partition(":")
-        command = getattr(importlib.import_module(module), name)
-        if not isinstance(command, click.Command):
-            raise TypeError(f"{_COMMANDS[cmd_name]} is no command")
-        return command
+class _Receiver(LazyGroup):
+    """The group of all commands, which ends them as done when the reader of their output has gone."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        with _read_enough():
+        with _done_when_output_closes():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _read_enough():
+        with _done_when_output_closes():
             return super().invoke(ctx)
 
 
-@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Receiver, subcommands=_COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(None, "-V", "--version", package_name="crawl-receiver", prog_name="receiver")
 def receiver() -> None:
     """Receive webhooks of a crawl service, keep every delivery, and run your handlers on them."""
@@ -84,9 +72,10 @@ def main() -> None:
 
 
 def run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
-    """Run a click command and return its exit code; errors are told in one line on standard error.
+    """Run a click command and return its exit code; an error becomes one line on standard error.
 
-    Standard output that was closed was read enough of; one that cannot be written, as on a full disk, is an error.
+    A closed standard output is success, since its reader has seen enough. One that cannot be written, as on a
+    full disk, is an error.
     """
     try:
         code = _run(command, *args, **kwargs)

@@ -1,4 +1,4 @@
-"""`receiver new`: the files of a deployment of one's own."""
+"""`receiver new`: the files of a new deployment."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ from receiver.cli.scaffold import write_deployment
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def new(folder: Path) -> None:
-    """Write a deployment of your own into FOLDER.
+    """Write a new deployment into FOLDER.
 
-    It has handlers to edit, a Procfile, and every setting in .env.example.
+    It has handlers for you to edit, a Procfile, and every setting in .env.example.
     """
     for path in write_deployment(folder):
         click.echo(f"wrote {path}")

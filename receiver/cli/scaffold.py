@@ -54,9 +54,8 @@ def env_example() -> str:
     for name, field in Settings.model_fields.items():
         lines.append(f"# {field.description}.")
         comment = "" if name == "secrets" else "# "
-        lines.append(
-            f"{comment}{PREFIX}{name.upper()}={_shown(name, field.get_default(call_default_factory=True, validated_data={}))}"
-        )
+        default = field.get_default(call_default_factory=True, validated_data={})
+        lines.append(f"{comment}{PREFIX}{name.upper()}={_shown(name, default)}")
     return "\n".join(lines) + "\n"
 
 

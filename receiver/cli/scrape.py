@@ -1,4 +1,4 @@
-"""`receiver scrape`: one page, now."""
+"""`receiver scrape`: scrape one page now."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,14 +7,13 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import note, write_bytes, write_line
+from receiver.cli.common.output import note, write_json, write_line
 from receiver.cli.common.service_calls import as_it_came, ask, build
 from receiver.core.text import escape_controls
-from receiver.service.samples import encode
 from receiver.settings import load_settings
 
 _NAMES = {"screenshot@fullPage": ("screenshot",), "json": ("json", "extract", "llm_extraction")}
-"""Where a format is found in the document, if not under its own name."""
+"""The keys of a format in the document, if they are not its name."""
 
 
 @click.command()
@@ -26,17 +25,17 @@ _NAMES = {"screenshot@fullPage": ("screenshot",), "json": ("json", "extract", "l
     multiple=True,
     default=("markdown",),
     metavar="NAME",
-    help="As markdown (the default), html, links; several.",
+    help="Such as markdown, html or links; may be repeated.  [default: markdown]",
 )
 @json_option
 def scrape(url: str, formats: tuple[str, ...], as_json: bool) -> int:
-    """Scrape URL and write what was found, one format after the other; with --json the whole document.
+    """Scrape URL, and write each format of the page.
 
-    Needs RECEIVER_API_KEY, and costs credits. A page that answers 404 is found too; that is said beside it. Exit
-    code 1 when a format is missing.
+    With --json it writes the whole document. A page that answers 404 is written too, with a note. Exit code 1 if a
+    format is missing. This costs credits, and needs RECEIVER_API_KEY.
     """
     settings = load_settings()
-    settings.plain_api_key()  # what is missing is said before anything is loaded
+    settings.plain_api_key()  # a missing key is an error before the client is loaded
     from receiver.requests import ScrapeRequest
     from receiver.service.client import scrapes
 
@@ -44,12 +43,12 @@ def scrape(url: str, formats: tuple[str, ...], as_json: bool) -> int:
     document = ask(settings, lambda client: client.send(as_it_came(call)))
     found = {name: _found(document, name) for name in formats}
     if as_json:
-        write_bytes(encode(document) + b"\n")
+        write_json(document)
     else:
         for value in found.values():
             _write(value)
     missing = [name for name, value in found.items() if value is None]
-    _tell(document, missing)
+    _note_problems(document, missing)
     return FAILED if missing else OK
 
 
@@ -59,15 +58,15 @@ def _found(document: Mapping[str, Any], name: str) -> Any:
 
 
 def _write(found: Any) -> None:
-    """Write a text as it is, but for what could steer a terminal; anything else as JSON."""
+    """Write a text, with escapes for what could control a terminal; write anything else as JSON."""
     if isinstance(found, str):
         write_line(escape_controls(found, keep="\n\t"))
     elif found is not None:
-        write_bytes(encode(found) + b"\n")
+        write_json(found)
 
 
-def _tell(document: Mapping[str, Any], missing: Sequence[str]) -> None:
-    """Say beside the output what is worth knowing of the page."""
+def _note_problems(document: Mapping[str, Any], missing: Sequence[str]) -> None:
+    """Say on standard error how the page answered, and which formats are missing."""
     metadata = document.get("metadata")
     status = metadata.get("statusCode") if isinstance(metadata, Mapping) else None
     if isinstance(status, int) and status >= 400:
@@ -75,4 +74,4 @@ def _tell(document: Mapping[str, Any], missing: Sequence[str]) -> None:
     if isinstance(warning := document.get("warning"), str):
         note(escape_controls(warning))
     for name in missing:
-        note(f"there is no {name} of it")
+        note(f"the document has no {name}")

@@ -1,4 +1,4 @@
-"""`receiver send`: play the service, with a sample, a whole job, or the bytes of a file."""
+"""`receiver send`: send deliveries as the service does: a sample, a whole job, or the bytes of a file."""
 
 import asyncio
 import ipaddress
@@ -15,10 +15,10 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, text
-from receiver.cli.common.output import flush, write_bytes, write_line
+from receiver.cli.common.output import flush, note, write_json, write_line
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.envelope import read_envelope
-from receiver.core.text import escape_controls, short_id
+from receiver.core.text import counted, escape_controls, short_id
 from receiver.errors import ConfigurationError, Malformed
 from receiver.service.samples import encode, family_names, job_story, near, sample, sample_names, set_value
 from receiver.service.schedule import SERVICE
@@ -30,8 +30,8 @@ MAX_CONCURRENT = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What to send: a sample or a whole job, how often, and with which values changed."""
+class SendPlan:
+    """A sample or a whole job, how often to send it, and which values to change."""
 
     name: str
     count: int = 1
@@ -42,9 +42,7 @@ class Plan:
         known = [*family_names(), *sample_names()]
         if self.name not in known:
             hint = near(self.name, known) or "."
-            raise ConfigurationError(
-                f"there is no event type {self.name!r}{hint} `receiver send --list` shows what there is"
-            )
+            raise ConfigurationError(f"unknown event type {self.name!r}{hint} `receiver send --list` lists all")
         if self.pages is not None and self.name not in family_names():
             raise ConfigurationError(f"--pages goes with a whole job: {', '.join(family_names())}")
 
@@ -64,35 +62,39 @@ class Plan:
 
 @dataclass(slots=True)
 class SendSummary:
-    """Writes a line per delivery as its answer comes, and counts for the summary."""
+    """Writes a line for each delivery when its answer arrives, and counts the answers."""
 
     as_json: bool
     write: Callable[[str], None] = write_line
     answers: Counter[str] = field(default_factory=Counter)
-    meanings: Counter[str] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
 
     def report(self, body: bytes, result: SendResult) -> None:
         """Count and write one delivery."""
         self.answers[escape_controls(result.answer)] += 1
         if not result.ok:
-            self.meanings[escape_controls(result.meaning)] += 1
+            self.failures[escape_controls(result.meaning)] += 1
         if self.as_json:
-            write_bytes(encode(result_fields(body, result)) + b"\n")
+            write_json(result_fields(body, result))
         else:
             self.write(result_line(body, result))
         flush()
 
     def summary(self, address: str) -> str:
         """Return one line about all of them."""
-        sent = sum(self.answers.values())
         answers = ", ".join(f"{number} {answer}" for answer, number in self.answers.most_common())
-        return f"{sent} {'delivery' if sent == 1 else 'deliveries'} to {escape_controls(address)}" + (
+        return f"{counted(self.answers.total(), 'delivery')} to {escape_controls(address)}" + (
             answers and f": {answers}"
         )
 
+    def note_failures(self) -> None:
+        """Say on standard error why deliveries failed, the most frequent reasons first."""
+        for reason, number in self.failures.most_common():
+            note(f"receiver: {number} not accepted: {reason}")
+
 
 def _value(written: str) -> object:
-    """Return what a value on the command line stands for: JSON, or else the text itself."""
+    """Return a value of the command line: read as JSON, or else the text itself."""
     try:
         value: object = json.loads(written)
         encode(value)
@@ -102,14 +104,14 @@ def _value(written: str) -> object:
 
 
 def checked_rate(written: str) -> float:
-    """Accept deliveries per second, neither zero nor endless."""
+    """Accept a number of deliveries per second."""
     try:
         rate = float(written)
     except ValueError:
         rate = 0.0
     if not 0.001 <= rate <= 1_000_000:
         raise click.BadParameter(
-            f"{escape_controls(written)} is no rate: a number of deliveries per second, from 0.001"
+            f"{escape_controls(written)} is not a rate: give deliveries per second, 0.001 or more"
         )
     return rate
 
@@ -119,31 +121,31 @@ def _change(written: str) -> tuple[str, object]:
     path, separator, value = written.partition("=")
     if not separator or not path:
         raise click.BadParameter(
-            f"{escape_controls(written)} is not PATH=VALUE, as in data.0.metadata.statusCode=404"
+            f"{escape_controls(written)} is not PATH=VALUE; an example is data.0.metadata.statusCode=404"
         )
     return path, _value(value)
 
 
 @click.command()
 @click.argument("name", metavar="[TYPE]", required=False, type=text)
-@click.option("--to", "url", metavar="URL", help="Where to send, instead of the receiver in the settings.")
+@click.option("--to", "url", metavar="URL", help="The address, instead of the receiver in the settings.")
 @click.option(
     "--set",
     "changes",
     type=_change,
     metavar="PATH=VALUE",
     multiple=True,
-    help="Change a value, as data.0.metadata.statusCode=404. VALUE is JSON, or else text.",
+    help="Change a value, such as data.0.metadata.statusCode=404. VALUE is JSON or text.",
 )
 @click.option(
-    "--count", type=click.IntRange(min=1), metavar="N", default=1, show_default=True, help="How often to send it."
+    "--count", type=click.IntRange(min=1), metavar="N", default=1, show_default=True, help="Send it N times."
 )
 @click.option("--rate", type=checked_rate, metavar="R", help="Deliveries per second, evenly spaced.")
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1),
     metavar="N",
-    help=f"Deliveries on their way at one time.  [default: 1, in order; with --rate {MAX_CONCURRENT}]",
+    help=f"Requests at one time.  [default: 1, in order; with --rate {MAX_CONCURRENT}]",
 )
 @click.option(
     "--pages",
@@ -151,9 +153,9 @@ def _change(written: str) -> tuple[str, object]:
     metavar="N",
     help=f"Pages of a whole job, or actions of an agent.  [default: {_DEFAULT_PAGES}]",
 )
-@click.option("--file", type=click.File("rb"), help="Send the exact bytes of a file (- for standard input).")
-@click.option("--seed", type=int, help="Make the same ids again, so that the receiver sees duplicates.")
-@click.option("--list", "listing", is_flag=True, help="Show what there is to send.")
+@click.option("--file", type=click.File("rb"), help="Send the exact bytes of a file; - is standard input.")
+@click.option("--seed", type=int, help="Make the same ids in each run, for duplicates.")
+@click.option("--list", "listing", is_flag=True, help="List all TYPEs.")
 @json_option
 def send(
     name: str | None,
@@ -168,10 +170,11 @@ def send(
     listing: bool,
     as_json: bool,
 ) -> int:
-    """Send deliveries to a receiver as the service does, signed with the first secret of the settings.
+    """Send signed deliveries to a receiver, as the service does.
 
     TYPE is an event type (crawl.page), a variant of one (crawl.page.404), or the family of a whole job: crawl,
-    batch_scrape, extract, agent, monitor. Exit code 1 when an answer is not 2xx.
+    batch_scrape, extract, agent, monitor. The first secret of the settings signs. Exit code 1 if an answer is not
+    2xx.
     """
     if listing:
         return _list(as_json)
@@ -180,19 +183,18 @@ def send(
             raise click.UsageError("--file sends the bytes as they are: leave out TYPE, --set and --pages")
         bodies: Iterable[bytes] = repeat(file.read(), count)
     elif name is None:
-        raise click.UsageError("say what to send: a TYPE, or --file; --list shows the types")
+        raise click.UsageError("give a TYPE or --file; --list lists the types")
     else:
-        # Ids of trial deliveries need not be secret, and have to be repeatable.
+        # Ids of test deliveries need not be secret, and must be the same for the same seed.
         rng = random.Random(None if seed is None else f"{seed} {name} {pages}")  # noqa: S311
-        bodies = Plan(name, count, pages, changes).bodies(rng)
+        bodies = SendPlan(name, count, pages, changes).bodies(rng)
     sender = make_sender(load_settings(), url, concurrency or (MAX_CONCURRENT if rate else 1))
-    tally = SendSummary(as_json)
-    asyncio.run(_send(sender, bodies, tally, rate))
+    summary = SendSummary(as_json)
+    asyncio.run(_send(sender, bodies, summary, rate))
     if not as_json:
-        write_line(tally.summary(sender.address))
-    for meaning, number in tally.meanings.most_common():
-        click.echo(f"receiver: {number} not taken: {meaning}", err=True)
-    return FAILED if tally.meanings else OK
+        write_line(summary.summary(sender.address))
+    summary.note_failures()
+    return FAILED if summary.failures else OK
 
 
 def make_sender(
@@ -203,7 +205,7 @@ def make_sender(
     timeout: timedelta = SERVICE.timeout,
     clock: Clock | None = None,
 ) -> Sender:
-    """Return a sender that the receiver of these settings accepts; its address is the default for `url`."""
+    """Return a sender with the secrets of these settings; by default it sends to their receiver."""
     secrets, tokens = settings.plain_secrets(), settings.plain_tokens()
     return Sender(
         url or default_url(settings),
@@ -217,14 +219,14 @@ def make_sender(
 
 
 def default_url(settings: Settings) -> str:
-    """Return the address of a receiver that runs here with these settings."""
+    """Return the address of a receiver that runs on this machine with these settings."""
     if settings.port == 0:
-        raise ConfigurationError("the settings let the receiver take any free port: say which with --to URL")
+        raise ConfigurationError("the settings have port 0, any free port: give the address with --to URL")
     return f"http://{_reachable(settings.host)}:{settings.port}{settings.path}"
 
 
 def result_line(body: bytes, result: SendResult) -> str:
-    """Return a line for people about one delivery, harmless to a terminal."""
+    """Return a line for people about one delivery, safe for a terminal."""
     kind, key = _envelope(body)
     status = "" if result.status is None else f"{result.status} "
     milliseconds = f"{result.seconds * 1000:.0f} ms"
@@ -234,7 +236,7 @@ def result_line(body: bytes, result: SendResult) -> str:
 
 
 def result_fields(body: bytes, result: SendResult) -> dict[str, Any]:
-    """Return one delivery as a JSON line has it."""
+    """Return one delivery as JSON has it."""
     kind, key = _envelope(body)
     return {
         "type": kind,
@@ -247,23 +249,23 @@ def result_fields(body: bytes, result: SendResult) -> dict[str, Any]:
     }
 
 
-async def _send(sender: Sender, bodies: Iterable[bytes], tally: SendSummary, rate: float | None) -> None:
+async def _send(sender: Sender, bodies: Iterable[bytes], summary: SendSummary, rate: float | None) -> None:
     async with sender:
-        await sender.send_all(bodies, tally.report, rate=rate)
+        await sender.send_all(bodies, summary.report, rate=rate)
 
 
 def _list(as_json: bool) -> int:
     entries = [("job", name) for name in family_names()] + [("event", name) for name in sample_names()]
     for kind, name in entries:
         if as_json:
-            write_bytes(encode({"name": name, "kind": kind}) + b"\n")
+            write_json({"name": name, "kind": kind})
         else:
             write_line(f"{name:<32} {'a whole job' if kind == 'job' else 'one event'}")
     return OK
 
 
 def _reachable(host: str) -> str:
-    """Return the address at which this machine finds what listens on `host`."""
+    """Return the address at which this machine reaches a server that listens on `host`."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -274,7 +276,7 @@ def _reachable(host: str) -> str:
 
 
 def _envelope(body: bytes) -> tuple[str, str]:
-    """Return type and id of a body; of one that is no envelope, marks in their place."""
+    """Return type and id of a body, or marks for a body without an envelope."""
     try:
         delivery = read_envelope((), body, received_at=SystemClock().now())
     except Malformed:

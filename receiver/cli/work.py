@@ -21,12 +21,14 @@ from receiver.cli.common.exit_codes import FAILED, OK, exit_code
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.setting_flags import running_flags
 from receiver.cli.common.store import open_reports
+from receiver.core.clock import SystemClock
 from receiver.core.logs import configure_logs
 from receiver.core.types import WorkerId
 from receiver.errors import HandlerError, ReceiverError
 from receiver.routing import Router
 from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file, load_settings
+from receiver.worker.exhaustion import Exhaustion
 from receiver.worker.parent_death import end_after_parent
 
 log = logging.getLogger(__name__)
@@ -59,8 +61,9 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     router = _load(settings)
     worker = WorkerId(name) if name else new_worker_id()
     dead = [WorkerId(name) for name in takes_over]
+    exhaustion = Exhaustion(settings.max_memory)
     try:
-        left_behind = run(_work(settings, router, worker, dead, ending))
+        left_behind = run(_work(settings, router, worker, dead, ending, exhaustion))
     except ReceiverError as exc:
         if isinstance(exc, HandlerError) and exc.__cause__ is not None:
             log.error("resource_not_made", exc_info=exc.__cause__)
@@ -73,7 +76,8 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     if left_behind:
         advice = "they had not ended after the grace time; they are cut off now and will run again"
         log.warning("handlers_left_behind", extra={"count": left_behind, "advice": advice})
-        _leave(OK)
+    if left_behind or exhaustion.found:
+        _leave(FAILED if exhaustion.found else OK)
 
 
 def _leave(code: int) -> NoReturn:
@@ -92,7 +96,12 @@ def _load(settings: Settings) -> Router:
 
 
 async def _work(
-    settings: Settings, router: Router, worker: WorkerId, dead: Sequence[WorkerId], ending: "_Ending"
+    settings: Settings,
+    router: Router,
+    worker: WorkerId,
+    dead: Sequence[WorkerId],
+    ending: "_Ending",
+    exhaustion: Exhaustion,
 ) -> int:
     stop = asyncio.Event()
     ending.attach(asyncio.get_running_loop(), stop)
@@ -101,7 +110,12 @@ async def _work(
         signal.signal(signal_number, ending.begin)
     log.info("worker_started", extra={"handlers": len(router), "worker": worker})
     await _tell_left_waiting(settings, router)
-    return await run_worker(settings, router, stop, worker=worker, takes_over=dead)
+    watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
+    try:
+        return await run_worker(settings, router, stop, worker=worker, takes_over=dead)
+    finally:
+        watching.cancel()
+        await asyncio.wait([watching])
 
 
 async def _tell_left_waiting(settings: Settings, router: Router) -> None:

@@ -173,3 +173,8 @@ def to_micros(moment: datetime) -> int:
 def from_micros(micros: int) -> datetime:
     """Return the moment that is this many microseconds after 1970 began."""
     return _EPOCH + timedelta(microseconds=micros)
+
+
+def iso(moment: datetime, timespec: str = "microseconds") -> str:
+    """Return a moment as ISO 8601 in UTC, with a Z."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"

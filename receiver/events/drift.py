@@ -102,12 +102,12 @@ def drift_of(event: Event) -> frozenset[Drift]:
     return frozenset([Drift(event.type, kind, path) for kind, path in found]) if found else _NONE
 
 
-def _walk(shape: ServiceModel, path: str, found: set[_Found]) -> None:
-    model = type(shape)
-    if shape.__pydantic_extra__ and len(found) < MAX_DRIFTS_OF_EVENT:
-        found.update(_own(model, shape.__pydantic_extra__, path))
-    values = shape.__dict__
-    for name, wire_name in _fields_with_shapes(model):
+def _walk(read: ServiceModel, path: str, found: set[_Found]) -> None:
+    model = type(read)
+    if read.__pydantic_extra__ and len(found) < MAX_DRIFTS_OF_EVENT:
+        found.update(_own(model, read.__pydantic_extra__, path))
+    values = read.__dict__
+    for name, wire_name in _fields_with_models(model):
         if value := values[name]:
             _walk_value(value, f"{path}.{wire_name}" if path else wire_name, found)
 
@@ -142,14 +142,14 @@ def _wire_names(model: type[ServiceModel]) -> frozenset[str]:
 
 
 @functools.cache
-def _fields_with_shapes(model: type[ServiceModel]) -> tuple[tuple[str, str], ...]:
+def _fields_with_models(model: type[ServiceModel]) -> tuple[tuple[str, str], ...]:
     """Return attribute and wire name of the fields that can contain other models."""
     return tuple(
-        (name, field.alias or name) for name, field in model.model_fields.items() if _has_shapes(field.annotation)
+        (name, field.alias or name) for name, field in model.model_fields.items() if _has_models(field.annotation)
     )
 
 
-def _has_shapes(annotation: Any) -> bool:
+def _has_models(annotation: Any) -> bool:
     if isinstance(annotation, type) and issubclass(annotation, ServiceModel):
         return True
-    return any(_has_shapes(part) for part in get_args(annotation))
+    return any(_has_models(part) for part in get_args(annotation))

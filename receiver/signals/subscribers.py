@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from queue import Empty, SimpleQueue
@@ -36,6 +36,11 @@ class Signal(blinker.Signal, Generic[Record]):
     def __init__(self, doc: str) -> None:
         super().__init__(doc)
         self._outlets: tuple[_Outlet, ...] = ()
+
+    @property
+    def subscribers(self) -> Sequence[Callable[..., Any]]:
+        """The connected subscribers and observers, in the order of connection."""
+        return [outlet.subscriber for outlet in self._outlets]
 
     def connect(self, receiver: Subscriber, sender: Any = blinker.ANY, weak: bool = False) -> Subscriber:
         """Call `receiver` with every record from now on, in the order of emission. It is a decorator too.
@@ -110,6 +115,10 @@ class Quiet:
     def __init__(self) -> None:
         self._kinds: dict[str, tuple[float, int]] = {}
 
+    def __len__(self) -> int:
+        """Return how many kinds it remembers."""
+        return len(self._kinds)
+
     def count(self, kind: str, now: float) -> int:
         """Return how many messages of a kind to report now, those kept back included; 0 to keep this one back."""
         if kind not in self._kinds and len(self._kinds) >= MAX_KINDS:
@@ -128,7 +137,7 @@ class _Outlet:
     def __init__(self, subscriber: Callable[..., Any]) -> None:
         self.name = _name_of(subscriber)
         self.signals = 0
-        self._subscriber = subscriber
+        self.subscriber = subscriber
         self._failures = Quiet()
 
     def __call__(self, record: object) -> None:
@@ -150,7 +159,7 @@ class _Inline(_Outlet):
 
     def __call__(self, record: object) -> None:
         try:
-            self._subscriber(record)
+            self.subscriber(record)
         except Exception as error:
             self._log_failure(record, error)
 
@@ -234,7 +243,7 @@ class _Relay(_Outlet):
     def _deliver(self, record: object) -> None:
         self._log_dropped()
         try:
-            result = self._subscriber(record)
+            result = self.subscriber(record)
             if inspect.iscoroutine(result):
                 result.close()
                 raise TypeError(f"{self.name} returned a coroutine; write it as `async def`")
@@ -284,7 +293,7 @@ class _AsyncRelay(_Relay):
     async def _deliver_async(self, record: object) -> None:
         self._log_dropped()
         try:
-            await self._subscriber(record)
+            await self.subscriber(record)
             await asyncio.sleep(
                 0
             )  # one turn of the loop; if the subscriber has cancelled its own task, that ends here

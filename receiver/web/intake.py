@@ -1,6 +1,7 @@
 """From a request's headers and body to the store: limits, authentication, envelope. It knows no handler."""
 
 import asyncio
+import base64
 import functools
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -25,6 +26,11 @@ from receiver.signals.contracts import (
 
 log = logging.getLogger(__name__)
 
+_GROUP = 3
+_SHORTEST_FORM = 4
+"""Shorter ones are in many headers that carry no secret."""
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
+
 _PER_REQUEST = 4096
 """Bytes that a request costs beside its body: its headers, its task, its place in the queue."""
 
@@ -42,14 +48,16 @@ class Authenticator:
         secrets: Sequence[str],
         token_header: str | None,
         tokens: Sequence[str],
+        other_secrets: Sequence[str] = (),
     ) -> None:
+        """`other_secrets` prove nothing here, and are not kept either when a request carries them."""
         self._signature_header = signature_header.lower().encode()
         self._secrets = tuple(secrets)
         self._token_header = token_header.lower().encode() if token_header else None
         self._tokens = tuple(tokens)
         named = {self._signature_header, self._token_header}
         self._secret_headers = frozenset(name for name in named if name is not None)
-        self._secret_values = tuple(value.encode() for value in (*secrets, *tokens))
+        self._secret_values = secret_forms((*secrets, *tokens, *other_secrets))
 
     def check_headers(self, headers: Mapping[bytes, bytes]) -> None:
         """Raise Unauthenticated if no body could make this request authentic, so that none need be read."""
@@ -71,6 +79,26 @@ class Authenticator:
     def masked(self, headers: Iterable[tuple[bytes, bytes]]) -> Headers:
         """Return the headers as they may be kept."""
         return mask_headers(headers, self._secret_headers, self._secret_values)
+
+
+def secret_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
+    """Return the bytes by which a secret is found in a header: as it is, and within text in base64.
+
+    In base64 it looks different at each of three places in a group of three bytes, and its first and last character
+    may hold bits of its neighbours; those are left out.
+    """
+    forms: dict[bytes, None] = {}
+    for secret in secrets:
+        plain = secret.encode()
+        forms[plain] = None
+        for before in range(_GROUP):
+            encoded = base64.b64encode(b"\0" * before + plain).rstrip(b"=")
+            complete = len(encoded) - (1 if (before + len(plain)) % _GROUP else 0)
+            form = encoded[before + 1 if before else 0 : complete]
+            if len(form) >= _SHORTEST_FORM:
+                forms[form] = None
+                forms[form.translate(_URL_SAFE)] = None
+    return tuple(forms)
 
 
 class Budget:

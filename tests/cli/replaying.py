@@ -31,7 +31,6 @@ class Command:
 
     def exactly(self, *args: str) -> int:
         """Run the same with the whole command line given."""
-        self._monkeypatch.setattr(sys, "argv", ["receiver", *args])
         # It takes the logs of the whole process over, and this one is that of all tests.
         self._monkeypatch.setattr("receiver.cli.replay.command.configure_logs", lambda **_: None)
         code = run(receiver.main, list(args))

@@ -78,17 +78,17 @@ def test_the_plan_comes_first_and_then_what_it_says(capsys: pytest.CaptureFixtur
 
     plan = capsys.readouterr().out.splitlines()
     assert plan == [
-        "3 events to bring in, of 1 compared job",
+        "3 events to import, of 1 compared job",
         "  by type",
         "              2  crawl.page",
         "              1  crawl.completed",
         f"  jobs      {JOB}  3 of 4",
-        "brought in 3 events, for workers to handle",
+        "imported 3 events, for workers to handle",
     ]
     assert [one.delivery.origin for one in stored()] == ["sender", "backfill", "backfill", "backfill"]
 
     assert backfill("--yes") == 0
-    assert capsys.readouterr().out == "0 events to bring in, of 1 compared job\n"
+    assert capsys.readouterr().out == "0 events to import, of 1 compared job\n"
     assert len(stored()) == 4
 
 
@@ -97,11 +97,11 @@ def test_a_dry_run_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert backfill("--dry-run", "--json") == 0
 
     assert json.loads(capsys.readouterr().out) == {
-        "id": JOB,
+        "job_id": JOB,
         "produced": 4,
         "missing": {"crawl.page": 2, "crawl.completed": 1},
         "unclear": 0,
-        "brought_in": 0,
+        "imported": 0,
         "problem": None,
     }
     assert len(stored()) == 1
@@ -119,7 +119,7 @@ def test_it_asks_on_a_terminal() -> None:
     code, seen = on_a_terminal("backfill", "--job", JOB, answer="n\n")
 
     assert code == 1
-    assert "Bring in 3 events? [y/N]: n" in seen
+    assert "Import 3 events? [y/N]: n" in seen
     assert "nothing was changed" in seen
     assert len(stored()) == 1
 
@@ -136,7 +136,7 @@ def test_all_jobs_of_a_time_are_compared(service: Service, capsys: pytest.Captur
     assert invoke("backfill", "--since", "2026-08-01", "--yes", "--type", "*.page") == 1
 
     captured = capsys.readouterr()
-    assert "brought in 2 events" in captured.out
+    assert "imported 2 events" in captured.out
     assert "job other cannot be compared: GET /v2/crawl/other: 404" in captured.err
     assert "expired" in captured.err
     assert "\x1b" not in captured.err
@@ -160,9 +160,9 @@ def test_a_job_of_which_nothing_came_needs_its_family(capsys: pytest.CaptureFixt
     service.answers = {path.replace(JOB, "lost"): answer for path, answer in service.answers.items()}
 
     assert invoke("backfill", "--job", "lost", "--yes") == 1
-    assert "say what it is with --family or --monitor" in capsys.readouterr().err
+    assert "add --family or --monitor" in capsys.readouterr().err
     assert invoke("backfill", "--job", "lost", "--family", "crawl", "--yes") == 0
-    assert "brought in 4 events" in capsys.readouterr().out
+    assert "imported 4 events" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_what_the_service_refuses_is_said_with_what_to_do(
     ("args", "words"),
     [
         ((), "--job ID"),
-        (("--since", "1h", "--family", "crawl"), "say what --job is"),
+        (("--since", "1h", "--family", "crawl"), "go with --job ID"),
     ],
 )
 def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str) -> None:
@@ -226,10 +226,10 @@ def test_what_a_job_found_is_stored_and_left_alone_by_workers(
 
     captured = capsys.readouterr()
     assert captured.out.splitlines() == [
-        f"5 events of job {JOB}: 3 new and stored, 1 there already",
-        "1 of them without id and URL, which are left out",
+        f"5 events of job {JOB}: 3 new and stored, 1 stored before",
+        "1 of them were left out: they have neither an id nor a URL",
     ]
-    assert captured.err == f"no worker handles them by itself; next: receiver replay --job {JOB}\n"
+    assert captured.err == f"no worker handles them; next: receiver replay --job {JOB}\n"
     found = [one.delivery for one in stored()]
     assert [(one.type, one.success, one.origin) for one in found[1:]] == [
         ("crawl.page", True, Origin.IMPORT),
@@ -240,10 +240,10 @@ def test_what_a_job_found_is_stored_and_left_alone_by_workers(
 
     assert invoke("jobs", "fetch", JOB) == 0
     captured = capsys.readouterr()
-    assert captured.out.startswith(f"5 events of job {JOB}: 0 new and stored, 4 there already\n")
+    assert captured.out.startswith(f"5 events of job {JOB}: 0 new and stored, 4 stored before\n")
     assert captured.err == ""
     assert backfill("--yes") == 0
-    assert capsys.readouterr().out.startswith("0 events to bring in")
+    assert capsys.readouterr().out.startswith("0 events to import")
     assert [one.delivery for one in stored()] == found
 
 
@@ -255,7 +255,7 @@ def test_a_job_is_fetched_where_there_is_no_store(
     monkeypatch.setenv("RECEIVER_STORE", "sqlite:///other.db")
 
     assert invoke("jobs", "fetch", JOB, *to) == 1
-    assert "say what it is with --family or --monitor" in capsys.readouterr().err
+    assert "add --family or --monitor" in capsys.readouterr().err
     assert not Path("other.db").exists()
     assert invoke("jobs", "fetch", JOB, "--family", "crawl", *to) == 0
     assert ("4 new and stored" if not to else "wrote 2 documents") in capsys.readouterr().out

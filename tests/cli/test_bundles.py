@@ -100,14 +100,14 @@ def three(configured: None) -> None:
 def test_what_is_exported_is_imported_elsewhere_as_it_was(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Into a store that is made for it; exported from there the lines are the same."""
     assert invoke("export", file) == 0
-    assert capsys.readouterr() == ("", f"exported 3 deliveries to {file}\n")
+    assert capsys.readouterr() == ("", f"exported 3 events to {file}\n")
 
     assert invoke("import", file, "--yes", "--store", OTHER) == 0
 
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == "3 deliveries to import"
+    assert out[0] == "3 events to import"
     assert out[1].startswith("  exported  20")
-    assert out[2:] == ["imported 3 deliveries"]
+    assert out[2:] == ["imported 3 events"]
     assert stored(OTHER) == stored()
     assert [one.duplicates for one in stored(OTHER)] == [1, 0, 0]
     assert invoke("export", "first") == invoke("export", "second", "--store", OTHER) == 0
@@ -123,7 +123,7 @@ def test_importing_again_changes_nothing(capsys: pytest.CaptureFixture[str]) -> 
 
     assert invoke("import", "bundle", "--yes") == 0
 
-    assert capsys.readouterr().out.splitlines()[2:] == ["imported 0 deliveries", "3 deliveries stored already"]
+    assert capsys.readouterr().out.splitlines()[2:] == ["imported 0 events", "3 events stored already"]
     assert stored() == before
 
 
@@ -135,8 +135,8 @@ def test_pipes_carry_bundles() -> None:
     )
     done = subprocess.run(f"{line} {OTHER}", shell=True, capture_output=True, text=True, check=True)
 
-    assert done.stdout.splitlines()[-1] == "imported 3 deliveries"
-    assert done.stderr == "exported 3 deliveries\n"
+    assert done.stdout.splitlines()[-1] == "imported 3 events"
+    assert done.stderr == "exported 3 events\n"
     assert stored(OTHER) == stored()
 
 
@@ -148,7 +148,7 @@ def test_pipes_carry_bundles() -> None:
         (("--since", "2026-08-04T12:01:00Z"), ["b", "c"]),
         (("--until", "2026-08-04T12:01:00Z"), ["a"]),
         (("--limit", "2"), ["b", "c"]),
-        (("--job", "another"), []),
+        (("--type", "another"), []),
         (("--state", "new"), ["a", "b", "c"]),
     ],
 )
@@ -171,9 +171,7 @@ def test_what_was_pruned_is_left_out_and_told(capsys: pytest.CaptureFixture[str]
 
     assert invoke("export", "bundle") == 0
 
-    assert capsys.readouterr().err == (
-        "exported 1 delivery to bundle\n1 delivery left out, whose bodies were pruned\n"
-    )
+    assert capsys.readouterr().err == ("exported 1 event to bundle\nleft out 1 event: their bodies were pruned\n")
     assert invoke("import", "bundle", "--dry-run") == 0
 
 
@@ -186,7 +184,7 @@ def test_a_redacted_bundle_hides_pages_and_says_so(capsys: pytest.CaptureFixture
     assert b"secret" not in Path("bundle").read_bytes()
     assert invoke("import", "bundle", "--yes", "--store", OTHER) == 0
 
-    assert "  redacted  what was on the pages is hidden\n" in capsys.readouterr().out
+    assert "  redacted  the contents of the pages are hidden\n" in capsys.readouterr().out
     assert [(one.delivery.key, one.delivery.body) for one in stored(OTHER)] == [
         ("a", body.replace(b"my secret", b"xxxxxxxxx"))
     ]
@@ -201,7 +199,7 @@ def test_a_file_is_replaced_only_if_that_is_asked_for(capsys: pytest.CaptureFixt
     Path("bundle").write_text("precious", encoding="utf-8")
 
     assert invoke("export", "bundle") == 2
-    assert "bundle is there already: --force replaces it" in capsys.readouterr().err
+    assert "bundle exists already: --force replaces it" in capsys.readouterr().err
     assert Path("bundle").read_text(encoding="utf-8") == "precious"
 
     assert invoke("export", "bundle", "--force") == 0
@@ -214,7 +212,7 @@ def test_a_file_is_replaced_only_if_that_is_asked_for(capsys: pytest.CaptureFixt
 def test_what_is_no_file_is_not_replaced(file: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A device would become a file."""
     assert invoke("export", file, "--force") == 2
-    assert f"{file} is no ordinary file" in capsys.readouterr().err
+    assert f"{file} is not an ordinary file" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("three")
@@ -284,7 +282,7 @@ def test_ctrl_c_leaves_no_half_file() -> None:
 
     assert process.returncode == 130
     assert err.startswith("stopped: ")
-    assert err.rstrip("\n").endswith(" of 1,500 deliveries were written")
+    assert err.rstrip("\n").endswith(" of 1,500 events were written")
     assert list(Path().glob("*bundle*")) + list(Path().glob(".bundle*")) == []
 
 
@@ -305,14 +303,14 @@ def test_progress_of_an_export_is_shown_on_a_terminal() -> None:
 
     assert code == 0
     assert " 1000/1100" in seen
-    assert seen.splitlines()[-1] == "exported 1,100 deliveries to bundle"
+    assert seen.splitlines()[-1] == "exported 1,100 events to bundle"
 
 
 # --- what an import says
 
 
 def damaged() -> None:
-    """Write a bundle of 30 deliveries, of which 12 are damaged."""
+    """Write a bundle of 30 events, of which 12 are damaged."""
     keep_many(30, 100)
     invoke("export", "bundle")
     lines = Path("bundle").read_bytes().splitlines(keepends=True)
@@ -330,7 +328,7 @@ def test_damage_is_told_by_its_line_and_the_rest_is_imported(capsys: pytest.Capt
 
     why = "its body does not have the SHA-256 of the line"
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "imported 18 deliveries",
+        "imported 18 events",
         "12 damaged places",
         *(f"  line {number}: {why}" for number in range(11, 21)),
         "  and 2 more",
@@ -346,7 +344,7 @@ def test_a_dry_run_finds_all_damage_and_touches_no_store(capsys: pytest.CaptureF
     assert invoke("import", "bundle", "--dry-run", "--store", OTHER) == 1
 
     out = capsys.readouterr().out.splitlines()
-    assert out[2:4] == ["18 deliveries can be imported", "12 damaged places"]
+    assert out[2:4] == ["18 events can be imported", "12 damaged places"]
     assert not Path("other.db").exists()
 
 
@@ -361,9 +359,9 @@ def test_a_conflict_is_told_and_what_is_stored_stays(capsys: pytest.CaptureFixtu
     assert invoke("import", "bundle", "--yes") == 1
 
     assert capsys.readouterr().out.splitlines()[2:] == [
-        "imported 0 deliveries",
-        "2 deliveries stored already",
-        "1 conflict: another body is stored under the same id, and stays",
+        "imported 0 events",
+        "2 events stored already",
+        "1 conflict: the store keeps another body with the same id",
         "  c",
     ]
     assert stored() == before
@@ -403,7 +401,7 @@ def test_without_a_terminal_nobody_can_be_asked(capsys: pytest.CaptureFixture[st
     invoke("export", "bundle")
 
     assert invoke("import", "bundle", "--store", OTHER) == 2
-    assert "nobody can be asked here: add --yes" in capsys.readouterr().err
+    assert "there is no terminal to ask: add --yes" in capsys.readouterr().err
     assert stored(OTHER) == []
 
 
@@ -416,7 +414,7 @@ def test_on_a_terminal_it_asks(answer: str, code: int, count: int) -> None:
     ended, seen = on_a_terminal("events", "import", "bundle", "--store", OTHER, answer=answer)
 
     assert ended == code
-    assert seen.index("3 deliveries to import") < seen.index("Import 3 deliveries? [y/N]: ")
+    assert seen.index("3 events to import") < seen.index("Import 3 events? [y/N]: ")
     assert len(stored(OTHER)) == count
 
 
@@ -449,7 +447,7 @@ def test_an_error_in_the_middle_tells_how_to_go_on(capsys: pytest.CaptureFixture
 
     stopped, error = capsys.readouterr().err.splitlines()
     assert stopped == (
-        "stopped: 1,000 of 2,500 deliveries were looked at, 1,000 imported; the same command goes on with the rest"
+        "stopped: 1,000 of 2,500 events were read, 1,000 imported; the same command goes on with the rest"
     )
     assert "the disk is gone" in error
     execute("DROP TRIGGER broken")
@@ -478,8 +476,7 @@ def test_ctrl_c_finishes_what_has_begun_and_tells_how_to_go_on() -> None:
     come = len(stored(OTHER))
     assert come in (1_000, 2_000, 3_000)
     assert err.rstrip("\n") == (
-        f"stopped: {come:,} of 3,500 deliveries were looked at, {come:,} imported; "
-        "the same command goes on with the rest"
+        f"stopped: {come:,} of 3,500 events were read, {come:,} imported; the same command goes on with the rest"
     )
     execute("DROP TRIGGER slow")
     assert invoke("import", "bundle", "--yes", "--store", OTHER) == 0

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.errors import ConfigurationError
 from receiver.stores import open_store
-from receiver.stores.sqlite.store import SqliteStore
+from receiver.stores.sqlite.statements import search
 from tests.doubles import delivery
 
 MUCH = 10**9
@@ -85,11 +84,7 @@ def test_an_sqlite_without_full_text_search_is_wrong_where_search_is_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Some Pythons have such a one: exit code 2, and what to do. Without search it does not matter."""
-
-    async def refuse(_: SqliteStore) -> None:
-        raise ConfigurationError("no full text search (FTS5)")
-
-    monkeypatch.setattr(SqliteStore, "require_search", refuse)
+    monkeypatch.setattr(search, "HAS_MODULE", search.HAS_MODULE.replace("fts5", "fts5_that_is_missing"))
     assert invoke("check") == 0
     capsys.readouterr()
 

@@ -48,10 +48,10 @@ def test_all_that_is_unknown_is_told_with_an_example(capsys: pytest.CaptureFixtu
         "count": 2,
         "first_at": "2026-08-04T12:01:00.000000Z",
         "last_at": "2026-08-04T12:02:00.000000Z",
-        "example": "new-2",
+        "delivery_id": "new-2",
     }
-    assert (form["kind"], form["path"], form["example"]) == ("form", "data[].metadata.statusCode", "form")
-    assert (odd["kind"], odd["path"], odd["example"]) == ("type", None, "odd")
+    assert (form["kind"], form["path"], form["delivery_id"]) == ("form", "data[].metadata.statusCode", "form")
+    assert (odd["kind"], odd["path"], odd["delivery_id"]) == ("type", None, "odd")
 
 
 @pytest.mark.usefixtures("drifted")
@@ -69,7 +69,7 @@ def test_filters_say_what_is_read(
     filters: tuple[str, ...], examples: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A limit takes the newest."""
-    assert [one["example"] for one in found(capsys, *filters)] == examples
+    assert [one["delivery_id"] for one in found(capsys, *filters)] == examples
 
 
 @pytest.mark.usefixtures("drifted")
@@ -83,7 +83,7 @@ def test_for_people_it_is_a_line_each_and_says_how_much_was_read(capsys: pytest.
     assert form.split()[:4] == ["other", "form", "crawl.page", "data[].metadata.statusCode"]
     assert tone.split()[:5] == ["unknown", "field", "crawl.page", "data[].tone", "2"]
     assert "\x1b" not in seen.out
-    assert seen.err == "6 deliveries read\n"
+    assert seen.err == "6 events read\n"
 
 
 @pytest.mark.usefixtures("drifted")
@@ -92,7 +92,7 @@ def test_no_drift_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(receiver.main, ["drift", "--type", "*.completed"]) == 0
 
     seen = capsys.readouterr()
-    assert (seen.out, seen.err) == ("", "1 delivery read; no drift\n")
+    assert (seen.out, seen.err) == ("", "1 event read; no drift\n")
 
 
 @pytest.mark.usefixtures("drifted")
@@ -102,7 +102,7 @@ def test_on_a_terminal_it_is_a_table(columns: int) -> None:
     code, seen = on_a_terminal("drift", columns=columns)
 
     assert code == 0
-    assert seen.splitlines()[1].split()[:3] == ["what", "type", "where"]
+    assert seen.splitlines()[1].split()[:3] == ["kind", "type", "path"]
     assert max(len(line) for line in seen.splitlines()) <= columns
 
 
@@ -111,4 +111,4 @@ def test_a_body_that_cannot_be_read_is_counted(capsys: pytest.CaptureFixture[str
     fill(lambda store: store.log.append(delivery("bad", body=b"{")))
 
     assert run(receiver.main, ["drift"]) == 0
-    assert capsys.readouterr().err == "1 delivery read; 1 could not be read; no drift\n"
+    assert capsys.readouterr().err == "1 event read; 1 could not be read; no drift\n"

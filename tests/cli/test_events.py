@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from receiver.cli.common.filter_options import parse_moment
-from receiver.cli.events.group import detail_fields, readable, write_json_list, write_list
+from receiver.cli.events.show import readable
+from receiver.cli.events.table import EVENTS
 from receiver.cli.main import receiver, run
 from receiver.core.deliveries import Delivery, DeliveryDetail, DeliveryFilter, DeliverySummary
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
+from receiver.core.views import event_detail
 from receiver.core.work import WorkSummary
 from receiver.stores import open_store
 from tests.cli.kept import (
@@ -200,7 +202,7 @@ def test_a_moment_without_a_zone_is_local_time(written: str) -> None:
 def test_what_is_no_moment_is_wrong_use(written: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The message shows how one is written."""
     assert invoke("list", option, written) == 2
-    assert "is no moment: write 2026-08-04T08:00:00Z" in " ".join(capsys.readouterr().err.split())
+    assert "write 2026-08-04T08:00:00Z" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.usefixtures("kept")
@@ -226,7 +228,7 @@ def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.Capt
     assert invoke("list") == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 50
-    assert "the newest 50 of more; --limit N" in err
+    assert "only the newest 50 are shown; --limit N" in err
 
     assert invoke("list", "--limit", "20") == 0
     out, err = capsys.readouterr()
@@ -248,7 +250,7 @@ def test_exactly_fifty_are_not_said_to_be_more(capsys: pytest.CaptureFixture[str
 def test_a_listing_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     """On standard error; it is no failure."""
     assert invoke("list", "--type", "nothing.*") == 0
-    assert capsys.readouterr() == ("", "no delivery fits\n")
+    assert capsys.readouterr() == ("", "no event matched\n")
 
 
 @pytest.mark.usefixtures("kept")
@@ -257,8 +259,18 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
     wide = on_a_terminal("events", "list", columns=140)[1].splitlines()
     narrow = on_a_terminal("events", "list", columns=80)[1].splitlines()
 
-    assert wide[0].split() == ["received", "(UTC)", "type", "id", "job", "state", "success", "size", "dup."]
-    assert narrow[0].split() == ["received", "(UTC)", "type", "id", "state", "success", "dup."]
+    assert wide[0].split() == [
+        "received",
+        "(UTC)",
+        "type",
+        "id",
+        "job_id",
+        "state",
+        "success",
+        "size",
+        "duplicates",
+    ]
+    assert narrow[0].split() == ["received", "(UTC)", "type", "id", "state", "success"]
     assert wide[2].split() == [
         "08-04",
         "12:01:00",
@@ -290,7 +302,7 @@ def test_nothing_from_outside_can_steer_the_terminal(capsys: pytest.CaptureFixtu
 
 @pytest.mark.usefixtures("kept")
 def test_raw_writes_the_exact_bytes(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Nothing read, mended or added, not even a line end."""
+    """Nothing read, changed or added, not even a line end."""
     assert invoke("raw", "aaa-1") == 0
     assert capsysbinary.readouterr().out == BODY
 
@@ -368,7 +380,7 @@ def detail(body: bytes, *work: WorkSummary, state: DeliveryState = DeliveryState
 )
 def test_items_are_counted_whatever_form_data_has(data: str, items: int) -> None:
     """As the events read it: an object is one item, null is none."""
-    assert detail_fields(detail(b'{"type":"x","data":%s}' % data.encode()))["items"] == items
+    assert event_detail(detail(b'{"type":"x","data":%s}' % data.encode()))["items"] == items
 
 
 @pytest.mark.parametrize(
@@ -438,7 +450,7 @@ def test_the_view_for_people_tells_work_and_its_absence() -> None:
     assert "  17      h.one  " in waiting
     assert "attempts 2  due 2026-08-04T12:00:00Z  it broke\\nbadly" in waiting
     assert "  no work item yet" in readable(detail(b"{}"))
-    assert "  no work item: no handler wanted it" in readable(detail(b"{}", state=DeliveryState.DONE))
+    assert "  no work item: no handler matched" in readable(detail(b"{}", state=DeliveryState.DONE))
 
 
 @pytest.mark.parametrize("command", [("list",), ("list", "--json"), ("show", "x"), ("raw", "x")])
@@ -481,14 +493,14 @@ class ManyReports:
         raise NotImplementedError
 
 
-@pytest.mark.parametrize("write", [write_json_list, write_list])
-def test_a_listing_is_written_while_it_is_read(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_listing_is_written_while_it_is_read(as_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """So a million deliveries take the memory of a few hundred."""
     output = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output, write_through=True))
     reports = ManyReports(2000, output)
 
-    asyncio.run(write(reports, DeliveryFilter(limit=2000)))
+    asyncio.run(EVENTS.write(reports.deliveries, DeliveryFilter(limit=2000), as_json=as_json))
     sys.stdout.flush()
 
     assert output.getvalue().count(b"\n") == 2000

@@ -66,7 +66,7 @@ def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any
 
 
 def switches(capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
-    return {line["name"]: line["switch"] for line in listed(capsys)}
+    return {line["name"]: line["status"] for line in listed(capsys)}
 
 
 async def busy(store: Filling) -> None:
@@ -90,7 +90,7 @@ def test_the_listing_as_json_has_one_object_per_handler(capsys: pytest.CaptureFi
 
     lines = listed(capsys)
 
-    assert [(line["name"], line["in_code"]) for line in lines] == [
+    assert [(line["name"], line["registered"]) for line in lines] == [
         ("handlers.chat.tell", True),
         ("handlers.old.index", False),
         ("handlers.older", False),
@@ -99,17 +99,17 @@ def test_the_listing_as_json_has_one_object_per_handler(capsys: pytest.CaptureFi
     none = {"waiting": 0, "queued": 0, "held": 0, "running": 0, "done": 0, "dead": 0, "skipped": 0}
     assert lines[0] == {
         "name": "handlers.chat.tell",
-        "switch": "on",
-        "in_code": True,
+        "status": "on",
+        "registered": True,
         "counts": none,
         "last_error": None,
         "latency_seconds": None,
     }
-    assert list(lines[3]) == ["name", "switch", "in_code", "counts", "last_error", "latency_seconds"]
+    assert list(lines[3]) == ["name", "status", "registered", "counts", "last_error", "latency_seconds"]
     assert lines[3] == {
         "name": "handlers.pages.save",
-        "switch": "on",
-        "in_code": True,
+        "status": "on",
+        "registered": True,
         "counts": none | {"done": 1, "dead": 1, "waiting": 1, "held": 1, "skipped": 1},
         "last_error": "ValueError: no such page",
         "latency_seconds": 2.0,
@@ -144,11 +144,23 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
     narrow = on_a_terminal("handlers", "list", columns=80)[1].splitlines()[1:]
     wide = on_a_terminal("handlers", "list", columns=150)[1].splitlines()[1:]
 
-    assert narrow[0].split() == ["handler", "switch", "code", "waiting", "done", "dead", "median"]
+    assert narrow[0].split() == ["handler", "status", "registered", "waiting", "done", "dead", "median"]
     assert narrow[4].split() == ["handlers.pages.save", "on", "yes", "2", "1", "1", "2.0", "s"]
     assert max(map(len, narrow[:5])) <= 80
     assert wide[0].split() == [
-        *["handler", "switch", "code", "waiting", "running", "done", "dead", "skipped", "median", "last", "error"]
+        *[
+            "handler",
+            "status",
+            "registered",
+            "waiting",
+            "running",
+            "done",
+            "dead",
+            "skipped",
+            "median",
+            "last",
+            "error",
+        ]
     ]
 
 
@@ -159,13 +171,13 @@ def test_code_that_does_not_import_is_told_and_the_store_is_listed(
     fill(busy)
     Path(f"{code}.py").write_text("import nothing_like_this\n")
 
-    assert [line["in_code"] for line in listed(capsys)] == [None, None, None]
+    assert [line["registered"] for line in listed(capsys)] == [None, None, None]
     assert invoke("list") == 0
     out, err = capsys.readouterr()
     assert out.splitlines()[0].split()[:3] == ["handlers.old.index", "on", "?"]
     assert err == (
         f"receiver: {code} does not import: No module named 'nothing_like_this'; "
-        "only what the store knows is looked at\n"
+        "only handlers that the store knows are used\n"
     )
 
 
@@ -193,7 +205,7 @@ def test_no_handler_at_all_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     Path("empty_one.py").write_text("from receiver import Router\nrouter = Router()\n")
 
     assert invoke("list", "--handlers", "empty_one:router") == 0
-    assert capsys.readouterr() == ("", "no handler is in the code, or known to the store\n")
+    assert capsys.readouterr() == ("", "no handler is in the code or in the store\n")
 
 
 def test_nothing_from_outside_can_steer_the_terminal(code: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -274,10 +286,10 @@ def test_globs_name_several_handlers(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("save", "there is no handler 'save'; did you mean handlers.pages.save? `receiver handlers list` shows"),
+        ("save", "unknown handler 'save'; did you mean handlers.pages.save? `receiver handlers list` lists all"),
         ("handlers.page.save", "did you mean handlers.pages.save"),
-        ("zzz", "there is no handler 'zzz'. `receiver handlers list` shows what there is"),
-        ("zzz.*", "no handler matches 'zzz.*'; `receiver handlers list` shows what there is"),
+        ("zzz", "unknown handler 'zzz'. `receiver handlers list` lists all"),
+        ("zzz.*", "no handler matched 'zzz.*'; `receiver handlers list` lists all"),
     ],
 )
 @pytest.mark.parametrize("command", [("pause",), ("resume",), ("disable", "--yes")])
@@ -316,7 +328,7 @@ def test_disabling_asks(capsys: pytest.CaptureFixture[str]) -> None:
     made(WAITING)
 
     assert invoke("disable", SAVE) == 2
-    assert "nobody can be asked here: add --yes to do it" in capsys.readouterr().err
+    assert "there is no terminal to ask: add --yes to go on" in capsys.readouterr().err
     assert on_a_terminal("handlers", "disable", SAVE, answer="n\n")[0] == 1
     assert switches(capsys)[SAVE] == "on"
 
@@ -336,10 +348,10 @@ def test_resuming_a_disabled_handler_says_how_to_run_what_was_skipped(capsys: py
 
     assert invoke("resume", SAVE, TELL) == 0
     assert capsys.readouterr().out == (
-        "handlers.chat.tell is on; what was skipped can be run with "
-        "`receiver work-items retry --handler handlers.chat.tell --state skipped`\n"
-        "handlers.pages.save is on; 3 skipped items can be run with "
-        "`receiver work-items retry --handler handlers.pages.save --state skipped`\n"
+        "handlers.chat.tell is on; "
+        "`receiver work-items retry --handler handlers.chat.tell --state skipped` runs skipped items\n"
+        "handlers.pages.save is on; "
+        "`receiver work-items retry --handler handlers.pages.save --state skipped` runs 3 skipped items\n"
     )
     assert run(receiver.main, ["work-items", "retry", "--handler", SAVE, "--state", "skipped", "--yes"]) == 0
     assert capsys.readouterr().out.endswith("retried 3 work items\n")
@@ -462,7 +474,7 @@ async def test_disabling_skips_what_waits_and_what_comes(deployment: Deployment)
         await until(lambda: work(deployment) == ["skipped"], "what waited to be skipped")
         await filled(lambda store: store.log.append(delivery("new-1")))
         await until(lambda: work(deployment) == ["skipped"] * 2, "what comes to be skipped")
-        assert "2 skipped items can be run with" in deployment.run("handlers", "resume", SAVE).text
+        assert "runs 2 skipped items" in deployment.run("handlers", "resume", SAVE).text
         retried = deployment.run("work-items", "retry", "--handler", SAVE, "--state", "skipped", "--yes")
         assert retried.text.endswith("retried 2 work items\n")
         await until(lambda: work(deployment) == ["done"] * 2, "what was skipped to run")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from receiver.cli.jobs.group import readable
+from receiver.cli.jobs.show import readable
 from receiver.cli.main import receiver, run
 from receiver.core.bulk import Imported
 from receiver.core.jobs import JobArrivals, JobDetail
@@ -49,11 +49,11 @@ def test_the_listing_as_json_has_one_object_per_job(capsys: pytest.CaptureFixtur
     agent, crawl = listed(capsys)
 
     assert crawl == {
-        "id": "job-1",
+        "job_id": "job-1",
         "family": "crawl",
         "state": "completed",
         "started": True,
-        "pages_good": 2,
+        "pages_succeeded": 2,
         "pages_failed": 1,
         "pages_late": 0,
         "deliveries": 5,
@@ -66,7 +66,12 @@ def test_the_listing_as_json_has_one_object_per_job(capsys: pytest.CaptureFixtur
         "end_success": True,
         "warnings": [],
     }
-    assert (agent["id"], agent["state"], agent["pages_good"], agent["ended_by"]) == ("job-2", "open", None, None)
+    assert (agent["job_id"], agent["state"], agent["pages_succeeded"], agent["ended_by"]) == (
+        "job-2",
+        "open",
+        None,
+        None,
+    )
 
 
 @pytest.mark.usefixtures("two")
@@ -88,7 +93,7 @@ def test_filters_narrow_the_listing(
     filters: tuple[str, ...], ids: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The same as everywhere; --type takes a family too."""
-    assert [one["id"] for one in listed(capsys, *filters)] == ids
+    assert [one["job_id"] for one in listed(capsys, *filters)] == ids
 
 
 @pytest.mark.usefixtures("two")
@@ -107,7 +112,7 @@ def test_in_a_pipe_a_job_is_an_aligned_line(capsys: pytest.CaptureFixture[str]) 
 def test_a_listing_for_people_says_when_there_is_more(capsys: pytest.CaptureFixture[str]) -> None:
     """And when nothing fits."""
     assert invoke("list", "--type", "nothing") == 0
-    assert capsys.readouterr().err == "no job fits\n"
+    assert capsys.readouterr().err == "no job matched\n"
 
 
 @pytest.mark.usefixtures("two")
@@ -117,7 +122,7 @@ def test_on_a_terminal_jobs_are_a_table() -> None:
 
     head, agent, crawl = seen.splitlines()[:3]
     assert code == 0
-    assert head.split()[:6] == ["last", "(UTC)", "family", "job", "state", "good"]
+    assert head.split()[:6] == ["last", "(UTC)", "family", "job_id", "state", "succeeded"]
     assert agent.split()[2:7] == ["agent", "job-2", "open", "-", "-"]
     assert crawl.split()[2:7] == ["crawl", "job-1", "completed", "2", "1"]
 
@@ -144,8 +149,8 @@ def test_one_job_is_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         {"type": "crawl.completed", "success": True, "count": 1, "duplicates": 0, "backfilled": 0},
     ]
     assert shown["work"] == [
-        {"handler": TELL, "switch": "on", "counts": {"done": 1}},
-        {"handler": SAVE, "switch": "on", "counts": {"done": 3, "dead": 1}},
+        {"handler": TELL, "status": "on", "counts": {"done": 1}},
+        {"handler": SAVE, "status": "on", "counts": {"done": 3, "dead": 1}},
     ]
     assert (shown["new"], shown["warnings"]) == (0, [])
 
@@ -156,7 +161,7 @@ def test_one_job_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None
     assert invoke("show", "job-2") == 0
 
     out = capsys.readouterr().out
-    assert "state        open since 2026-08-04T12:04:00Z, " in out
+    assert "state           open since 2026-08-04T12:04:00Z, " in out
     assert "1  deliveries that no worker has looked at" in out
     assert "\nwarnings\n  nothing came for an hour" in out
 
@@ -175,14 +180,14 @@ def test_what_no_webhook_brought_is_counted(capsys: pytest.CaptureFixture[str]) 
     assert (job["deliveries"], job["backfilled"]) == (3, 2)
     assert invoke("show", "job-1") == 0
     out = capsys.readouterr().out
-    assert "backfilled   2\n" in out
+    assert "backfilled      2\n" in out
     assert "3  crawl.page               ok       2 by backfill\n" in out
     _, seen = on_a_terminal("jobs", "list", columns=200)
     assert "backfilled" in seen
 
 
 @pytest.mark.usefixtures("two")
-@pytest.mark.parametrize(("job_id", "words"), [("job", "several jobs have"), ("x", "no job has an id")])
+@pytest.mark.parametrize(("job_id", "words"), [("job", "several jobs have"), ("x", "no job matched")])
 def test_an_id_that_is_none_or_several_is_an_error(
     job_id: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

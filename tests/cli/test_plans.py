@@ -46,7 +46,7 @@ async def test_what_was_changed_is_counted() -> None:
     async def change(ids: Sequence[int]) -> int:
         return len(ids) - 1
 
-    done = await carry_out(chunks(2 * CHUNK), change, planned=2 * CHUNK, noun="item", done="mended")
+    done = await carry_out(chunks(2 * CHUNK), change, planned=2 * CHUNK, noun="item", done="changed")
 
     assert done == 2 * CHUNK - 2
 
@@ -65,7 +65,7 @@ async def test_being_cancelled_waits_for_the_chunk_at_hand(capsys: pytest.Captur
 
     count = 3 * CHUNK
     doing = asyncio.create_task(
-        carry_out(chunks(count), change, planned=count, noun="item", done="mended", limited=True)
+        carry_out(chunks(count), change, planned=count, noun="item", done="changed", limited=True)
     )
     await begun.wait()
     doing.cancel()
@@ -78,7 +78,7 @@ async def test_being_cancelled_waits_for_the_chunk_at_hand(capsys: pytest.Captur
     assert len(changed) == 2 * CHUNK
     assert capsys.readouterr() == (
         "",
-        "stopped: 1,000 of 1,500 items were looked at, 1,000 mended; "
+        "stopped: 1,000 of 1,500 items were checked, 1,000 changed; "
         "the same command goes on with the rest (--limit 500)\n",
     )
 

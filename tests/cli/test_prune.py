@@ -51,8 +51,8 @@ def test_what_is_old_and_done_is_removed(capsys: pytest.CaptureFixture[str]) -> 
     assert invoke("prune", "--older-than", "30d", "--yes") == 0
 
     out = capsys.readouterr().out.splitlines()
-    assert out[0] == f"2 deliveries to remove, {2 * len(BODY)} bytes"
-    assert out[-1] == f"removed 2 deliveries, {2 * len(BODY)} bytes"
+    assert out[0] == f"2 events to delete, {2 * len(BODY)} bytes"
+    assert out[-1] == f"deleted 2 events, {2 * len(BODY)} bytes"
     assert listed(capsys) == {"key-3": True, "key-4": True, "key-5": True}
 
 
@@ -61,14 +61,14 @@ def test_bodies_alone_can_be_removed(capsys: pytest.CaptureFixture[str]) -> None
     """The deliveries are still listed and shown, and say that their bodies are gone."""
     assert invoke("prune", "--older-than", "30d", "--bodies", "--yes") == 0
 
-    assert "removed 2 bodies" in capsys.readouterr().out
+    assert "deleted 2 bodies" in capsys.readouterr().out
     assert listed(capsys)["key-1"] is False
     assert invoke("show", "key-1") == 0
     assert f"pruned; it had {len(BODY)} bytes" in capsys.readouterr().out
     assert invoke("raw", "key-1") == 1
-    assert "the body of delivery key-1 was pruned" in capsys.readouterr().err
+    assert "the body of event key-1 was pruned" in capsys.readouterr().err
     assert invoke("prune", "--older-than", "30d", "--bodies", "--yes") == 0
-    assert "nothing is old enough" in capsys.readouterr().err
+    assert "no event matched" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("filled")
@@ -93,7 +93,7 @@ def test_a_dry_run_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """It shows the plan."""
     assert invoke("prune", "--older-than", "30d", "--dry-run") == 0
 
-    assert "2 deliveries to remove" in capsys.readouterr().out
+    assert "2 events to delete" in capsys.readouterr().out
     assert len(listed(capsys)) == 5
 
 
@@ -112,7 +112,7 @@ def test_somebody_is_asked(capsys: pytest.CaptureFixture[str], answer: str, code
     """And obeyed."""
     status, seen = on_a_terminal("events", "prune", "--older-than", "30d", answer=f"{answer}\n")
 
-    assert "Remove 2 deliveries?" in seen
+    assert "Delete 2 events?" in seen
     assert status == code
     assert len(listed(capsys)) == left
 
@@ -140,7 +140,7 @@ def test_more_than_one_step_is_removed(capsys: pytest.CaptureFixture[str]) -> No
     fill(step)
 
     assert invoke("prune", "--older-than", "30d", "--yes") == 0
-    assert "removed 450 deliveries" in capsys.readouterr().out
+    assert "deleted 450 events" in capsys.readouterr().out
     assert listed(capsys) == {"key-451": True}
 
 
@@ -175,7 +175,7 @@ def test_ctrl_c_finishes_the_step_at_hand_and_tells_how_to_go_on() -> None:
     assert process.returncode == 130
     removed = 600 - left()
     assert removed in range(100, 600, 100)
-    assert err.rstrip() == f"stopped: {removed} of 600 were removed; the same command goes on with the rest"
+    assert err.rstrip() == f"stopped: {removed} of 600 were deleted; the same command goes on with the rest"
     execute("DROP TRIGGER slow")
     assert invoke("prune", "--older-than", "30d", "--yes") == 0
     assert left() == 0

@@ -52,7 +52,7 @@ def test_refused_requests_are_listed_newest_first(capsys: pytest.CaptureFixture[
         "received_at": "2026-08-04T12:00:00.000000Z",
         "reason": "malformed",
         "detail": "the body is not JSON",
-        "delivery": None,
+        "delivery_id": None,
         "size": 6,
     }
     assert rows(capsys) == [3, 2, 1]
@@ -132,7 +132,7 @@ def test_what_is_still_refused_stays(capsys: pytest.CaptureFixture[str]) -> None
 
     assert capsys.readouterr().out.splitlines() == [
         "1  stays: the body is not JSON",
-        "2  stays: delivery key-1 has another body, and is kept as it is",
+        "2  stays: delivery key-1 is stored with another body",
         "3  accepted as delivery late",
         "9  stays: there is no request 9 in quarantine",
     ]

@@ -34,7 +34,7 @@ async def bad(event, ctx):
     if ctx.delivery.id == "b":
         raise ValueError("no \\x1b[31m red")
 """
-PLAN = """2 deliveries to replay here, 172 bytes
+PLAN = """2 events to replay here, 172 bytes
   by type
               1  crawl.failed
               1  crawl.page
@@ -44,7 +44,7 @@ PLAN = """2 deliveries to replay here, 172 bytes
   arrived   2026-08-04T12:00:00Z to 2026-08-04T12:01:00Z
   first     2026-08-04T12:00:00Z  crawl.page  a
             2026-08-04T12:01:00Z  crawl.failed  b
-  1 handler of these may want fewer: where= is asked of each event
+  1 handler of these may get fewer: where= is checked for each event
 """
 
 
@@ -97,7 +97,7 @@ def test_somebody_is_asked() -> None:
 
     code, seen = on_a_terminal("replay", answer="n\n")
     assert (code, handled()) == (1, [])
-    assert "Run the handlers here and now? [y/N]: n" in seen
+    assert "Run the handlers here now? [y/N]: n" in seen
     assert "nothing was changed" in seen
 
     code, seen = on_a_terminal("replay", answer="y\n")
@@ -121,12 +121,12 @@ def test_a_plan_leaves_out_what_was_replayed_before(command: Command) -> None:
     keep_jobs(4)
 
     assert command("--after", "3", "--dry-run") == 0
-    assert command.out.startswith("1 delivery to replay here")
+    assert command.out.startswith("1 event to replay here")
     assert "first     2026-08-04T12:03:00Z  crawl.page  k3" in command.out
-    assert command.out.endswith("  what came up to 3 in this order is left out\n")
+    assert command.out.endswith("  left out: the events up to 3 in this order\n")
 
     assert command("--after", "9") == 0
-    assert (command.out, command.err) == ("", "nothing fits these filters\n")
+    assert (command.out, command.err) == ("", "no event matched\n")
 
 
 def test_deliveries_of_a_clock_that_is_ahead_are_replayed(command: Command) -> None:
@@ -194,7 +194,7 @@ def test_what_failed_is_replayed_for_the_handlers_that_failed(
 
     assert command("--failed", "--json") == 0
     assert results(command) == [("key-2", "succeeded", 1)]
-    assert "1 delivery to replay here" in command.err
+    assert "1 event to replay here" in command.err
     assert command("--failed", "--json", "--handler", "*other") == 0
     assert command.out == ""
 
@@ -251,7 +251,7 @@ def test_json_is_one_object_a_line_and_nothing_else(command: Command, monkeypatc
 
     assert command("--json") == 0
     assert results(command) == [("a", "succeeded", {"a": [1]})]
-    assert "1 delivery to replay here" in command.err
+    assert "1 event to replay here" in command.err
     assert "printed\n" in command.err
 
 
@@ -386,8 +386,8 @@ def write_valued(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
 def test_runs_are_compared(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is the same is counted only; exit code 1 is for what fails and did not."""
     keep(delivery("a"))
-    save(command, monkeypatch, same=1, other=1, broken=1, mended=ValueError("x"), gone=1, still=ValueError("y"))
-    now = {"same": 1, "other": 2, "broken": ValueError("z"), "mended": 1, "still": ValueError("y"), "new": 1}
+    save(command, monkeypatch, same=1, other=1, broken=1, changed=ValueError("x"), gone=1, still=ValueError("y"))
+    now = {"same": 1, "other": 2, "broken": ValueError("z"), "changed": 1, "still": ValueError("y"), "new": 1}
     write_valued(monkeypatch, **now)
 
     assert command("--compare", "earlier") == 1
@@ -444,7 +444,7 @@ def test_old_failures_are_no_failure(command: Command, monkeypatch: pytest.Monke
         (("--compare", "other.py"), "other.py was not written by"),
         (("--save", "none/file"), "cannot write none/file: No such file or directory"),
         (("--compare", "none"), "cannot read none: No such file or directory"),
-        (("--save", "a", "--compare", "./a"), "--save would replace the file that --compare is to read"),
+        (("--save", "a", "--compare", "./a"), "--save would replace the file that --compare reads"),
     ],
 )
 def test_wrong_files_are_refused(asked: tuple[str, ...], told: str, command: Command) -> None:
@@ -472,21 +472,21 @@ def test_a_full_disk_is_told(command: Command) -> None:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (("--enqueue", "--to", "http://x"), "two ways"),
-        (("--enqueue", "--record", "--save", "a"), "--record, --save: only where handlers run here"),
-        (("--to", "http://x", "--frozen-time"), "--frozen-time: only where handlers run here"),
-        (("--enqueue", "--reload"), "--reload: only where handlers run here"),
-        (("--rate", "3"), "--rate and --new-ids go with --to"),
+        (("--enqueue", "--to", "http://x"), "exclude each other"),
+        (("--enqueue", "--record", "--save", "a"), "--record, --save: only if handlers run here"),
+        (("--to", "http://x", "--frozen-time"), "--frozen-time: only if handlers run here"),
+        (("--enqueue", "--reload"), "--reload: only if handlers run here"),
+        (("--rate", "3"), "--rate needs --to"),
         (("--to", "http://x", "--handler", "*"), "with --to they run elsewhere"),
-        (("there", "--enqueue"), "`receiver events import` brings it in first"),
-        (("there", "--record"), "`receiver events import` brings it in first"),
-        (("there", "--failed"), "ask for work in the store"),
-        (("there", "--state", "dead"), "ask for work in the store"),
+        (("there", "--enqueue"), "run `receiver events import` first"),
+        (("there", "--record"), "run `receiver events import` first"),
+        (("there", "--failed"), "a bundle has no work items to choose by"),
+        (("there", "--state", "dead"), "a bundle has no work items to choose by"),
         (("there",), "there: not a bundle"),
         (("--after", "x"), "as 17 or 17:JOB"),
         (("--after", "17:j"), "add --order job"),
         (("--where", "data.0 ="), "data.0 ="),
-        (("--handler", "*none*"), "no handler matches '*none*'; there are replayed.one"),
+        (("--handler", "*none*"), "no handler matched '*none*'; the handlers are replayed.one"),
         (("--handlers", "replayed:nothing"), "replayed has nothing named 'nothing'"),
     ],
 )
@@ -524,5 +524,5 @@ def test_the_body_that_was_pruned_is_passed_over(command: Command) -> None:
         connection.execute("UPDATE deliveries SET pruned_at = 1 WHERE seq = 1")
 
     assert command() == 0
-    assert "  1 of them are passed over: their bodies were pruned\n" in command.out
+    assert "  1 of them are skipped: their bodies were pruned\n" in command.out
     assert handled() == ["b"]

@@ -50,8 +50,8 @@ def test_work_is_made_for_the_workers(command: Command) -> None:
     for _ in range(2):
         assert command("--enqueue") == 0
 
-    assert "2 deliveries to enqueue" in command.out
-    assert command.out.endswith("enqueued 2 work items; workers run them as soon as they get to them\n")
+    assert "2 events to enqueue" in command.out
+    assert command.out.endswith("enqueued 2 work items; workers run them as soon as they can\n")
     assert [(item.key, item.handler, item.state.value) for item in items()] == [
         ("a", "replayed.one", "waiting"),
         ("a", "replayed.laned", "waiting"),
@@ -120,7 +120,7 @@ def test_exact_bytes_are_sent_freshly_signed(command: Command, endpoint: Endpoin
     for _, headers, body in endpoint.requests:
         expected = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
         assert headers["x-firecrawl-signature"] == f"sha256={expected}"
-    assert "2 deliveries to send" in command.out
+    assert "2 events to send" in command.out
     assert "by handler" not in command.out
     assert SECRET not in command.out + command.err
 
@@ -145,7 +145,7 @@ def test_refusals_are_told_and_the_rest_is_sent(command: Command, endpoint: Endp
     assert command("--to", endpoint.url, "--json") == 1
 
     assert [json.loads(line)["status"] for line in command.out.splitlines()] == [200, 401, 200, 200]
-    assert "receiver: 1 not taken: 401" in command.err
+    assert "receiver: 1 not accepted: 401" in command.err
     assert "to go on" not in command.err
 
 
@@ -156,7 +156,7 @@ def test_a_receiver_that_cannot_store_ends_it(failing: int, command: Command, en
     endpoint.statuses = iter([*[200] * failing, 503])
 
     assert command("--to", endpoint.url) == 1
-    assert "receiver: 1 not taken: 503" in command.err
+    assert "receiver: 1 not accepted: 503" in command.err
     assert len(endpoint.requests) <= failing + 2
     del endpoint.requests[failing:]
 

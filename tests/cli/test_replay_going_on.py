@@ -170,9 +170,10 @@ def test_the_command_to_go_on_is_the_one_that_was_given(command: Command, monkey
     stop_at(0)
 
     command("--until=2026-08-04T15:00+02:00", "--job", "j 1", "--order", "job", "--where", "success != 'a b'")
-    expected = ["--until", "2026-08-04T13:00:00.000000Z", "--after", "1:j 1"]
-    rest = ["--yes", "--job", "j 1", "--order", "job", "--where", "success != 'a b'"]
-    assert command.way_on == ["replay", *expected, *rest]
+    assert command.way_on == [
+        *["replay", "--job", "j 1", "--until", "2026-08-04T13:00:00.000000Z", "--where", "success != 'a b'"],
+        *["--order", "job", "--after", "1:j 1", "--yes"],
+    ]
 
 
 def test_a_bundle_is_gone_on_with(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

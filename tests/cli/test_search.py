@@ -56,7 +56,7 @@ def test_an_index_that_is_behind_says_how_far_it_reaches(capsys: pytest.CaptureF
     ids, said = found(capsys, "--text", "example")
 
     assert ids == ["k1", "k0"]
-    assert said == "the index of words reaches to 2026-08-04T12:01:00Z: 1 delivery still to come\n"
+    assert said == "the search index ends at 2026-08-04T12:01:00Z: it lacks 1 event\n"
 
 
 def test_an_index_with_nothing_in_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -65,7 +65,7 @@ def test_an_index_with_nothing_in_it_says_so(capsys: pytest.CaptureFixture[str])
 
     assert found(capsys, "--text", "example") == (
         [],
-        "the index of words has nothing yet: 3 deliveries still to come\n",
+        "the search index is empty: it lacks 3 events\n",
     )
 
 

@@ -186,7 +186,7 @@ def test_an_unknown_type_is_told_with_the_near_ones(endpoint: Endpoint, capsys: 
 
 @pytest.mark.parametrize("body", [b'{ "type": "crawl.page" }\n', b"\xff\x00 no JSON at all", b""])
 def test_a_file_goes_as_it_is(endpoint: Endpoint, body: bytes) -> None:
-    """Not one byte is read, mended or added."""
+    """Not one byte is read, changed or added."""
     Path("body").write_bytes(body)
 
     assert invoke("--file", "body", "--count", "2") == 0
@@ -251,7 +251,7 @@ def test_a_refusal_is_exit_code_1_and_explained_once(
     assert shown.out.count(f"{status} {code}") == 3
     assert shown.out.splitlines()[-1].endswith(f": 3 {code}")
     assert shown.err.count(told) == 1
-    assert shown.err.startswith(f"receiver: 3 not taken: {status}: ")
+    assert shown.err.startswith(f"receiver: 3 not accepted: {status}: ")
     assert SECRET not in shown.out + shown.err
 
 

@@ -76,8 +76,8 @@ def test_a_batch_says_which_urls_were_left_out(
     assert invoke("start", "batch", "https://example.com/1", "http://b", "--json") == 0
 
     captured = capsys.readouterr()
-    assert json.loads(captured.out) == {"id": JOB, "url": "u", "invalid_urls": ["http://b\x1b[2J"]}
-    assert "left out, for it is no URL: http://b\\x1b[2J\n" in captured.err
+    assert json.loads(captured.out) == {"job_id": JOB, "url": "u", "invalid_urls": ["http://b\x1b[2J"]}
+    assert "left out, not a valid URL: http://b\\x1b[2J\n" in captured.err
     assert stub.connections[0].body == {
         "urls": ["https://example.com/1", "http://b"],
         "webhook": {"url": "https://hooks.example.com/webhooks"},
@@ -90,7 +90,7 @@ def test_a_batch_says_which_urls_were_left_out(
         (("crawl", "example.com"), "url: an absolute address begins with https://"),
         (("crawl", "https://example.com", "--limit", "0"), "limit: "),
         (("crawl", "https://example.com", "--event", "action"), "crawl has no event 'action'"),
-        (("crawl", "https://example.com", "--metadata", "customer"), "is not of the form NAME=VALUE"),
+        (("crawl", "https://example.com", "--metadata", "customer"), "is not NAME=VALUE"),
         (("batch",), "Missing argument"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_start_of_which_nobody_knows_whether_it_was_one_is_said_so(
 
     assert invoke("start", kind, "https://example.com") == 1
 
-    assert ("the job may have been started all the same" in capsys.readouterr().err) is may_run
+    assert ("the service may have started the job" in capsys.readouterr().err) is may_run
     assert len(stub.connections) == 1
 
 
@@ -224,7 +224,7 @@ def test_every_asked_format_is_written(
     assert invoke("scrape", "https://example.com", *formats) == 1
     captured = capsys.readouterr()
     assert captured.out == '<p>\n["https://a"]\n'
-    assert captured.err == "slow\nthere is no rawHtml of it\n"
+    assert captured.err == "slow\nthe document has no rawHtml\n"
     assert stub.connections[0].body["formats"] == ["html", "links", "rawHtml"]
 
     assert invoke("scrape", "https://example.com", "--format", "html", "--json") == 0
@@ -270,11 +270,11 @@ def test_all_monitors_are_asked_for(
     assert invoke("monitors", "list") == 0
     captured = capsys.readouterr()
     assert captured.out.count("mon-1") == 50
-    assert captured.err == "the newest 50 of more; --limit N shows N, --json shows all\n"
+    assert captured.err == "only the newest 50 are shown; --limit N shows N, --json shows all\n"
 
     answers["GET /v2/monitor"] = (200, {"success": True, "data": []})
     assert invoke("monitors", "list") == 0
-    assert capsys.readouterr().err == "there is no monitor\n"
+    assert capsys.readouterr().err == "the account has no monitor\n"
 
 
 def test_a_monitor_is_shown_with_all_that_is_told_of_it(
@@ -300,7 +300,7 @@ def test_a_monitor_is_run(answers: dict[str, tuple[int, Any]], capsys: pytest.Ca
     captured = capsys.readouterr()
     assert (captured.out, captured.err) == (f"{JOB}\n", f"next: receiver jobs show {JOB}\n")
     assert invoke("monitors", "run", "mon-1", "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"id": JOB, "monitor_id": "mon-1", "status": "queued"}
+    assert json.loads(capsys.readouterr().out) == {"job_id": JOB, "monitor_id": "mon-1", "status": "queued"}
 
     answers["POST /v2/monitor/mon-1/run"] = (409, {"success": False, "error": "Monitor is paused"})
     assert invoke("monitors", "run", "mon-1") == 1

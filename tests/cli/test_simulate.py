@@ -165,28 +165,28 @@ def test_every_setting_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--outage", "10m"], "10m is no outage; write 10m..32m"),
+        (["--outage", "10m"], "10m is not an outage; write 10m..32m"),
         (
             ["--outage", "10m..32m:off"],
             "--outage: outage[0].kind is \"off\": it has to be 'refuse', 'hang' or 'status'",
         ),
         (["--outage", "10m..5m"], '--outage: outage[0].to is "5m": it has to come after `from`'),
-        (["--outage", "1m..5m:status=x"], "is no outage"),
-        (["--rate", "5/y"], "5/y is no rate; write 5/s, 300/min or 10/h"),
+        (["--outage", "1m..5m:status=x"], "is not an outage"),
+        (["--rate", "5/y"], "5/y is not a rate; write 5/s, 300/min or 10/h"),
         (["--rate", "0"], "--rate: arrivals.rate is 0.0: it has to be greater than or equal to 0.001"),
-        (["--job", "crawl"], "crawl is no job; write crawl:200"),
+        (["--job", "crawl"], "crawl is not a job; write crawl:200"),
         (["--job", "crowl:3"], '--job: arrivals.jobs[0].family is "crowl"'),
         (["--at", "90"], '--at: arrivals.at[0] is "90": a duration is text with its unit'),
         (["--at", "0s", "--duration", "1h"], '--duration: arrivals.duration is "1h": it goes with a rate'),
         (["--capacity", "0"], "--capacity: endpoint.capacity is 0"),
         (["--pauses", "1m"], "--pauses: sender.pauses[1] is missing"),
         (["--json", "--trace"], "give --trace a FILE"),
-        (["--trace", "scenario.toml"], "scenario.toml is a scenario, and would be written over: put it first"),
+        (["--trace", "scenario.toml"], "scenario.toml is a scenario and would be overwritten: put it first"),
         (["--html", "no/such/folder.html"], "cannot write no/such/folder.html: No such file or directory"),
         (["nothing.toml"], "nothing.toml"),
         (["survive", "--capacity", "3"], "No such option"),
         (["maintenance"], "--length"),
-        (["maintenance", "--length", "0s"], "it has to be longer than nothing"),
+        (["maintenance", "--length", "0s"], "it must be longer than 0"),
         (["capacity", "--at", "0s"], "deliveries at more than one moment"),
     ],
 )
@@ -277,7 +277,7 @@ def test_maintenance_that_cannot_be_saved_is_a_failure(capsys: pytest.CaptureFix
     assert invoke("maintenance", "--length", "3m", *rate, "--json") == 1
 
     sentence, fields = capsys.readouterr().out.splitlines()
-    assert sentence.startswith("3m at one go loses 18 of 120 deliveries; and ")
+    assert sentence.startswith("3m at one go loses 18 of 120 deliveries; each of ")
     assert json.loads(fields)["best"] is None
 
 
@@ -300,7 +300,7 @@ def test_questions_are_listed_and_have_help(question: str, capsys: pytest.Captur
     assert run(receiver.main, ["simulate", "--help"], prog_name="receiver") == 0
     assert run(receiver.main, ["simulate", question, "--help"], prog_name="receiver") == 0
 
-    listed, own = capsys.readouterr().out.split("Questions:")[1].split("Usage: ")
+    listed, own = capsys.readouterr().out.split("Subcommands:")[1].split("Usage: ")
     assert f"  {question} " in listed
     assert own.startswith(f"receiver simulate {question} [OPTIONS]\n")
 

@@ -33,15 +33,15 @@ def invoke(*args: str) -> int:
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--speed", "60"], "--speed goes with --to URL"),
-        (["--play-outages"], "--play-outages goes with --to URL"),
-        (["--no-check"], "--no-check goes with --to URL"),
-        (["--store", "sqlite:///x.db"], "--store goes with --to URL"),
-        (["--to", URL, "--html", "page.html"], "leave them out with --to"),
+        (["--speed", "60"], "--speed needs --to URL"),
+        (["--play-outages"], "--play-outages needs --to URL"),
+        (["--no-check"], "--no-check needs --to URL"),
+        (["--store", "sqlite:///x.db"], "--store needs --to URL"),
+        (["--to", URL, "--html", "page.html"], "do not go with --to"),
         (["--to", URL, "--speed", "0"], "'--speed'"),
         (["--to", "nowhere", "--no-check"], "http://HOST:PORT/PATH"),
         (["--to", URL, "--json", "--trace"], "give --trace a FILE"),
-        (["--to", URL, "--forged", "0.5"], "a receiver that takes unsigned deliveries takes forged ones too"),
+        (["--to", URL, "--forged", "0.5"], "a receiver that accepts unsigned deliveries accepts forged ones too"),
         (["--to", URL, "--slow", "2"], "--slow: faults.slow is 2.0: it has to be less than or equal to 1"),
     ],
 )
@@ -66,7 +66,7 @@ def test_faults_stand_in_the_scenario_too(capsys: pytest.CaptureFixture[str]) ->
 
     captured = capsys.readouterr()
     assert json.loads(captured.out)["delivered"] == 1
-    assert "the sender's faults are played with --to only" in captured.err
+    assert "a simulation has no faults of the sender" in captured.err
     assert 'no key "faults.duplicate"; there are duplicates, reordered, forged, truncated, slow' in captured.err
 
 
@@ -76,14 +76,14 @@ def test_what_a_live_run_does_not_have_is_said(capsys: pytest.CaptureFixture[str
     assert invoke("--to", "http://127.0.0.1:9/webhooks", "--no-check", *arguments) == 1
 
     captured = capsys.readouterr()
-    assert "the outages are not played, since the receiver can really be down" in captured.err
-    assert "latency, errors and capacity are not played" in captured.err
+    assert "the sender ignores the outages" in captured.err
+    assert "latency, errors and capacity are ignored" in captured.err
     assert "at 60 times the speed the sender waits 167ms for an answer, and RECEIVER_ACK_DEADLINE" in captured.err
-    assert "receiver: 4 not taken: nothing listens at http://127.0.0.1:9/webhooks" in captured.err
+    assert "receiver: 4 not accepted: nothing listens at http://127.0.0.1:9/webhooks" in captured.err
     assert "1 of 1 deliveries fail for good (100 %)." in captured.out
-    assert "60 times; really waits 167ms" in captured.out
-    assert "1 sent whole, given up after the last retry" in captured.out
-    assert "The store was not looked at." in captured.out
+    assert "60 times; real delays 167ms" in captured.out
+    assert "1 sent complete, given up after the last retry" in captured.out
+    assert "The store was not checked." in captured.out
 
 
 async def posted(
@@ -167,8 +167,8 @@ def test_a_store_that_has_everything_is_told_in_a_sentence(capsys: pytest.Captur
     assert (
         "The store has 2 of this run, with 1 duplicate, and 3 in quarantine; 1 of them were never acknowledged."
     ) in shown
-    assert "Other senders brought 4 meanwhile." in shown
-    assert "Everything that should be there is there, and nothing else." in shown
+    assert "Other senders sent 4 meanwhile." in shown
+    assert "Nothing is missing, and nothing is there by mistake." in shown
 
 
 @pytest.mark.parametrize("kind", Wrong)
@@ -180,7 +180,7 @@ def test_whatever_is_wrong_is_told_with_examples(kind: Wrong, capsys: pytest.Cap
     fields = as_json(played(3, interrupted=True), findings, checked=True)
 
     shown = capsys.readouterr().out
-    assert "Stopped: 1 delivery of 3 had not come to an end." in shown
+    assert "Stopped: 1 delivery of 3 were unfinished." in shown
     assert r"a\x1b[2J, b, c, …" in shown
     assert "Everything that should be there" not in shown
     assert fields["wrong"] == {kind.value: {"count": 4, "examples": ["a\x1b[2J", "b", "c"]}}

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.cli.tail import states as tail_states
 from receiver.cli.tail.command import Follower, ShownToPeople, show_json
+from receiver.cli.tail.states import MAX_FOLLOWED
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement
 from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary
 from receiver.core.ports.store import Store
 from receiver.core.types import DeliveryState, WorkerId, WorkState
 from receiver.core.work import NewWork
-from receiver.errors import StoreRefused
+from receiver.errors import AmbiguousJob, StoreRefused
 from receiver.stores import open_store
 from receiver.stores.memory import MemoryStore
 from tests.cli.kept import NOON, SAVE, STORE, delivery, ended, fill
@@ -33,11 +33,11 @@ HALF = timedelta(milliseconds=500)
 class Tail:
     """A tail that runs, with what it has shown and said."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, max_followed: int = MAX_FOLLOWED) -> None:
         self.keys: list[str] = []
-        self.told: list[str] = []
+        self.notes: list[str] = []
         self.clock = VirtualClock()
-        self.follower = Follower(store, self.clock, self.show, tell=self.told.append)
+        self.follower = Follower(store, self.clock, self.show, note=self.notes.append, max_followed=max_followed)
 
     def show(self, deliveries: Sequence[DeliverySummary]) -> None:
         self.keys += [one.key for one in deliveries]
@@ -57,15 +57,17 @@ class Tail:
 
         def said() -> bool:
             self.clock.advance(HALF)
-            return any(words in line for line in self.told)
+            return any(words in line for line in self.notes)
 
         await eventually(said)
 
 
 @asynccontextmanager
-async def tailing(store: Store, lines: int = 10, **wanted: Any) -> AsyncIterator[Tail]:
+async def tailing(
+    store: Store, lines: int = 10, max_followed: int = MAX_FOLLOWED, **wanted: Any
+) -> AsyncIterator[Tail]:
     """Run a tail for a block."""
-    tail = Tail(store)
+    tail = Tail(store, max_followed)
     running = asyncio.create_task(tail.follower.run(DeliveryFilter(**wanted), lines=lines))
     try:
         yield tail
@@ -98,7 +100,7 @@ async def test_it_begins_with_the_last_few_and_goes_on(store: Store) -> None:
         await tail.shows("b", "c", "d")
         await add(store, "d", "e", "f")
         await tail.shows("b", "c", "d", "e", "f")
-    assert tail.told == []
+    assert tail.notes == []
 
 
 async def test_without_lines_it_begins_with_what_comes_next(store: Store) -> None:
@@ -108,7 +110,7 @@ async def test_without_lines_it_begins_with_what_comes_next(store: Store) -> Non
     async with tailing(store, lines=0) as tail:
         for _ in range(3):
             await asyncio.sleep(0)
-        await eventually(lambda: tail.follower._through == 1)
+        await eventually(lambda: tail.follower.through == 1)
         await add(store, "b")
         await tail.shows("b")
 
@@ -123,6 +125,22 @@ async def test_filters_hold_for_the_first_and_for_all_that_follow(store: Store) 
         await add(store, "d", job_id="job-2")
         await add(store, "e", job_id="job-1")
         await tail.shows("b", "e")
+
+
+async def test_a_shortened_job_id_stands_for_the_one_job_that_has_it() -> None:
+    """Several are an error. If there is none yet, the id is taken as it is."""
+    store = MemoryStore()
+    await add(store, "a", job_id="job-1")
+    await add(store, "b", job_id="job-2")
+
+    async with tailing(store, job_id="job-2") as tail:
+        await tail.shows("b")
+    with pytest.raises(AmbiguousJob, match="job-1, job-2"):
+        await soon(Tail(store).follower.run(DeliveryFilter(job_id="job"), lines=1))
+    async with tailing(store, job_id="other") as tail:
+        await tail.tells("no job matched 'other' yet; waiting for events of a job with exactly this id")
+        await add(store, "c", job_id="other")
+        await tail.shows("c")
 
 
 async def test_more_than_one_read_can_hold_are_shown_all() -> None:
@@ -146,7 +164,7 @@ async def test_a_store_that_is_not_there_yet_is_waited_for() -> None:
         await add(store, "a", "b", "c")
         await tail.shows("a", "b", "c")
         await tail.tells("following")
-    assert len(tail.told) == 2
+    assert len(tail.notes) == 2
 
 
 async def test_a_store_that_is_put_back_goes_on_where_it_was(configured: None) -> None:
@@ -261,7 +279,7 @@ async def test_what_arrived_before_is_followed_to_its_end(store: Store) -> None:
     await add(store, "c")
 
     async with tailing(store, state=DeliveryState.DONE, lines=0) as tail:
-        await eventually(lambda: tail.follower._through == 3)
+        await eventually(lambda: tail.follower.through == 3)
         await working.route(handler=False)
         await tail.shows("c")
         await working.finish(1)
@@ -288,7 +306,7 @@ async def test_new_ones_are_shown_as_they_arrive(store: Store) -> None:
     await working.route()
 
     async with tailing(store, state=DeliveryState.NEW) as tail:
-        await eventually(lambda: tail.follower._through == 1)
+        await eventually(lambda: tail.follower.through == 1)
         await add(store, "b")
         await tail.shows("b")
 
@@ -301,9 +319,9 @@ async def test_a_store_that_is_put_back_finishes_what_was_waited_for(configured:
     await working.route()
 
     async with tailing(store, state=DeliveryState.DEAD) as tail:
-        await eventually(lambda: tail.follower._through == 2)
+        await eventually(lambda: tail.follower.through == 2)
         await add(store, "c")
-        await eventually(lambda: tail.follower._through == 3)
+        await eventually(lambda: tail.follower.through == 3)
         moved_away(path)
         await tail.tells("no database")
         moved_back(path)
@@ -314,21 +332,20 @@ async def test_a_store_that_is_put_back_finishes_what_was_waited_for(configured:
         await tail.shows("a", "b", "c")
 
 
-async def test_of_too_many_the_newest_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_of_too_many_the_newest_are_followed() -> None:
     """Memory stays bounded, however long a handler is paused."""
-    monkeypatch.setattr(tail_states, "MAX_ITEMS", 3)
     store = MemoryStore()
     working = Working(store)
     await add(store, *"abcd")
     await working.route()
 
-    async with tailing(store, state=DeliveryState.DEAD) as tail:
-        await eventually(lambda: tail.follower._through == 4)
+    async with tailing(store, max_followed=3, state=DeliveryState.DEAD) as tail:
+        await eventually(lambda: tail.follower.through == 4)
         await working.bury(1, 2)
         await tail.shows("b")
         await add(store, *"efg")
         await working.route()
-        await eventually(lambda: tail.follower._through == 7)
+        await eventually(lambda: tail.follower.through == 7)
         await working.bury(3, 4, 5, 6, 7)
         await tail.shows(*"befg")
 

@@ -125,7 +125,7 @@ def test_waiting_items_are_retried_when_that_state_is_named(capsys: pytest.Captu
 def test_states_that_cannot_be_retried_are_wrong_use(state: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The message lists those that can."""
     assert invoke("retry", "--state", state, "--yes") == 2
-    assert "'dead', 'skipped', 'waiting', 'held'" in capsys.readouterr().err
+    assert "'waiting', 'held', 'dead', 'skipped'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("every_state")
@@ -136,7 +136,9 @@ def test_ids_choose_exactly(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert out.startswith("2 work items to retry\n")
     assert "\n  left out  1 queued, 1 done, 1 running\n" in out
-    assert out.endswith("retried 2 work items; 3 left alone: they run now, are queued in their lane, or are over\n")
+    assert out.endswith(
+        "retried 2 work items; 3 left alone: they run now, are queued in their lane, or have ended\n"
+    )
     assert states() == ["waiting", "held", "running", "done", "waiting", "skipped", "dead", "queued"]
 
 
@@ -153,9 +155,9 @@ def test_an_unknown_id_stops_everything(capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        ((), "say which work items to retry: by their IDs, or by one filter at least"),
-        (("--limit", "5"), "say which work items to retry"),
-        (("--yes", "--limit", "1"), "say which work items to retry"),
+        ((), "choose the work items to retry: give their IDs, or at least one filter"),
+        (("--limit", "5"), "choose the work items to retry"),
+        (("--yes", "--limit", "1"), "choose the work items to retry"),
         (("5", "--state", "dead"), "choose by IDs or by filters, not by both"),
         (("5", "--limit", "1"), "choose by IDs or by filters, not by both"),
     ],
@@ -181,7 +183,7 @@ def test_without_a_terminal_nobody_can_be_asked(capsys: pytest.CaptureFixture[st
         assert invoke(*command) == 2
         out, err = capsys.readouterr()
         assert f"to {command[0]}\n" in out
-        assert "nobody can be asked here: add --yes to do it, or --dry-run to see the plan only" in err
+        assert "there is no terminal to ask: add --yes to go on, or --dry-run to see only the plan" in err
     assert states() == EVERY_STATE
 
 
@@ -205,14 +207,14 @@ def test_nothing_to_do_is_told_and_is_no_failure(capsys: pytest.CaptureFixture[s
     made(DONE, RUNNING)
 
     assert invoke("retry", *ALL, "--yes") == 0
-    assert capsys.readouterr() == ("", "no work item fits; retry takes dead, skipped, waiting or held ones\n")
+    assert capsys.readouterr() == ("", "no work item matched; retry takes waiting, held, dead or skipped items\n")
     assert invoke("retry", "1", "2", "--yes") == 0
     assert capsys.readouterr() == (
         "",
-        "nothing to retry: 1 running, 1 done; retry takes dead, skipped, waiting or held ones\n",
+        "nothing to retry: 1 running, 1 done; retry takes waiting, held, dead or skipped items\n",
     )
     assert invoke(*BURY, *ALL, "--yes") == 0
-    assert capsys.readouterr() == ("", "no work item fits; bury takes waiting, queued, held or dead ones\n")
+    assert capsys.readouterr() == ("", "no work item matched; bury takes waiting, queued, held or dead items\n")
 
 
 def test_the_plan_tells_of_handlers_that_will_not_run_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -293,7 +295,7 @@ def test_burying_a_dead_item_lets_its_lane_go_on(capsys: pytest.CaptureFixture[s
 
     out = capsys.readouterr().out
     assert "\n  left out  1 running, 1 dead\n" in out or "\n  left out  1 dead, 1 running\n" in out
-    assert out.endswith("buried 1 work item; 2 left alone: they run now or are over\n")
+    assert out.endswith("buried 1 work item; 2 left alone: they run now or have ended\n")
     assert states()[6:] == ["dead", "waiting"]
 
 
@@ -367,7 +369,7 @@ def test_an_error_in_the_middle_tells_how_far_it_came(capsys: pytest.CaptureFixt
     assert invoke("retry", *ALL, "--yes") == 3
     err = capsys.readouterr().err
     assert err.splitlines()[0] == (
-        "stopped: 500 of 1,001 work items were looked at, 500 retried; the same command goes on with the rest"
+        "stopped: 500 of 1,001 work items were checked, 500 retried; the same command goes on with the rest"
     )
     assert "the disk is gone" in err.splitlines()[1]
     assert Counter(states()) == {"waiting": CHUNK, "dead": CHUNK + 1}
@@ -387,7 +389,7 @@ def test_with_a_limit_it_tells_the_rest_of_the_limit(capsys: pytest.CaptureFixtu
 
     assert invoke("retry", *ALL, "--limit", "700", "--yes") == 3
     err = capsys.readouterr().err
-    assert err.startswith("stopped: 500 of 700 work items were looked at, 500 retried; ")
+    assert err.startswith("stopped: 500 of 700 work items were checked, 500 retried; ")
     assert "the same command goes on with the rest (--limit 200)\n" in err
 
 
@@ -416,7 +418,7 @@ def test_ctrl_c_finishes_the_chunk_at_hand_and_tells_how_to_go_on() -> None:
     changed = Counter(states())["waiting"]
     assert changed in (CHUNK, 2 * CHUNK)
     assert err.rstrip("\n") == (
-        f"stopped: {changed:,} of 1,500 work items were looked at, {changed:,} retried; "
+        f"stopped: {changed:,} of 1,500 work items were checked, {changed:,} retried; "
         "the same command goes on with the rest"
     )
     execute("DROP TRIGGER slow")
@@ -464,7 +466,7 @@ def test_a_closed_standard_input_is_no_terminal() -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=LONG)
 
     assert done.returncode == 2
-    assert "nobody can be asked here" in done.stderr
+    assert "there is no terminal to ask" in done.stderr
     assert states() == ["dead"]
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from receiver.cli.main import receiver, run
-from receiver.cli.work_items.group import detail_fields, readable
+from receiver.cli.work_items.show import readable
 from receiver.core.types import AttemptOutcome, DeliveryKey, Trigger, WorkState
+from receiver.core.views import work_detail
 from receiver.core.work import LOST, Attempt, WorkDetail, WorkSummary
 from tests.cli.kept import (
     DEAD,
@@ -67,7 +68,7 @@ def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest
     assert [line["id"] for line in lines] == [6, 5, 4, 3, 2, 1]
     assert list(lines[0]) == [
         "id",
-        "delivery",
+        "delivery_id",
         "type",
         "job_id",
         "received_at",
@@ -81,7 +82,7 @@ def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest
     ]
     assert lines[2] == {
         "id": 4,
-        "delivery": "key-4",
+        "delivery_id": "key-4",
         "type": "crawl.completed",
         "job_id": "job-1",
         "received_at": "2026-08-04T12:03:00.000000Z",
@@ -95,7 +96,7 @@ def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest
     }
     assert lines[4] == {
         "id": 2,
-        "delivery": "key-2",
+        "delivery_id": "key-2",
         "type": "crawl.page",
         "job_id": "job-1",
         "received_at": "2026-08-04T12:01:00.000000Z",
@@ -159,7 +160,7 @@ def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.Capt
         "-",
         "ValueError: no such page",
     ]
-    assert lines[2].endswith("held    0    2026-08-04T12:02:00Z 1 page of the job is not handled")
+    assert lines[2].endswith("held    0        2026-08-04T12:02:00Z 1 page of the job is not handled")
     assert lines[0].split()[4] == "-"
     assert len({line.index(" handlers.") for line in lines}) == 1
     assert err == ""
@@ -172,7 +173,7 @@ def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.Capt
     assert invoke("list") == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 50
-    assert "the newest 50 of more; --limit N" in err
+    assert "only the newest 50 are shown; --limit N" in err
     assert len(listed(capsys)) == 51
 
 
@@ -181,7 +182,7 @@ def test_a_listing_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> 
     made(DONE)
 
     assert invoke("list", "--handler", "nobody") == 0
-    assert capsys.readouterr() == ("", "no work item fits\n")
+    assert capsys.readouterr() == ("", "no work item matched\n")
 
 
 @pytest.mark.usefixtures("six")
@@ -193,7 +194,7 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
     assert narrow[0].split() == ["id", "received", "(UTC)", "type", "handler", "state"]
     assert narrow[5].split() == ["2", "08-04", "12:01:00", "crawl.page", "handlers.pages.save", "dead"]
     assert max(map(len, narrow)) <= 80
-    for title in ("att.", "due (UTC)", "last error, or note", "job", "delivery"):
+    for title in ("attempts", "due (UTC)", "last error, or note", "job", "delivery"):
         assert title in wide[0]
     assert "1 page of the job is not handled" in wide[3]
 
@@ -284,7 +285,7 @@ def test_show_tells_people_everything(capsys: pytest.CaptureFixture[str]) -> Non
     assert invoke("show", "1") == 0
     assert capsys.readouterr().out == (
         "id           1\n"
-        "delivery     key-1\n"
+        "delivery_id  key-1\n"
         "type         crawl.page\n"
         "job_id       job-1\n"
         "received_at  2026-08-04T12:00:00.000000Z\n"
@@ -354,12 +355,9 @@ def test_an_attempt_that_nobody_saw_has_no_duration() -> None:
     shown_item = detail(DONE, lost, second)
 
     lines = "\n".join(readable(shown_item))
-    assert (
-        "  1  delivery  began nobody knows when  ended 2026-08-04T12:00:00.000Z  lost\n       the worker died"
-        in lines
-    )
+    assert "  1  delivery  start unknown  ended 2026-08-04T12:00:00.000Z  lost\n       the worker died" in lines
     assert "  2  retry  2026-08-04T12:00:00.000Z  ended 2026-08-04T11:59:59.000Z after 0 ms  succeeded" in lines
-    assert [one["duration_seconds"] for one in detail_fields(shown_item)["history"]] == [None, 0.0]
+    assert [one["duration_seconds"] for one in work_detail(shown_item)["history"]] == [None, 0.0]
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])

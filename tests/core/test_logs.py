@@ -85,6 +85,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),
     "checkpoint_failed": ({"reason": "locked"}, ("checkpoint_failed", "locked")),
     "worker_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("worker_ended", "exit code 1", "2.0")),
+    "worker_exhausted": (
+        {"reason": "240 of at most 256 files are open", "suspects": ["handlers.leak"], "advice": "look"},
+        ("worker_exhausted", "240 of at most 256 files", "handlers.leak"),
+    ),
     "worker_killed": ({"reason": "it did not stop"}, ("worker_killed", "it did not stop")),
     "handlers_do_not_import": ({}, ("handlers_do_not_import",)),
     "handlers_left_behind": (

@@ -75,7 +75,7 @@ async def content(store: Store) -> list[StoredDelivery]:
 @pytest.mark.parametrize("target", ["memory", "sqlite"])
 @settings(max_examples=settings().max_examples // 3)
 @given(arrivals=st.lists(deliveries(), max_size=8), parts=st.integers(0, 3))
-def test_what_is_exported_from_one_store_comes_into_another(
+def test_an_export_of_one_store_is_imported_into_another(
     source: str, target: str, arrivals: list[Delivery], parts: int
 ) -> None:
     """Every byte, header, moment and count, also when interrupted and started again; the next export is equal."""

@@ -110,7 +110,7 @@ async def test_a_resource_that_cannot_be_made_ends_the_worker(bench: LendingBenc
     assert await bench.states() == []
 
 
-async def test_a_resource_that_nobody_gives_ends_the_worker(bench: LendingBench) -> None:
+async def test_a_missing_resource_ends_the_worker(bench: LendingBench) -> None:
     """It says which handler wants what."""
 
     @bench.router.on(CrawlPage)
@@ -139,7 +139,7 @@ async def test_once_asks_the_store(bench: LendingBench) -> None:
     assert Counter(bench.seen) == Counter([(name, first) for name in ("async", "plain") for first in (True, False)])
 
 
-async def test_a_function_in_a_process_is_worked_off(bench: LendingBench, bare_environment: Path) -> None:
+async def test_a_function_runs_in_a_process(bench: LendingBench, bare_environment: Path) -> None:
     """From the store to another process and back."""
     bench.router.add(computing.note, CrawlPage, run_in="process")
     file = bare_environment / "notes"
@@ -189,7 +189,7 @@ async def test_without_a_key_the_handler_that_calls_the_service_is_dead_at_once(
 
 
 @pytest.mark.parametrize("settings", [{"base_url": "nowhere"}, {"api_key": "two words"}], ids=str)
-async def test_settings_that_no_request_can_be_made_with_end_the_worker(bench: LendingBench, settings: Any) -> None:
+async def test_unusable_client_settings_end_the_worker(bench: LendingBench, settings: Any) -> None:
     """A handler would find out much later."""
     with pytest.raises(ConfigurationError, match="RECEIVER_"):
         async with bench.working(**{"api_key": "fc-1", **settings}):

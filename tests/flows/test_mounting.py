@@ -46,7 +46,7 @@ PREFIX = pytest.mark.parametrize("prefix", ["", "/api"], ids=["cut off", "left"]
 
 @PREFIX
 @pytest.mark.filterwarnings("ignore:The `root_path` parameter")  # deprecated since FastAPI 0.165, and much in use
-async def test_fastapi_may_be_told_the_prefix(receiver: Receiver, prefix: str) -> None:
+async def test_fastapi_may_know_the_prefix(receiver: Receiver, prefix: str) -> None:
     """By its own setting, for a proxy that has cut it off or not."""
     app = FastAPI(root_path="/api")
     app.mount("/hooks", receiver)
@@ -56,7 +56,7 @@ async def test_fastapi_may_be_told_the_prefix(receiver: Receiver, prefix: str) -
 
 
 @PREFIX
-async def test_the_server_may_be_told_the_prefix(receiver: Receiver, prefix: str) -> None:
+async def test_the_server_may_know_the_prefix(receiver: Receiver, prefix: str) -> None:
     """As with `uvicorn --root-path`."""
     app = Starlette(routes=[Mount("/hooks", receiver)])
 

@@ -108,7 +108,7 @@ async def test_a_worker_may_start_before_the_endpoint(settings: Settings) -> Non
             await eventually(lambda: seen)
 
 
-async def test_what_was_received_without_a_worker_is_handled_later(settings: Settings) -> None:
+async def test_deliveries_received_without_a_worker_are_handled_later(settings: Settings) -> None:
     """Nothing but the file joins the two."""
     async with serving(settings) as client:
         for number in range(20):
@@ -205,7 +205,7 @@ async def test_nothing_is_ever_redirected(settings: Settings, method: str, path:
     assert answer.status_code in (401, 404, 405)
 
 
-async def test_health_is_told_without_credentials(settings: Settings) -> None:
+async def test_health_needs_no_credentials(settings: Settings) -> None:
     """For load balancers."""
     async with serving(settings) as client:
         assert (await client.get("/healthz")).json() == {"status": "alive"}
@@ -365,6 +365,6 @@ async def test_a_receiver_without_authentication_does_not_start(tmp_path: Path) 
         pass
 
 
-async def test_one_settings_can_be_made_of_the_other(settings: Settings) -> None:
+async def test_settings_can_be_made_from_other_settings(settings: Settings) -> None:
     """A receiver knows the settings it was made with."""
     assert Receiver(settings).settings is settings

@@ -59,7 +59,7 @@ async def sends(to: Serving, number: int) -> None:
     assert (await post(to.port, sent("crawl.page", f"webhook-{number}", [document(number)]).body)).status == 200
 
 
-async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -> None:
+async def test_events_without_a_webhook_are_handled_exactly_once(tmp_path: Path) -> None:
     """Each page, and the end of the job: whatever came before, after, twice, and late after all."""
     expected = Counter([f"https://example.com/{number}" for number in range(PAGES)] + ["crawl.completed"])
     with service() as stub:
@@ -76,12 +76,12 @@ async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -
             await deployment.all_handled()
             planned = deployment.run("backfill", "--job", JOB, "--dry-run")
             assert (planned.code, deployment.handled().total()) == (0, len(SEEN_BEFORE) + len(SEEN_AFTER))
-            assert "31 events to bring in, of 1 compared job" in planned.text
+            assert "31 events to import, of 1 compared job" in planned.text
 
             done = deployment.run("backfill", "--job", JOB, "--yes")
-            assert (done.code, "brought in 31 events" in done.text) == (0, True), done.text
+            assert (done.code, "imported 31 events" in done.text) == (0, True), done.text
             again = deployment.run("backfill", "--since", "1d", "--yes")
-            assert (again.code, "0 events to bring in" in again.text) == (0, True), again.text
+            assert (again.code, "0 events to import" in again.text) == (0, True), again.text
             await deployment.all_handled()
             assert deployment.handled() == expected
 
@@ -97,7 +97,7 @@ async def test_what_no_webhook_brought_is_handled_exactly_once(tmp_path: Path) -
     assert origins == [("backfill", 31), ("sender", 32)]
 
 
-async def test_what_is_fetched_is_handled_when_it_is_replayed(tmp_path: Path) -> None:
+async def test_fetched_events_are_handled_when_they_are_replayed(tmp_path: Path) -> None:
     """Not before, though a worker runs; and by its handlers like everything else that is replayed."""
     expected = Counter([f"https://example.com/{number}" for number in range(PAGES)] + ["crawl.completed"])
     with service() as stub:
@@ -106,7 +106,7 @@ async def test_what_is_fetched_is_handled_when_it_is_replayed(tmp_path: Path) ->
         async with deployment.serve() as serving_:
             await sends(serving_, 0)
             fetched = deployment.run("jobs", "fetch", JOB)
-            assert (fetched.code, f"{PAGES} new and stored, 1 there already" in fetched.text) == (0, True)
+            assert (fetched.code, f"{PAGES} new and stored, 1 stored before" in fetched.text) == (0, True)
             await sends(serving_, 1)  # arrives behind them, so that the worker has seen them when it is handled
             await deployment.all_handled()
             seen = ["https://example.com/0", "https://example.com/1"]
@@ -117,7 +117,7 @@ async def test_what_is_fetched_is_handled_when_it_is_replayed(tmp_path: Path) ->
     assert deployment.handled() == expected + Counter([seen[0], seen[1], seen[1]])
 
 
-async def test_ctrl_c_while_a_job_is_stored_finishes_the_part_at_hand(tmp_path: Path) -> None:
+async def test_ctrl_c_while_a_job_is_stored_finishes_the_current_part(tmp_path: Path) -> None:
     """It says how much is stored, which is the truth, and the same command goes on with the rest."""
     pages = 12_000
 
@@ -138,7 +138,7 @@ async def test_ctrl_c_while_a_job_is_stored_finishes_the_part_at_hand(tmp_path: 
         assert "Traceback" not in command.output
 
         again = deployment.run("jobs", "fetch", JOB)
-        assert f"{pages - stored:,} new and stored, {stored + 1:,} there already" in again.text
+        assert f"{pages - stored:,} new and stored, {stored + 1:,} stored before" in again.text
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ async def test_ctrl_c_while_a_job_is_stored_finishes_the_part_at_hand(tmp_path: 
         (("backfill", "--job", JOB, "--yes"), "stopped: nothing was changed"),
         (("jobs", "fetch", JOB), "stopped: nothing was changed"),
         (("jobs", "fetch", JOB, "--to", "found"), "stopped: wrote 0 documents to found"),
-        (("start", "crawl", "https://example.com"), "the job may have been started all the same"),
+        (("start", "crawl", "https://example.com"), "the service may have started the job"),
         (("monitors", "run", "m-1"), ""),
     ],
 )

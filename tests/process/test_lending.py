@@ -73,7 +73,7 @@ def _state(pid: str) -> str:
     ],
     ids=["check", "missing", "broken"],
 )
-def test_handlers_that_lack_something_are_refused_before_they_run(
+def test_handlers_without_their_resource_are_refused_before_they_run(
     tmp_path: Path, handlers: str, command: str, words: str
 ) -> None:
     """In one line that says what to do, with the exit code of a wrong use."""

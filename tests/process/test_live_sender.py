@@ -39,7 +39,7 @@ async def sending(deployment: Deployment, port: int, *more: str) -> AsyncIterato
         yield program
 
 
-async def test_everything_is_there_after_the_receiver_was_killed_and_started_again(tmp_path: Path) -> None:
+async def test_every_delivery_is_stored_after_a_kill_and_a_restart(tmp_path: Path) -> None:
     """What was acknowledged is stored once; the sender's retries carry what was not, and none is lost."""
     deployment = Deployment(tmp_path)
     async with deployment.serve("--no-worker") as serving:
@@ -63,7 +63,7 @@ async def test_everything_is_there_after_the_receiver_was_killed_and_started_aga
     assert deployment.intact()
 
 
-async def test_with_every_fault_the_store_has_what_it_should_and_says_so(tmp_path: Path) -> None:
+async def test_the_store_matches_the_report_under_every_fault(tmp_path: Path) -> None:
     """Duplicates counted, forged ones absent, cut ones refused or in quarantine, slow ones whole or not at all."""
     deployment = Deployment(tmp_path)
     async with deployment.serve("--no-worker") as serving:
@@ -84,7 +84,7 @@ async def test_with_every_fault_the_store_has_what_it_should_and_says_so(tmp_pat
     assert quarantined == store["quarantined"]
 
 
-async def test_what_is_taken_out_of_the_store_is_missed(tmp_path: Path) -> None:
+async def test_a_delivery_missing_in_the_store_is_reported(tmp_path: Path) -> None:
     """Exit code 1, and the ids: another file in the store's place has none of what was acknowledged."""
     deployment = Deployment(tmp_path)
     elsewhere = f"sqlite:///{tmp_path / 'elsewhere.db'}"
@@ -98,7 +98,7 @@ async def test_what_is_taken_out_of_the_store_is_missed(tmp_path: Path) -> None:
     assert report["wrong"] == {"missing": {"count": 1, "examples": list(deployment.stored())}}
 
 
-async def test_ctrl_c_ends_it_with_a_report_so_far(tmp_path: Path) -> None:
+async def test_ctrl_c_ends_the_sender_with_a_partial_report(tmp_path: Path) -> None:
     """Exit code 130; what was on its way is awaited, and what was acknowledged until then is looked for."""
     deployment = Deployment(tmp_path)
     async with deployment.serve("--no-worker") as serving:
@@ -113,11 +113,11 @@ async def test_ctrl_c_ends_it_with_a_report_so_far(tmp_path: Path) -> None:
     assert report["interrupted"]
     assert report["wrong"] == {}
     assert 5 <= report["delivered"] == report["store"]["stored"] < 3600
-    assert "stopping after what is on its way" in live.output
+    assert "stopping after the open requests" in live.output
     assert "Traceback" not in live.output
 
 
-async def test_without_a_store_it_stops_before_anything_is_sent(tmp_path: Path) -> None:
+async def test_without_a_store_the_sender_sends_nothing(tmp_path: Path) -> None:
     """Exit code 3, and what to say instead; --no-check sends, and exit code 1 tells that nothing arrived."""
     deployment = Deployment(tmp_path)
     sent = ("simulate", "--to", "http://127.0.0.1:9/webhooks", "--at", "0s", "--pauses", "1ms,1ms,1ms")
@@ -135,7 +135,7 @@ async def test_without_a_store_it_stops_before_anything_is_sent(tmp_path: Path) 
 
 
 @pytest.mark.long
-async def test_the_real_timeline_is_that_of_the_simulation_at_sixty_times_the_speed(tmp_path: Path) -> None:
+async def test_a_live_run_at_sixty_times_the_speed_follows_the_simulated_timeline(tmp_path: Path) -> None:
     """Two outages in a quarter of a minute: the same attempts and ends, and no pause shorter than the sender's.
 
     No attempt is planned in the last three minutes of an outage, three seconds here: a machine that stalls for less

@@ -17,7 +17,7 @@ def lines_of(lines: list[str], word: str) -> list[str]:
     return [line for line in lines if json.loads(line)["event"] == word]
 
 
-async def test_a_log_that_nobody_reads_holds_up_no_acknowledgement_and_no_handler(tmp_path: Path) -> None:
+async def test_an_unread_log_delays_no_acknowledgement_and_no_handler(tmp_path: Path) -> None:
     """And once it is read again, every line is there."""
     deployment = Deployment(tmp_path, log_level="debug", json_logs="true")
     load = Load(random.Random(5))
@@ -37,7 +37,7 @@ async def test_a_log_that_nobody_reads_holds_up_no_acknowledgement_and_no_handle
             assert len("".join(lines)) > 3 * PIPE_BYTES
 
 
-async def test_a_log_that_nobody_reads_holds_up_no_end(tmp_path: Path) -> None:
+async def test_an_unread_log_delays_no_exit(tmp_path: Path) -> None:
     """What is still in the queue is given up after a while."""
     deployment = Deployment(tmp_path, log_level="debug", json_logs="true")
     load = Load(random.Random(6))

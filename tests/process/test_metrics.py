@@ -83,7 +83,7 @@ async def worker_port(serving: Serving) -> int:
     return int(line.partition("http://127.0.0.1:")[2].partition("/")[0])
 
 
-async def test_both_processes_tell_what_they_did(tmp_path: Path) -> None:
+async def test_both_processes_count_their_work(tmp_path: Path) -> None:
     """The endpoint of deliveries, the worker of handlers; both ask for the token."""
     deployment = Deployment(tmp_path, metrics="true", metrics_port="0", metrics_token=TOKEN)
     bodies = [Load(random.Random(number)).body() for number in range(6)]
@@ -120,7 +120,7 @@ async def test_both_processes_tell_what_they_did(tmp_path: Path) -> None:
     assert TOKEN not in serving.output
 
 
-async def test_a_worker_tells_its_figures_while_a_handler_blocks_it(tmp_path: Path) -> None:
+async def test_a_blocked_worker_still_serves_metrics(tmp_path: Path) -> None:
     """That is when they are wanted; this machine needs no token."""
     deployment = Deployment(tmp_path, metrics="true", metrics_port="0")
     deployment.write_handlers(BLOCKING)

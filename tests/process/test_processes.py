@@ -118,7 +118,7 @@ RAISED: list[tuple[str, dict[str, Any], object, str]] = [
 ]
 
 
-async def test_what_a_function_raises_comes_back(bench: PoolBench) -> None:
+async def test_the_error_of_a_function_reaches_the_worker(bench: PoolBench) -> None:
     """As text, with the traceback of its own process, and it means what it means here."""
     for error, options, result, words in RAISED:
         ended = await bench.run(computing.fail, error=error, **options)
@@ -186,7 +186,7 @@ async def test_signals_to_every_process_are_left_to_the_worker(bench: PoolBench)
     assert len({pid for pid, _ in bench.notes()}) == 1
 
 
-async def test_what_a_function_prints_is_printed(bench: PoolBench, capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_function_may_print(bench: PoolBench, capfd: pytest.CaptureFixture[str]) -> None:
     """And does not disturb the answers."""
     assert (await bench.run(computing.shout)).result == Succeeded()
     assert len(capfd.readouterr().out) == 100_100

@@ -76,7 +76,7 @@ async def test_killed_pruning_is_continued_by_the_same_command(
     assert deployment.intact()
 
 
-async def test_a_worker_prunes_what_was_kept_long_enough(filled: Deployment) -> None:
+async def test_a_worker_prunes_expired_deliveries(filled: Deployment) -> None:
     """As soon as it runs; deliveries that come meanwhile are acknowledged and kept."""
     [(last,)] = filled.rows("SELECT max(received_at) FROM deliveries")
     kept = Deployment(filled.folder, retention_bodies="1s", retention_keys="1s")

@@ -14,7 +14,7 @@ from receiver.stores import open_store
 from tests.doubles import delivery
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Program
 
-_STOPPING = "stopping after this delivery"
+_STOPPING = "stopping after this event"
 _GO_ON = "to go on where this stopped:"
 
 _CODE = """
@@ -110,7 +110,7 @@ async def test_ctrl_c_once_lets_the_delivery_end(deployment: Deployment) -> None
     assert handled(deployment) == ["k0", "k1", "k2"]
 
 
-def test_a_disk_that_gets_full_stops_it_at_a_delivery(deployment: Deployment) -> None:
+def test_a_full_disk_stops_a_replay_after_a_whole_delivery(deployment: Deployment) -> None:
     """The file goes on where its last whole line is, and ends like one that never stopped."""
     returns = "async def one(event, ctx):\n    return ctx.delivery.key * 30_000"
     deployment.write_handlers(_CODE.format(function=returns).rpartition("    with open")[0])
@@ -149,7 +149,7 @@ async def test_reload_runs_again_after_every_change(deployment: Deployment) -> N
         await program.line("first", times=3)
         await program.line("waiting for a change")
         deployment.write_handlers("from receiver import\n")
-        await program.line("handlers.py changed; once more")
+        await program.line("handlers.py changed; running again")
         await program.line("receiver: handlers does not import: SyntaxError")
         deployment.write_handlers(_CODE.format(function=_ASYNC))
         await program.line("in it")
@@ -161,7 +161,7 @@ async def test_reload_runs_again_after_every_change(deployment: Deployment) -> N
         await program.gone()
 
     assert handled(deployment) == ["k0", "k1", "k2", "k0", "k0"]
-    assert program.output.count("deliveries to replay here") == 1
+    assert program.output.count("events to replay here") == 1
     assert _GO_ON not in program.output
     assert "Traceback" not in program.output
 

@@ -20,7 +20,7 @@ def found(deployment: Deployment, words: str) -> set[str]:
     return {json.loads(line)["id"] for line in done.stdout.splitlines()}
 
 
-async def test_a_worker_takes_in_what_is_stored_and_what_comes(tmp_path: Path) -> None:
+async def test_a_worker_indexes_stored_and_new_deliveries(tmp_path: Path) -> None:
     """Once the setting is on; before that a search says so, and afterwards the index stays."""
     deployment = Deployment(tmp_path)
     async with deployment.serve() as serving:

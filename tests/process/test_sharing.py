@@ -64,7 +64,9 @@ async def test_four_workers_share_work_items_and_handle_each_once(tmp_path: Path
 
 
 @pytest.mark.parametrize("finishes", [True, False], ids=["finishes", "does not finish"])
-async def test_what_a_stopping_worker_does_not_finish_another_does_at_once(tmp_path: Path, finishes: bool) -> None:
+async def test_another_worker_takes_unfinished_work_of_a_stopping_worker_at_once(
+    tmp_path: Path, finishes: bool
+) -> None:
     """What runs may finish within the grace time; all else goes on elsewhere, with no attempt counted.
 
     The leases are longer than the test, so the other worker does not wait for their end.

@@ -112,7 +112,7 @@ async def wakes_up_late(deployment: Deployment, workers: Fleet, late: Program, p
     "handlers",
     [pytest.param(ASYNC, id="async"), pytest.param(PLAIN, id="plain"), pytest.param(FAILING, id="fails")],
 )
-async def test_what_a_late_worker_brings_does_not_count(tmp_path: Path, handlers: str) -> None:
+async def test_results_of_a_late_worker_do_not_count(tmp_path: Path, handlers: str) -> None:
     """State, attempts and error stay as the new owner has left them, and a warning is logged.
 
     What had been claimed and not started before the sleep is not run a second time.

@@ -280,6 +280,45 @@ async def test_idle_connections_do_not_hold_up_the_exit(tmp_path: Path, stop: St
         await ends_well(serving)
 
 
+LEAKS = """
+opened = []
+
+@router.on("*")
+async def leak(event):
+    if Path("released").exists():
+        return
+    opened.extend(open(__file__) for _ in range(10))
+
+@router.on("*")
+async def good(event, ctx: Context):
+    told(event, ctx)
+"""
+WITH_FEW_FILES = """
+import resource, runpy
+resource.setrlimit(resource.RLIMIT_NOFILE, (250, 250))
+runpy.run_module("receiver", run_name="__main__")
+"""
+
+
+async def test_a_worker_that_runs_out_of_files_gives_its_work_back_and_starts_again(tmp_path: Path) -> None:
+    """The handler that has them open is named, and the others go on in the next worker."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(BEGIN + LEAKS)
+    load = Load(random.Random(1))
+    async with deployment.serve(launcher=("-c", WITH_FEW_FILES)) as serving:
+        await load.send(serving.port, 40)
+        line = await serving.line("worker_exhausted")
+        release(deployment)
+        await serving.line("worker_ended", "exit code 1")
+        await deployment.all_handled()
+        terminate(serving)
+        await ends_well(serving)
+
+    assert "'handlers.leak'" in line
+    assert "files are open" in line
+    assert deployment.handled().keys() == load.acknowledged.keys()
+
+
 async def test_a_stop_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """Again and again on one database, as with frequent deployments: no lost ack, no attempt twice."""
     deployment = Deployment(tmp_path)

@@ -69,7 +69,7 @@ async def test_a_paused_handler_waits_in_all_workers_and_across_restarts_and_dra
         assert {(one.number, one.outcome) for one in recorded(deployment)} == {(1, "succeeded")}
 
 
-async def test_what_comes_for_a_disabled_handler_is_recorded_as_skipped(tmp_path: Path) -> None:
+async def test_deliveries_for_a_disabled_handler_are_recorded_as_skipped(tmp_path: Path) -> None:
     """So is what was waiting. After a resume only what is new runs, until somebody retries what was skipped."""
     deployment = Deployment(tmp_path, lease="600")
     deployment.write_handlers(TWO_HANDLERS)

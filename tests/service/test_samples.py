@@ -234,7 +234,7 @@ def test_an_agents_credits_grow_up_to_the_final_number() -> None:
 
 def test_an_unknown_family_is_refused_before_the_first_event() -> None:
     """The error does not wait until the story is read."""
-    with pytest.raises(ConfigurationError, match="'crwal'; there are crawl, batch_scrape"):
+    with pytest.raises(ConfigurationError, match="'crwal'; known are crawl, batch_scrape"):
         job_story("crwal", 1, rng())
 
 

@@ -1,1 +1,1 @@
-"""One contract over every store, and what only SQLite has to promise."""
+"""One contract for every store, and the promises of SQLite alone."""

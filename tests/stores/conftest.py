@@ -15,7 +15,7 @@ from tests.stores.opened import Opened
 from tests.stores.rows import select
 
 
-class Refused(NamedTuple):
+class QuarantineRow(NamedTuple):
     """A request in quarantine."""
 
     reason: str
@@ -25,19 +25,19 @@ class Refused(NamedTuple):
 
 
 class Kept:
-    """Looks at what has no port yet."""
+    """Reads what no port shows."""
 
     def __init__(self, store: Store, path: Path) -> None:
         self._store = store
         self._path = path
 
-    def quarantined(self) -> list[Refused]:
+    def quarantined(self) -> list[QuarantineRow]:
         """Return the requests in quarantine, the oldest first."""
         if isinstance(self._store, MemoryStore):
             kept = self._store.state.quarantined.values()
-            return [Refused(one.reason, one.key, one.headers, one.body) for one in kept]
+            return [QuarantineRow(one.reason, one.key, one.headers, one.body) for one in kept]
         return [
-            Refused(reason, key, tuple((name, value) for name, value in headers), body)
+            QuarantineRow(reason, key, tuple((name, value) for name, value in headers), body)
             for reason, key, headers, body in select(
                 self._path, "SELECT reason, key, headers, body FROM quarantine ORDER BY id", as_json="headers"
             )
@@ -52,7 +52,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest, path: Path) -> Store:
-    """Every store there is, empty."""
+    """Each kind of store, empty."""
     return MemoryStore() if request.param == "memory" else SqliteStore(f"sqlite:///{path}")
 
 

@@ -1,4 +1,4 @@
-"""A store with all its faces open, and the words in which the contract speaks about it."""
+"""A store with all its faces open, and short words for the calls of the contract."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Reads a database from outside, as somebody with the sqlite3 tool would."""
+"""Read and change a database from outside, as somebody with the sqlite3 tool does."""
 
 import json
 import sqlite3

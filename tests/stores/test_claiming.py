@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about claiming: what, how much, in which order, and to one worker only."""
+"""The contract of claims: which items, how many, in which order, and for one worker only."""
 
 import asyncio
 from datetime import timedelta
@@ -33,7 +33,7 @@ DAYS = timedelta(days=3_650)
 
 
 async def test_a_claimed_item_brings_its_delivery(opened: Opened) -> None:
-    """Byte by byte, with how often it came."""
+    """The body is the same byte by byte, and the duplicates are counted."""
     await opened.add(delivery(body=b"\0\xff", headers=(("a", "\xff"),)))
     await opened.add(delivery(body=b"\0\xff"))
     (work_id,) = await opened.route(ONE, claim=False)
@@ -46,7 +46,7 @@ async def test_a_claimed_item_brings_its_delivery(opened: Opened) -> None:
 
 
 async def test_each_claim_is_an_attempt(opened: Opened) -> None:
-    """The first one is for the delivery, all others are retries."""
+    """The trigger of the first attempt is the delivery, and that of all others a retry."""
     (work_id,) = await opened.items(1)
 
     seen = []
@@ -60,7 +60,7 @@ async def test_each_claim_is_an_attempt(opened: Opened) -> None:
 
 
 async def test_what_is_not_due_is_not_claimed(opened: Opened) -> None:
-    """It is at its due time, to the microsecond."""
+    """An item is claimed at its due time, to the microsecond."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.settle(ended(work_id, WAITING, error="x", due=SECOND))
 
@@ -69,7 +69,7 @@ async def test_what_is_not_due_is_not_claimed(opened: Opened) -> None:
 
 
 async def test_the_longest_due_is_claimed_first_within_a_handler(opened: Opened) -> None:
-    """And handlers are served in the order given, whose order the caller turns."""
+    """Handlers are served in the order given, and the caller rotates that order."""
     await opened.add(*[delivery(str(n)) for n in range(3)])
     ids = await opened.route(ONE, TWO)
     dues = [3, 0, 1, 4, 2, 5]
@@ -91,7 +91,7 @@ async def test_the_longest_due_is_claimed_first_within_a_handler(opened: Opened)
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 4])
 async def test_no_more_is_claimed_than_asked_for(opened: Opened, limit: int) -> None:
-    """Over all handlers together; the rest stays for others."""
+    """The limit counts the items of all handlers together. The rest stays for others."""
     await opened.items(2, ONE)
     await opened.items(2, TWO)
 
@@ -103,7 +103,7 @@ async def test_no_more_is_claimed_than_asked_for(opened: Opened, limit: int) -> 
 
 @pytest.mark.parametrize(("max_bytes", "count"), [(0, 1), (100, 1), (199, 1), (200, 2), (399, 3), (500, 4)])
 async def test_claimed_bodies_fit_in_the_bytes_given(opened: Opened, max_bytes: int, count: int) -> None:
-    """Over all handlers together, but always one. What did not fit is not claimed."""
+    """The bytes of all handlers count together, but one item always fits. Items that do not fit are not claimed."""
     await opened.items(2, ONE, body=b"x" * 100)
     await opened.items(2, TWO, body=b"x" * 100)
 
@@ -111,8 +111,8 @@ async def test_claimed_bodies_fit_in_the_bytes_given(opened: Opened, max_bytes: 
     assert len(await opened.claim(B, (ONE, TWO))) == 4 - count
 
 
-async def test_a_long_body_is_not_passed_by(opened: Opened) -> None:
-    """Shorter ones behind it do not overtake it, or it could wait for ever."""
+async def test_shorter_bodies_do_not_overtake_a_long_one(opened: Opened) -> None:
+    """The long one could wait for ever otherwise."""
     first = await opened.items(1, ONE, body=b"x")
     long = await opened.items(1, ONE, body=b"x" * 100)
     await opened.items(1, ONE, body=b"x")
@@ -122,7 +122,7 @@ async def test_a_long_body_is_not_passed_by(opened: Opened) -> None:
 
 
 async def test_only_items_of_the_handlers_named_are_claimed(opened: Opened) -> None:
-    """A worker with other handlers leaves them alone; one with none claims nothing."""
+    """A worker with other handlers leaves them alone, and a worker with no handler claims nothing."""
     ids = await opened.items(1)
 
     assert await opened.claim(claimants=(TWO, HandlerName("on"), HandlerName("one2"))) == []
@@ -131,7 +131,7 @@ async def test_only_items_of_the_handlers_named_are_claimed(opened: Opened) -> N
 
 
 async def test_what_is_claimed_is_claimed_once(opened: Opened) -> None:
-    """Not again before its lease ends, by anyone."""
+    """Nobody claims it again before its lease ends."""
     await opened.items(1)
     await opened.claim(A)
 
@@ -141,7 +141,7 @@ async def test_what_is_claimed_is_claimed_once(opened: Opened) -> None:
 
 
 async def test_workers_that_race_claim_each_item_once(opened: Opened) -> None:
-    """Two connections, many claims at a time."""
+    """Two connections make many claims at a time."""
     ids = await opened.items(40)
     claimed: list[int] = []
 
@@ -158,7 +158,7 @@ async def test_workers_that_race_claim_each_item_once(opened: Opened) -> None:
 
 @pytest.mark.parametrize("state", [DONE, DEAD])
 async def test_done_and_dead_are_not_claimed_again(opened: Opened, state: WorkState) -> None:
-    """However long one waits."""
+    """Time changes nothing about that."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.settle(ended(work_id, state))
 
@@ -170,7 +170,7 @@ async def test_done_and_dead_are_not_claimed_again(opened: Opened, state: WorkSt
 
 
 async def test_an_item_whose_lease_ended_is_claimed_as_a_new_attempt(opened: Opened) -> None:
-    """The attempt that nobody knows the end of does not count, and the next one is a retry."""
+    """Nobody knows how the lost attempt ended, so it does not count. The next one is a retry."""
     (work_id,) = await opened.items(1, claim=True)
 
     (item,) = await opened.claim(B, now=LEASE)
@@ -183,7 +183,7 @@ async def test_an_item_whose_lease_ended_is_claimed_as_a_new_attempt(opened: Ope
 
 
 async def test_a_lost_attempt_is_recorded(opened: Opened) -> None:
-    """With the moment it was noticed; when it began nobody knows."""
+    """Its end is the moment when the loss was noticed. Nobody knows when it began."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.claim(B, now=LEASE + SECOND)
     await opened.claim(A, now=LEASE * 3, wanted=ClaimLimits(10, MUCH, suspects=True))
@@ -197,7 +197,7 @@ async def test_a_lost_attempt_is_recorded(opened: Opened) -> None:
 
 
 async def test_what_a_dead_worker_held_becomes_due_also_when_it_is_not_claimed(opened: Opened) -> None:
-    """Here the claim has room for one only."""
+    """Here the claim takes only one of the items."""
     first, second = await opened.items(2, claim=True)
 
     claimed = await opened.claimed(B, now=LEASE, wanted=ClaimLimits(1, MUCH))
@@ -209,7 +209,7 @@ async def test_what_a_dead_worker_held_becomes_due_also_when_it_is_not_claimed(o
 
 
 async def test_dead_workers_lose_what_they_held_for_any_handler(opened: Opened) -> None:
-    """Its handler may have left the code of every worker that lives."""
+    """No living worker may have the code of the handler any more."""
     await opened.items(1, ONE, claim=True)
     (other,) = await opened.items(1, TWO, claim=True)
 
@@ -219,8 +219,8 @@ async def test_dead_workers_lose_what_they_held_for_any_handler(opened: Opened) 
     assert await opened.settle(ended(other)) == [False]
 
 
-async def test_every_attempt_that_a_worker_took_with_it_is_uncounted(opened: Opened) -> None:
-    """A failed one between them counts."""
+async def test_every_lost_attempt_is_uncounted(opened: Opened) -> None:
+    """A failed attempt between lost ones counts."""
     (work_id,) = await opened.items(1, claim=True)
     (item,) = await opened.claim(now=LEASE)
     await opened.settle(ended(work_id, WAITING, number=2, error="x", due=LEASE))

@@ -1,4 +1,4 @@
-"""What every store's Controls promise about work items in each of their states."""
+"""The contract of Controls for work items in each of their states."""
 
 import random
 from dataclasses import replace
@@ -41,7 +41,7 @@ LATER = after_noon(SECOND * 5)
 
 @pytest.mark.parametrize("state", [DEAD, SKIPPED, WAITING, HELD])
 async def test_what_is_retried_is_due_at_once(opened: Opened, state: WorkState) -> None:
-    """Dead, skipped, waiting or held before."""
+    """It was dead, skipped, waiting or held before."""
     work_id = await opened.in_state(state)
 
     assert await opened.controls.retry([work_id], now=LATER) == 1
@@ -53,7 +53,7 @@ async def test_what_is_retried_is_due_at_once(opened: Opened, state: WorkState) 
 
 @pytest.mark.parametrize("state", [DONE, RUNNING, QUEUED])
 async def test_what_cannot_be_retried_stays_as_it_is(opened: Opened, state: WorkState) -> None:
-    """A success never runs again by this, what runs is not disturbed, and what is queued has its turn."""
+    """A retry repeats no success, does not disturb a running item, and leaves a queued item its turn."""
     work_id = await opened.in_state(state)
     before = await opened.reports.work_item(work_id)
 
@@ -63,7 +63,7 @@ async def test_what_cannot_be_retried_stays_as_it_is(opened: Opened, state: Work
 
 
 async def test_retrying_brings_a_distant_retry_forward(opened: Opened) -> None:
-    """Whoever has mended the cause need not wait for the schedule."""
+    """Somebody who has fixed the cause does not have to wait for the schedule."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.settle(ended(work_id, WAITING, error="x", due=DAY))
 
@@ -73,7 +73,7 @@ async def test_retrying_brings_a_distant_retry_forward(opened: Opened) -> None:
 
 
 async def test_what_is_retried_has_a_fresh_schedule(opened: Opened) -> None:
-    """Its attempts before do not count, though their numbers go on and they stay recorded."""
+    """Earlier attempts do not count, but they stay recorded and their numbers go on."""
     schedule = RetrySchedule((SECOND,), jitter=0)
     (work_id,) = await opened.items(1, claim=True)
     await opened.settle(ended(work_id, WAITING, error="x"))
@@ -98,7 +98,7 @@ async def test_what_is_retried_has_a_fresh_schedule(opened: Opened) -> None:
 
 
 async def test_what_never_ran_begins_with_its_first_attempt(opened: Opened) -> None:
-    """It was skipped, and is now handled for its delivery."""
+    """The item was skipped, and its first attempt is now for its delivery."""
     work_id = await opened.in_state(SKIPPED)
     await opened.controls.retry([work_id], now=NOON)
 
@@ -108,7 +108,7 @@ async def test_what_never_ran_begins_with_its_first_attempt(opened: Opened) -> N
 
 
 async def test_what_is_retried_is_no_suspect_any_more(opened: Opened) -> None:
-    """Somebody has decided to let it run, with the others and with its deaths forgotten."""
+    """An operator decided that it runs beside others, and its deaths are forgotten."""
     (work_id,) = await opened.items(1, claim=True, starts=True)
     await opened.claim(now=LEASE)
     (item,) = await opened.claim(now=LEASE, wanted=SUSPECTS)
@@ -123,7 +123,7 @@ async def test_what_is_retried_is_no_suspect_any_more(opened: Opened) -> None:
 
 
 async def test_a_process_that_died_of_an_item_is_counted(opened: Opened) -> None:
-    """It was a handler's own, and no worker: the item waits for its retry among the others."""
+    """It was the process of a handler and not a worker, so the item waits for its retry among the others."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.settle(replace(ended(work_id, WAITING, error="x"), died=True))
 
@@ -132,8 +132,8 @@ async def test_a_process_that_died_of_an_item_is_counted(opened: Opened) -> None
     assert (again.id, again.deaths) == (work_id, 1)
 
 
-async def test_the_last_error_is_told_until_the_next_end(opened: Opened) -> None:
-    """And what was dead is no longer so, as the delivery's state says too."""
+async def test_the_last_error_is_shown_until_the_next_end(opened: Opened) -> None:
+    """A dead item that was retried is not dead any more, and the state of its delivery shows that too."""
     work_id = await opened.in_state(DEAD)
     assert [one.state for one in await opened.listed()] == [DeliveryState.DEAD]
 
@@ -144,7 +144,7 @@ async def test_the_last_error_is_told_until_the_next_end(opened: Opened) -> None
 
 
 async def test_a_held_item_that_is_retried_waits_for_no_page(opened: Opened) -> None:
-    """It is not looked at any more, and a look that began before changes nothing."""
+    """Nobody checks it any more, and a check that began before changes nothing."""
     work_id = await opened.in_state(HELD)
     await opened.controls.retry([work_id], now=NOON)
 
@@ -161,7 +161,7 @@ async def test_a_held_item_that_is_retried_waits_for_no_page(opened: Opened) -> 
 
 @pytest.mark.parametrize("state", [WAITING, QUEUED, HELD])
 async def test_what_is_buried_is_dead_for_that_reason(opened: Opened, state: WorkState) -> None:
-    """Waiting, queued or held before. It is not run again by itself, but may be retried."""
+    """It was waiting, queued or held before. It runs again only if somebody retries it."""
     work_id = await opened.in_state(state)
 
     assert await opened.controls.bury([work_id], "not wanted", now=LATER) == 1
@@ -175,7 +175,7 @@ async def test_what_is_buried_is_dead_for_that_reason(opened: Opened, state: Wor
 
 @pytest.mark.parametrize("state", [DONE, DEAD, RUNNING, SKIPPED])
 async def test_what_cannot_be_buried_stays_as_it_is(opened: Opened, state: WorkState) -> None:
-    """What runs is left to its worker; a dead one keeps its own reason."""
+    """A running item is left to its worker, and a dead one keeps its own reason."""
     work_id = await opened.in_state(state)
     before = await opened.reports.work_item(work_id)
 
@@ -185,7 +185,7 @@ async def test_what_cannot_be_buried_stays_as_it_is(opened: Opened, state: WorkS
 
 
 async def test_burying_is_no_attempt(opened: Opened) -> None:
-    """Nothing ran."""
+    """Nothing ran, so no attempt is recorded."""
     (work_id,) = await opened.items(1)
     await opened.controls.bury([work_id], "not wanted", now=NOON)
 
@@ -197,7 +197,7 @@ async def test_burying_is_no_attempt(opened: Opened) -> None:
 
 
 async def test_each_item_is_decided_on_for_itself(opened: Opened) -> None:
-    """Those in other states and unknown ones are passed over, and one that is named twice counts once."""
+    """Unknown items and those in other states are skipped, and an item that is named twice counts once."""
     dead, done, waiting = [await opened.in_state(state) for state in (DEAD, DONE, WAITING)]
 
     assert await opened.controls.retry([waiting, dead, 0, 12_345, -1, done, dead], now=NOON) == 2
@@ -206,7 +206,7 @@ async def test_each_item_is_decided_on_for_itself(opened: Opened) -> None:
 
 
 async def test_nothing_named_is_nothing_decided(opened: Opened) -> None:
-    """Not everything, as an empty filter would mean."""
+    """No ids do not mean all items, as an empty filter would."""
     dead, waiting = await opened.in_state(DEAD), await opened.in_state(WAITING)
 
     assert await opened.controls.retry([], now=NOON) == 0
@@ -215,7 +215,7 @@ async def test_nothing_named_is_nothing_decided(opened: Opened) -> None:
 
 
 async def test_thousands_can_be_named_at_once(opened: Opened) -> None:
-    """In one call."""
+    """One call takes them all."""
     ids = await opened.items(2_500)
 
     assert await opened.controls.bury(ids, "x", now=NOON) == 2_500
@@ -224,7 +224,7 @@ async def test_thousands_can_be_named_at_once(opened: Opened) -> None:
 
 
 async def test_a_decision_does_not_touch_what_runs_meanwhile(opened: Opened) -> None:
-    """The worker's result counts, whatever was asked for while it ran."""
+    """The worker's result counts, whatever was decided while the item ran."""
     (work_id,) = await opened.items(1)
     await opened.claim(A)
 
@@ -236,7 +236,7 @@ async def test_a_decision_does_not_touch_what_runs_meanwhile(opened: Opened) -> 
 
 
 async def test_a_decision_wakes_the_worker_to_wait_less(opened: Opened) -> None:
-    """What is there to wait for is now due."""
+    """The worker wakes, as an item is due now."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.settle(ended(work_id, WAITING, error="x", due=DAY))
     assert await opened.next_due(ONE) == DAY
@@ -247,7 +247,7 @@ async def test_a_decision_wakes_the_worker_to_wait_less(opened: Opened) -> None:
 
 
 async def test_there_has_to_be_a_database(sqlite_store: SqliteStore) -> None:
-    """Deciding about nothing is a mistake in the address, and makes no file."""
+    """Controls without a database mean that the address is wrong, so no file is made."""
     with pytest.raises(StoreError, match="there is no database"):
         async with sqlite_store.controls():
             pass

@@ -1,4 +1,4 @@
-"""What every store's Reports promise about deliveries."""
+"""The contract of reports about deliveries."""
 
 import pytest
 
@@ -28,7 +28,7 @@ from tests.stores.opened import (
 
 
 async def test_deliveries_are_listed_newest_first(opened: Opened) -> None:
-    """In the order of arrival, whatever their moments say."""
+    """The order is that of arrival, whatever their moments say."""
     await opened.add(delivery("a"), delivery("b", received_at=NOON - SECOND), delivery("c"))
 
     assert await opened.keys() == ["c", "b", "a"]
@@ -64,7 +64,7 @@ async def test_deliveries_are_listed_newest_first(opened: Opened) -> None:
     ids=str,
 )
 async def test_listings_are_narrowed(opened: Opened, wanted: dict[str, object], expected: str) -> None:
-    """By type, job, time, state and number, alone and together. `since` is part of the span, `until` is not."""
+    """Type, job, time, state and number narrow alone and together. `since` is part of the span, `until` is not."""
     await opened.add(
         delivery("a", kind="crawl.page", job_id="j1"),
         delivery("b", kind="crawl.page", job_id="j2", received_at=NOON + SECOND),
@@ -98,7 +98,7 @@ async def test_listings_are_narrowed(opened: Opened, wanted: dict[str, object], 
 async def test_a_delivery_is_as_far_as_all_its_work(
     opened: Opened, states: tuple[WorkState, WorkState], seen: DeliveryState
 ) -> None:
-    """Dead only when nothing of it can still run, and unfinished only while something of it can."""
+    """It is dead only if none of its work can still run, and unfinished only while some can."""
     ahead = await opened.items(1, ONE, claim=True, lane="l") + await opened.items(1, TWO, claim=True, lane="l")
     for handler, state in zip((ONE, TWO), states, strict=True):
         if state is SKIPPED:
@@ -136,7 +136,7 @@ async def test_a_delivery_is_as_far_as_all_its_work(
 
 
 async def test_a_long_listing_yields_each_delivery_once(opened: Opened) -> None:
-    """In many pages, while more is coming in."""
+    """It has many pages, and more deliveries arrive meanwhile."""
     await opened.add(*[delivery(f"{n:04}") for n in range(1_201)])
     seen: list[str] = []
 
@@ -150,7 +150,7 @@ async def test_a_long_listing_yields_each_delivery_once(opened: Opened) -> None:
 
 
 async def test_a_listing_can_be_left_early(opened: Opened) -> None:
-    """As when the pipe behind `events list` is closed."""
+    """That happens when the pipe behind `events list` is closed."""
     await opened.add(*[delivery(str(n)) for n in range(20)])
 
     async for summary in opened.reports.deliveries(DeliveryFilter()):
@@ -172,7 +172,7 @@ async def test_a_listing_can_be_left_early(opened: Opened) -> None:
     ],
 )
 async def test_a_unique_prefix_is_the_whole_key(opened: Opened, prefix: str, key: str | None) -> None:
-    """A whole key is itself, even when others begin with it; nothing in a prefix is a wild card."""
+    """A whole key stands for itself even if others begin with it, and no character of a prefix is a wild card."""
     await opened.add(*[delivery(key) for key in ("abc-1", "abc-1x", "abc-2", "beta", "sha256:01", "%_*[a]", "~")])
 
     if key is None:
@@ -183,7 +183,7 @@ async def test_a_unique_prefix_is_the_whole_key(opened: Opened, prefix: str, key
 
 
 async def test_an_ambiguous_prefix_names_the_candidates(opened: Opened) -> None:
-    """Whoever asks can choose from them."""
+    """The caller can choose from them."""
     await opened.add(delivery("abc-1"), delivery("abc-2"), delivery("beta"))
 
     with pytest.raises(UnknownDelivery) as caught:
@@ -196,7 +196,7 @@ async def test_an_ambiguous_prefix_names_the_candidates(opened: Opened) -> None:
 
 
 async def test_many_candidates_are_not_all_named(opened: Opened) -> None:
-    """A message stays readable with thousands of deliveries."""
+    """The message stays readable with thousands of deliveries."""
     await opened.add(*[delivery(f"abc-{n:03}") for n in range(300)])
 
     with pytest.raises(UnknownDelivery) as caught:
@@ -207,7 +207,7 @@ async def test_many_candidates_are_not_all_named(opened: Opened) -> None:
 
 @pytest.mark.parametrize("prefix", ["zeta", "*", "abc-1 "])
 async def test_an_unknown_prefix_is_refused(opened: Opened, prefix: str) -> None:
-    """With the words that were asked."""
+    """The message repeats the prefix."""
     await opened.add(delivery("abc-1"))
 
     with pytest.raises(UnknownDelivery, match=prefix.replace("*", r"\*")):
@@ -215,7 +215,7 @@ async def test_an_unknown_prefix_is_refused(opened: Opened, prefix: str) -> None
 
 
 async def test_detail_is_for_whole_keys(opened: Opened) -> None:
-    """Anything else is unknown, and said so."""
+    """The error says that anything else is unknown."""
     await opened.add(delivery("abc-1"))
 
     with pytest.raises(UnknownDelivery, match="abc"):
@@ -223,7 +223,7 @@ async def test_detail_is_for_whole_keys(opened: Opened) -> None:
 
 
 async def test_detail_shows_work_in_the_order_it_was_made(opened: Opened) -> None:
-    """Each item as the listing of work shows it."""
+    """Each item is as in the listing of work."""
     await opened.add(delivery())
     one, two = await opened.route(ONE, TWO)
     await opened.settle(ended(one, WAITING, error="x", due=SECOND))
@@ -236,7 +236,7 @@ async def test_detail_shows_work_in_the_order_it_was_made(opened: Opened) -> Non
 
 
 async def test_unfinished_counts_deliveries_and_not_their_work(opened: Opened) -> None:
-    """New ones and those with something open."""
+    """It counts new deliveries and those with open work."""
     assert await opened.reports.count_unfinished() == 0
     await opened.add(delivery("a"), delivery("b"))
     assert await opened.reports.count_unfinished() == 2

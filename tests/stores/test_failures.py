@@ -1,4 +1,4 @@
-"""What every store's Reports tell of the handlers that failed with a delivery."""
+"""The contract of reports about the handlers that failed with a delivery."""
 
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import AttemptOutcome, Trigger
@@ -24,7 +24,7 @@ async def failed(opened: Opened, seq: int) -> set[str]:
 
 
 async def test_handlers_whose_item_is_dead_have_failed(opened: Opened) -> None:
-    """Those of this delivery, and no other handler of it."""
+    """Only handlers of this delivery are named."""
     await opened.items(1)
     await opened.in_state(DEAD)
     await opened.in_state(DEAD, TWO)
@@ -34,7 +34,7 @@ async def test_handlers_whose_item_is_dead_have_failed(opened: Opened) -> None:
 
 
 async def test_handlers_whose_last_attempt_failed_have_failed(opened: Opened) -> None:
-    """Until one succeeds, whatever becomes of the item in between."""
+    """They are named until an attempt succeeds, whatever happens to the item in between."""
     [item] = await opened.items(1, claim=True)
     assert await failed(opened, 1) == set()
 
@@ -48,7 +48,7 @@ async def test_handlers_whose_last_attempt_failed_have_failed(opened: Opened) ->
 
 
 async def test_what_never_ran_has_not_failed(opened: Opened) -> None:
-    """Whether it waits, is queued or runs."""
+    """Such an item waits, is queued or runs."""
     for state in (WAITING, QUEUED, RUNNING):
         await opened.in_state(state)
 
@@ -56,7 +56,7 @@ async def test_what_never_ran_has_not_failed(opened: Opened) -> None:
 
 
 async def test_a_delivery_can_have_failed_with_several_handlers(opened: Opened) -> None:
-    """Each is named once, also one that failed in a replay beside its own item."""
+    """Each handler is named once, also if it failed in a replay beside its own item."""
     await opened.in_state(DEAD)
     attempt = Attempt(1, Trigger.REPLAY, NOON, NOON, AttemptOutcome.FAILED, "no")
     await opened.controls.record(
@@ -69,5 +69,5 @@ async def test_a_delivery_can_have_failed_with_several_handlers(opened: Opened) 
 
 
 async def test_nothing_failed_with_a_delivery_that_is_not_there(opened: Opened) -> None:
-    """It is no error."""
+    """An unknown delivery is no error."""
     assert await failed(opened, 99) == set()

@@ -1,6 +1,7 @@
-"""What every store's Reports promise to those who follow what arrives."""
+"""The contract of the feed, for readers that follow new deliveries."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -15,13 +16,13 @@ ALL = DeliveryFilter()
 
 
 async def arrived(opened: Opened, wanted: DeliveryFilter, after: int, limit: int = 100) -> tuple[str, int]:
-    """Return keys, which are one letter each, and how far was looked."""
+    """Return the keys, which have one letter each, and the last seq that was examined."""
     found = await opened.reports.since(wanted, after=after, limit=limit)
     return "".join(one.key for one in found.deliveries), found.through
 
 
 async def test_what_arrived_comes_oldest_first(opened: Opened) -> None:
-    """Behind a place, as many as asked for."""
+    """They come behind a place, as many as asked for."""
     await opened.add(*[delivery(key) for key in "abcd"])
 
     assert await arrived(opened, ALL, 0) == ("abcd", 4)
@@ -31,8 +32,8 @@ async def test_what_arrived_comes_oldest_first(opened: Opened) -> None:
     assert await arrived(opened, ALL, 9) == ("", 9)
 
 
-async def test_what_does_not_fit_is_looked_at_too(opened: Opened) -> None:
-    """So that whoever follows a rare kind need not begin at the same place again."""
+async def test_deliveries_that_do_not_match_are_examined_too(opened: Opened) -> None:
+    """A reader of a rare kind then does not begin at the same place again."""
     await opened.add(*[delivery(key, kind="crawl.page" if key == "c" else "odd") for key in "abcd"])
 
     assert await arrived(opened, DeliveryFilter(type="crawl.*"), 0, limit=2) == ("", 2)
@@ -40,8 +41,8 @@ async def test_what_does_not_fit_is_looked_at_too(opened: Opened) -> None:
     assert await arrived(opened, DeliveryFilter(job_id="no"), 0) == ("", 4)
 
 
-async def test_each_is_told_as_a_listing_tells_it(opened: Opened) -> None:
-    """With its duplicates, and the state that it has by now."""
+async def test_each_delivery_is_as_in_a_listing(opened: Opened) -> None:
+    """It has its duplicates and its present state."""
     await opened.add(delivery("a"), delivery("a"))
     await opened.route(ONE)
 
@@ -52,7 +53,7 @@ async def test_each_is_told_as_a_listing_tells_it(opened: Opened) -> None:
 
 
 async def test_those_with_known_places_are_found_again(opened: Opened) -> None:
-    """As they are by now, the oldest first; what does not fit or is gone is left out."""
+    """They are in their present state, the oldest first. Those that are gone or do not match are left out."""
     await opened.add(*[delivery(key, kind="odd" if key == "b" else "crawl.page") for key in "abc"])
     await opened.route(ONE)
 
@@ -64,7 +65,7 @@ async def test_those_with_known_places_are_found_again(opened: Opened) -> None:
 
 
 async def test_the_newest_that_are_not_finished_are_known(opened: Opened) -> None:
-    """Whatever state their work is in, each once."""
+    """Each is returned once, whatever the states of its work."""
     for state in (DONE, DEAD, SKIPPED, WAITING, HELD, RUNNING):
         await opened.in_state(state)
     await opened.in_state(QUEUED)
@@ -75,7 +76,7 @@ async def test_the_newest_that_are_not_finished_are_known(opened: Opened) -> Non
 
 
 async def test_a_delivery_with_two_open_items_is_known_once(opened: Opened) -> None:
-    """It is the delivery that is not finished."""
+    """The feed returns deliveries and not their work items."""
     await opened.add(delivery("a"))
     await opened.route(ONE, TWO)
 
@@ -83,7 +84,7 @@ async def test_a_delivery_with_two_open_items_is_known_once(opened: Opened) -> N
 
 
 async def test_a_reader_is_woken_by_what_is_appended(opened: Opened) -> None:
-    """Also when it has waited, and by what came before the call."""
+    """It wakes after a wait, and also for deliveries that came before the call."""
     await opened.add(delivery("before"))
     await soon(opened.reports.changed())
 
@@ -96,7 +97,7 @@ async def test_a_reader_is_woken_by_what_is_appended(opened: Opened) -> None:
 
 
 async def test_a_reader_is_woken_by_what_a_worker_does(opened: Opened) -> None:
-    """When deliveries are routed, and when work is settled: their states change."""
+    """Routing and settling change the states of deliveries."""
     await opened.add(delivery("a"))
     await soon(opened.reports.changed())
 
@@ -109,13 +110,13 @@ async def test_a_reader_is_woken_by_what_a_worker_does(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-async def test_a_file_that_was_moved_away_is_noticed(sqlite_store: SqliteStore, swapped: bool) -> None:
-    """Nobody would ever write to it again; what stands in its place is another store."""
+async def test_a_file_that_was_moved_away_is_noticed(sqlite_store: SqliteStore, path: Path, swapped: bool) -> None:
+    """Nobody would write to the old file again, and a file in its place is another store."""
     async with sqlite_store.log(), sqlite_store.reports() as reports:
         await soon(reports.changed())
-        sqlite_store._path.rename(sqlite_store._path.with_name("moved.db"))
+        await asyncio.to_thread(path.rename, path.with_name("moved.db"))
         if swapped:
-            sqlite_store._path.touch()
+            await asyncio.to_thread(path.touch)
 
         with pytest.raises(StoreError, match=r"receiver\.db was moved or deleted"):
             await soon(reports.changed())

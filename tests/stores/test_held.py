@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about held work items and about the pages that they wait for."""
+"""The contract of held work items, and of the pages that they wait for."""
 
 from datetime import timedelta
 
@@ -34,12 +34,12 @@ THREE = HandlerName("three")
 
 
 def hold(look: timedelta = SECOND, until: timedelta = LEASE) -> Hold:
-    """Hold until the first look, this long after noon."""
+    """Hold until the first check, this long after noon."""
     return Hold(after_noon(look), after_noon(until))
 
 
 async def held_ids(opened: Opened, *handlers: HandlerName, now: timedelta = DAY, limit: int = 99) -> list[int]:
-    """Return the ids of what is due for a look."""
+    """Return the ids of the items that are due for a check."""
     return [one.id for one in await opened.queue.held(handlers or (ONE,), now=after_noon(now), limit=limit)]
 
 
@@ -47,7 +47,7 @@ async def held_ids(opened: Opened, *handlers: HandlerName, now: timedelta = DAY,
 
 
 async def test_a_held_item_is_not_run(opened: Opened) -> None:
-    """However long one waits: only a look releases it. When that is and why can be seen."""
+    """Only a check releases it, however long it waits. Readers see when and why."""
     (work_id,) = await opened.items(1, claim=True, hold=hold())
 
     assert await opened.claim(now=DAY) == []
@@ -56,8 +56,8 @@ async def test_a_held_item_is_not_run(opened: Opened) -> None:
     assert (seen.state, seen.attempts, seen.due_at, seen.note) == (HELD, 0, NOON + SECOND, None)
 
 
-async def test_a_held_item_is_looked_at_when_it_is_due(opened: Opened) -> None:
-    """With all that the decision about it needs."""
+async def test_a_held_item_is_checked_when_it_is_due(opened: Opened) -> None:
+    """The result has all that the decision needs."""
     await opened.add(delivery("k", kind=COMPLETED, job_id="j", received_at=NOON - SECOND))
     (work_id,) = await opened.route(ONE, hold=hold(SECOND, LEASE))
 
@@ -67,8 +67,8 @@ async def test_a_held_item_is_looked_at_when_it_is_due(opened: Opened) -> None:
     ]
 
 
-async def test_the_longest_due_is_looked_at_first(opened: Opened) -> None:
-    """Over all handlers together, and no more than asked for: none of them may wait for ever behind another's."""
+async def test_the_longest_due_is_checked_first(opened: Opened) -> None:
+    """The limit counts all handlers together, so that no item waits behind another handler's for ever."""
     late, early, third = [
         (await opened.items(1, handler, hold=hold(SECOND * look)))[0]
         for handler, look in ((ONE, 3), (TWO, 1), (ONE, 2))
@@ -79,8 +79,8 @@ async def test_the_longest_due_is_looked_at_first(opened: Opened) -> None:
     assert await held_ids(opened, TWO, ONE, limit=1) == [early]
 
 
-async def test_only_items_of_the_handlers_named_are_looked_at(opened: Opened) -> None:
-    """A worker with other handlers does not know what they wait for."""
+async def test_only_items_of_the_handlers_named_are_checked(opened: Opened) -> None:
+    """A worker with other handlers does not know what these items wait for."""
     (work_id,) = await opened.items(1, hold=hold())
 
     assert await held_ids(opened, TWO) == []
@@ -89,8 +89,8 @@ async def test_only_items_of_the_handlers_named_are_looked_at(opened: Opened) ->
 
 
 @pytest.mark.parametrize("state", [WAITING, QUEUED, RUNNING, DONE, DEAD, SKIPPED])
-async def test_only_held_items_are_looked_at(opened: Opened, state: WorkState) -> None:
-    """Nor does looking again or releasing change any other."""
+async def test_only_held_items_are_checked(opened: Opened, state: WorkState) -> None:
+    """A recheck or a release changes no other item."""
     work_id = await opened.in_state(state, lane="l")
     before = await opened.reports.work_item(work_id)
 
@@ -101,8 +101,8 @@ async def test_only_held_items_are_looked_at(opened: Opened, state: WorkState) -
     assert await opened.reports.work_item(work_id) == before
 
 
-async def test_looking_again_keeps_it_until_then(opened: Opened) -> None:
-    """And tells what it waits for. The end of its waiting stays."""
+async def test_a_recheck_keeps_the_item_until_then(opened: Opened) -> None:
+    """Its note says what it waits for. The latest moment of its release stays."""
     (work_id,) = await opened.items(1, hold=hold(SECOND, LEASE))
 
     await opened.queue.recheck(work_id, at=after_noon(SECOND * 9), note="waits for a page")
@@ -115,7 +115,7 @@ async def test_looking_again_keeps_it_until_then(opened: Opened) -> None:
 
 
 async def test_a_released_item_is_due(opened: Opened) -> None:
-    """It runs for its delivery, as if it had just come, and tells what it waited for."""
+    """It runs for its delivery like a new one, and its note says what it waited for."""
     (work_id,) = await opened.items(1, hold=hold())
 
     await opened.queue.release(work_id, now=after_noon(SECOND * 2), note="every page is handled")
@@ -129,8 +129,8 @@ async def test_a_released_item_is_due(opened: Opened) -> None:
     assert (await opened.seen(work_id)).note == "every page is handled"
 
 
-async def test_looking_at_nothing_changes_nothing(opened: Opened) -> None:
-    """Ids that nobody has."""
+async def test_unknown_ids_change_nothing(opened: Opened) -> None:
+    """No item has these ids."""
     (work_id,) = await opened.items(1, hold=hold())
 
     for unknown in (0, -1, 12_345):
@@ -141,7 +141,7 @@ async def test_looking_at_nothing_changes_nothing(opened: Opened) -> None:
 
 
 async def test_what_is_held_is_something_to_wait_for(opened: Opened) -> None:
-    """The worker wakes for the next look."""
+    """The worker wakes for the next check."""
     await opened.items(1, hold=hold(SECOND * 7))
 
     assert await opened.next_due(ONE) == SECOND * 7
@@ -151,7 +151,7 @@ async def test_what_is_held_is_something_to_wait_for(opened: Opened) -> None:
 
 
 async def test_a_held_item_does_not_hold_its_lane(opened: Opened) -> None:
-    """The pages it waits for may come behind it in the same lane. Here they are in one batch with it."""
+    """The pages that it waits for may come behind it in the same lane. Here they are in one batch with it."""
     await opened.add(delivery("completed", kind=COMPLETED), delivery("page-1"), delivery("page-2"))
     batch = await opened.queue.routing_batch(limit=9, max_bytes=999_999)
     holds = (hold(), None, None)
@@ -168,8 +168,8 @@ async def test_a_held_item_does_not_hold_its_lane(opened: Opened) -> None:
         await opened.settle(ended(item.id))
 
 
-async def test_nor_does_it_when_they_come_later(opened: Opened) -> None:
-    """In the next batch."""
+async def test_a_held_item_does_not_hold_its_lane_in_the_next_batch(opened: Opened) -> None:
+    """Here the pages come in the next batch."""
     (held,) = await opened.items(1, lane="l", hold=hold())
     page, behind = await opened.items(2, lane="l", claim=True)
 
@@ -177,7 +177,7 @@ async def test_nor_does_it_when_they_come_later(opened: Opened) -> None:
 
 
 async def test_a_released_item_takes_its_turn_in_a_busy_lane(opened: Opened) -> None:
-    """It never runs beside another, and comes first of those that are queued, as it arrived first."""
+    """It never runs beside another item. It is the first in the queue, as it arrived first."""
     (held,) = await opened.items(1, lane="l", hold=hold())
     running, queued = await opened.items(2, lane="l", claim=True)
 
@@ -189,7 +189,7 @@ async def test_a_released_item_takes_its_turn_in_a_busy_lane(opened: Opened) -> 
 
 
 async def test_a_released_item_heads_an_idle_lane(opened: Opened) -> None:
-    """It is due at once, and what comes next is queued behind it."""
+    """It is due at once, and the next one is queued behind it."""
     (held,) = await opened.items(1, lane="l", hold=hold())
 
     await opened.queue.release(held, now=after_noon(SECOND), note="x")
@@ -201,7 +201,7 @@ async def test_a_released_item_heads_an_idle_lane(opened: Opened) -> None:
 
 
 async def test_a_released_item_waits_behind_a_dead_one_that_holds_the_lane(opened: Opened) -> None:
-    """Until somebody decides."""
+    """It waits until an operator decides."""
     (held,) = await opened.items(1, lane="l", hold=hold())
     (dead,) = await opened.items(1, lane="l", claim=True)
     await opened.settle(ended(dead, DEAD, error="x", holds_lane=True))
@@ -214,7 +214,7 @@ async def test_a_released_item_waits_behind_a_dead_one_that_holds_the_lane(opene
 
 
 async def test_a_held_item_that_is_retried_takes_its_turn_too(opened: Opened) -> None:
-    """An operator's word does not break the order either."""
+    """A retry does not change the order of the lane."""
     (held,) = await opened.items(1, lane="l", hold=hold())
     (running,) = await opened.items(1, lane="l", claim=True)
 
@@ -229,12 +229,12 @@ async def test_a_held_item_that_is_retried_takes_its_turn_too(opened: Opened) ->
 
 
 async def pages(opened: Opened, *handlers: HandlerName, job_id: str = "job") -> JobPages:
-    """Return what is known of a job's pages."""
+    """Return what is known of the pages of a job."""
     return await opened.queue.pages(job_id, page_type=PAGE, handlers=handlers or (ONE,))
 
 
 async def test_a_job_without_pages_has_none(opened: Opened) -> None:
-    """Other events of it are no pages, and other jobs' pages are not its own."""
+    """Its other events are no pages, and pages of other jobs do not count."""
     await opened.add(delivery("a", kind="crawl.started"), delivery("b", kind="batch_scrape.page"))
     await opened.add(delivery("c", job_id="other"), delivery("d", job_id=None))
 
@@ -242,7 +242,7 @@ async def test_a_job_without_pages_has_none(opened: Opened) -> None:
 
 
 async def test_an_unrouted_page_is_open(opened: Opened) -> None:
-    """Nobody knows yet who wants it, so it is open for whichever handlers are asked about."""
+    """Nobody knows yet which handlers want it, so it is open for all of them."""
     await opened.items(1, claim=True)
     await opened.settle(*[ended(one.id) for one in await opened.work()])
     await opened.add(delivery("new", received_at=NOON + SECOND))
@@ -253,7 +253,7 @@ async def test_an_unrouted_page_is_open(opened: Opened) -> None:
 
 
 async def test_a_page_that_no_handler_wants_is_handled(opened: Opened) -> None:
-    """As soon as it is routed."""
+    """It is handled as soon as it is routed."""
     await opened.add(delivery())
     await opened.route()
 
@@ -273,7 +273,7 @@ async def test_a_page_that_no_handler_wants_is_handled(opened: Opened) -> None:
     ],
 )
 async def test_a_page_is_open_while_its_work_is(opened: Opened, state: WorkState, open_: bool) -> None:
-    """What is dead or skipped will not come any more."""
+    """Nothing waits for dead or skipped work."""
     await opened.add(delivery("ahead", job_id="other"))
     await opened.route(ONE, lane="l")
     if state is QUEUED:
@@ -287,7 +287,7 @@ async def test_a_page_is_open_while_its_work_is(opened: Opened, state: WorkState
 
 
 async def test_only_the_handlers_named_are_waited_for(opened: Opened) -> None:
-    """Another handler that is slow, paused or failing does not keep the terminal event back."""
+    """A terminal event does not wait for another handler that is slow, paused or failing."""
     await opened.items(1, TWO, claim=True)
 
     assert (await pages(opened, ONE)).open_key is None
@@ -297,7 +297,7 @@ async def test_only_the_handlers_named_are_waited_for(opened: Opened) -> None:
 
 @pytest.mark.parametrize("position", [0, 17, 29])
 async def test_one_open_page_among_many_is_found(opened: Opened, position: int) -> None:
-    """Whichever it is."""
+    """It is found at any place."""
     ids = await opened.items(30, claim=True)
     await opened.settle(*[ended(one) for one in ids if one != ids[position]])
 
@@ -308,7 +308,7 @@ async def test_one_open_page_among_many_is_found(opened: Opened, position: int) 
 
 
 async def test_the_last_page_is_the_last_to_arrive(opened: Opened) -> None:
-    """By the order of arrival, and a clock that was set back between does not hide it."""
+    """The order is that of arrival, also if the clock was set back in between."""
     await opened.add(delivery("a", received_at=NOON + SECOND))
     assert (await pages(opened)).last_at == NOON + SECOND
 

@@ -1,4 +1,4 @@
-"""What every store promises about deliveries from outside."""
+"""The contract of imports."""
 
 from dataclasses import replace
 
@@ -15,8 +15,8 @@ from tests.stores.test_paging import read
 ODD = [b"", b"\x00", b"\xff\xfe", "\u2028\r\n".encode(), b"x" * 10_000_000]
 
 
-async def test_what_is_brought_in_is_kept_as_it_was(opened: Opened) -> None:
-    """Moment, headers, exact body and duplicates; its origin says that it was imported."""
+async def test_an_imported_delivery_is_kept_as_it_was(opened: Opened) -> None:
+    """Moment, headers, exact body and duplicates stay, and its origin says that it was imported."""
     ones = [
         Imported(delivery(f"k{n}", body=body, received_at=NOON - n * DAY, success=None), duplicates=n)
         for n, body in enumerate(ODD)
@@ -30,8 +30,8 @@ async def test_what_is_brought_in_is_kept_as_it_was(opened: Opened) -> None:
     assert [one.origin for one in await opened.listed()] == [Origin.IMPORT] * len(ones)
 
 
-async def test_bringing_in_twice_is_like_once(opened: Opened, kept: Kept) -> None:
-    """Nothing is counted, nothing is put in quarantine, and what is there stays the sender's."""
+async def test_importing_twice_is_like_once(opened: Opened, kept: Kept) -> None:
+    """Nothing is counted or put in quarantine, and the origin of a stored delivery stays."""
     first, other = delivery("a", body=b"1"), delivery("b", body=b"2")
     await opened.add(first)
     await opened.controls.import_deliveries([Imported(first, 5), Imported(other, 5)])
@@ -50,7 +50,7 @@ async def test_bringing_in_twice_is_like_once(opened: Opened, kept: Kept) -> Non
 
 @pytest.mark.parametrize("body", [b"other", b"123456"])
 async def test_another_body_under_a_known_key_changes_nothing(opened: Opened, kept: Kept, body: bytes) -> None:
-    """It is told as a conflict, also within what is brought in at one time, whatever its length."""
+    """The outcome is a conflict, also within one import, whatever the length of the body."""
     await opened.add(delivery("a", body=b"first"))
 
     outcomes = await opened.controls.import_deliveries(
@@ -67,8 +67,8 @@ async def test_another_body_under_a_known_key_changes_nothing(opened: Opened, ke
     assert kept.quarantined() == []
 
 
-async def test_many_are_brought_in_in_their_order(opened: Opened) -> None:
-    """However they are divided into transactions."""
+async def test_many_are_imported_in_their_order(opened: Opened) -> None:
+    """The order does not depend on how they are divided into transactions."""
     ones = [Imported(delivery(f"{n}", body=b"x" * (700_000 if n % 100 == 1 else 3))) for n in range(700)]
 
     outcomes = await opened.controls.import_deliveries(ones)
@@ -78,15 +78,15 @@ async def test_many_are_brought_in_in_their_order(opened: Opened) -> None:
     assert list(await opened.controls.import_deliveries([])) == []
 
 
-async def test_the_sender_s_retry_of_what_was_brought_in_is_a_duplicate(opened: Opened) -> None:
-    """There is one delivery of a key, wherever it came from."""
+async def test_the_sender_s_retry_of_an_imported_delivery_is_a_duplicate(opened: Opened) -> None:
+    """A key has one delivery, whatever its origin."""
     await opened.controls.import_deliveries([Imported(delivery("a"))])
 
     assert await opened.add(delivery("a")) == [AppendOutcome.DUPLICATE]
 
 
-async def test_what_is_brought_in_is_new_until_a_worker_has_seen_it(opened: Opened) -> None:
-    """The worker sees where it came from, and a backfill as what it is."""
+async def test_an_imported_delivery_is_new_until_a_worker_routes_it(opened: Opened) -> None:
+    """The worker sees its origin, and that of a backfill."""
     await opened.controls.import_deliveries(
         [Imported(delivery("a")), Imported(delivery("b"), origin=Origin.BACKFILL)]
     )
@@ -99,8 +99,8 @@ async def test_what_is_brought_in_is_new_until_a_worker_has_seen_it(opened: Open
     assert [one.state for one in await opened.listed()] == [DeliveryState.WORKING] * 2
 
 
-async def test_a_worker_can_ask_what_a_backfill_has_brought_in(opened: Opened) -> None:
-    """Of the keys it asks for; what came from elsewhere under such a key does not count."""
+async def test_a_worker_can_ask_which_keys_were_backfilled(opened: Opened) -> None:
+    """Deliveries of another origin do not count."""
     await opened.add(delivery("a"))
     await opened.controls.import_deliveries(
         [
@@ -116,7 +116,7 @@ async def test_a_worker_can_ask_what_a_backfill_has_brought_in(opened: Opened) -
 
 
 async def test_a_worker_is_told_whether_anything_was_ever_backfilled(opened: Opened) -> None:
-    """So that looking for late webhooks costs nothing where there can be none."""
+    """So the search for late webhooks costs nothing where no backfill ever ran."""
     await opened.controls.import_deliveries([Imported(delivery("a"))])
     assert not (await opened.queue.routing_batch(limit=10, max_bytes=10**6)).any_backfilled
 

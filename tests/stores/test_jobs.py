@@ -1,4 +1,4 @@
-"""What every store's Reports promise about jobs."""
+"""The contract of reports about jobs."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -30,12 +30,12 @@ async def jobs(opened: Opened, **wanted: object) -> list[JobSummary]:
 
 
 async def ids(opened: Opened, **wanted: object) -> str:
-    """Return the ids of a listing of jobs, which are one letter each."""
+    """Return the ids of a listing of jobs, which have one letter each."""
     return "".join([one.job_id for one in await jobs(opened, **wanted)])
 
 
-async def test_a_job_is_told_in_one_line(opened: Opened) -> None:
-    """With its pages by success, its duplicates, its times and its end; one that does not say is good."""
+async def test_a_summary_has_pages_duplicates_times_and_end(opened: Opened) -> None:
+    """Pages are counted by success, and one without a success counts as good."""
     await opened.add(
         came(1, "crawl.started"),
         came(2, "crawl.page", after=SECOND),
@@ -56,8 +56,8 @@ async def test_a_job_is_told_in_one_line(opened: Opened) -> None:
     assert (job.end.type, job.end.success, job.end.at) == ("crawl.completed", True, NOON + 4 * SECOND)
 
 
-async def test_the_job_heard_of_last_comes_first(opened: Opened) -> None:
-    """By the arrival of its last delivery, whatever the moments say; what has no job is in none."""
+async def test_the_job_of_the_newest_delivery_comes_first(opened: Opened) -> None:
+    """The order is that of arrival, whatever the moments say. A delivery without a job is in none."""
     await opened.add(
         came(1, "crawl.page", "a", after=9 * SECOND),
         came(2, "crawl.page", "b"),
@@ -70,7 +70,7 @@ async def test_the_job_heard_of_last_comes_first(opened: Opened) -> None:
 
 
 async def test_more_jobs_than_fit_in_one_read_come_once_each(opened: Opened) -> None:
-    """In order, and as many as asked for."""
+    """They come in order, and as many as asked for."""
     await opened.add(*[came(n, "crawl.page", f"job-{n % 50:02}") for n in range(100)])
 
     names = [f"job-{n:02}" for n in reversed(range(50))]
@@ -107,7 +107,7 @@ async def test_more_jobs_than_fit_in_one_read_come_once_each(opened: Opened) -> 
     ids=str,
 )
 async def test_listings_of_jobs_are_narrowed(opened: Opened, wanted: dict[str, object], expected: str) -> None:
-    """By family or type, id, span, state and number. `b` lasts from noon to a minute past it."""
+    """Family or type, id, span, state and number narrow it. `b` lasts from noon to a minute past it."""
     await opened.add(
         came(1, "crawl.started", "a"),
         came(2, "crawl.completed", "a"),
@@ -134,7 +134,7 @@ async def test_listings_of_jobs_are_narrowed(opened: Opened, wanted: dict[str, o
 async def test_what_a_family_does_not_have_is_none(
     opened: Opened, kind: str, started: bool | None, good: int | None
 ) -> None:
-    """Extracts and agents have no pages, and a check does not tell that it began."""
+    """Extracts and agents have no pages, and no event says that a check began."""
     await opened.add(came(1, kind))
 
     (job,) = await jobs(opened)
@@ -143,7 +143,7 @@ async def test_what_a_family_does_not_have_is_none(
 
 
 async def test_a_partial_check_has_ended_without_success(opened: Opened) -> None:
-    """Its pages are those of `monitor.page`, and `success` of its end is kept apart from the state."""
+    """Its pages are those of `monitor.page`. The `success` of its end is apart from the state."""
     await opened.add(
         came(1, "monitor.page"),
         came(2, "monitor.page", success=False),
@@ -158,7 +158,7 @@ async def test_a_partial_check_has_ended_without_success(opened: Opened) -> None
 
 
 async def test_the_first_end_is_the_one_that_counts(opened: Opened) -> None:
-    """A second one, under another webhook id, changes nothing; pages between them came late."""
+    """A second end under another webhook id changes nothing. Pages between them came late."""
     await opened.add(came(1, "crawl.failed", success=False), came(2, "crawl.page"), came(3, "crawl.completed"))
 
     (job,) = await jobs(opened)
@@ -167,8 +167,8 @@ async def test_the_first_end_is_the_one_that_counts(opened: Opened) -> None:
     assert await ids(opened, state=JobState.COMPLETED) == ""
 
 
-async def test_only_the_last_pages_tell_of_a_burst(opened: Opened) -> None:
-    """Twenty of them, whatever else comes between."""
+async def test_only_the_last_pages_show_a_burst(opened: Opened) -> None:
+    """They are the last twenty pages, whatever other events come between."""
     await opened.add(*[came(n, "crawl.page", success=n >= 15) for n in range(30)], came(99, "crawl.completed"))
 
     (job,) = await jobs(opened)
@@ -176,8 +176,8 @@ async def test_only_the_last_pages_tell_of_a_burst(opened: Opened) -> None:
     assert (job.failed, job.failed_lately) == (15, 5)
 
 
-async def test_one_job_is_told_with_the_work_on_it(opened: Opened) -> None:
-    """Work items by handler and state, what a worker has yet to see, arrivals by type and success."""
+async def test_the_details_of_a_job_have_its_work(opened: Opened) -> None:
+    """They count work items by handler and state, new deliveries, and arrivals by type and success."""
     await opened.add(came(1, "crawl.page"), came(2, "crawl.page", success=False), came(3, "crawl.page", "b"))
     first, _, second, _, *_ = await opened.route(ONE, TWO)
     await opened.settle(ended(first), ended(second, DEAD, error="no"))
@@ -198,8 +198,8 @@ async def test_one_job_is_told_with_the_work_on_it(opened: Opened) -> None:
     assert sum(job.work[1].counts.values()) == 2
 
 
-async def test_what_a_backfill_brought_is_counted(opened: Opened) -> None:
-    """By type, and altogether; what was imported is not."""
+async def test_backfilled_deliveries_are_counted(opened: Opened) -> None:
+    """They are counted by type and in all. Imported ones are not among them."""
     await opened.add(came(1, "crawl.page"))
     await opened.controls.import_deliveries(
         [
@@ -218,8 +218,8 @@ async def test_what_a_backfill_brought_is_counted(opened: Opened) -> None:
     assert job.summary.backfilled == 2
 
 
-async def test_what_a_backfill_brought_is_neither_late_nor_a_burst(opened: Opened) -> None:
-    """It comes after the end because it was asked for then, and failed pages come behind one another."""
+async def test_backfilled_pages_are_neither_late_nor_a_burst(opened: Opened) -> None:
+    """They arrive after the end because a backfill fetched them then, and the failed ones come in a row."""
     await opened.add(came(1, "crawl.page", success=False), came(2, "crawl.completed"), came(3, "crawl.page"))
     made = [came(n, "crawl.page", success=False) for n in range(4, 30)]
     await opened.controls.import_deliveries([Imported(one, origin=Origin.BACKFILL) for one in made])
@@ -229,8 +229,8 @@ async def test_what_a_backfill_brought_is_neither_late_nor_a_burst(opened: Opene
     assert (job.late, job.failed_lately, job.failed) == (1, 1, 27)
 
 
-async def test_a_job_without_work_is_told_too(opened: Opened) -> None:
-    """No handler may have wanted it."""
+async def test_a_job_without_work_has_details_too(opened: Opened) -> None:
+    """Perhaps no handler wanted it."""
     await opened.add(came(1, "crawl.page"))
     await opened.route()
 
@@ -240,7 +240,7 @@ async def test_a_job_without_work_is_told_too(opened: Opened) -> None:
 
 
 async def test_an_id_may_be_shortened(opened: Opened) -> None:
-    """To what only one job has; a whole id is itself, also where others begin so."""
+    """A prefix stands for the only job that has it. A whole id stands for itself, also if others begin with it."""
     await opened.add(*[came(n, "crawl.page", job) for n, job in enumerate(("ab", "ab", "abc", "b", "ü1"))])
 
     assert await opened.reports.resolve_job("abc") == "abc"
@@ -249,12 +249,12 @@ async def test_an_id_may_be_shortened(opened: Opened) -> None:
     assert await opened.reports.resolve_job("ü") == "ü1"
     with pytest.raises(UnknownJob, match="several jobs have an id that begins with 'a': ab, abc"):
         await opened.reports.resolve_job("a")
-    with pytest.raises(UnknownJob, match="no job has an id that begins with 'x'"):
+    with pytest.raises(UnknownJob, match="no job matched 'x'"):
         await opened.reports.resolve_job("x")
 
 
 async def test_of_many_candidates_some_are_named(opened: Opened) -> None:
-    """More would be no help."""
+    """More names would not help."""
     await opened.add(*[came(n, "crawl.page", f"a{n}") for n in range(9)])
 
     with pytest.raises(UnknownJob, match=r"a0, a1, a2, a3, a4, …"):
@@ -262,6 +262,6 @@ async def test_of_many_candidates_some_are_named(opened: Opened) -> None:
 
 
 async def test_a_job_that_is_not_there_is_an_error(opened: Opened) -> None:
-    """Its name is part of it."""
+    """The message has its name."""
     with pytest.raises(UnknownJob, match="there is no job gone"):
         await opened.reports.job("gone")

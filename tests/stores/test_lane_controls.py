@@ -1,4 +1,4 @@
-"""What every store's Controls promise about lanes: whatever is decided, the order stays and no lane is stuck."""
+"""The contract of Controls for lanes: every decision keeps the order, and no lane is stuck."""
 
 import asyncio
 import random
@@ -28,21 +28,21 @@ from tests.stores.opened import (
 
 
 async def stopped(opened: Opened, behind: int) -> list[int]:
-    """Return the items of a lane whose first one is dead and holds it."""
+    """Return the items of a lane whose first one is dead and holds the lane."""
     ids = await opened.items(1 + behind, lane="l", claim=True)
     await opened.settle(ended(ids[0], DEAD, error="no", holds_lane=True))
     return ids
 
 
 async def run_next(opened: Opened, state: WorkState = DONE) -> list[int]:
-    """Claim what is due and end it; return the ids."""
+    """Claim and finish what is due, and return the ids."""
     items = await opened.claim(now=LEASE)
     await opened.settle(*[ended(item.id, state, number=item.attempt, error="x") for item in items])
     return [item.id for item in items]
 
 
 async def test_retrying_the_one_that_holds_a_lane_runs_it_first(opened: Opened) -> None:
-    """Those behind it stay queued, and follow in their order."""
+    """The items behind it stay queued, and follow in their order."""
     ids = await stopped(opened, 2)
 
     assert await opened.controls.retry(ids[:1], now=NOON) == 1
@@ -53,7 +53,7 @@ async def test_retrying_the_one_that_holds_a_lane_runs_it_first(opened: Opened) 
 
 
 async def test_burying_the_one_that_holds_a_lane_releases_it(opened: Opened) -> None:
-    """It stays dead for its own reason, and the next one is due at once."""
+    """It keeps its own reason, and the next item is due at once."""
     ids = await stopped(opened, 2)
 
     assert await opened.controls.bury(ids[:1], "seen", now=after_noon(SECOND)) == 1
@@ -65,7 +65,7 @@ async def test_burying_the_one_that_holds_a_lane_releases_it(opened: Opened) -> 
 
 
 async def test_a_lane_that_was_released_is_free(opened: Opened) -> None:
-    """With nobody behind it, for the next to come."""
+    """No item is queued behind it, so the next item that comes is due at once."""
     ids = await stopped(opened, 0)
     await opened.controls.bury(ids, "seen", now=NOON)
 
@@ -76,7 +76,7 @@ async def test_a_lane_that_was_released_is_free(opened: Opened) -> None:
 
 @pytest.mark.parametrize("head", [WAITING, RUNNING, DEAD])
 async def test_burying_a_queued_one_takes_it_out_of_its_lane(opened: Opened, head: WorkState) -> None:
-    """Those before and behind it are as they were, and the lane goes on without it."""
+    """The items before and behind it do not change, and the lane goes on without it."""
     if head is DEAD:
         ids = await stopped(opened, 2)
     else:
@@ -93,7 +93,7 @@ async def test_burying_a_queued_one_takes_it_out_of_its_lane(opened: Opened, hea
 
 
 async def test_burying_a_head_that_waits_lets_the_next_one_come(opened: Opened) -> None:
-    """At once, though the head was to wait for long."""
+    """The next one is due at once, although the head had long to wait."""
     ids = await opened.items(3, lane="l", claim=True)
     await opened.settle(ended(ids[0], WAITING, error="x", due=LEASE * 9))
 
@@ -104,7 +104,7 @@ async def test_burying_a_head_that_waits_lets_the_next_one_come(opened: Opened) 
 
 
 async def test_a_whole_lane_can_be_buried(opened: Opened) -> None:
-    """In any order of the ids, and in one call; what comes next is free to run."""
+    """One call takes the ids in any order, and the next item that comes is due."""
     ids = await opened.items(4, lane="l")
 
     assert await opened.controls.bury(list(reversed(ids)), "x", now=NOON) == 4
@@ -114,7 +114,7 @@ async def test_a_whole_lane_can_be_buried(opened: Opened) -> None:
 
 
 async def test_a_whole_lane_is_retried_in_its_order(opened: Opened) -> None:
-    """One of them is due at once, the others are queued behind it."""
+    """One item is due at once, and the others are queued behind it."""
     ids = await opened.items(4, lane="l")
     await opened.controls.bury(ids, "x", now=NOON)
 
@@ -127,7 +127,7 @@ async def test_a_whole_lane_is_retried_in_its_order(opened: Opened) -> None:
 
 @pytest.mark.parametrize("head", [RUNNING, WAITING])
 async def test_what_is_retried_takes_its_turn_in_a_busy_lane(opened: Opened, head: WorkState) -> None:
-    """It came before those that are queued, so it runs before them; the head goes first as it is there already."""
+    """It arrived before the queued ones, so it runs before them. The present head runs first."""
     ids = await opened.items(4, lane="l", claim=True)
     await opened.settle(ended(ids[0], DEAD, error="x"))
     if head is RUNNING:
@@ -144,7 +144,7 @@ async def test_what_is_retried_takes_its_turn_in_a_busy_lane(opened: Opened, hea
 
 
 async def test_retrying_a_head_that_waits_keeps_it_the_head(opened: Opened) -> None:
-    """Due at once, with those behind it queued as before."""
+    """It is due at once, and the items behind it stay queued."""
     ids = await opened.items(2, lane="l", claim=True)
     await opened.settle(ended(ids[0], WAITING, error="x", due=LEASE * 9))
 
@@ -155,7 +155,7 @@ async def test_retrying_a_head_that_waits_keeps_it_the_head(opened: Opened) -> N
 
 
 async def test_one_retried_behind_one_that_holds_the_lane_waits_too(opened: Opened) -> None:
-    """Until somebody decides about the holder."""
+    """It waits until an operator decides about the item that holds the lane."""
     first, second = await opened.items(2, lane="l", claim=True)
     await opened.settle(ended(first, DEAD, error="x"))
     await opened.claim(now=SECOND)
@@ -171,7 +171,7 @@ async def test_one_retried_behind_one_that_holds_the_lane_waits_too(opened: Open
 
 
 async def test_one_decision_moves_many_lanes(opened: Opened) -> None:
-    """Of several handlers, and only those that are named."""
+    """The lanes belong to several handlers, and only those of named items move."""
     lanes = [await opened.items(2, handler, lane=key, claim=True) for handler in (ONE, TWO) for key in ("a", "b")]
     firsts, seconds = [one[0] for one in lanes], [one[1] for one in lanes]
     await opened.settle(*[ended(work_id, DEAD, error="x", holds_lane=True) for work_id in firsts])
@@ -182,7 +182,7 @@ async def test_one_decision_moves_many_lanes(opened: Opened) -> None:
 
 
 async def test_a_lane_whose_head_dies_again_goes_on(opened: Opened) -> None:
-    """Retried and dead once more, it releases the lane as before."""
+    """An item that was retried and died once more releases the lane as before."""
     ids = await stopped(opened, 1)
     await opened.controls.retry(ids[:1], now=NOON)
 
@@ -193,7 +193,10 @@ async def test_a_lane_whose_head_dies_again_goes_on(opened: Opened) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 async def test_an_operator_and_workers_that_race_leave_nothing_behind(opened: Opened, seed: int) -> None:
-    """Buried, retried, paused and disabled while they work: no success comes twice, and in the end all is done."""
+    """The operator buries, retries, pauses and disables meanwhile.
+
+    No success comes twice, and at the end all is done.
+    """
     rng = random.Random(seed)
     ids = [one for lane in ("a", "b", None) for one in await opened.items(8, lane=lane)]
     succeeded: list[int] = []

@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about lanes: one after the other, in the order of arrival, beside other lanes."""
+"""The contract of lanes: items run one after the other, in the order of arrival, beside other lanes."""
 
 import asyncio
 import random
@@ -32,7 +32,7 @@ from tests.stores.opened import (
 
 
 async def drained(opened: Opened) -> list[int]:
-    """Claim and finish what there is until there is nothing more; return the ids in the order of their runs."""
+    """Claim and finish items until nothing is left, and return the ids in the order of their runs."""
     order: list[int] = []
     while items := await opened.claim(now=LEASE * 9, claimants=(ONE, TWO)):
         order += [item.id for item in items]
@@ -47,7 +47,7 @@ async def drained(opened: Opened) -> list[int]:
 async def test_of_several_in_one_batch_the_first_heads_the_lane(
     opened: Opened, claim: bool, first: WorkState
 ) -> None:
-    """The others are queued behind it, though they asked to be claimed."""
+    """The others are queued behind it, although they asked to be claimed."""
     ids = await opened.items(4, lane="l", claim=claim)
 
     assert await opened.states(*ids) == [first, QUEUED, QUEUED, QUEUED]
@@ -57,7 +57,7 @@ async def test_of_several_in_one_batch_the_first_heads_the_lane(
 
 
 async def test_lanes_in_one_batch_are_apart(opened: Opened) -> None:
-    """Each has its own head, and what has no lane waits for nobody."""
+    """Each lane has its own head, and an item without a lane waits for none."""
     await opened.add(*[delivery(str(n)) for n in range(6)])
     batch = await opened.queue.routing_batch(limit=6, max_bytes=MUCH)
     lanes = ["a", "b", None, "a", "b", None]
@@ -72,7 +72,7 @@ async def test_lanes_in_one_batch_are_apart(opened: Opened) -> None:
 
 
 async def test_a_lane_goes_on_in_the_next_batch(opened: Opened) -> None:
-    """Whatever its head is doing, later ones are queued behind it."""
+    """Later items are queued behind the head, whatever its state."""
     (first,) = await opened.items(1, lane="l", claim=True)
     (second,) = await opened.items(1, lane="l", claim=True)
     await opened.settle(ended(first, WAITING, error="x", due=LEASE))
@@ -82,7 +82,7 @@ async def test_a_lane_goes_on_in_the_next_batch(opened: Opened) -> None:
 
 
 async def test_an_idle_lane_is_free(opened: Opened) -> None:
-    """All before are done or dead."""
+    """All earlier items are done or dead."""
     done, dead = await opened.items(2, lane="l", claim=True)
     await opened.settle(ended(done))
     await opened.claim(now=SECOND)
@@ -94,7 +94,7 @@ async def test_an_idle_lane_is_free(opened: Opened) -> None:
 
 
 async def test_handlers_do_not_share_lanes(opened: Opened) -> None:
-    """The same key for another handler is another lane."""
+    """The same key of another handler is another lane."""
     one = await opened.items(2, ONE, lane="l", claim=True)
     two = await opened.items(2, TWO, lane="l", claim=True)
     assert await opened.states(*one, *two) == [RUNNING, QUEUED, RUNNING, QUEUED]
@@ -106,7 +106,7 @@ async def test_handlers_do_not_share_lanes(opened: Opened) -> None:
 
 @pytest.mark.parametrize("keys", [("1", "1.0", "01", "true", "null", ""), ('"', "'", "é", "e\u0301", "🚲", "$[0]")])
 async def test_any_text_is_a_lane(opened: Opened, keys: tuple[str, ...]) -> None:
-    """And another text is another lane."""
+    """Different texts are different lanes."""
     ids = [(await opened.items(1, lane=key, claim=True))[0] for key in keys]
     behind = [(await opened.items(1, lane=key, claim=True))[0] for key in keys]
 
@@ -121,14 +121,14 @@ async def test_any_text_is_a_lane(opened: Opened, keys: tuple[str, ...]) -> None
 
 
 async def test_a_lane_runs_in_the_order_of_arrival(opened: Opened) -> None:
-    """One at a time, however much a claim would take."""
+    """One item runs at a time, however many a claim would take."""
     ids = await opened.items(3, lane="l") + await opened.items(3, lane="l")
 
     assert await drained(opened) == ids
 
 
 async def test_the_next_one_is_due_when_the_one_before_ends(opened: Opened) -> None:
-    """Not before, and at once then."""
+    """It is due at that moment and not before."""
     first, second = await opened.items(2, lane="l", claim=True)
     assert await opened.claimed(B, now=LEASE - MICROSECOND) == []
 
@@ -140,7 +140,7 @@ async def test_the_next_one_is_due_when_the_one_before_ends(opened: Opened) -> N
 
 
 async def test_many_lanes_go_on_with_one_batch_of_results(opened: Opened) -> None:
-    """Each with its own next one, and only the lanes of those whose result counts."""
+    """Each lane gets its own next item, and only lanes whose result counts move."""
     lanes = [await opened.items(2, lane=key, claim=True) for key in "abc"]
     (a, a2), (b, b2), (c, c2) = lanes
 
@@ -150,7 +150,7 @@ async def test_many_lanes_go_on_with_one_batch_of_results(opened: Opened) -> Non
 
 
 async def test_an_item_that_waits_for_its_retry_holds_its_lane(opened: Opened) -> None:
-    """However long it waits; then it is first."""
+    """It stays the first, however long it waits."""
     ids = await opened.items(3, lane="l", claim=True)
     await opened.settle(ended(ids[0], WAITING, error="x", due=LEASE * 5))
 
@@ -170,7 +170,7 @@ async def test_a_dead_one_releases_its_lane(opened: Opened) -> None:
 
 
 async def test_a_dead_one_that_holds_its_lane_stops_it(opened: Opened) -> None:
-    """For those behind it and those still to come; other lanes go on."""
+    """Queued and new items of the lane wait. Other lanes go on."""
     first, second = await opened.items(2, lane="l", claim=True)
     other, behind = await opened.items(2, lane="other", claim=True)
 
@@ -185,7 +185,7 @@ async def test_a_dead_one_that_holds_its_lane_stops_it(opened: Opened) -> None:
 
 @pytest.mark.parametrize("state", [DONE, WAITING])
 async def test_only_a_dead_one_stops_its_lane(opened: Opened, state: WorkState) -> None:
-    """To hold its lane means nothing for one that is done, or comes again by itself."""
+    """The flag to hold the lane means nothing for an item that is done or waits for its retry."""
     ids = await opened.items(3, lane="l", claim=True)
 
     await opened.settle(ended(ids[0], state, holds_lane=True))
@@ -195,7 +195,7 @@ async def test_only_a_dead_one_stops_its_lane(opened: Opened, state: WorkState) 
 
 
 async def test_a_dead_one_without_a_lane_holds_nothing(opened: Opened) -> None:
-    """Its handler may have had lanes before, or the event has no key."""
+    """Perhaps its handler had lanes before, or the event has no key."""
     first, second = await opened.items(2, claim=True)
 
     await opened.settle(ended(first, DEAD, error="x", holds_lane=True))
@@ -207,8 +207,8 @@ async def test_a_dead_one_without_a_lane_holds_nothing(opened: Opened) -> None:
 # --- Giving back and losing
 
 
-async def test_a_head_that_is_given_back_stays_the_head(opened: Opened) -> None:
-    """Nobody overtakes it."""
+async def test_a_head_that_is_returned_stays_the_head(opened: Opened) -> None:
+    """No item overtakes it."""
     ids = await opened.items(3, lane="l", claim=True)
 
     await opened.queue.release_leases(ids[:1], A, now=NOON)
@@ -218,7 +218,7 @@ async def test_a_head_that_is_given_back_stays_the_head(opened: Opened) -> None:
 
 
 async def test_a_head_whose_worker_died_stays_the_head(opened: Opened) -> None:
-    """The next worker runs it again before those behind it."""
+    """The next worker runs it again before the items behind it."""
     ids = await opened.items(3, lane="l", claim=True)
 
     assert await opened.claimed(B, now=LEASE) == ids[:1]
@@ -239,7 +239,7 @@ async def test_a_head_that_was_lost_but_not_claimed_stays_the_head(opened: Opene
 
 
 async def test_a_late_result_does_not_move_the_lane(opened: Opened) -> None:
-    """The item runs again, and the one behind it still waits for that."""
+    """The item runs again, and the item behind it still waits for that."""
     first, second = await opened.items(2, lane="l", claim=True)
     await opened.claim(B, now=LEASE)
 
@@ -255,7 +255,7 @@ async def test_a_late_result_does_not_move_the_lane(opened: Opened) -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 async def test_workers_that_race_keep_every_lane_in_order(opened: Opened, seed: int) -> None:
-    """Routing, claiming, failing, giving back and settling in any order, on two connections."""
+    """Two connections route, claim, fail, return and settle in any order."""
     rng = random.Random(seed)
     await opened.add(*[delivery(str(n)) for n in range(60)])
     runs: dict[str, list[int]] = {}

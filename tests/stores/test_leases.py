@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about leases: renewing, giving back, taking over, and who comes too late."""
+"""The contract of leases: renewal, return, expiry, and results that come too late."""
 
 import asyncio
 
@@ -40,7 +40,7 @@ async def test_a_renewed_lease_ends_later(opened: Opened) -> None:
 
 
 async def test_a_lease_that_has_ended_can_be_renewed_until_somebody_claims(opened: Opened) -> None:
-    """The work is done once and not twice."""
+    """So the work is done once and not twice."""
     (work_id,) = await opened.items(1, claim=True)
 
     await opened.queue.renew([work_id], Lease(A, after_noon(LEASE * 3)))
@@ -50,7 +50,7 @@ async def test_a_lease_that_has_ended_can_be_renewed_until_somebody_claims(opene
 
 
 async def test_only_the_holder_renews(opened: Opened) -> None:
-    """Not another worker, and not for what waits, is done or dead."""
+    """No other worker renews, and items that wait, are done or dead have no lease."""
     others, waiting, done, dead = await opened.items(4, claim=True)
     await opened.settle(ended(waiting, WAITING, error="x"), ended(done), ended(dead, DEAD, error="x"))
 
@@ -61,7 +61,7 @@ async def test_only_the_holder_renews(opened: Opened) -> None:
 
 
 async def test_renewing_nothing_is_allowed(opened: Opened) -> None:
-    """So are ids that nobody has."""
+    """Unknown ids are allowed too."""
     ids = await opened.items(1, claim=True)
 
     await opened.queue.renew([], Lease(A, after_noon(LEASE * 9)))
@@ -73,8 +73,8 @@ async def test_renewing_nothing_is_allowed(opened: Opened) -> None:
 # --- Giving back
 
 
-async def test_what_is_given_back_is_due_at_once_and_uncounted(opened: Opened) -> None:
-    """The next claim is again the first attempt."""
+async def test_a_returned_item_is_due_at_once_and_uncounted(opened: Opened) -> None:
+    """The next claim is the first attempt again."""
     (work_id,) = await opened.items(1, claim=True)
 
     await opened.queue.release_leases([work_id], A, now=NOON)
@@ -86,8 +86,8 @@ async def test_what_is_given_back_is_due_at_once_and_uncounted(opened: Opened) -
     assert (item.attempt, item.uncounted, item.deaths, item.trigger) == (1, 0, 0, Trigger.DELIVERY)
 
 
-async def test_an_item_named_twice_is_given_back_once(opened: Opened) -> None:
-    """Or its attempts would no longer be counted right."""
+async def test_an_item_named_twice_is_returned_once(opened: Opened) -> None:
+    """Otherwise its attempts would be counted wrongly."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.settle(ended(work_id, WAITING, error="x"))
     await opened.claim()
@@ -97,8 +97,8 @@ async def test_an_item_named_twice_is_given_back_once(opened: Opened) -> None:
     assert (await opened.seen(work_id)).attempts == 1
 
 
-async def test_only_the_holder_gives_back(opened: Opened) -> None:
-    """Others change nothing, nor is anything given back that waits, is done or dead."""
+async def test_only_the_holder_returns_an_item(opened: Opened) -> None:
+    """Other workers change nothing, and items that wait, are done or dead cannot be returned."""
     mine, waiting, done, dead = await opened.items(4, claim=True)
     await opened.settle(ended(waiting, WAITING, error="x", due=SECOND), ended(done), ended(dead, DEAD, error="x"))
     before = [await opened.seen(work_id) for work_id in (mine, waiting, done, dead)]
@@ -109,8 +109,8 @@ async def test_only_the_holder_gives_back(opened: Opened) -> None:
     assert [await opened.seen(work_id) for work_id in (mine, waiting, done, dead)] == before
 
 
-async def test_a_lost_attempt_before_giving_back_stays_recorded(opened: Opened) -> None:
-    """Given back, claimed and settled: the numbers of attempts never meet."""
+async def test_a_lost_attempt_before_a_return_stays_recorded(opened: Opened) -> None:
+    """The item was returned, claimed and settled, and no two attempts have the same number."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.claim(B, now=LEASE)
     await opened.other.release_leases([work_id], B, now=NOON)
@@ -125,8 +125,8 @@ async def test_a_lost_attempt_before_giving_back_stays_recorded(opened: Opened) 
 # --- Taking over
 
 
-async def test_the_work_of_a_dead_worker_is_taken_over(opened: Opened) -> None:
-    """At once, as lost attempts; other workers keep theirs."""
+async def test_the_leases_of_a_dead_worker_end(opened: Opened) -> None:
+    """Its attempts are lost at once. Other workers keep their items."""
     dead = await opened.items(2, worker=A, claim=True)
     kept = await opened.items(1, worker=B, claim=True)
 
@@ -138,8 +138,8 @@ async def test_the_work_of_a_dead_worker_is_taken_over(opened: Opened) -> None:
     assert await opened.states(*kept) == [RUNNING]
 
 
-async def test_taking_over_from_nobody_is_nothing(opened: Opened) -> None:
-    """Nor is what that worker has settled or given back."""
+async def test_an_unknown_worker_has_no_leases(opened: Opened) -> None:
+    """A worker has none either for items that it settled or returned."""
     first, second = await opened.items(2, claim=True)
     await opened.settle(ended(first))
     await opened.queue.release_leases([second], A, now=NOON)
@@ -149,7 +149,7 @@ async def test_taking_over_from_nobody_is_nothing(opened: Opened) -> None:
 
 
 async def test_a_worker_that_was_taken_for_dead_may_still_settle(opened: Opened) -> None:
-    """As long as nobody has claimed its item; running that again would be a waste."""
+    """It may do so while nobody has claimed its item. Another run would be a waste."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.other.expire_leases_of(A, now=NOON)
 
@@ -162,7 +162,7 @@ async def test_a_worker_that_was_taken_for_dead_may_still_settle(opened: Opened)
 
 @pytest.mark.parametrize("gone_to", ["another worker", "itself", "nobody"])
 async def test_a_worker_that_lost_its_lease_changes_nothing(opened: Opened, gone_to: str) -> None:
-    """Settling, renewing, beginning and giving back: whoever has the item now, or nobody yet, keeps it as it is."""
+    """It cannot settle, renew, start or return the item, whether another worker holds it or nobody."""
     (work_id,) = await opened.items(1, worker=A, claim=True, lane="l")
     (queued,) = await opened.items(1, lane="l")
     if gone_to == "nobody":
@@ -186,7 +186,7 @@ async def test_a_worker_that_lost_its_lease_changes_nothing(opened: Opened, gone
 
 
 async def test_a_result_after_the_lease_counts_if_nobody_claimed_the_item(opened: Opened) -> None:
-    """Running it again would be a waste."""
+    """Another run would be a waste."""
     (work_id,) = await opened.items(1, claim=True)
 
     assert await opened.settle(ended(work_id, at=LEASE * 5)) == [True]
@@ -194,8 +194,8 @@ async def test_a_result_after_the_lease_counts_if_nobody_claimed_the_item(opened
     assert await opened.states(work_id) == [DONE]
 
 
-async def test_a_result_after_giving_back_is_refused(opened: Opened) -> None:
-    """The item is free for others."""
+async def test_a_result_after_a_return_is_refused(opened: Opened) -> None:
+    """Other workers may claim the item."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.queue.release_leases([work_id], A, now=NOON)
 
@@ -204,7 +204,7 @@ async def test_a_result_after_giving_back_is_refused(opened: Opened) -> None:
 
 
 async def test_a_result_and_another_claim_at_one_time_make_one_success(opened: Opened) -> None:
-    """Whichever is first: either the result counts and nobody claims, or it is refused."""
+    """Either the result counts and nobody claims, or the result is refused."""
     ids = await opened.items(20, claim=True)
 
     async def settle() -> list[bool]:
@@ -225,7 +225,7 @@ async def test_a_result_and_another_claim_at_one_time_make_one_success(opened: O
 
 
 async def test_the_lease_of_a_claim_is_the_one_given(opened: Opened) -> None:
-    """It can be seen in what there is to wait for."""
+    """Its end is the next moment to wait for."""
     await opened.items(1)
     await opened.claim(now=SECOND)
 

@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about a handler's limits over all workers: how many at one time, and how fast."""
+"""The contract of a handler's limits over all workers: how many at one time, and how fast."""
 
 import asyncio
 import random
@@ -41,7 +41,7 @@ SLACK = timedelta(milliseconds=100)
 
 @pytest.mark.parametrize("most", [0, 1, 3, 9])
 async def test_of_a_handler_no_more_is_claimed_than_said(opened: Opened, most: int) -> None:
-    """The others have what room is left."""
+    """Other handlers get the room that is left."""
     await opened.items(4, ONE)
     await opened.items(4, TWO)
 
@@ -52,7 +52,7 @@ async def test_of_a_handler_no_more_is_claimed_than_said(opened: Opened, most: i
 
 
 async def test_what_was_not_taken_waits_as_it_was(opened: Opened) -> None:
-    """No attempt of it has begun."""
+    """No attempt of it has started."""
     ids = await opened.items(2)
 
     assert await opened.claimed(claimants=(HandlerClaim(ONE, most=1),)) == ids[:1]
@@ -65,7 +65,7 @@ async def test_what_was_not_taken_waits_as_it_was(opened: Opened) -> None:
 
 
 async def test_no_more_run_at_one_time_than_said(opened: Opened) -> None:
-    """Over all workers; one that ends makes room for one."""
+    """The limit counts all workers. An item that ends makes room for another."""
     ids = await opened.items(5)
     two_at_a_time = HandlerClaim(ONE, concurrency=2)
 
@@ -78,7 +78,7 @@ async def test_no_more_run_at_one_time_than_said(opened: Opened) -> None:
 
 
 async def test_a_retry_counts_like_any_other(opened: Opened) -> None:
-    """While it waits it takes no room."""
+    """It takes no room while it waits."""
     first, second = await opened.items(2)
     alone = HandlerClaim(ONE, concurrency=1)
     await opened.claim(claimants=(alone,))
@@ -89,7 +89,7 @@ async def test_a_retry_counts_like_any_other(opened: Opened) -> None:
 
 
 async def test_other_handlers_have_limits_of_their_own(opened: Opened) -> None:
-    """One that is full does not keep others waiting."""
+    """A handler that is full does not block others."""
     await opened.items(3, ONE)
     two = await opened.items(3, TWO)
     claimants = (HandlerClaim(ONE, concurrency=1), HandlerClaim(TWO, concurrency=2))
@@ -99,7 +99,7 @@ async def test_other_handlers_have_limits_of_their_own(opened: Opened) -> None:
 
 
 async def test_what_dead_workers_held_makes_room(opened: Opened) -> None:
-    """In the claim that finds out, and what they held is among what may run."""
+    """The claim that notices the loss has the room, and may take the lost items."""
     ids = await opened.items(3)
     claimant = (HandlerClaim(ONE, concurrency=2),)
     await opened.claim(A, claimant)
@@ -110,7 +110,7 @@ async def test_what_dead_workers_held_makes_room(opened: Opened) -> None:
 
 
 async def test_a_limit_that_was_lowered_holds(opened: Opened) -> None:
-    """More than allowed run already: none is added, and none is taken away."""
+    """More items run than the new limit allows. None starts, and none is stopped."""
     ids = await opened.items(5)
     await opened.claim(claimants=(HandlerClaim(ONE, concurrency=3),))
     alone = (HandlerClaim(ONE, concurrency=1),)
@@ -122,7 +122,7 @@ async def test_a_limit_that_was_lowered_holds(opened: Opened) -> None:
 
 
 async def test_what_is_routed_to_a_worker_counts(opened: Opened) -> None:
-    """It runs there."""
+    """Such an item runs at once."""
     await opened.items(2, claim=True)
     await opened.items(2)
 
@@ -130,7 +130,7 @@ async def test_what_is_routed_to_a_worker_counts(opened: Opened) -> None:
 
 
 async def test_workers_that_race_keep_to_the_limit(opened: Opened) -> None:
-    """However their claims fall between each other's, all of them together get just as many as may run."""
+    """However their claims interleave, they get exactly as many items together as may run."""
     await opened.items(12)
     three = (HandlerClaim(ONE, concurrency=3),)
 
@@ -152,7 +152,7 @@ def paced(interval: timedelta) -> tuple[HandlerClaim]:
 
 
 async def test_attempts_begin_their_interval_apart(opened: Opened) -> None:
-    """Whoever claims; and no later than that either."""
+    """That holds for all workers together, and no attempt begins later than it may."""
     ids = await opened.items(4)
     begun: list[tuple[timedelta, list[int]]] = []
 
@@ -167,7 +167,7 @@ async def test_attempts_begin_their_interval_apart(opened: Opened) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_in_the_long_run_the_rate_is_exact(opened: Opened, seed: int) -> None:
-    """With claims of two workers at any moments: never more than the rate, and all of it where there is enough."""
+    """Two workers claim at random moments. They never exceed the rate, and use all of it while there is work."""
     rng = random.Random(seed)
     interval = SECOND / 10
     await opened.items(400)
@@ -181,7 +181,7 @@ async def test_in_the_long_run_the_rate_is_exact(opened: Opened, seed: int) -> N
 
 
 async def test_a_rate_is_not_saved_up(opened: Opened) -> None:
-    """After a quiet time no more begin at once than ever."""
+    """After a quiet time no more attempts begin at once than usual."""
     await opened.items(5)
     await opened.claim(claimants=paced(SECOND))
 
@@ -189,7 +189,7 @@ async def test_a_rate_is_not_saved_up(opened: Opened) -> None:
 
 
 async def test_a_fast_rate_lets_some_begin_together(opened: Opened) -> None:
-    """As many as fall due within a tenth of a second, since nobody claims more often."""
+    """Those that fall due within a tenth of a second begin together, as nobody claims more often."""
     await opened.items(50)
     interval = timedelta(milliseconds=20)
 
@@ -199,7 +199,7 @@ async def test_a_fast_rate_lets_some_begin_together(opened: Opened) -> None:
 
 
 async def test_a_rate_counts_what_was_claimed_and_no_more(opened: Opened) -> None:
-    """Not what another limit, or the bytes wanted, left behind."""
+    """Items that another limit or the bytes left behind do not count."""
     await opened.items(9, body=b"x" * 100)
     interval = timedelta(milliseconds=20)
 
@@ -210,7 +210,7 @@ async def test_a_rate_counts_what_was_claimed_and_no_more(opened: Opened) -> Non
 
 
 async def test_nothing_to_claim_costs_nothing_of_a_rate(opened: Opened) -> None:
-    """Asking is no attempt."""
+    """A claim that finds nothing is no attempt."""
     for _ in range(5):
         assert await opened.claim(claimants=paced(DAY)) == []
     ids = await opened.items(1)
@@ -219,7 +219,7 @@ async def test_nothing_to_claim_costs_nothing_of_a_rate(opened: Opened) -> None:
 
 
 async def test_a_retry_takes_its_turn_in_the_rate(opened: Opened) -> None:
-    """Attempts are limited, whether first or not."""
+    """The rate limits all attempts, also retries."""
     (work_id,) = await opened.items(1)
     await opened.claim(claimants=paced(SECOND))
     await opened.settle(ended(work_id, WAITING, error="x"))
@@ -229,7 +229,7 @@ async def test_a_retry_takes_its_turn_in_the_rate(opened: Opened) -> None:
 
 
 async def test_a_suspect_takes_its_turn_in_the_rate(opened: Opened) -> None:
-    """And makes the others wait for theirs."""
+    """The other items wait for their turn after it."""
     suspect, _ = await opened.items(1, claim=True, starts=True) + await opened.items(1)
 
     assert len(await opened.claim(B, paced(SECOND), now=LEASE)) == 1
@@ -238,7 +238,7 @@ async def test_a_suspect_takes_its_turn_in_the_rate(opened: Opened) -> None:
 
 
 async def test_handlers_have_rates_of_their_own(opened: Opened) -> None:
-    """One that has to wait does not keep others waiting."""
+    """A handler that has to wait does not block others."""
     await opened.items(2, ONE)
     await opened.items(2, TWO)
     claimants = (HandlerClaim(ONE, interval=SECOND), HandlerClaim(TWO, interval=SECOND))
@@ -248,7 +248,7 @@ async def test_handlers_have_rates_of_their_own(opened: Opened) -> None:
 
 
 async def test_a_restart_does_not_let_a_rate_burst(store: Store) -> None:
-    """It is kept in the store, and a switch turned meanwhile does not forget it."""
+    """The store keeps the rate, and a switch that changed meanwhile does not reset it."""
     async with open_all(store) as opened:
         await opened.items(3)
         await opened.claim(claimants=paced(LEASE))
@@ -261,7 +261,7 @@ async def test_a_restart_does_not_let_a_rate_burst(store: Store) -> None:
 
 
 async def test_a_clock_that_is_set_back_stops_no_handler(opened: Opened) -> None:
-    """Nobody waits for the moment to come again; from there the rate holds as before."""
+    """No handler waits until the old moment comes again, and the rate holds from the new one on."""
     await opened.items(9)
     await opened.claim(claimants=paced(SECOND), now=NOTHING)
 
@@ -273,7 +273,7 @@ async def test_a_clock_that_is_set_back_stops_no_handler(opened: Opened) -> None
 
 
 async def test_a_clock_that_jumped_ahead_and_back_stops_no_handler(opened: Opened) -> None:
-    """A day ahead one was claimed; back at the right time the rate holds."""
+    """One item is claimed a day ahead. Back at the right time the rate holds."""
     await opened.items(9)
     assert len(await opened.claim(claimants=paced(SECOND), now=DAY)) == 1
 
@@ -283,7 +283,7 @@ async def test_a_clock_that_jumped_ahead_and_back_stops_no_handler(opened: Opene
 
 
 async def test_what_a_rate_keeps_back_is_due_when_it_allows(opened: Opened) -> None:
-    """The worker sleeps until just then, and a claim at that moment finds something."""
+    """The worker sleeps until exactly then, and a claim at that moment finds an item."""
     await opened.items(2)
     await opened.claim(claimants=paced(SECOND * 30))
     await opened.settle(*[ended(one.id) for one in await opened.work(state=RUNNING)])
@@ -296,7 +296,7 @@ async def test_what_a_rate_keeps_back_is_due_when_it_allows(opened: Opened) -> N
 
 
 async def test_a_rate_does_not_hasten_what_is_due_later(opened: Opened) -> None:
-    """Nor does it matter for leases."""
+    """A rate does not change when leases end either."""
     (work_id,) = await opened.items(1, claim=True)
     assert await opened.next_due(*paced(DAY)) == LEASE
 
@@ -309,7 +309,7 @@ async def test_a_rate_does_not_hasten_what_is_due_later(opened: Opened) -> None:
 
 
 async def test_a_lane_with_limits_stays_in_order(opened: Opened) -> None:
-    """What a limit keeps back keeps its place at the head."""
+    """An item that a limit keeps back stays the head."""
     ids = await opened.items(3, lane="l")
     claimants = (HandlerClaim(ONE, concurrency=2, interval=SECOND),)
 

@@ -1,4 +1,4 @@
-"""What every DeliveryLog promises."""
+"""The contract of DeliveryLog."""
 
 import pytest
 
@@ -7,12 +7,12 @@ from receiver.core.ports.store import Store
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState
 from tests.doubles import NOON, delivery
-from tests.stores.conftest import Kept, Refused
+from tests.stores.conftest import Kept, QuarantineRow
 from tests.stores.opened import MUCH, ONE, SECOND, Opened
 
 
 async def test_a_new_delivery_is_accepted(opened: Opened) -> None:
-    """It is there afterwards, new, with everything its envelope says."""
+    """It is stored as new, with everything that its envelope says."""
     assert await opened.add(delivery()) == [AppendOutcome.ACCEPTED]
 
     (summary,) = await opened.listed()
@@ -32,14 +32,14 @@ async def test_a_new_delivery_is_accepted(opened: Opened) -> None:
 
 @pytest.mark.parametrize("success", [True, False, None])
 async def test_success_keeps_its_three_values(opened: Opened, success: bool | None) -> None:
-    """Not said is not the same as false."""
+    """None is not the same as false."""
     await opened.add(delivery(success=success))
 
     assert (await opened.listed())[0].success is success
 
 
 async def test_what_an_envelope_lacks_is_none(opened: Opened) -> None:
-    """A foreign envelope has neither job nor webhook id."""
+    """A foreign envelope has neither job id nor webhook id."""
     await opened.add(delivery("sha256:ab", job_id=None))
 
     (summary,) = await opened.listed()
@@ -47,7 +47,7 @@ async def test_what_an_envelope_lacks_is_none(opened: Opened) -> None:
 
 
 async def test_a_second_arrival_is_counted_on_the_first(opened: Opened, kept: Kept) -> None:
-    """Nothing else of it is kept, and it is not handled again."""
+    """Nothing else of it is stored, and it is not handled again."""
     await opened.add(delivery())
     await opened.route(ONE)
 
@@ -60,7 +60,7 @@ async def test_a_second_arrival_is_counted_on_the_first(opened: Opened, kept: Ke
 
 
 async def test_another_body_with_a_known_key_goes_to_quarantine(opened: Opened, kept: Kept) -> None:
-    """The first stays as it was; the other is counted on it and kept with its own headers."""
+    """The first delivery does not change. The other is counted on it and kept with its own headers."""
     await opened.add(delivery(body=b"first"))
 
     outcomes = await opened.add(delivery(body=b"other", headers=(("x-from", "elsewhere"),)))
@@ -68,7 +68,7 @@ async def test_another_body_with_a_known_key_goes_to_quarantine(opened: Opened, 
     assert outcomes == [AppendOutcome.CONFLICT]
     detail = await opened.reports.detail(DeliveryKey("k"))
     assert (detail.body, detail.summary.duplicates) == (b"first", 1)
-    assert kept.quarantined() == [Refused("conflict", "k", (("x-from", "elsewhere"),), b"other")]
+    assert kept.quarantined() == [QuarantineRow("conflict", "k", (("x-from", "elsewhere"),), b"other")]
 
 
 async def test_duplicates_and_conflicts_within_one_batch_are_told_apart(opened: Opened, kept: Kept) -> None:
@@ -105,7 +105,7 @@ async def test_a_batch_of_only_known_deliveries_stores_nothing(opened: Opened) -
 
 
 async def test_a_delivery_after_duplicates_is_still_found_and_routed(opened: Opened) -> None:
-    """Positions that duplicates did not take leave no hole for a worker to stumble over."""
+    """Duplicates leave no gap that stops a worker."""
     await opened.add(delivery("a"), delivery("a"), delivery("b"), delivery("a"))
     await opened.route(ONE)
     await opened.add(delivery("a"), delivery("c"))
@@ -121,7 +121,7 @@ async def test_a_delivery_after_duplicates_is_still_found_and_routed(opened: Ope
     ids=["empty", "nul", "invalid utf-8", "line end", "every byte", "long"],
 )
 async def test_bodies_are_kept_byte_by_byte(opened: Opened, body: bytes) -> None:
-    """What a worker and a reader get is what came."""
+    """Workers and readers get the received bytes."""
     await opened.add(delivery(body=body))
 
     (stored,) = (await opened.queue.routing_batch(limit=1, max_bytes=MUCH)).deliveries
@@ -157,17 +157,17 @@ async def test_moments_are_kept_to_the_microsecond(opened: Opened) -> None:
 
 
 async def test_a_refused_request_is_kept_in_quarantine(opened: Opened, kept: Kept) -> None:
-    """With its reason, its headers and its exact bytes; it is no delivery."""
+    """It keeps its reason, its headers and its exact bytes. It is no delivery."""
     headers = (("x-latin", "\xff"),)
 
     await opened.log.quarantine(Quarantined(NOON, "malformed", "the body is not JSON", None, headers, b"\0\xff"))
 
-    assert kept.quarantined() == [Refused("malformed", None, headers, b"\0\xff")]
+    assert kept.quarantined() == [QuarantineRow("malformed", None, headers, b"\0\xff")]
     assert await opened.listed() == []
 
 
 async def test_a_probe_writes_and_leaves_no_delivery(opened: Opened) -> None:
-    """It can be asked again and again."""
+    """A probe may be repeated."""
     await opened.log.probe(NOON)
     await opened.log.probe(NOON + SECOND)
 
@@ -175,14 +175,14 @@ async def test_a_probe_writes_and_leaves_no_delivery(opened: Opened) -> None:
 
 
 async def test_giving_up_on_a_future_does_not_stop_its_write(opened: Opened) -> None:
-    """The retry is then a duplicate."""
+    """The sender's retry is then a duplicate."""
     opened.log.append(delivery()).cancel()
 
     assert await opened.add(delivery()) == [AppendOutcome.DUPLICATE]
 
 
 async def test_leaving_finishes_what_was_submitted(store: Store) -> None:
-    """Nobody has to wait for the futures before the store is closed."""
+    """Nobody has to wait for the futures before the store closes."""
     async with store.log() as log:
         futures = [log.append(delivery(str(n))) for n in range(20)]
 

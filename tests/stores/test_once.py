@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about what a handler must not do twice."""
+"""The contract of once keys."""
 
 import asyncio
 from datetime import timedelta
@@ -12,7 +12,7 @@ from tests.stores.opened import DAY, ONE, SECOND, TWO, Opened, after_noon
 
 
 async def test_once_is_once(opened: Opened) -> None:
-    """True the first time, whichever worker asks, and never again, however much later."""
+    """The first call returns True, from whichever worker, and no later call does."""
     assert await opened.queue.once(ONE, "mail", now=NOON) is True
 
     assert await opened.queue.once(ONE, "mail", now=NOON) is False
@@ -20,8 +20,8 @@ async def test_once_is_once(opened: Opened) -> None:
     assert await opened.queue.once(ONE, "mail", now=after_noon(timedelta(days=3_650))) is False
 
 
-async def test_what_lapses_is_first_asked_for_again_after_that(opened: Opened) -> None:
-    """By one, whoever it is, and for as long as that one says; or for ever, if it does not."""
+async def test_an_expired_key_can_be_used_again(opened: Opened) -> None:
+    """One caller gets True, and says for how long; without that it is for ever."""
     assert await opened.queue.once(ONE, "job", now=NOON, until=after_noon(SECOND))
     assert not await opened.other.once(ONE, "job", now=NOON, until=after_noon(DAY))
 
@@ -31,8 +31,8 @@ async def test_what_lapses_is_first_asked_for_again_after_that(opened: Opened) -
     assert not await opened.other.once(ONE, "job", now=after_noon(3 * DAY), until=after_noon(DAY))
 
 
-async def test_many_keys_can_be_looked_at_without_asking_for_them(opened: Opened) -> None:
-    """For which one would be the first now."""
+async def test_many_keys_can_be_read_without_using_them(opened: Opened) -> None:
+    """The result has the keys for which a call would return True now."""
     await opened.queue.once(ONE, "for ever", now=NOON)
     await opened.queue.once(ONE, "taken", now=NOON, until=after_noon(2 * SECOND))
     await opened.queue.once(ONE, "lapsed", now=NOON, until=after_noon(SECOND))
@@ -48,8 +48,8 @@ async def test_many_keys_can_be_looked_at_without_asking_for_them(opened: Opened
     assert await opened.other.available_once_keys(ONE, (), now=NOON) == frozenset()
 
 
-async def test_when_it_lapses_can_be_changed(opened: Opened) -> None:
-    """To later, to at once, to never; what was never asked for is not touched by it."""
+async def test_the_expiry_can_be_changed(opened: Opened) -> None:
+    """It changes to later, to now and to never. A key that nobody used does not change."""
     await opened.queue.once(ONE, "job", now=NOON, until=after_noon(SECOND))
     await opened.queue.once(ONE, "other", now=NOON)
 
@@ -73,7 +73,7 @@ async def test_a_clock_that_is_set_back_makes_nothing_happen_twice(opened: Opene
 
 
 async def test_each_handler_has_its_own_keys(opened: Opened) -> None:
-    """What one has done does not stop another. Nor do handler and key run into each other."""
+    """The keys of one handler do not block another. Handler and key are not joined to one text."""
     assert await opened.queue.once(ONE, "mail", now=NOON)
     assert await opened.queue.once(TWO, "mail", now=NOON)
     assert await opened.queue.once(HandlerName("a"), "b.c", now=NOON)
@@ -81,14 +81,14 @@ async def test_each_handler_has_its_own_keys(opened: Opened) -> None:
 
 
 async def test_any_text_is_a_key(opened: Opened) -> None:
-    """And another text is another key."""
+    """Different texts are different keys."""
     keys = ["", " ", "1", "1.0", "01", "Mail", "mail", "é", "e\u0301", "🚲", "'", '"', "%", "x" * 10_000]
 
     assert [await opened.queue.once(ONE, key, now=NOON) for key in keys * 2] == [True] * 14 + [False] * 14
 
 
 async def test_of_many_who_ask_at_one_time_one_is_the_first(opened: Opened) -> None:
-    """On two connections, for several keys."""
+    """Two connections ask for several keys."""
 
     async def ask(queue: WorkQueue, key: str) -> bool:
         return await queue.once(ONE, key, now=NOON)
@@ -99,7 +99,7 @@ async def test_of_many_who_ask_at_one_time_one_is_the_first(opened: Opened) -> N
 
 
 async def test_a_restart_does_not_forget_it(store: Store) -> None:
-    """It is kept in the store."""
+    """The store keeps the keys."""
     for expected in (True, False):
         async with open_all(store) as opened:
             assert await opened.queue.once(ONE, "mail", now=NOON) is expected

@@ -1,4 +1,4 @@
-"""What every store promises to those who go through many deliveries: plans, and reading them with their bodies."""
+"""The contract of plans, and of reading many deliveries with their bodies."""
 
 import pytest
 
@@ -31,7 +31,7 @@ FILTERS: list[tuple[DeliveryFilter, str]] = [
 
 
 async def fill(opened: Opened) -> None:
-    """Six deliveries: a and b dead, c to be retried after a failure, d open, e done, f new."""
+    """Append six deliveries: a and b dead, c to be retried after a failure, d open, e done, f new."""
     kinds = dict(zip("abcde", ("crawl.page", "crawl.page", "agent.action", "x", "crawl.started"), strict=True))
     jobs = {"a": "j1", "b": "j2", "c": "j1", "d": None, "e": "j0"}
     for n, (key, kind) in enumerate(kinds.items()):
@@ -57,7 +57,7 @@ async def read(
 async def test_wanted_deliveries_are_read_oldest_first(
     opened: Opened, wanted: DeliveryFilter, expected: str
 ) -> None:
-    """Exactly those that the listing has, the other way round; a limit takes the newest of them."""
+    """They are those of the listing in the opposite order. A limit takes the newest of them."""
     await fill(opened)
 
     found = await read(opened, wanted)
@@ -68,7 +68,7 @@ async def test_wanted_deliveries_are_read_oldest_first(
 
 @pytest.mark.parametrize(("wanted", "expected"), FILTERS)
 async def test_a_plan_counts_what_will_be_read(opened: Opened, wanted: DeliveryFilter, expected: str) -> None:
-    """Number, bytes, the span of arrival, and how many of each type."""
+    """It has their number, bytes, span of arrival, and how many there are of each type."""
     await fill(opened)
 
     plan = await opened.reports.plan(wanted)
@@ -88,7 +88,7 @@ async def test_a_plan_counts_what_will_be_read(opened: Opened, wanted: DeliveryF
 
 
 async def test_a_plan_counts_rare_types_together(opened: Opened) -> None:
-    """A thousand of the most frequent types are named."""
+    """It names the thousand most frequent types."""
     kinds = [f"type-{n:04}" for n in range(1_003)]
     await opened.add(*[delivery(kind, kind=kind) for kind in kinds], delivery("again", kind="type-1002"))
 
@@ -101,7 +101,7 @@ async def test_a_plan_counts_rare_types_together(opened: Opened) -> None:
 
 
 async def test_what_is_read_is_exactly_what_was_appended(opened: Opened) -> None:
-    """With its seq and its duplicates."""
+    """It has its seq and its duplicates."""
     one = delivery("a", body=b"\x00\xff" * 9, headers=(("b", "2"), ("a", "\u00e9"), ("b", "1")), success=None)
     await opened.add(one)
     await opened.add(one)
@@ -113,7 +113,7 @@ async def test_what_is_read_is_exactly_what_was_appended(opened: Opened) -> None
 async def test_job_by_job_those_of_a_job_come_together(
     opened: Opened, wanted: DeliveryFilter, expected: str
 ) -> None:
-    """Jobs in the order of their ids, within one in the order of arrival, and those without a job last."""
+    """Jobs come in the order of their ids, their deliveries in that of arrival, and those without a job last."""
     await fill(opened)
     order = "eacbfd"
 
@@ -125,7 +125,7 @@ async def test_job_by_job_those_of_a_job_come_together(
 @pytest.mark.parametrize("by_job", [False, True])
 @pytest.mark.parametrize("wanted", [DeliveryFilter(), DeliveryFilter(type="crawl.*"), DeliveryFilter(limit=4)])
 async def test_reading_goes_on_behind_any_place(opened: Opened, wanted: DeliveryFilter, by_job: bool) -> None:
-    """A place survives being written down, and nothing is read twice or left out; a plan counts the rest."""
+    """A place can be written down. Nothing is read twice or left out, and a plan counts the rest."""
     await fill(opened)
     everything = await read(opened, wanted, by_job=by_job)
 
@@ -142,7 +142,7 @@ async def test_reading_goes_on_behind_any_place(opened: Opened, wanted: Delivery
 
 @pytest.mark.parametrize("by_job", [False, True])
 async def test_pages_of_many_and_of_heavy_deliveries_leave_nothing_out(opened: Opened, by_job: bool) -> None:
-    """More than fit in a page by number or by bytes, one heavier than a page, and gaps in the order."""
+    """There are more than fit in a page by number or bytes, one larger than a page, and gaps in the order."""
     heavy = {7: 3_000_000, 8: 3_000_000, 9: 9_000_000, 1_500: 5_000_000}
     await opened.add(*[delivery(f"{n}", job_id=f"j{n % 3}", body=b"x" * heavy.get(n, n % 7)) for n in range(2_500)])
 
@@ -155,7 +155,7 @@ async def test_pages_of_many_and_of_heavy_deliveries_leave_nothing_out(opened: O
 
 
 async def test_what_arrives_during_a_reading_is_not_in_it(opened: Opened) -> None:
-    """So that somebody who answers each delivery with a new one comes to an end."""
+    """Somebody who answers each delivery with a new one comes to an end."""
     await opened.add(delivery("a"), delivery("b"))
     seen = []
 
@@ -167,7 +167,7 @@ async def test_what_arrives_during_a_reading_is_not_in_it(opened: Opened) -> Non
 
 
 async def test_an_empty_store_has_an_empty_plan_and_nothing_to_read(opened: Opened) -> None:
-    """No moments, no types."""
+    """The plan has no moments and no types."""
     assert await opened.reports.plan(DeliveryFilter()) == DeliveryPlan(0, 0, None, None, {}, 0, 0)
     assert await read(opened, DeliveryFilter(limit=3)) == []
     assert await read(opened, DeliveryFilter(), by_job=True) == []
@@ -175,6 +175,6 @@ async def test_an_empty_store_has_an_empty_plan_and_nothing_to_read(opened: Open
 
 @pytest.mark.parametrize("written", ["", "x", "-1", "1.5", "17:", "9" * 20, "\u0661", " 1"])
 def test_what_is_no_place_is_refused(written: str) -> None:
-    """In words that show what one looks like."""
+    """The message shows what a place looks like."""
     with pytest.raises(ValueError, match="as 17 or 17:JOB"):
         Cursor.parse(written)

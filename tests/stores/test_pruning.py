@@ -1,4 +1,4 @@
-"""What every store promises about removing what has been kept long enough."""
+"""The contract of pruning."""
 
 from dataclasses import replace
 
@@ -46,8 +46,8 @@ async def prune(opened: Opened, rule: PruneRule, *, limit: int = 100) -> int:
         after = step.after
 
 
-async def test_what_was_done_with_is_removed_with_all_that_hangs_on_it(opened: Opened) -> None:
-    """The delivery, its work item and its attempts; the others stay."""
+async def test_a_finished_delivery_is_removed_with_its_work(opened: Opened) -> None:
+    """The delivery, its work item and its attempts go. Other deliveries stay."""
     await opened.in_state(DONE)
     await opened.add(delivery("new"))
 
@@ -63,7 +63,10 @@ async def test_what_was_done_with_is_removed_with_all_that_hangs_on_it(opened: O
 
 
 async def test_a_pruned_body_leaves_everything_else(opened: Opened) -> None:
-    """The row of the listing with its size, and the work; body and headers are gone, and reading passes over it."""
+    """The listing and the work stay, and the size too.
+
+    Body and headers are gone, and reading skips the delivery.
+    """
     await opened.in_state(DONE)
     (before,) = await opened.listed()
 
@@ -81,7 +84,7 @@ async def test_a_pruned_body_leaves_everything_else(opened: Opened) -> None:
 @pytest.mark.parametrize("bodies", [False, True])
 @pytest.mark.parametrize("state", [WAITING, QUEUED, HELD, RUNNING])
 async def test_open_work_is_never_pruned(opened: Opened, state: WorkState, bodies: bool) -> None:
-    """Nor what no worker has looked at; there is no way to ask for it."""
+    """Neither are deliveries that no worker has routed. No rule can ask for them."""
     await opened.in_state(state)
     await opened.add(delivery("new"))
     before = await opened.listed()
@@ -106,7 +109,7 @@ async def test_dead_ones_are_pruned_only_when_they_are_named(opened: Opened, bod
 
 
 async def test_pruning_ends_at_its_moment(opened: Opened) -> None:
-    """What arrived exactly then stays."""
+    """A delivery that arrived exactly then stays."""
     moments = {"before": -MICROSECOND, "at": 0 * SECOND, "after": MICROSECOND}
     await opened.add(*[delivery(key, received_at=NOON + passed) for key, passed in moments.items()])
     await opened.route()
@@ -117,7 +120,7 @@ async def test_pruning_ends_at_its_moment(opened: Opened) -> None:
 
 
 async def test_only_the_types_named_are_pruned(opened: Opened) -> None:
-    """By a glob, as everywhere."""
+    """The rule takes a glob, as all filters do."""
     await opened.add(delivery("a", kind="crawl.page"), delivery("b", kind="agent.action"))
     await opened.route()
 
@@ -127,7 +130,7 @@ async def test_only_the_types_named_are_pruned(opened: Opened) -> None:
 
 @pytest.mark.parametrize("rule", [EVERYTHING, BODIES])
 async def test_a_plan_counts_what_will_be_pruned(opened: Opened, rule: PruneRule) -> None:
-    """And nothing is left of it afterwards."""
+    """After the pruning the plan is empty."""
     for state in (DONE, DEAD, WAITING, SKIPPED):
         await opened.in_state(state)
 
@@ -139,7 +142,7 @@ async def test_a_plan_counts_what_will_be_pruned(opened: Opened, rule: PruneRule
 
 
 async def test_a_step_takes_no_more_than_it_may(opened: Opened) -> None:
-    """And the next one goes on behind it."""
+    """The next step goes on behind it."""
     await opened.add(*[delivery(f"{n}", body=b"12") for n in range(5)])
     await opened.route()
 
@@ -148,7 +151,7 @@ async def test_a_step_takes_no_more_than_it_may(opened: Opened) -> None:
 
 
 async def test_a_number_is_never_given_again(opened: Opened) -> None:
-    """What is stored after pruning comes behind everything that was."""
+    """New deliveries come behind all that were ever stored."""
     await opened.add(delivery("a"), delivery("b"))
     await opened.route(claim=False)
     await prune(opened, EVERYTHING)
@@ -162,7 +165,7 @@ async def test_a_number_is_never_given_again(opened: Opened) -> None:
 
 
 async def test_a_work_item_s_number_is_never_given_again(opened: Opened) -> None:
-    """An attempt of the old one cannot be taken for one of the new."""
+    """Otherwise an attempt of the old item could count for the new one."""
     await opened.in_state(DONE)
     await prune(opened, EVERYTHING)
 
@@ -175,7 +178,7 @@ async def test_a_work_item_s_number_is_never_given_again(opened: Opened) -> None
 async def test_a_retry_of_a_delivery_without_body_is_still_a_duplicate(
     opened: Opened, body: bytes, outcome: AppendOutcome
 ) -> None:
-    """As far as its length tells; and once the key is gone too, it would be a new delivery."""
+    """Only the sizes are compared. Once the key is gone too, it would be a new delivery."""
     await opened.add(delivery("a", body=b"first"))
     await opened.route()
     await prune(opened, BODIES)
@@ -187,7 +190,7 @@ async def test_a_retry_of_a_delivery_without_body_is_still_a_duplicate(
 
 
 async def test_an_import_gives_a_body_back(opened: Opened) -> None:
-    """If it is as long as the one that was pruned; nothing else changes."""
+    """The body has to be as long as the pruned one. Nothing else changes."""
     one = delivery("a", body=b"first")
     await opened.add(one)
     await opened.route()
@@ -202,7 +205,7 @@ async def test_an_import_gives_a_body_back(opened: Opened) -> None:
 
 
 async def test_work_on_a_delivery_without_body_is_not_taken_up_again(opened: Opened) -> None:
-    """A skipped item is not retried and a replay makes nothing: no handler could see the event."""
+    """A skipped item is not retried and a replay makes nothing, as no handler could see the event."""
     skipped = await opened.in_state(SKIPPED)
     await prune(opened, BODIES)
 
@@ -212,8 +215,8 @@ async def test_work_on_a_delivery_without_body_is_not_taken_up_again(opened: Ope
     assert await opened.claimed(now=DAY) == []
 
 
-async def test_what_a_handler_asked_for_once_is_forgotten(opened: Opened) -> None:
-    """Some at a time, and only what was asked before that moment."""
+async def test_old_once_keys_are_forgotten(opened: Opened) -> None:
+    """A step forgets some of them, and only those used before that moment."""
     for n in range(3):
         await opened.queue.once(ONE, f"{n}", now=NOON + n * SECOND)
 
@@ -223,8 +226,8 @@ async def test_what_a_handler_asked_for_once_is_forgotten(opened: Opened) -> Non
     assert [await opened.queue.once(ONE, f"{n}", now=NOON) for n in range(3)] == [True, True, False]
 
 
-async def test_what_lapses_is_forgotten_like_the_rest(opened: Opened) -> None:
-    """By when it was asked for last, whether it has lapsed or not."""
+async def test_expiring_once_keys_are_forgotten_like_the_rest(opened: Opened) -> None:
+    """Their last use counts, whether they have expired or not."""
     await opened.queue.once(ONE, "a", now=NOON, until=NOON + 9 * SECOND)
     await opened.queue.once(ONE, "b", now=NOON, until=NOON + SECOND)
     await opened.queue.once(ONE, "b", now=NOON + 2 * SECOND, until=NOON + 9 * SECOND)
@@ -241,8 +244,8 @@ async def test_pruning_an_empty_store_does_nothing(opened: Opened) -> None:
         pass  # what making the file left
 
 
-async def test_bodies_are_the_same_after_upkeep(opened: Opened) -> None:
-    """Short and long, of any bytes; a retry of the sender is a duplicate, and lengths are the true ones."""
+async def test_bodies_are_the_same_after_compression(opened: Opened) -> None:
+    """They are short and long, of any bytes. Retries are duplicates, and sizes stay those of the bodies."""
     bodies = [b"", b"\x00", b"\x00" * 50_000, b"\xff\xfe" * 9_000, b"page " * 2_000_000, bytes(range(256)) * 40]
     ones = [delivery(f"{n}", body=body) for n, body in enumerate(bodies)]
     await opened.add(*ones)

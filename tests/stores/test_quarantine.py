@@ -1,4 +1,4 @@
-"""What every store promises about requests that were refused, and may be delivered after all."""
+"""The contract of quarantined requests, and of their release."""
 
 import pytest
 
@@ -21,7 +21,7 @@ async def listed(opened: Opened, wanted: QuarantineFilter) -> list[QuarantinedSu
 
 
 async def test_a_refused_request_is_there_as_it_came(opened: Opened) -> None:
-    """In the listing with its size, and with headers and body when it is asked for."""
+    """The listing has its size, and the request itself its headers and body."""
     await opened.log.quarantine(refused(0))
 
     assert await listed(opened, QuarantineFilter()) == [QuarantinedSummary(1, NOON, "malformed", "why", None, 2)]
@@ -42,7 +42,7 @@ async def test_a_refused_request_is_there_as_it_came(opened: Opened) -> None:
 async def test_requests_are_listed_newest_first(
     opened: Opened, wanted: QuarantineFilter, expected: list[int]
 ) -> None:
-    """Those only that the filter asks for."""
+    """Only those are listed that match the filter."""
     for n in range(4):
         await opened.log.quarantine(refused(n, reason="conflict" if n % 2 else "malformed"))
 
@@ -50,7 +50,7 @@ async def test_requests_are_listed_newest_first(
 
 
 async def test_a_released_request_is_a_delivery_like_any_other(opened: Opened, kept: Kept) -> None:
-    """It came from the sender, at the moment of the request, and waits for a worker."""
+    """Its origin is the sender, its moment that of the request, and it waits for a worker."""
     await opened.log.quarantine(refused(0))
     await opened.log.quarantine(refused(1))
     one = delivery("a", body=b"\x00\xff", received_at=NOON)
@@ -65,7 +65,7 @@ async def test_a_released_request_is_a_delivery_like_any_other(opened: Opened, k
 
 
 async def test_a_released_request_can_be_a_duplicate(opened: Opened, kept: Kept) -> None:
-    """Counted as one, and gone from quarantine."""
+    """It is counted as one, and leaves quarantine."""
     await opened.add(delivery("a"))
     await opened.log.quarantine(refused(0, body=delivery("a").body))
 
@@ -76,7 +76,7 @@ async def test_a_released_request_can_be_a_duplicate(opened: Opened, kept: Kept)
 
 
 async def test_a_request_that_contradicts_a_delivery_stays(opened: Opened, kept: Kept) -> None:
-    """Nothing changes: there is one delivery of a key."""
+    """Nothing changes, as a key has one delivery."""
     await opened.add(delivery("a", body=b"first"))
     await opened.log.quarantine(refused(0, body=b"other"))
     before = await opened.listed(), kept.quarantined()
@@ -89,7 +89,7 @@ async def test_a_request_that_contradicts_a_delivery_stays(opened: Opened, kept:
 
 
 async def test_an_unknown_request_is_an_error(opened: Opened) -> None:
-    """Also one that has been released; nothing is stored twice."""
+    """So is one that was released before. Nothing is stored twice."""
     await opened.log.quarantine(refused(0))
     await opened.controls.release_request(1, delivery("a"))
 

@@ -1,4 +1,4 @@
-"""What every store promises about work that is made, or was done, beside what routing makes."""
+"""The contract of work that replays and recorded runs make."""
 
 import pytest
 
@@ -31,7 +31,7 @@ async def replay(opened: Opened, *work: NewWork) -> int:
 
 
 async def test_what_had_succeeded_is_made_again(opened: Opened) -> None:
-    """As a new work item beside the old one, due at once, run by whichever worker claims it, as a replay."""
+    """A new work item stands beside the old one. It is due at once, for any worker, and its trigger is a replay."""
     done = await opened.in_state(DONE)
 
     assert await replay(opened, NewWork(1, ONE)) == 1
@@ -46,7 +46,7 @@ async def test_what_had_succeeded_is_made_again(opened: Opened) -> None:
 
 
 async def test_another_trigger_is_kept(opened: Opened) -> None:
-    """A backfill stays one."""
+    """A backfill stays a backfill."""
     await opened.items(1)
     await replay(opened, NewWork(1, TWO, trigger=Trigger.BACKFILL))
 
@@ -54,7 +54,7 @@ async def test_another_trigger_is_kept(opened: Opened) -> None:
 
 
 async def test_a_lane_is_obeyed(opened: Opened) -> None:
-    """New work stands behind what runs or waits in its lane, and among itself in the order given."""
+    """New work stands behind the work of its lane that runs or waits, in the order given."""
     (running,) = await opened.items(1, claim=True, lane="lane")
 
     await replay(opened, NewWork(1, ONE, lane="lane"), NewWork(1, ONE, lane="other"), NewWork(1, ONE, lane="other"))
@@ -76,7 +76,7 @@ async def test_a_lane_is_obeyed(opened: Opened) -> None:
 async def test_holds_and_switches_are_obeyed(
     opened: Opened, switch: HandlerSwitch, hold: bool, state: WorkState
 ) -> None:
-    """As when a delivery is routed, whatever the work item asks for."""
+    """They count as in routing, whatever the work item asks for."""
     await opened.items(1, TWO)
     await opened.controls.switch(ONE, switch)
 
@@ -89,7 +89,7 @@ async def test_holds_and_switches_are_obeyed(
 
 
 async def test_what_was_imported_can_be_replayed(opened: Opened) -> None:
-    """Before and after a worker has passed over it."""
+    """That is possible before and after a worker has routed it."""
     await opened.controls.import_deliveries([Imported(delivery("a"))])
     assert await replay(opened, NewWork(1, ONE)) == 1
     await opened.route()
@@ -99,7 +99,7 @@ async def test_what_was_imported_can_be_replayed(opened: Opened) -> None:
 
 
 async def test_a_delivery_that_is_not_there_gets_no_work(opened: Opened) -> None:
-    """The others do."""
+    """The other deliveries get theirs."""
     await opened.items(1)
 
     assert await replay(opened, NewWork(99, ONE), NewWork(1, TWO), NewWork(0, TWO)) == 1
@@ -108,7 +108,7 @@ async def test_a_delivery_that_is_not_there_gets_no_work(opened: Opened) -> None
 
 
 async def test_many_are_made_at_one_time(opened: Opened) -> None:
-    """More than one statement takes."""
+    """There are more than one statement takes."""
     await opened.items(250)
 
     assert await replay(opened, *[NewWork(seq, TWO) for seq in range(1, 251)]) == 250
@@ -122,7 +122,7 @@ def attempt(error: str | None = None) -> Attempt:
 
 
 async def test_what_ran_elsewhere_is_recorded(opened: Opened) -> None:
-    """With its attempt, and in its state; a dead one can be retried like any other."""
+    """It keeps its attempt and its state. A dead one can be retried like any other."""
     await opened.items(2)
     good, bad = attempt(), attempt("no")
 
@@ -141,7 +141,7 @@ async def test_what_ran_elsewhere_is_recorded(opened: Opened) -> None:
 
 
 async def test_many_results_are_recorded_in_their_order(opened: Opened) -> None:
-    """Each with its own attempt."""
+    """Each has its own attempt."""
     await opened.items(1)
 
     await opened.controls.record([RecordedRun(1, TWO, attempt(f"{n}"), DEAD) for n in range(250)], now=NOON)

@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about routing: from new deliveries to work items."""
+"""The contract of routing: from new deliveries to work items."""
 
 import asyncio
 
@@ -29,7 +29,7 @@ from tests.stores.opened import (
 
 
 async def test_unrouted_deliveries_come_in_the_order_of_arrival(opened: Opened) -> None:
-    """At most as many as asked for."""
+    """At most as many come as asked for."""
     await opened.add(*[delivery(str(n)) for n in range(5)])
 
     batch = await opened.queue.routing_batch(limit=3, max_bytes=MUCH)
@@ -43,14 +43,14 @@ async def test_unrouted_deliveries_come_in_the_order_of_arrival(opened: Opened) 
     ("max_bytes", "count"), [(0, 1), (99, 1), (100, 1), (199, 1), (200, 2), (299, 2), (300, 3)]
 )
 async def test_unrouted_deliveries_fit_in_the_bytes_given(opened: Opened, max_bytes: int, count: int) -> None:
-    """But there is always one, however long it is."""
+    """One delivery always comes, however long it is."""
     await opened.add(*[delivery(str(n), body=b"x" * 100) for n in range(3)])
 
     assert len((await opened.queue.routing_batch(limit=10, max_bytes=max_bytes)).deliveries) == count
 
 
 async def test_a_long_first_body_does_not_bring_empty_ones_past_the_limit(opened: Opened) -> None:
-    """What follows a body that is over the limit waits for the next batch."""
+    """Deliveries behind a body over the limit wait for the next batch."""
     await opened.add(delivery("long", body=b"x" * 100), delivery("short", body=b"x"))
 
     batch = await opened.queue.routing_batch(limit=10, max_bytes=50)
@@ -59,14 +59,14 @@ async def test_a_long_first_body_does_not_bring_empty_ones_past_the_limit(opened
 
 
 async def test_nothing_unrouted_is_an_empty_batch(opened: Opened) -> None:
-    """Before the first delivery, and when all are routed."""
+    """That is so before the first delivery, and when all are routed."""
     assert (await opened.queue.routing_batch(limit=10, max_bytes=MUCH)).deliveries == ()
     await opened.items(1)
     assert (await opened.queue.routing_batch(limit=10, max_bytes=MUCH)).deliveries == ()
 
 
 async def test_routing_makes_claimed_work_in_the_order_given(opened: Opened) -> None:
-    """The ids fit the work, each is held by the worker, and is its first attempt."""
+    """The ids fit the work. The worker holds each item, and runs its first attempt."""
     await opened.add(delivery("a"), delivery("b"))
     batch = await opened.queue.routing_batch(limit=10, max_bytes=MUCH)
     work = [NewWork(one.seq, handler) for one in batch.deliveries for handler in (ONE, TWO)]
@@ -82,7 +82,7 @@ async def test_routing_makes_claimed_work_in_the_order_given(opened: Opened) -> 
 
 
 async def test_what_was_routed_is_leased_to_its_worker(opened: Opened) -> None:
-    """Until the lease ends nobody else gets it."""
+    """No other worker gets it before the lease ends."""
     (work_id,) = await opened.items(1, claim=True)
 
     assert await opened.claimed(B, now=LEASE - MICROSECOND) == []
@@ -90,7 +90,7 @@ async def test_what_was_routed_is_leased_to_its_worker(opened: Opened) -> None:
 
 
 async def test_only_what_asks_for_it_is_claimed(opened: Opened) -> None:
-    """The others wait for any worker, due at once, and none of their attempts has begun."""
+    """The other items wait for any worker. They are due at once, and no attempt of them has started."""
     await opened.add(delivery("a"), delivery("b"), delivery("c"))
     batch = await opened.queue.routing_batch(limit=10, max_bytes=MUCH)
     seqs = [one.seq for one in batch.deliveries]
@@ -108,7 +108,7 @@ async def test_only_what_asks_for_it_is_claimed(opened: Opened) -> None:
 
 
 async def test_what_is_not_claimed_for_whatever_reason_has_no_id(opened: Opened) -> None:
-    """Held, queued, paused and disabled: whoever routed it must not run it."""
+    """The router must not run items that are held, queued, paused or disabled."""
     paused, disabled = HandlerName("paused"), HandlerName("disabled")
     await opened.controls.switch(paused, HandlerSwitch.PAUSED)
     await opened.controls.switch(disabled, HandlerSwitch.DISABLED)
@@ -134,7 +134,7 @@ async def test_what_is_not_claimed_for_whatever_reason_has_no_id(opened: Opened)
 
 
 async def test_of_two_workers_one_routes(opened: Opened) -> None:
-    """The second one's call changes nothing and tells so."""
+    """The call of the second one changes nothing and returns None."""
     await opened.add(delivery())
     batch = await opened.queue.routing_batch(limit=10, max_bytes=MUCH)
     work = [NewWork(batch.deliveries[0].seq, ONE)]
@@ -148,7 +148,7 @@ async def test_of_two_workers_one_routes(opened: Opened) -> None:
 
 
 async def test_workers_that_race_route_each_delivery_once(opened: Opened) -> None:
-    """However their reads and writes fall between each other's."""
+    """That holds however their reads and writes interleave."""
     await opened.add(*[delivery(str(n)) for n in range(30)])
 
     async def work(queue: WorkQueue, worker: WorkerId) -> None:
@@ -164,7 +164,7 @@ async def test_workers_that_race_route_each_delivery_once(opened: Opened) -> Non
 
 
 async def test_a_stale_batch_routes_nothing_of_what_came_since(opened: Opened) -> None:
-    """Another worker routed a shorter batch: the longer one read before is refused whole."""
+    """Another worker has routed a shorter batch, so the longer one read before is refused as a whole."""
     await opened.add(delivery("a"), delivery("b"))
     longer = await opened.queue.routing_batch(limit=2, max_bytes=MUCH)
     shorter = await opened.other.routing_batch(limit=1, max_bytes=MUCH)
@@ -178,7 +178,7 @@ async def test_a_stale_batch_routes_nothing_of_what_came_since(opened: Opened) -
 
 
 async def test_routing_without_work_marks_the_batch_as_routed(opened: Opened) -> None:
-    """No handler wanted it, so it is done."""
+    """No handler wanted these deliveries, so they are done."""
     await opened.add(delivery())
 
     assert await opened.route() == []

@@ -1,4 +1,4 @@
-"""What every store promises about finding deliveries by their words."""
+"""The contract of the search for words."""
 
 import json
 import sqlite3
@@ -39,7 +39,7 @@ def page(key: str, url: str = "", title: object = None, **changes: Any) -> Deliv
 
 
 async def fill(index: SearchIndex) -> int:
-    """Take everything in, and return how many transactions that took."""
+    """Index everything, and return how many transactions that took."""
     turns = 0
     while await index.index(limit=100, max_bytes=MUCH):
         turns += 1
@@ -96,7 +96,7 @@ PAGES = [
     ],
 )
 async def test_all_the_words_have_to_occur(opened: Opened, index: SearchIndex, text: str, keys: str) -> None:
-    """In URL, title or error, whatever their case and accents; nothing in a query means anything but its words."""
+    """They occur in URL, title or error, in any case and with any accents. Nothing in a query is an operator."""
     await opened.add(*PAGES)
     await fill(index)
 
@@ -105,7 +105,7 @@ async def test_all_the_words_have_to_occur(opened: Opened, index: SearchIndex, t
 
 @pytest.mark.parametrize("text", ["", " ", "*", '""', "--- ***", "…"])
 async def test_a_query_without_a_word_is_an_error(opened: Opened, index: SearchIndex, text: str) -> None:
-    """It would find all or nothing, and neither was meant."""
+    """It would match all deliveries or none, and nobody means that."""
     await opened.add(*PAGES)
 
     with pytest.raises(ValueError, match="there is no word in"):
@@ -113,15 +113,15 @@ async def test_a_query_without_a_word_is_an_error(opened: Opened, index: SearchI
 
 
 async def test_without_an_index_a_search_says_what_to_do(opened: Opened) -> None:
-    """In every report that takes the filter."""
+    """Every report that takes the filter says it."""
     for ask in (opened.keys(text="x"), opened.reports.plan(DeliveryFilter(text="x"))):
         with pytest.raises(NoSearchIndex, match="set RECEIVER_SEARCH=true"):
             await ask
     assert await opened.reports.search_reach() is None
 
 
-async def test_what_was_stored_before_comes_in_too(opened: Opened, store: Store) -> None:
-    """A part at a time, in the order of arrival, and the reach is known meanwhile."""
+async def test_deliveries_stored_before_are_indexed_too(opened: Opened, store: Store) -> None:
+    """Each step indexes some of them in the order of arrival, and the reach is known meanwhile."""
     await opened.add(*[page(f"k{n}", "https://example.com", received_at=NOON + n * SECOND) for n in range(5)])
     async with store.search() as index:
         assert await opened.reports.search_reach() == SearchReach(5, None)
@@ -135,8 +135,8 @@ async def test_what_was_stored_before_comes_in_too(opened: Opened, store: Store)
     assert await opened.reports.search_reach() == SearchReach(0, NOON + 4 * SECOND)
 
 
-async def test_long_bodies_are_taken_in_one_by_one(opened: Opened, index: SearchIndex) -> None:
-    """One at least, and then as many as fit."""
+async def test_long_bodies_are_indexed_one_by_one(opened: Opened, index: SearchIndex) -> None:
+    """A step takes at least one body, and then as many as fit."""
     await opened.add(*[page(f"k{n}", "https://example.com/" + "x" * 1000) for n in range(3)])
 
     assert await index.index(limit=9, max_bytes=10) == 1
@@ -144,7 +144,7 @@ async def test_long_bodies_are_taken_in_one_by_one(opened: Opened, index: Search
 
 
 async def test_an_index_that_is_made_again_goes_on(opened: Opened, store: Store) -> None:
-    """As at each start of a worker."""
+    """Each start of a worker makes it again."""
     await opened.add(page("a", "https://example.com"))
     async with store.search() as index:
         await fill(index)
@@ -155,8 +155,8 @@ async def test_an_index_that_is_made_again_goes_on(opened: Opened, store: Store)
     assert await opened.keys(text="example") == ["b", "a"]
 
 
-async def test_two_workers_take_each_in_once(opened: Opened, store: Store) -> None:
-    """Whichever comes first."""
+async def test_two_workers_index_each_delivery_once(opened: Opened, store: Store) -> None:
+    """Either of them may be first."""
     await opened.add(*[page(f"k{n}", "https://example.com") for n in range(9)])
     async with AsyncExitStack() as stack:
         one, two = [await stack.enter_async_context(store.search()) for _ in range(2)]
@@ -167,7 +167,7 @@ async def test_two_workers_take_each_in_once(opened: Opened, store: Store) -> No
 
 
 async def test_words_narrow_with_the_other_filters(opened: Opened, index: SearchIndex) -> None:
-    """By type, job, state and number."""
+    """These are type, job, state and number."""
     await opened.add(page("a", "https://example.com", job_id="j1"), page("b", "https://example.com", job_id="j2"))
     await opened.route(ONE)
     await opened.add(page("c", "https://example.com", job_id="j1"), page("d", "https://other.com", job_id="j1"))
@@ -184,7 +184,7 @@ async def test_words_narrow_with_the_other_filters(opened: Opened, index: Search
 
 
 async def test_more_than_one_page_is_found_in_order(opened: Opened, index: SearchIndex) -> None:
-    """The newest first."""
+    """The newest comes first."""
     await opened.add(*[page(f"k{n}", "https://example.com") for n in range(1_200)])
     await fill(index)
 
@@ -193,7 +193,7 @@ async def test_more_than_one_page_is_found_in_order(opened: Opened, index: Searc
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"data":7}', b'{"data":[7,null,{"metadata":[]}]}', b"\xff"])
 async def test_a_body_without_words_holds_up_nothing(opened: Opened, index: SearchIndex, body: bytes) -> None:
-    """Whatever it is."""
+    """Any bytes may come."""
     await opened.add(delivery("odd", body=body), page("a", "https://example.com"))
     await fill(index)
 
@@ -221,7 +221,7 @@ async def test_a_body_without_words_holds_up_nothing(opened: Opened, index: Sear
 async def test_every_family_is_found(
     opened: Opened, index: SearchIndex, kind: str, content: dict[str, object]
 ) -> None:
-    """By the URLs, titles and errors that its events have, in each of their forms."""
+    """Words come from the URLs, titles and errors of its events, in each of their forms."""
     await opened.add(delivery("a", kind=kind, body=body_of(kind, **content)))
     await fill(index)
 
@@ -230,7 +230,7 @@ async def test_every_family_is_found(
 
 @pytest.mark.parametrize("bodies", [False, True])
 async def test_what_is_pruned_is_not_found_any_more(opened: Opened, index: SearchIndex, bodies: bool) -> None:
-    """Whether the whole delivery goes or its body alone; a body that is brought in again brings its words."""
+    """The delivery goes or its body alone. A body that is imported again brings its words."""
     old = page("old", "https://example.com")
     await opened.add(old, page("new", "https://example.com", received_at=NOON + SECOND))
     await opened.route()
@@ -249,8 +249,8 @@ async def test_what_is_pruned_is_not_found_any_more(opened: Opened, index: Searc
         assert await opened.keys(text="example") == ["new"]
 
 
-async def test_what_was_brought_in_again_is_taken_in_once(opened: Opened, index: SearchIndex) -> None:
-    """Although the index has still to come to it."""
+async def test_a_restored_body_is_indexed_once(opened: Opened, index: SearchIndex) -> None:
+    """Here the index has not reached it yet."""
     await opened.add(page("a", "https://example.com"), page("b", "https://example.com"))
     await opened.route()
     await opened.maintenance.prune(PruneRule(NOON + SECOND, bodies=True), after=0, limit=9, now=NOON + SECOND)
@@ -263,7 +263,7 @@ async def test_what_was_brought_in_again_is_taken_in_once(opened: Opened, index:
 
 
 async def test_without_an_index_a_body_comes_back_without_its_words(opened: Opened) -> None:
-    """An index that is made later takes it in."""
+    """An index that is made later takes them."""
     await opened.add(page("a", "https://example.com"))
     await opened.route()
     await opened.maintenance.prune(PruneRule(NOON + SECOND, bodies=True), after=0, limit=9, now=NOON + SECOND)
@@ -273,8 +273,8 @@ async def test_without_an_index_a_body_comes_back_without_its_words(opened: Open
     assert await opened.reports.search_reach() is None
 
 
-async def test_what_is_compressed_or_brought_in_is_found(opened: Opened, index: SearchIndex) -> None:
-    """Its words stay, or come like those of any delivery; that of a body that is stored compressed too."""
+async def test_compressed_and_imported_bodies_are_found(opened: Opened, index: SearchIndex) -> None:
+    """Words stay after compression, and an imported body is indexed like any other, also a compressed one."""
     long = "https://example.com/" + "word " * 20_000
     await opened.add(page("sent", long))
     await opened.route()
@@ -290,7 +290,10 @@ async def test_what_is_compressed_or_brought_in_is_found(opened: Opened, index: 
 
 
 async def test_what_is_pruned_leaves_the_index(sqlite_store: SqliteStore, path: Path) -> None:
-    """In the transaction that removes the body; what comes in at that moment does not come back."""
+    """The transaction that removes the body removes its words.
+
+    A step at the same moment does not bring them back.
+    """
     async with sqlite_store.log() as log, sqlite_store.search() as index:
         for key in ("a", "b"):
             await log.append(page(key, "https://example.com"))
@@ -302,8 +305,8 @@ async def test_what_is_pruned_leaves_the_index(sqlite_store: SqliteStore, path: 
     assert select(path, "SELECT rowid FROM words WHERE words MATCH 'example'") == [(3,)]
 
 
-async def test_an_ack_knows_nothing_of_the_index(sqlite_store: SqliteStore, path: Path) -> None:
-    """Appending writes no word, and works when the index is gone."""
+async def test_an_append_does_not_use_the_index(sqlite_store: SqliteStore, path: Path) -> None:
+    """It writes no word, and works without the index."""
     async with sqlite_store.search(), sqlite_store.log() as log:
         await log.append(page("a", "https://example.com"))
         assert select(path, "SELECT count(*) FROM words") == [(0,)]
@@ -323,7 +326,7 @@ def test_a_sqlite_without_full_text_search_says_so() -> None:
 
 
 async def test_rows_of_the_index_are_searched_and_not_sorted(sqlite_store: SqliteStore, path: Path) -> None:
-    """A word that everything has costs no more than one page of a listing."""
+    """A word that all deliveries have costs no more than one page of a listing."""
     async with sqlite_store.search():
         pass
     for state in (None, DeliveryState.DEAD):

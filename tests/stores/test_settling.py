@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about settling: from the end of an attempt to the state of its work item."""
+"""The contract of settling: from the end of an attempt to the state of its work item."""
 
 import pytest
 
@@ -25,7 +25,7 @@ from tests.stores.opened import (
     [(DONE, DeliveryState.DONE), (DEAD, DeliveryState.DEAD), (WAITING, DeliveryState.WORKING)],
 )
 async def test_a_settled_item_goes_to_its_state(opened: Opened, state: WorkState, seen: DeliveryState) -> None:
-    """Its error and, while it waits, its due time can be seen."""
+    """Readers see its error and, while it waits, its due time."""
     (work_id,) = await opened.items(1, claim=True)
     error = None if state is DONE else "ValueError: no"
 
@@ -38,7 +38,7 @@ async def test_a_settled_item_goes_to_its_state(opened: Opened, state: WorkState
 
 
 async def test_success_clears_the_last_error(opened: Opened) -> None:
-    """What failed before it succeeded has no error any more."""
+    """Errors of earlier attempts are gone."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.settle(ended(work_id, WAITING, error="x"))
     await opened.claim()
@@ -49,7 +49,7 @@ async def test_success_clears_the_last_error(opened: Opened) -> None:
 
 
 async def test_every_attempt_is_recorded_as_it_ended(opened: Opened) -> None:
-    """With trigger, times, outcome, error, traceback, and whether it could not be cancelled."""
+    """The record has trigger, times, outcome, error, traceback, and whether it could not be cancelled."""
     (work_id,) = await opened.items(1, claim=True)
     timed_out, succeeded = AttemptOutcome.TIMED_OUT, AttemptOutcome.SUCCEEDED
     attempts = [
@@ -67,7 +67,7 @@ async def test_every_attempt_is_recorded_as_it_ended(opened: Opened) -> None:
 
 
 async def test_a_result_is_recorded_once(opened: Opened) -> None:
-    """Sent again it is refused."""
+    """The same result is refused the second time."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.settle(ended(work_id))
 
@@ -77,7 +77,7 @@ async def test_a_result_is_recorded_once(opened: Opened) -> None:
 
 
 async def test_of_two_results_of_one_attempt_the_first_counts(opened: Opened) -> None:
-    """Both in one batch, which must not fail for it: all others in it would be lost too."""
+    """Both are in one batch. It must not fail, or the other results in it would be lost."""
     first, second = await opened.items(2, claim=True)
     result = ended(first)
 
@@ -89,7 +89,7 @@ async def test_of_two_results_of_one_attempt_the_first_counts(opened: Opened) ->
 
 
 async def test_results_in_one_batch_stand_for_themselves(opened: Opened) -> None:
-    """One that is refused does not touch the others, and the answers keep their order."""
+    """A refused result does not affect the others, and the answers keep their order."""
     first, second, third = await opened.items(3, claim=True)
 
     settled = await opened.settle(ended(third), ended(second, worker=B), ended(first, DEAD, error="x"))
@@ -100,7 +100,7 @@ async def test_results_in_one_batch_stand_for_themselves(opened: Opened) -> None
 
 
 async def test_a_result_of_nothing_is_refused(opened: Opened) -> None:
-    """No such work item; and no result at all is nothing to do."""
+    """The work item does not exist. An empty batch is allowed."""
     await opened.items(1, claim=True)
 
     assert await opened.settle(ended(0), ended(12_345)) == [False, False]
@@ -108,7 +108,7 @@ async def test_a_result_of_nothing_is_refused(opened: Opened) -> None:
 
 
 async def test_errors_of_any_text_are_recorded(opened: Opened) -> None:
-    """Quotes, line ends, other alphabets and long texts come back as they are."""
+    """Quotes, line ends, other alphabets and long texts come back unchanged."""
     error = 'ValueError: "it\'s" \n ünïcödé 🚲 \\x00 ' + "x" * 400
     (work_id,) = await opened.items(1, claim=True)
 

@@ -1,4 +1,4 @@
-"""What is particular to keeping a SQLite file: its form, compressed bodies, shrinking, and files of schema 3."""
+"""How a SQLite file is kept small: its form, compression, reclaimed pages, and files of schema 3."""
 
 import random
 import sqlite3
@@ -25,7 +25,7 @@ MIGRATIONS = resources.files("receiver.stores.sqlite") / "migrations"
 
 
 def make_schema_3(path: Path) -> None:
-    """Make a database as the third version would have left it: one delivery, dead."""
+    """Make a database as the third version left it: one delivery, dead."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         for name in ("0001_deliveries.sql", "0002_work.sql", "0003_dispatch.sql"):
@@ -44,7 +44,7 @@ def make_schema_3(path: Path) -> None:
 
 
 async def test_a_file_of_schema_3_is_migrated(path: Path) -> None:
-    """Its delivery came from the sender and has its body; it can be compressed, planned for and pruned."""
+    """Its delivery came from the sender and has its body. It can be compressed, planned for and pruned."""
     make_schema_3(path)
 
     async with open_all(SqliteStore(f"sqlite:///{path}")) as opened:
@@ -65,13 +65,13 @@ async def test_a_file_of_schema_3_is_migrated(path: Path) -> None:
 
 
 async def test_a_new_file_has_large_pages_and_can_shrink(made: Path) -> None:
-    """Both are decided when a file is made, and for good."""
+    """Both are decided when a file is made, and cannot change."""
     assert select(made, "PRAGMA page_size") == [(8192,)]
     assert select(made, "PRAGMA auto_vacuum") == [(2,)]
 
 
 async def test_long_bodies_are_compressed_once_routed(sqlite_store: SqliteStore, path: Path) -> None:
-    """What is new, short, or gains nothing stays as it is; each is looked at once."""
+    """Bodies that are new, short, or gain nothing stay unchanged. A step examines each only once."""
     noise = random.Random(1).randbytes(20_000)
     async with open_all(sqlite_store) as opened:
         await opened.add(
@@ -88,8 +88,8 @@ async def test_long_bodies_are_compressed_once_routed(sqlite_store: SqliteStore,
     assert steps[0].size > len(LONG) * 0.6
 
 
-async def test_a_damaged_body_is_told_with_its_delivery(sqlite_store: SqliteStore, path: Path) -> None:
-    """And what to do about it."""
+async def test_the_error_of_a_damaged_body_names_its_delivery(sqlite_store: SqliteStore, path: Path) -> None:
+    """It also says what to do."""
     async with open_all(sqlite_store) as opened:
         await opened.add(delivery("a", body=LONG))
         await opened.route()
@@ -101,7 +101,7 @@ async def test_a_damaged_body_is_told_with_its_delivery(sqlite_store: SqliteStor
 
 
 async def test_pruning_gives_room_back(sqlite_store: SqliteStore, path: Path) -> None:
-    """At most as much as is asked for, until no page is unused."""
+    """A step gives back at most as much as asked for, until no page is unused."""
     async with open_all(sqlite_store) as opened:
         await opened.add(*[delivery(f"{n}", body=b"x" * 50_000) for n in range(100)])
         await opened.route(claim=False)
@@ -123,7 +123,7 @@ async def test_pruning_gives_room_back(sqlite_store: SqliteStore, path: Path) ->
 
 
 async def test_bodies_are_found_by_handler_of_failed_work(sqlite_store: SqliteStore, path: Path) -> None:
-    """The index of what failed is used, so that a few failures among very many are found at once."""
+    """The index of failed work is used, so that a few failures among very many are found at once."""
     async with sqlite_store.log():
         pass
     sql = "SELECT delivery_seq FROM work_items AS w WHERE (w.state = 'dead' OR w.last_error IS NOT NULL)"

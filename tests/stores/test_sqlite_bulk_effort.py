@@ -1,4 +1,4 @@
-"""What is kept costs nothing: a page that is read, a step of pruning and an import take no more beside much.
+"""Stored deliveries cost nothing: a page, a step of pruning and an import take as many steps beside many of them.
 
 Counted as in `test_sqlite_effort`.
 """
@@ -61,7 +61,7 @@ class Steps:
 
 
 def longest_page(path: Path, wanted: DeliveryFilter, *, by_job: bool) -> int:
-    """Return the steps of the page that takes most, of all that it takes to read what is wanted."""
+    """Return the steps of the page that takes most of them, out of all pages of a reading."""
     longest = 0
     with closing(sqlite3.connect(path)) as connection:
         left = start_reading(connection, READS, wanted, None, by_job)
@@ -79,7 +79,7 @@ def longest_page(path: Path, wanted: DeliveryFilter, *, by_job: bool) -> int:
 def test_a_page_takes_no_more_steps_of_a_larger_store(
     stores: tuple[Path, Path], wanted: DeliveryFilter, by_job: bool
 ) -> None:
-    """Also when nothing fits: it looks at so many and leaves the others to the next page."""
+    """If nothing matches, it examines its share and leaves the others to the next page."""
     some, many = (longest_page(path, wanted, by_job=by_job) for path in stores)
 
     assert many <= some * FACTOR
@@ -101,7 +101,7 @@ async def pruning(path: Path, tmp_path: Path, rule: PruneRule) -> int:
 async def test_a_step_of_pruning_takes_no_more_steps_of_a_larger_store(
     stores: tuple[Path, Path], tmp_path: Path, rule: PruneRule
 ) -> None:
-    """Whether it removes something, or finds nothing in what it looks at."""
+    """That holds whether it removes something or finds nothing."""
     some, many = [await pruning(path, tmp_path, rule) for path in stores]
 
     assert some > 1_000
@@ -109,7 +109,7 @@ async def test_a_step_of_pruning_takes_no_more_steps_of_a_larger_store(
 
 
 async def importing(path: Path, tmp_path: Path, key: Callable[[int], str]) -> int:
-    """Return how many steps it takes to bring a hundred deliveries into a copy."""
+    """Return how many steps it takes to import a hundred deliveries into a copy."""
     steps = Steps()
     async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").controls() as controls:
         assert isinstance(controls, SqliteControls)
@@ -122,7 +122,7 @@ async def importing(path: Path, tmp_path: Path, key: Callable[[int], str]) -> in
 async def test_an_import_takes_no_more_steps_into_a_larger_store(
     stores: tuple[Path, Path], tmp_path: Path, key: str
 ) -> None:
-    """Whether its keys are stored already or not."""
+    """Its keys are stored already or not."""
     some, many = [await importing(path, tmp_path, key.format) for path in stores]
 
     assert some > 1_000

@@ -1,7 +1,7 @@
-"""What waits costs nothing: a worker's calls beside 100,000 work items take as many steps as beside one.
+"""Waiting work costs nothing: a worker's calls take as many steps beside 100,000 work items as beside one.
 
-Counted are the instructions of SQLite's virtual machine (SQLite manual, `sqlite3_progress_handler`), so that no
-clock and no other process can change the result.
+The steps are instructions of SQLite's virtual machine (SQLite manual, `sqlite3_progress_handler`), so no clock and
+no other process can change their number.
 """
 
 import shutil
@@ -225,15 +225,15 @@ async def release(worker: CountedWorker) -> None:
 async def test_a_call_takes_no_more_steps_beside_many_items(
     filled: Callable[[str, int], Path], tmp_path: Path, shape: str, before: Call, call: Call
 ) -> None:
-    """Two items already show every case: one that is done with, and the next one behind it."""
+    """Two items are enough for every case: one that is over, and the next one behind it."""
     few = await steps(filled(shape, 2), tmp_path, before, call)
     many = await steps(filled(shape, MANY), tmp_path, before, call)
 
     assert many <= few * FACTOR
 
 
-async def test_what_looks_at_every_item_would_show(filled: Callable[[str, int], Path], tmp_path: Path) -> None:
-    """The count is one of steps indeed: counting all the items takes one for each of them at the least."""
+async def test_a_scan_of_all_items_would_show(filled: Callable[[str, int], Path], tmp_path: Path) -> None:
+    """A count of all items takes at least one step for each of them."""
 
     async def look_at_all(worker: CountedWorker) -> None:
         await worker.queue.database.call(
@@ -244,7 +244,7 @@ async def test_what_looks_at_every_item_would_show(filled: Callable[[str, int], 
 
 
 async def test_skipping_is_done_a_part_at_a_time(filled: Callable[[str, int], Path], tmp_path: Path) -> None:
-    """Acks wait for the write lock: a claim skips so many at most, and leaves the others for the next one."""
+    """Acks wait for the write lock, so a claim skips a limited number and leaves the others for the next one."""
 
     async def disable(worker: CountedWorker) -> None:
         await worker.controls.switch(ONE, HandlerSwitch.DISABLED)
@@ -256,7 +256,7 @@ async def test_skipping_is_done_a_part_at_a_time(filled: Callable[[str, int], Pa
 
 
 async def test_a_lane_that_was_skipped_in_part_goes_on(filled: Callable[[str, int], Path], tmp_path: Path) -> None:
-    """Disabled, and switched on before all of it was skipped: what is left has its head and keeps its order."""
+    """The handler is switched on before all items were skipped. The others have their head and keep their order."""
     copy = tmp_path / "receiver.db"
     shutil.copy(filled("in one lane", 5_000), copy)
     async with open_all(SqliteStore(f"sqlite:///{copy}")) as opened:

@@ -32,7 +32,7 @@ def insert(connection: sqlite3.Connection) -> None:
 
 
 def check_words(error: ReceiverError, path: Path, words: str) -> None:
-    """One line, which file, what is wrong; nothing of SQLite's own tracebacks."""
+    """The message is one line with the file and the fault, and has nothing of SQLite's own tracebacks."""
     assert str(path) in str(error)
     assert words in str(error)
     assert "\n" not in str(error)
@@ -63,7 +63,7 @@ def check_words(error: ReceiverError, path: Path, words: str) -> None:
     ],
 )
 def test_every_code_has_its_words(path: Path, code: int, kind: type[ReceiverError], words: str) -> None:
-    """What waiting cannot help is refused, everything else may be tried again."""
+    """Faults that time cannot mend are refused. All others may be tried again."""
     error = sqlite3.OperationalError("something of SQLite's own")
     error.sqlite_errorcode = code
 
@@ -75,12 +75,12 @@ def test_every_code_has_its_words(path: Path, code: int, kind: type[ReceiverErro
 
 
 def test_other_errors_come_through_as_they_are(path: Path) -> None:
-    """They are mistakes of ours, to be seen."""
+    """They are mistakes of ours, and have to be seen."""
     with pytest.raises(ValueError, match="of ours"), translated(path):
         raise ValueError("of ours")
 
 
-async def test_a_full_disk_is_said(made: Path) -> None:
+async def test_the_error_of_a_full_disk_says_so(made: Path) -> None:
     """Here a limit on pages stands in for one."""
     async with Database(made, setup="PRAGMA max_page_count = 20;") as full:
         with pytest.raises(StoreError) as caught:
@@ -89,8 +89,8 @@ async def test_a_full_disk_is_said(made: Path) -> None:
     check_words(caught.value, made, "the disk is full")
 
 
-async def test_a_read_only_database_is_said(made: Path) -> None:
-    """A reader that writes is told so too."""
+async def test_the_error_of_a_read_only_database_says_so(made: Path) -> None:
+    """A reader that writes gets it too."""
     async with Database(made, read_only=True) as reader:
         with pytest.raises(StoreError) as caught:
             await reader.call(insert)
@@ -98,8 +98,8 @@ async def test_a_read_only_database_is_said(made: Path) -> None:
     check_words(caught.value, made, "read-only")
 
 
-async def test_a_file_that_cannot_be_opened_is_said(path: Path) -> None:
-    """Opening a connection creates nothing."""
+async def test_the_error_of_a_file_that_cannot_be_opened_says_so(path: Path) -> None:
+    """To open a connection creates nothing."""
     with pytest.raises(StoreError) as caught:
         async with Database(path):
             pass
@@ -109,7 +109,7 @@ async def test_a_file_that_cannot_be_opened_is_said(path: Path) -> None:
 
 
 async def test_a_damaged_file_is_refused(made: Path) -> None:
-    """A page in the middle is garbage: waiting does not help."""
+    """A page in the middle is garbage, and time does not help."""
     content = bytearray(made.read_bytes())
     content[4096:] = b"\xff" * (len(content) - 4096)
     made.write_bytes(content)
@@ -122,7 +122,7 @@ async def test_a_damaged_file_is_refused(made: Path) -> None:
 
 
 async def test_a_closed_database_is_a_store_error(made: Path) -> None:
-    """A request that comes after the store was closed is answered 503 like any other fault."""
+    """A request that comes after the store was closed gets 503 as for any other fault."""
     async with Database(made) as closed:
         pass
 
@@ -139,7 +139,7 @@ def held(made: Path) -> Any:
 
 
 async def test_a_locked_database_fails_the_append_and_keeps_nothing(made: Path, held: sqlite3.Connection) -> None:
-    """It works again as soon as the lock is gone."""
+    """Appends work again as soon as the lock is gone."""
     store = SqliteStore(f"sqlite:///{made}", patience=PATIENCE)
     async with store.log() as log, store.reports() as reports:
         for write in (log.append(delivery()), log.probe(NOON)):
@@ -153,7 +153,7 @@ async def test_a_locked_database_fails_the_append_and_keeps_nothing(made: Path, 
 
 
 async def test_a_locked_database_fails_worker_and_operator(made: Path, held: sqlite3.Connection) -> None:
-    """Every call that writes says so and changes nothing; reading goes on, also for a claim that finds nothing."""
+    """Every writing call raises and changes nothing. Reading goes on, also for a claim that finds nothing."""
     held.execute("ROLLBACK")
     store = SqliteStore(f"sqlite:///{made}", patience=PATIENCE)
     lease, handler = Lease(WorkerId("w"), NOON), HandlerName("h")
@@ -185,7 +185,7 @@ async def test_a_locked_database_fails_worker_and_operator(made: Path, held: sql
 
 
 async def test_a_full_disk_fails_its_own_batch_and_the_log_recovers(made: Path) -> None:
-    """Nothing is acknowledged that is not there, and no restart is needed."""
+    """Nothing is acknowledged that is not stored, and no restart is needed."""
     store = SqliteStore(f"sqlite:///{made}")
     async with store.log() as log, store.reports() as reports:
         assert isinstance(log, SqliteLog)
@@ -205,7 +205,7 @@ async def test_a_full_disk_fails_its_own_batch_and_the_log_recovers(made: Path) 
 async def test_a_database_that_is_taken_away_fails_every_append(
     made: Path, sqlite_store: SqliteStore, deed: str
 ) -> None:
-    """SQLite would write on into a file that nobody finds again; put back, it is used again."""
+    """SQLite would write more into a file that nobody finds again. When it is back, it is used again."""
     async with sqlite_store.log() as log:
         aside = made.with_name("aside.db")
         made.rename(aside)

@@ -59,7 +59,7 @@ def newest() -> int:
 
 @pytest.mark.parametrize("face", FACES)
 async def test_a_database_of_an_older_version_is_migrated(path: Path, sqlite_store: SqliteStore, face: str) -> None:
-    """By whichever process opens it first."""
+    """Whichever process opens it first migrates it."""
     make_schema_1(path)
 
     await enter(sqlite_store, face)
@@ -91,7 +91,7 @@ async def test_deliveries_of_an_older_version_are_routed_and_known(path: Path, s
 async def test_a_database_of_a_newer_version_is_refused_untouched(
     made: Path, sqlite_store: SqliteStore, face: str
 ) -> None:
-    """In words that say which versions they are and what to do."""
+    """The message names both versions and says what to do."""
     execute(made, "PRAGMA user_version = 99")
     before = made.read_bytes()
 
@@ -105,7 +105,7 @@ async def test_a_database_of_a_newer_version_is_refused_untouched(
 async def test_a_database_of_another_program_is_refused_untouched(
     path: Path, sqlite_store: SqliteStore, face: str
 ) -> None:
-    """Even when its own version number happens to look like ours."""
+    """Its own version number may look like ours."""
     execute(path, "CREATE TABLE theirs (x)", f"PRAGMA user_version = {newest()}")
     before = path.read_bytes()
 
@@ -125,7 +125,7 @@ async def test_a_database_of_another_program_is_refused_untouched(
 async def test_a_file_that_is_no_database_is_refused_untouched(
     path: Path, sqlite_store: SqliteStore, face: str, content: bytes
 ) -> None:
-    """And says so."""
+    """The message says that it is none."""
     path.write_bytes(content)
 
     with pytest.raises(StoreRefused, match=r"not a SQLite database|another program"):
@@ -136,7 +136,7 @@ async def test_a_file_that_is_no_database_is_refused_untouched(
 
 
 async def test_an_empty_file_becomes_a_database(path: Path, sqlite_store: SqliteStore) -> None:
-    """`touch receiver.db`, or a mounted empty file."""
+    """`touch receiver.db` makes one, or a container that mounts one."""
     path.touch()
 
     async with sqlite_store.log() as log:
@@ -147,7 +147,7 @@ async def test_an_empty_file_becomes_a_database(path: Path, sqlite_store: Sqlite
 async def test_readers_and_operators_do_not_create_a_database(
     path: Path, sqlite_store: SqliteStore, face: str
 ) -> None:
-    """They say that there is none and who makes it."""
+    """The message says that there is none, and which command creates it."""
     with pytest.raises(StoreError, match=r"there is no database at .*receiver serve"):
         await enter(sqlite_store, face)
 
@@ -156,7 +156,7 @@ async def test_readers_and_operators_do_not_create_a_database(
 
 @pytest.mark.parametrize("face", ["log", "queue"])
 async def test_the_writers_create_a_database(path: Path, sqlite_store: SqliteStore, face: str) -> None:
-    """Web process and worker may start in any order. Nothing but the database is left behind."""
+    """Web process and worker may start in any order. They leave nothing but the database."""
     await enter(sqlite_store, face)
 
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
@@ -164,8 +164,8 @@ async def test_the_writers_create_a_database(path: Path, sqlite_store: SqliteSto
     assert select(path, "PRAGMA journal_mode") == [("wal",)]
 
 
-def test_existence_is_told_without_touching_anything(path: Path, sqlite_store: SqliteStore) -> None:
-    """True for any file; an error when there is none and none could be made."""
+def test_existence_is_checked_without_changing_anything(path: Path, sqlite_store: SqliteStore) -> None:
+    """The answer is True for any file, and an error if there is none and none could be created."""
     assert not sqlite_store.exists()
     assert list(path.parent.iterdir()) == []
     path.touch()
@@ -175,7 +175,7 @@ def test_existence_is_told_without_touching_anything(path: Path, sqlite_store: S
 
 
 async def test_a_database_is_readable_for_its_owner_only(path: Path, sqlite_store: SqliteStore) -> None:
-    """Bodies can be confidential; so are the files SQLite puts beside it."""
+    """Bodies can be confidential, and so are the files that SQLite puts beside it."""
     async with sqlite_store.log() as log:
         await log.append(delivery())
         modes = {entry.name: stat.S_IMODE(entry.stat().st_mode) for entry in path.parent.iterdir()}
@@ -188,7 +188,7 @@ async def test_a_database_is_readable_for_its_owner_only(path: Path, sqlite_stor
     [("nowhere/receiver.db", "no folder"), ("n" * 250, "too long"), ("file/receiver.db", "no folder")],
 )
 async def test_a_creation_that_fails_leaves_nothing(tmp_path: Path, name: str, words: str) -> None:
-    """And says why in one line."""
+    """The message gives the cause in one line."""
     (tmp_path / "file").touch()
 
     with pytest.raises(StoreRefused, match=f"cannot create the database.*{words}"):
@@ -225,7 +225,7 @@ except ReceiverError as exc:
 
 
 async def test_many_threads_may_open_an_empty_path_at_once(tmp_path: Path) -> None:
-    """One makes the database, and what each of them stores is there."""
+    """One of them makes the database, and everything that they store is there."""
     for attempt in range(10):
         path = tmp_path / str(attempt) / "receiver.db"
         path.parent.mkdir()
@@ -245,7 +245,7 @@ async def test_many_threads_may_open_an_empty_path_at_once(tmp_path: Path) -> No
 
 
 def test_processes_may_open_an_empty_path_at_once(path: Path) -> None:
-    """Web process and worker are started together by a Procfile."""
+    """A Procfile starts web process and worker together."""
     program = """
 import asyncio, sys
 from receiver.stores import open_store
@@ -283,7 +283,7 @@ async def test_two_processes_may_migrate_at_once(path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["with space.db", "per%cent.db", "que?stion.db", "ha#sh.db", "ünï.db", "a&b=c.db"])
 async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
-    """What has a meaning in URIs has none here."""
+    """Characters with a meaning in URIs have none here."""
     store = SqliteStore(f"sqlite:///{tmp_path}/{name}")
 
     async with store.log() as log, store.reports() as reports:
@@ -308,7 +308,7 @@ async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_an_address_that_leads_nowhere_is_refused(url: str, words: str) -> None:
-    """In words that say what to write, without a password."""
+    """The message says what to write, and has no password."""
     with pytest.raises(ConfigurationError, match=words) as caught:
         open_store(url)
 
@@ -316,7 +316,7 @@ def test_an_address_that_leads_nowhere_is_refused(url: str, words: str) -> None:
 
 
 def test_three_slashes_are_relative_and_four_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in every other tool that has such addresses."""
+    """Other tools read such addresses in the same way."""
     monkeypatch.chdir(tmp_path)
 
     async def make(url: str) -> None:
@@ -328,7 +328,7 @@ def test_three_slashes_are_relative_and_four_absolute(tmp_path: Path, monkeypatc
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["far.db", "near.db"]
 
 
-async def test_a_folder_in_place_of_the_file_is_an_error_in_words(tmp_path: Path) -> None:
-    """Not a traceback of SQLite's."""
+async def test_a_folder_in_place_of_the_file_is_a_clear_error(tmp_path: Path) -> None:
+    """The user gets no traceback of SQLite."""
     with pytest.raises(ReceiverError, match=str(tmp_path)):
         await enter(SqliteStore(f"sqlite:///{tmp_path}"), "log")

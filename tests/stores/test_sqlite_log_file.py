@@ -53,14 +53,14 @@ async def test_the_log_syncs_every_commit_and_never_checkpoints_in_one(
 async def test_the_worker_does_not_sync_and_does_not_checkpoint_in_a_commit(
     sqlite_store: SqliteStore, name: str, value: object
 ) -> None:
-    """Losing `done` in a power cut repeats work; that is allowed. Acks wait for no checkpoint of the worker's."""
+    """A power cut may lose `done`, and then work is repeated. Acks wait for no checkpoint of the worker."""
     async with sqlite_store.queue() as queue:
         assert isinstance(queue, SqliteQueue)
         assert await pragma(queue.database, name) == value
 
 
 async def test_a_commit_leaves_the_database_file_alone(made: Path, sqlite_store: SqliteStore) -> None:
-    """Far past the 1,000 pages at which SQLite would checkpoint by itself."""
+    """Here it passes the 1,000 pages at which SQLite would checkpoint by itself."""
     async with sqlite_store.log() as log:
         before = made.stat().st_size
         await log.append(delivery(body=b"x" * 6_000_000))
@@ -116,7 +116,7 @@ async def test_a_caller_who_is_cancelled_while_checkpointing_ends_is_cancelled()
 
 
 async def test_all_writers_of_a_store_share_one_checkpointer(made: Path) -> None:
-    """It runs as long as one of them is there, and again when another comes."""
+    """It runs while one of them is there, and again when another comes."""
     connections: list[Database] = []
 
     def connect() -> Database:
@@ -133,7 +133,7 @@ async def test_all_writers_of_a_store_share_one_checkpointer(made: Path) -> None
 
 
 async def test_checkpointing_goes_on_after_a_fault(made: Path) -> None:
-    """It opens its connection again, and no writer hears of it."""
+    """It opens its connection again, and no writer gets the error."""
     connections = [Database(made.with_name("missing.db")), Database(made)]
     checkpointer = Checkpointer(lambda: connections.pop(0), interval=timedelta(0))
     async with checkpointer.used():
@@ -141,7 +141,7 @@ async def test_checkpointing_goes_on_after_a_fault(made: Path) -> None:
 
 
 async def test_a_closed_store_leaves_one_file(made: Path, sqlite_store: SqliteStore) -> None:
-    """The last one to leave empties the log."""
+    """The last writer that leaves empties the log."""
     async with sqlite_store.log() as log, sqlite_store.queue():
         await log.append(delivery())
 
@@ -164,7 +164,7 @@ def write(connection: sqlite3.Connection, size: int) -> None:
 
 
 def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writer: sqlite3.Connection) -> None:
-    """A commit came between every checkpoint, so only the writer itself can let the log start at its front."""
+    """A commit comes between all checkpoints, so only the writer itself can let the log start at its front."""
     checkpointer = Checkpointer(lambda: Database(made), max_log_pages=2_048)
     wal = made.with_name("receiver.db-wal")
     with closing(sqlite3.connect(made, isolation_level=None)) as reader:
@@ -199,8 +199,8 @@ def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writ
     assert writer.execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
-def test_a_short_log_is_left_alone_by_commits(made: Path, writer: sqlite3.Connection) -> None:
-    """Nothing is restarted, and the patience of the connection stays what it was."""
+def test_commits_do_not_restart_a_short_log(made: Path, writer: sqlite3.Connection) -> None:
+    """The patience of the connection does not change either."""
     checkpointer = Checkpointer(lambda: Database(made), max_log_pages=2_048)
     writer.execute("PRAGMA busy_timeout = 1234")
     write(writer, PAGE)
@@ -237,7 +237,10 @@ class Overtaken:
 def test_a_log_is_restarted_although_every_checkpoint_seems_complete(
     made: Path, writer: sqlite3.Connection
 ) -> None:
-    """A checkpoint does not see the commits made while it ran: all moved does not mean that the log is empty."""
+    """A checkpoint does not see commits that are made while it runs.
+
+    So the log may not be empty, although all is moved.
+    """
     checkpointer = Checkpointer(lambda: Database(made), max_log_pages=2_048)
     wal = made.with_name("receiver.db-wal")
     write(writer, LONG_LOG)

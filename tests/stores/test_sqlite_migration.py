@@ -1,4 +1,4 @@
-"""A store of the first versions is migrated with everything in it, or not at all."""
+"""A store of an older version is migrated with everything in it, or not at all."""
 
 import sqlite3
 from collections.abc import AsyncIterator
@@ -62,7 +62,7 @@ IDS = dict(zip(WORK, range(1, len(WORK) + 1), strict=True))
 
 
 def make_schema_2(path: Path) -> None:
-    """Make a database as the second version would have left it, with its log not yet emptied."""
+    """Make a database as the second version left it, with a log that is not yet empty."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
         for name in ("0001_deliveries.sql", "0002_work.sql"):
@@ -111,7 +111,7 @@ async def migrated(path: Path) -> AsyncIterator[Opened]:
 
 
 async def test_a_migrated_database_is_like_a_new_one(migrated: Opened, path: Path, tmp_path: Path) -> None:
-    """The same tables, the same indexes, the same version."""
+    """It has the same tables, indexes and version."""
     new = tmp_path / "new.db"
     prepare(new, create=True)
 
@@ -121,7 +121,7 @@ async def test_a_migrated_database_is_like_a_new_one(migrated: Opened, path: Pat
 
 
 async def test_every_work_item_is_there_as_it_was(migrated: Opened) -> None:
-    """With id, state, attempts, due time and error."""
+    """It keeps its id, state, attempts, due time and error."""
     seen = [await migrated.seen(work_id) for work_id in IDS.values()]
 
     assert [(one.key, one.handler, one.state, one.attempts, one.last_error) for one in seen] == [
@@ -135,7 +135,7 @@ async def test_every_work_item_is_there_as_it_was(migrated: Opened) -> None:
 
 
 async def test_every_attempt_and_delivery_is_there_as_it_was(migrated: Opened) -> None:
-    """Nothing of them was touched."""
+    """The migration does not touch them."""
     for key, row in WORK.items():
         ran = row[1] - (row[0] == "running")
         assert await migrated.history(IDS[key]) == [
@@ -157,7 +157,7 @@ async def test_every_attempt_and_delivery_is_there_as_it_was(migrated: Opened) -
 
 
 async def test_what_waited_runs_with_its_attempts_counted_as_before(migrated: Opened) -> None:
-    """Lost ones do not count; what was lost runs alone, since nobody noted then whether it had begun."""
+    """Lost ones do not count. Lost items run alone, since schema 2 did not note whether they had started."""
     usual = await migrated.claim(B)
     alone = await migrated.claim(B, wanted=SUSPECTS)
     late = await migrated.claim(B, now=LEASE)
@@ -179,7 +179,7 @@ async def test_what_waited_runs_with_its_attempts_counted_as_before(migrated: Op
 
 
 async def test_what_ran_is_settled_by_its_worker(migrated: Opened) -> None:
-    """A worker that lived through the update, and one whose lease ends after it."""
+    """One worker lived through the update, and the lease of another ends after it."""
     assert await migrated.settle(
         ended(IDS["running"], number=1), ended(IDS["running again"], WAITING, number=2, error="x", due=DAY)
     ) == [True, True]
@@ -188,7 +188,7 @@ async def test_what_ran_is_settled_by_its_worker(migrated: Opened) -> None:
 
 
 async def test_what_was_dead_can_be_retried(migrated: Opened) -> None:
-    """With a fresh schedule."""
+    """It gets a fresh schedule."""
     assert await migrated.controls.retry([IDS["dead"], IDS["dead of losses"]], now=NOON) == 2
 
     items = {item.id: item for item in await migrated.claim(B)}
@@ -249,8 +249,8 @@ async def test_a_store_of_schema_6_goes_on(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [4, 5])
-async def test_what_was_asked_for_once_stays_so(path: Path, tmp_path: Path, version: int) -> None:
-    """For ever: before schema 6 nothing lapsed. What is asked for now can."""
+async def test_once_keys_stay_used(path: Path, tmp_path: Path, version: int) -> None:
+    """Before schema 6 no key expired. New keys can."""
     with closing(sqlite3.connect(path)) as connection:
         for migration in sorted(MIGRATIONS.iterdir(), key=lambda one: one.name)[:version]:
             connection.executescript(migration.read_text(encoding="utf-8"))
@@ -272,7 +272,7 @@ async def test_what_was_asked_for_once_stays_so(path: Path, tmp_path: Path, vers
 
 
 async def test_a_migration_that_fails_changes_nothing(path: Path, sqlite_store: SqliteStore) -> None:
-    """Here its last table is there already. The old version can go on with the file."""
+    """Here its last table exists already. The old version can go on with the file."""
     make_schema_2(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE onces (x)")

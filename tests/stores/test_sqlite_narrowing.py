@@ -1,4 +1,4 @@
-"""What few of many deliveries fit is listed without looking at all of them, and is what looking at all finds."""
+"""A selective filter is listed without reading all deliveries, and finds the same."""
 
 import sqlite3
 from collections.abc import Callable
@@ -74,7 +74,7 @@ async def found(path: Path, wanted: DeliveryFilter, *, narrow_limit: int) -> tup
 
 
 async def test_a_narrowed_filter_finds_what_reading_all_finds(mixed: Path) -> None:
-    """Whatever is asked for, whether few or many match."""
+    """All filters agree, whether few or many deliveries match."""
     among_few = [await found(mixed, wanted, narrow_limit=10_000) for wanted in EVERY]
     among_all = [await found(mixed, wanted, narrow_limit=0) for wanted in EVERY]
 
@@ -84,7 +84,7 @@ async def test_a_narrowed_filter_finds_what_reading_all_finds(mixed: Path) -> No
 
 @pytest.mark.parametrize("scan_limit", [1, 3])
 async def test_jobs_are_the_same_however_many_deliveries_are_searched_first(mixed: Path, scan_limit: int) -> None:
-    """Going from job to job finds what a search of the newest deliveries finds, in the same order."""
+    """The way from job to job finds the same as a search of the newest deliveries, in the same order."""
     filters = [JobFilter(state=state, type=kind, limit=limit) for state, kind, limit in JOB_FILTERS]
     async with Database(mixed, read_only=True) as database:
         usual = SqliteReports(database, mixed)
@@ -123,7 +123,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
 async def test_a_listing_of_few_takes_no_more_steps_of_a_larger_store(
     done: Callable[[int], Path], wanted: DeliveryFilter
 ) -> None:
-    """What failed, is dead, in work or new is found at once where there is none."""
+    """A filter for failed, dead, open or new deliveries needs few steps where none match."""
     some, many = [await listing(done(count), wanted) for count in (SOME, MANY)]
 
     assert many <= some * FACTOR
@@ -140,7 +140,7 @@ async def test_a_listing_of_long_jobs_takes_no_more_steps_of_a_larger_store(
 
 
 async def listing_jobs(path: Path, wanted: JobFilter) -> int:
-    """Return how many steps it takes to find jobs; telling of one means counting what it has."""
+    """Return how many steps it takes to find jobs, without the counts of each job."""
     steps = Steps()
     recent, older, values = job_listing(READS, wanted)
     values |= {"rows": 20}

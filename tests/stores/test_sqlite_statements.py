@@ -99,7 +99,7 @@ def plan_of(connection: sqlite3.Connection, name: str) -> list[str]:
 
 
 def test_no_statement_scans_a_table(connection: sqlite3.Connection) -> None:
-    """Its plan searches in what grows with the store, and never goes through all of it."""
+    """Plans search the tables that grow with the store, and never read all of them."""
     found = {}
     for name in STATEMENTS:
         scans = [step for step in plan_of(connection, name) if re.match(rf"SCAN ({'|'.join(TABLES)})\b", step)]
@@ -161,7 +161,7 @@ def test_a_statement_uses_the_index_made_for_it(connection: sqlite3.Connection) 
 
 
 @pytest.mark.parametrize("name", ["DUE", "DUE_SUSPECTS", "NEXT_DUE", "HELD", "work of all", "OPEN_PAGE"])
-def test_what_is_cut_off_is_not_sorted(connection: sqlite3.Connection, name: str) -> None:
+def test_a_statement_with_a_limit_does_not_sort(connection: sqlite3.Connection, name: str) -> None:
     """The index has the order already, so that a limit ends the search."""
     assert [step for step in plan_of(connection, name) if "TEMP B-TREE FOR ORDER" in step] == []
 
@@ -199,22 +199,22 @@ def fill(connection: sqlite3.Connection, state: str) -> None:
 
 
 @pytest.mark.parametrize("statement", [READS.health.unfinished, READS.health.backlog, READS.health.waiting])
-def test_what_is_finished_costs_nothing(connection: sqlite3.Connection, statement: str) -> None:
-    """`demo`, health and metrics ask for what is open again and again beside a store of millions."""
+def test_finished_work_costs_nothing(connection: sqlite3.Connection, statement: str) -> None:
+    """`demo`, health and metrics often ask for open work beside millions of finished items."""
     fill(connection, "done")
 
     assert effort(connection, statement, ()) <= 1
 
 
 def test_unrouted_deliveries_are_found_at_once_in_a_large_store(connection: sqlite3.Connection) -> None:
-    """What has been routed costs nothing."""
+    """Routed deliveries cost nothing."""
     fill(connection, "done")
 
     assert effort(connection, routing.UNROUTED, {"after": MOST - 5, "limit": 100}) <= 1
 
 
 def test_a_lane_with_two_heads_cannot_be_written(connection: sqlite3.Connection) -> None:
-    """Whatever mistake a statement or a race may have: the database itself refuses it."""
+    """The database itself refuses it, whatever mistake a statement or a race makes."""
     insert = (
         "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at, lane, heads_lane) "
         "VALUES (1, ?, 'waiting', 0, 'delivery', 0, ?, ?)"
@@ -234,7 +234,7 @@ def test_a_lane_with_two_heads_cannot_be_written(connection: sqlite3.Connection)
 def test_a_moment_can_be_written_with_its_own_state_only(
     connection: sqlite3.Connection, state: WorkState, moment: str
 ) -> None:
-    """And a state that needs it cannot be written without it."""
+    """A state that needs a moment cannot be written without it either."""
     own = {"waiting": "due_at", "running": "lease_until", "held": "recheck_at"}.get(state)
     insert = (
         "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, {}) VALUES (1, 'h', ?, 0, '', ?)"
@@ -250,7 +250,7 @@ def test_a_moment_can_be_written_with_its_own_state_only(
 
 @pytest.mark.parametrize("state", ["", "WAITING", "unknown"])
 def test_an_unknown_state_cannot_be_written(connection: sqlite3.Connection, state: str) -> None:
-    """An item in one would never be found again."""
+    """An item in it would never be found again."""
     with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
         connection.execute(
             "INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger) "

@@ -1,4 +1,4 @@
-"""Whatever is done to one store and to another, they answer the same and come to the same end."""
+"""The same calls to two stores get the same answers and lead to the same end."""
 
 import random
 from collections.abc import Awaitable, Callable
@@ -176,7 +176,7 @@ class Story:
     # --- looking
 
     async def compare(self) -> None:
-        """Every reader sees the same in both, and no lane is stuck."""
+        """Every reader sees the same in both stores, and no lane is stuck."""
         claimants = [HandlerClaim(name, LIMITS[name], PACES[name]) for name in HANDLERS]
         await self.both(lambda opened: opened.work())
         await self.both(lambda opened: opened.listed())
@@ -198,7 +198,7 @@ class Story:
         return list(await opened.reports.handlers())
 
     async def pages(self, opened: Opened) -> object:
-        """Return what is known of each job's pages; which of several open ones is named is left to the store."""
+        """Return what is known of each job's pages, but not which of several open ones the store names."""
         found = [
             await opened.queue.pages(f"j{n}", page_type="crawl.page", handlers=HANDLERS[: n + 1]) for n in range(3)
         ]
@@ -223,8 +223,8 @@ class Story:
 
 
 @pytest.mark.parametrize("seed", range(12))
-async def test_what_one_store_does_the_other_does_too(seed: int, path: Path) -> None:
-    """Random stories of three workers and an operator, with lost leases and a clock that jumps."""
+async def test_both_stores_answer_the_same(seed: int, path: Path) -> None:
+    """Random stories have three workers, an operator, lost leases and a clock that jumps."""
     async with AsyncExitStack() as stack:
         left = await stack.enter_async_context(open_all(MemoryStore()))
         right = await stack.enter_async_context(open_all(SqliteStore(f"sqlite:///{path}")))

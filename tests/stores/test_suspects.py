@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about work items that may have killed their workers."""
+"""The contract of work items that may have killed their workers."""
 
 from datetime import timedelta
 
@@ -38,7 +38,7 @@ async def due(opened: Opened, *handlers: HandlerName, now: timedelta = DAY) -> b
 
 
 async def suspect(opened: Opened, handler: HandlerName = ONE, lane: str | None = None) -> int:
-    """Return a work item whose worker died after it had begun; it is due since LEASE."""
+    """Return a work item whose worker died after it had started. It is due since LEASE."""
     (work_id,) = await opened.items(1, handler, claim=True, starts=True, lane=lane)
     await opened.claim(B, (handler,), now=LEASE, wanted=ClaimLimits(0, MUCH))  # takes it back, and claims nothing
     return work_id
@@ -49,7 +49,7 @@ async def suspect(opened: Opened, handler: HandlerName = ONE, lane: str | None =
 
 @pytest.mark.parametrize("history", ["", "l", "d", "ll", "ld", "dl", "dd", "lll", "lf", "fl", "lfl", "ldf"])
 async def test_an_item_is_suspected_by_how_its_workers_died(opened: Opened, history: str) -> None:
-    """d: after it had begun; l: before, as far as is known; f: it failed, and its worker lives."""
+    """d: the item had started; l: it had not, as far as is known; f: it failed, and its worker lives."""
     (work_id,) = await opened.items(1)
     now = NOTHING
     for number, end in enumerate(history, start=1):
@@ -70,7 +70,7 @@ async def test_an_item_is_suspected_by_how_its_workers_died(opened: Opened, hist
     assert (item.deaths, item.uncounted, item.attempt) == (deaths, lost, len(history) + 1)
 
 
-async def test_what_starts_when_it_is_routed_has_begun(opened: Opened) -> None:
+async def test_an_item_that_starts_when_it_is_routed_has_started(opened: Opened) -> None:
     """Its worker runs it at once, and may die in the next moment."""
     started, other = await opened.items(1, claim=True, starts=True) + await opened.items(1, claim=True)
 
@@ -79,8 +79,8 @@ async def test_what_starts_when_it_is_routed_has_begun(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("starting", [0, 1, 3, 9])
-async def test_the_first_ones_of_a_claim_have_begun(opened: Opened, starting: int) -> None:
-    """As many as said; the others wait in their worker."""
+async def test_the_first_items_of_a_claim_have_started(opened: Opened, starting: int) -> None:
+    """The claim says how many start. The others wait in their worker."""
     ids = await opened.items(2, ONE) + await opened.items(2, TWO)
     claimed = await opened.claimed(claimants=(ONE, TWO), wanted=ClaimLimits(9, MUCH, starting))
     assert claimed == ids
@@ -90,8 +90,8 @@ async def test_the_first_ones_of_a_claim_have_begun(opened: Opened, starting: in
     assert {(item.id, item.deaths) for item in items} == {(work_id, 1) for work_id in ids[:starting]}
 
 
-async def test_what_is_noted_as_begun_has_begun(opened: Opened) -> None:
-    """Those that are named."""
+async def test_items_that_are_marked_have_started(opened: Opened) -> None:
+    """Only the named items are marked."""
     first, second, third = await opened.items(3, claim=True)
 
     await opened.queue.mark_started([first, third], A)
@@ -100,8 +100,8 @@ async def test_what_is_noted_as_begun_has_begun(opened: Opened) -> None:
     assert set(await opened.claimed(B, now=LEASE, wanted=SUSPECTS)) == {first, third}
 
 
-async def test_what_is_absolved_has_not_begun(opened: Opened) -> None:
-    """By its holder: a worker that is told to stop may be killed before it has."""
+async def test_items_that_are_cleared_have_not_started(opened: Opened) -> None:
+    """Their holder clears them, as a worker that is told to stop may be killed before it has stopped."""
     first, second, third = await opened.items(3, claim=True)
     await opened.queue.mark_started([first, second, third], A)
 
@@ -112,8 +112,8 @@ async def test_what_is_absolved_has_not_begun(opened: Opened) -> None:
     assert await opened.claimed(B, now=LEASE, wanted=SUSPECTS) == [third]
 
 
-async def test_only_the_holder_notes_what_has_begun(opened: Opened) -> None:
-    """Another worker, one that lost the item, and one that gave it back change nothing."""
+async def test_only_the_holder_marks_items(opened: Opened) -> None:
+    """Another worker, one that lost the item, and one that returned it change nothing."""
     other, lost, given_back = await opened.items(3, claim=True)
     await opened.queue.mark_started([other], B)
     await opened.queue.release_leases([given_back], A, now=NOON)
@@ -129,7 +129,7 @@ async def test_only_the_holder_notes_what_has_begun(opened: Opened) -> None:
 
 
 async def test_a_worker_that_stops_in_good_order_is_no_death(opened: Opened) -> None:
-    """What had begun is given back, and begins anew."""
+    """It returns the items that had started, and they start again."""
     (work_id,) = await opened.items(1, claim=True, starts=True)
     await opened.queue.release_leases([work_id], A, now=NOON)
     await opened.claim(B)
@@ -140,7 +140,7 @@ async def test_a_worker_that_stops_in_good_order_is_no_death(opened: Opened) -> 
 
 
 async def test_an_attempt_that_ended_is_no_death(opened: Opened) -> None:
-    """Only what the present attempt has done counts against it."""
+    """Only the present attempt counts."""
     (work_id,) = await opened.items(1, claim=True, starts=True)
     await opened.settle(ended(work_id, WAITING, error="x"))
     await opened.claim(B)
@@ -151,7 +151,7 @@ async def test_an_attempt_that_ended_is_no_death(opened: Opened) -> None:
 
 
 async def test_a_worker_that_was_killed_is_a_death(opened: Opened) -> None:
-    """Known at once, without waiting for its leases to end."""
+    """That is known at once, before its leases end."""
     begun, waiting = await opened.items(2, claim=True)
     await opened.queue.mark_started([begun], A)
     await opened.queue.expire_leases_of(A, now=NOON)
@@ -162,7 +162,7 @@ async def test_a_worker_that_was_killed_is_a_death(opened: Opened) -> None:
 
 
 async def test_deaths_are_counted(opened: Opened) -> None:
-    """So that somebody can decide when it has been enough."""
+    """Callers decide by the number."""
     work_id = await suspect(opened)
     alone = ClaimLimits(1, MUCH, 1, suspects=True)
 
@@ -175,7 +175,7 @@ async def test_deaths_are_counted(opened: Opened) -> None:
 
 
 async def test_suspects_are_claimed_by_themselves(opened: Opened) -> None:
-    """And nothing else with them; without asking for them they are left out."""
+    """Nothing else is claimed with them, and usual claims leave them out."""
     suspected = await suspect(opened)
     (other,) = await opened.items(1)
 
@@ -186,7 +186,7 @@ async def test_suspects_are_claimed_by_themselves(opened: Opened) -> None:
 
 
 async def test_suspects_are_claimed_within_all_limits(opened: Opened) -> None:
-    """Number, bytes, handlers and due time."""
+    """These are number, bytes, handlers and due time."""
     first = await suspect(opened)
     second = await suspect(opened)
     other = await suspect(opened, TWO)
@@ -198,8 +198,8 @@ async def test_suspects_are_claimed_within_all_limits(opened: Opened) -> None:
     assert await opened.claimed(claimants=(TWO,), now=LEASE, wanted=SUSPECTS) == [other]
 
 
-async def test_a_suspect_that_is_due_is_told(opened: Opened) -> None:
-    """At its due time, to a worker that has its handler."""
+async def test_a_worker_sees_that_a_suspect_is_due(opened: Opened) -> None:
+    """It sees it at the due time, if it has the handler."""
     assert not await due(opened)
     await opened.items(1)
     assert not await due(opened)
@@ -213,7 +213,7 @@ async def test_a_suspect_that_is_due_is_told(opened: Opened) -> None:
 
 
 async def test_a_suspect_that_runs_or_is_done_is_not_due(opened: Opened) -> None:
-    """It runs alone already, or never again; failed, it is a suspect still."""
+    """It runs alone already, or never again. After a failure it is a suspect still."""
     work_id = await suspect(opened)
     await opened.claim(now=LEASE, wanted=SUSPECTS)
     assert not await due(opened, now=LEASE)
@@ -228,7 +228,7 @@ async def test_a_suspect_that_runs_or_is_done_is_not_due(opened: Opened) -> None
 
 @pytest.mark.parametrize("to", [HandlerSwitch.PAUSED, HandlerSwitch.DISABLED])
 async def test_a_suspect_of_a_handler_that_is_off_is_not_due(opened: Opened, to: HandlerSwitch) -> None:
-    """No worker should empty itself for it."""
+    """No worker should stop its other work for it."""
     await suspect(opened)
 
     await opened.controls.switch(ONE, to)
@@ -238,7 +238,7 @@ async def test_a_suspect_of_a_handler_that_is_off_is_not_due(opened: Opened, to:
 
 
 async def test_a_suspect_is_something_to_wait_for(opened: Opened) -> None:
-    """Like any other."""
+    """The worker wakes for it as for any other item."""
     work_id = await suspect(opened)
     await opened.claim(now=LEASE, wanted=SUSPECTS)
     await opened.settle(ended(work_id, WAITING, number=2, error="x", due=LEASE * 5))
@@ -247,7 +247,7 @@ async def test_a_suspect_is_something_to_wait_for(opened: Opened) -> None:
 
 
 async def test_a_suspect_keeps_its_place_in_its_lane(opened: Opened) -> None:
-    """Those behind it wait until it has run, or is dead."""
+    """The items behind it wait until it has run or is dead."""
     first = await suspect(opened, lane="l")
     (second,) = await opened.items(1, lane="l", claim=True)
 

@@ -1,4 +1,4 @@
-"""What every store promises about handlers that are paused or disabled, and switched on again."""
+"""The contract of handlers that are paused or disabled, and on again."""
 
 import pytest
 
@@ -35,7 +35,7 @@ ON, PAUSED, DISABLED = HandlerSwitch.ON, HandlerSwitch.PAUSED, HandlerSwitch.DIS
 
 
 async def test_handlers_are_on_until_somebody_decides(opened: Opened) -> None:
-    """Only those that are not are told, to every worker, and the last word counts."""
+    """Every worker sees those that are not on, and the last decision counts."""
     assert await opened.queue.switches() == {}
 
     await opened.controls.switch(ONE, PAUSED)
@@ -49,7 +49,7 @@ async def test_handlers_are_on_until_somebody_decides(opened: Opened) -> None:
 
 
 async def test_a_switch_wakes_the_worker(opened: Opened) -> None:
-    """A resume is acted on soon."""
+    """It acts soon after a resume."""
     await opened.controls.switch(ONE, PAUSED)
     await soon(opened.queue.changed())
 
@@ -62,7 +62,7 @@ async def test_a_switch_wakes_the_worker(opened: Opened) -> None:
 
 
 async def test_what_is_routed_to_a_paused_handler_waits(opened: Opened) -> None:
-    """In its order, for any worker, though this one asked for it."""
+    """It waits in its order for any worker, although this one asked for it."""
     await opened.controls.switch(ONE, PAUSED)
 
     ids = await opened.items(2, claim=True, starts=True) + await opened.items(2, claim=True, lane="l")
@@ -73,7 +73,7 @@ async def test_what_is_routed_to_a_paused_handler_waits(opened: Opened) -> None:
 
 
 async def test_a_paused_handler_claims_nothing_and_loses_nothing(opened: Opened) -> None:
-    """Others go on; after the resume all of it runs, in the order of arrival."""
+    """Others go on. After the resume all of its items run, in the order of arrival."""
     ids = await opened.items(3)
     other = await opened.items(1, TWO)
     await opened.controls.switch(ONE, PAUSED)
@@ -99,8 +99,8 @@ async def test_what_ran_when_its_handler_was_paused_ends_as_ever(opened: Opened)
     assert await opened.claimed(now=SECOND) == [second]
 
 
-async def test_what_a_dead_worker_held_is_taken_back_during_a_pause(opened: Opened) -> None:
-    """It would seem to run else, for as long as the pause lasts. The worker wakes for it."""
+async def test_lost_leases_end_during_a_pause(opened: Opened) -> None:
+    """Otherwise the item would seem to run as long as the pause lasts. The worker wakes for it."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.controls.switch(ONE, PAUSED)
     assert await opened.next_due(ONE) == LEASE
@@ -112,8 +112,8 @@ async def test_what_a_dead_worker_held_is_taken_back_during_a_pause(opened: Open
     assert await opened.next_due(ONE) is None
 
 
-async def test_what_is_held_for_a_paused_handler_is_not_looked_at(opened: Opened) -> None:
-    """It is after the resume."""
+async def test_held_items_of_a_paused_handler_are_not_checked(opened: Opened) -> None:
+    """They are checked after the resume."""
     (work_id,) = await opened.items(1, hold=Hold(NOON, NOON))
     await opened.controls.switch(ONE, PAUSED)
 
@@ -138,7 +138,7 @@ async def test_what_waits_for_a_paused_handler_is_nothing_to_wait_for(opened: Op
 
 
 async def test_what_is_routed_to_a_disabled_handler_is_skipped(opened: Opened) -> None:
-    """Whether it would have been claimed, queued or held. The delivery is done."""
+    """Otherwise it would have been claimed, queued or held. Its delivery is done."""
     await opened.controls.switch(ONE, DISABLED)
 
     ids = [
@@ -154,7 +154,7 @@ async def test_what_is_routed_to_a_disabled_handler_is_skipped(opened: Opened) -
 
 @pytest.mark.parametrize("state", [WAITING, QUEUED, HELD])
 async def test_what_waits_for_a_disabled_handler_is_skipped(opened: Opened, state: WorkState) -> None:
-    """When a worker that has the handler next looks, whatever else there is to do."""
+    """A worker that has the handler skips it with its next claim, whatever else there is to do."""
     work_id = await opened.in_state(state)
     await opened.controls.switch(ONE, DISABLED)
     assert await opened.states(work_id) == [state]
@@ -169,7 +169,7 @@ async def test_what_waits_for_a_disabled_handler_is_skipped(opened: Opened, stat
 
 @pytest.mark.parametrize("state", [DONE, DEAD, RUNNING])
 async def test_what_does_not_wait_is_not_skipped(opened: Opened, state: WorkState) -> None:
-    """What runs is left to its worker, whose result counts."""
+    """A running item is left to its worker, whose result counts."""
     work_id = await opened.in_state(state)
     before = await opened.reports.work_item(work_id)
     await opened.controls.switch(ONE, DISABLED)
@@ -181,7 +181,7 @@ async def test_what_does_not_wait_is_not_skipped(opened: Opened, state: WorkStat
 
 
 async def test_what_fails_while_its_handler_is_disabled_is_skipped(opened: Opened) -> None:
-    """It would have been tried again; so would what its worker gave back, or took with it."""
+    """It would run again otherwise, like items that a worker returned or lost."""
     failed, given_back, lost = await opened.items(3, claim=True)
     await opened.controls.switch(ONE, DISABLED)
     await opened.settle(ended(failed, WAITING, error="x", due=LEASE))
@@ -194,7 +194,7 @@ async def test_what_fails_while_its_handler_is_disabled_is_skipped(opened: Opene
 
 
 async def test_a_released_item_of_a_disabled_handler_is_skipped(opened: Opened) -> None:
-    """A look that began before the switch was turned."""
+    """The check began before the switch changed."""
     (work_id,) = await opened.items(1, hold=Hold(NOON, NOON))
     await opened.controls.switch(ONE, DISABLED)
     await opened.queue.release(work_id, now=NOON, note="x")
@@ -205,7 +205,7 @@ async def test_a_released_item_of_a_disabled_handler_is_skipped(opened: Opened) 
 
 
 async def test_what_is_to_be_skipped_is_something_to_wait_for(opened: Opened) -> None:
-    """The worker wakes for it; then there is nothing more."""
+    """The worker wakes for it once."""
     await opened.items(2, lane="l")
     await opened.items(1, hold=Hold(AFTER, AFTER))
     await opened.controls.switch(ONE, DISABLED)
@@ -218,7 +218,7 @@ async def test_what_is_to_be_skipped_is_something_to_wait_for(opened: Opened) ->
 
 
 async def test_what_was_skipped_stays_so(opened: Opened) -> None:
-    """Switched on again, only what comes from now on is handled, until somebody retries the others."""
+    """After the handler is on again, only new items run, until somebody retries the others."""
     ids = await opened.items(2)
     await opened.controls.switch(ONE, DISABLED)
     await opened.claim()
@@ -231,8 +231,8 @@ async def test_what_was_skipped_stays_so(opened: Opened) -> None:
     assert await opened.claimed() == ids
 
 
-async def test_what_no_worker_looked_at_was_never_skipped(opened: Opened) -> None:
-    """Disabled and switched on again before: all of it runs."""
+async def test_items_that_no_worker_saw_were_never_skipped(opened: Opened) -> None:
+    """The handler was on again before any worker claimed, so all of them run."""
     ids = await opened.items(3, lane="l")
     await opened.controls.switch(ONE, DISABLED)
     await opened.controls.switch(ONE, ON)
@@ -246,7 +246,7 @@ async def test_what_no_worker_looked_at_was_never_skipped(opened: Opened) -> Non
 
 
 async def finish(opened: Opened) -> list[int]:
-    """Run everything there is; return the ids in their order."""
+    """Run everything, and return the ids in the order of their runs."""
     order: list[int] = []
     while items := await opened.claim(B, now=LEASE):
         order += [item.id for item in items]
@@ -256,7 +256,10 @@ async def finish(opened: Opened) -> list[int]:
 
 @pytest.mark.parametrize("head", [RUNNING, WAITING, DEAD])
 async def test_a_lane_that_is_disabled_in_its_middle_is_not_stuck(opened: Opened, head: WorkState) -> None:
-    """Skipped behind its head and switched on again: the lane goes on, and what is retried keeps its order."""
+    """Items behind its head are skipped and the handler is on again.
+
+    The lane goes on, and retries keep its order.
+    """
     ids = await opened.items(6, lane="l", claim=head is not WAITING)
     if head is DEAD:
         await opened.settle(ended(ids[0], DEAD, error="x", holds_lane=True))
@@ -285,7 +288,7 @@ async def test_a_lane_that_is_disabled_in_its_middle_is_not_stuck(opened: Opened
 
 
 async def test_a_head_that_ends_between_switch_and_skip_leaves_a_head(opened: Opened) -> None:
-    """The next one has come forward: it is skipped like those behind it, or runs if all was taken back."""
+    """The next item is the head now. It is skipped like those behind it, or runs if the handler is on again."""
     ids = await opened.items(3, lane="l", claim=True)
     await opened.controls.switch(ONE, DISABLED)
     await opened.settle(ended(ids[0]))
@@ -300,7 +303,7 @@ async def test_a_head_that_ends_between_switch_and_skip_leaves_a_head(opened: Op
 
 
 async def test_what_is_retried_while_its_handler_is_disabled_is_skipped_again(opened: Opened) -> None:
-    """A lane of it too, and it is not stuck afterwards."""
+    """So is a lane of such items, and it is not stuck afterwards."""
     ids = await opened.items(3, lane="l")
     await opened.controls.switch(ONE, DISABLED)
     await opened.claim()

@@ -1,4 +1,4 @@
-"""What every WorkQueue promises about waiting: until when, and what wakes a worker before."""
+"""The contract of waiting: until when, and what wakes a worker before."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ from tests.stores.opened import (
 
 
 async def test_the_next_due_time_is_the_earliest_of_the_handlers(opened: Opened) -> None:
-    """Of what waits, of what is held, and of what runs when its lease ends."""
+    """Waiting and held items count, and running ones at the end of their lease."""
     (one,) = await opened.items(1, ONE, claim=True)
     (two,) = await opened.items(1, TWO, claim=True)
     assert await opened.next_due(ONE, TWO) == LEASE
@@ -43,15 +43,15 @@ async def test_the_handlers_not_named_are_nothing_to_wait_for(opened: Opened) ->
     assert await opened.next_due(TWO, HandlerName("other")) is None
 
 
-async def test_what_is_due_already_is_told_too(opened: Opened) -> None:
-    """It may be that a limit kept it back."""
+async def test_the_next_due_time_may_have_passed(opened: Opened) -> None:
+    """A limit may have kept the item back."""
     await opened.items(1)
 
     assert await opened.next_due(ONE, now=LEASE) == NOTHING
 
 
 async def test_what_is_queued_or_over_is_nothing_to_wait_for(opened: Opened) -> None:
-    """One in a lane comes when the one before it has ended."""
+    """A queued item is due when the item before it has ended."""
     first, _, dead = await opened.items(2, lane="l", claim=True) + await opened.items(1, claim=True)
     await opened.settle(ended(first, DEAD, error="x", holds_lane=True), ended(dead, DEAD, error="x"))
 
@@ -59,7 +59,7 @@ async def test_what_is_queued_or_over_is_nothing_to_wait_for(opened: Opened) -> 
 
 
 async def test_a_worker_is_woken_by_what_the_log_appends(opened: Opened) -> None:
-    """Also when it has waited for long, and by each new delivery again."""
+    """It wakes after a long wait too, and again for each new delivery."""
     await opened.add(delivery("before"))
     await soon(opened.queue.changed())
 
@@ -70,7 +70,7 @@ async def test_a_worker_is_woken_by_what_the_log_appends(opened: Opened) -> None
 
 
 async def test_a_change_before_the_call_is_not_missed(opened: Opened) -> None:
-    """What was appended since the last call ends the next one."""
+    """A delivery that was appended since the last call ends the next one."""
     await opened.add(delivery("a"))
     await soon(opened.queue.changed())
     await opened.add(delivery("b"))
@@ -79,7 +79,7 @@ async def test_a_change_before_the_call_is_not_missed(opened: Opened) -> None:
 
 
 async def test_a_worker_is_woken_by_what_an_operator_decides(opened: Opened) -> None:
-    """A retry is due at once; a lane whose head was buried goes on."""
+    """A retry is due at once, and a lane whose head was buried goes on."""
     ids = await opened.items(2, lane="l")
     await soon(opened.queue.changed())
 

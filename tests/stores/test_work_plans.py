@@ -1,4 +1,4 @@
-"""What every store promises to a mass action on work items: a plan, and the ids while it is carried out."""
+"""The contract of mass actions on work items: a plan, and then the ids."""
 
 import pytest
 
@@ -22,7 +22,7 @@ FILTERS = [
 
 
 async def fill(opened: Opened) -> None:
-    """Dead; waiting; dead and holding its lane; waiting; queued behind the third."""
+    """Make items: dead; waiting; dead and holding its lane; waiting; queued behind the third."""
     await opened.add(delivery("a"))
     await opened.route(ONE, TWO, claim=True)
     await opened.settle(ended(1, DEAD, error="no"), ended(2, WAITING, error="no"))
@@ -36,7 +36,7 @@ async def fill(opened: Opened) -> None:
 
 @pytest.mark.parametrize(("wanted", "expected"), FILTERS)
 async def test_a_plan_counts_what_a_listing_has(opened: Opened, wanted: WorkFilter, expected: list[int]) -> None:
-    """By handler, type and state, with the span of arrival."""
+    """It counts by handler, type and state, and has the span of arrival."""
     await fill(opened)
 
     plan = await opened.reports.work_plan(wanted)
@@ -58,7 +58,7 @@ async def test_a_plan_counts_what_a_listing_has(opened: Opened, wanted: WorkFilt
 
 @pytest.mark.parametrize("count", [24, 25])
 async def test_a_plan_counts_many_kinds(opened: Opened, count: int) -> None:
-    """However many there are, the most frequent first."""
+    """The most frequent come first, however many there are."""
     await opened.add(*[delivery(f"key-{n}", kind=f"type-{n:02}") for n in range(count)])
     await opened.add(delivery("again", kind="type-03"))
     await opened.route(ONE, claim=False)
@@ -75,7 +75,7 @@ async def test_a_plan_counts_many_kinds(opened: Opened, count: int) -> None:
 async def test_the_ids_are_those_of_the_plan(
     opened: Opened, wanted: WorkFilter, expected: list[int], newest_first: bool
 ) -> None:
-    """In the order asked for; what came after the plan is not among them."""
+    """They come in the order asked for, and later items are not among them."""
     await fill(opened)
     plan = await opened.reports.work_plan(wanted)
     await opened.items(1)
@@ -87,7 +87,7 @@ async def test_the_ids_are_those_of_the_plan(
 
 @pytest.mark.parametrize("newest_first", [False, True])
 async def test_ids_go_on_while_the_items_change(opened: Opened, newest_first: bool) -> None:
-    """In chunks; what is not wanted any more when its chunk is read is left out."""
+    """They come in chunks. An item that does not match when its chunk is read is left out."""
     ids = await opened.items(1_200, claim=True)
     await opened.settle(*[ended(one, DEAD, error="no") for one in ids])
     wanted = WorkFilter(state=DEAD)
@@ -105,7 +105,7 @@ async def test_ids_go_on_while_the_items_change(opened: Opened, newest_first: bo
 
 
 async def test_done_items_are_planned_for_too(opened: Opened) -> None:
-    """A plan is about whatever was asked for."""
+    """A plan counts whatever the filter asks for."""
     await opened.in_state(DONE)
 
     assert (await opened.reports.work_plan(WorkFilter(state=DONE))).count == 1

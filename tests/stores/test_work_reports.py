@@ -1,4 +1,4 @@
-"""What every store's Reports promise about work items, handlers, and what is still to be done."""
+"""The contract of reports about work items, handlers and the backlog."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -36,7 +36,7 @@ from tests.stores.opened import (
 
 
 async def test_a_work_item_is_listed_with_all_that_is_known_of_it(opened: Opened) -> None:
-    """Of its delivery too."""
+    """The listing has its delivery too."""
     await opened.add(delivery("k", kind="crawl.page", job_id="j", received_at=NOON - SECOND))
     (work_id,) = await opened.route(ONE, lane="l")
     await opened.settle(ended(work_id, WAITING, error="E: x", due=LEASE))
@@ -60,8 +60,8 @@ async def test_a_work_item_is_listed_with_all_that_is_known_of_it(opened: Opened
 
 
 @pytest.mark.parametrize("state", WorkState)
-async def test_a_due_time_is_told_of_what_waits_or_is_held(opened: Opened, state: WorkState) -> None:
-    """For others there is none, or it is the lane's or the lease's."""
+async def test_waiting_and_held_items_have_a_due_time(opened: Opened, state: WorkState) -> None:
+    """Others have none."""
     work_id = await opened.in_state(state)
 
     due_at = {WAITING: NOON, HELD: NOON + SECOND}.get(state)
@@ -69,7 +69,7 @@ async def test_a_due_time_is_told_of_what_waits_or_is_held(opened: Opened, state
 
 
 async def test_work_items_are_listed_newest_first(opened: Opened) -> None:
-    """In the order in which they were made."""
+    """The order is that in which they were made."""
     await opened.add(delivery("a"), delivery("b", received_at=NOON - SECOND))
     ids = await opened.route(ONE, TWO)
 
@@ -114,7 +114,7 @@ async def test_work_items_are_listed_newest_first(opened: Opened) -> None:
     ids=str,
 )
 async def test_listings_of_work_are_narrowed(opened: Opened, wanted: dict[str, object], expected: str) -> None:
-    """By type, job, moment of arrival, handler, state and number, alone and together."""
+    """Type, job, moment of arrival, handler, state and number narrow alone and together."""
     pages, other = HandlerName("pages.one"), HandlerName("other")
 
     async def make(kind: str, job: str, at: int, *names: HandlerName, hold: Hold | None = None) -> list[int]:
@@ -138,7 +138,7 @@ async def test_listings_of_work_are_narrowed(opened: Opened, wanted: dict[str, o
 
 
 async def test_a_long_listing_of_work_yields_each_item_once(opened: Opened) -> None:
-    """In many pages, while more is coming in and the listed ones change."""
+    """It has many pages. More items arrive and the listed ones change meanwhile."""
     ids = await opened.items(1_201)
     seen: list[int] = []
 
@@ -156,7 +156,7 @@ async def test_a_long_listing_of_work_yields_each_item_once(opened: Opened) -> N
 
 
 async def test_a_listing_of_work_can_be_left_early(opened: Opened) -> None:
-    """As when the pipe behind `work-items list` is closed."""
+    """That happens when the pipe behind `work-items list` is closed."""
     ids = await opened.items(20)
 
     async for one in opened.reports.work_items(WorkFilter()):
@@ -168,15 +168,15 @@ async def test_a_listing_of_work_can_be_left_early(opened: Opened) -> None:
 
 @pytest.mark.parametrize("unknown", [0, -1, 2, 12_345])
 async def test_an_unknown_work_item_is_refused(opened: Opened, unknown: int) -> None:
-    """With the number that was asked for."""
+    """The message has the number."""
     assert await opened.items(1) == [1]
 
     with pytest.raises(UnknownWork, match=str(unknown)):
         await opened.reports.work_item(unknown)
 
 
-async def test_a_work_item_is_told_with_its_attempts_in_order(opened: Opened) -> None:
-    """Those that have ended; the present one is counted only."""
+async def test_a_work_item_has_its_attempts_in_order(opened: Opened) -> None:
+    """They are those that have ended. The present one is only counted."""
     (work_id,) = await opened.items(1, claim=True)
     first = ended(work_id, WAITING, error="x")
     await opened.settle(first)
@@ -201,8 +201,8 @@ async def test_a_store_without_work_has_no_handlers(opened: Opened) -> None:
     assert list(await opened.reports.handlers()) == []
 
 
-async def test_handlers_are_told_by_name_with_all_states_counted(opened: Opened) -> None:
-    """A handler that is no longer in the code too, as long as it has work items."""
+async def test_handlers_are_sorted_and_all_states_are_counted(opened: Opened) -> None:
+    """A handler that left the code is there too, as long as it has work items."""
     for state in WorkState:
         await opened.in_state(state, TWO)
     await opened.in_state(DONE, ONE)
@@ -215,8 +215,8 @@ async def test_handlers_are_told_by_name_with_all_states_counted(opened: Opened)
     assert (two.name, two.counts) == (TWO, expected)
 
 
-async def test_a_handler_with_a_switch_is_told(opened: Opened) -> None:
-    """Though it has had no work yet; switched on again it is as if nothing had been."""
+async def test_a_handler_with_a_switch_is_reported(opened: Opened) -> None:
+    """It has had no work yet. When it is on again, it is absent again."""
     await opened.controls.switch(TWO, HandlerSwitch.DISABLED)
     await opened.controls.switch(ONE, HandlerSwitch.PAUSED)
     assert list(await opened.reports.handlers()) == [
@@ -230,7 +230,7 @@ async def test_a_handler_with_a_switch_is_told(opened: Opened) -> None:
 
 
 async def test_the_last_error_of_a_handler_is_its_newest_items(opened: Opened) -> None:
-    """Of those that have one, which a success has not."""
+    """Only items with an error count, and a success has none."""
     first, second, third = await opened.items(3, claim=True)
     await opened.items(1, TWO)
     await opened.settle(ended(second, DEAD, error="second"))
@@ -245,7 +245,7 @@ async def test_the_last_error_of_a_handler_is_its_newest_items(opened: Opened) -
 async def test_the_latency_of_a_handler_is_the_median(
     opened: Opened, seconds: list[int], median: int | None
 ) -> None:
-    """One that hung does not change it, as it would an average. Lost attempts have no length."""
+    """One attempt that hung does not change it, as it would an average. Lost attempts have no length."""
     (lost,) = await opened.items(1, claim=True)
     await opened.claim(B, now=LEASE)
     await opened.controls.bury([lost], "x", now=NOON)
@@ -260,7 +260,7 @@ async def test_the_latency_of_a_handler_is_the_median(
 
 
 async def test_the_latency_of_a_handler_is_of_its_latest(opened: Opened) -> None:
-    """A change for the better shows, however many there were before."""
+    """A change for the better shows, however many attempts there were before."""
     old, new = await opened.items(150, claim=True), await opened.items(101, claim=True)
     await opened.settle(*[_began(ended(one, at=SECOND * 9), NOTHING) for one in old])
     assert (await opened.reports.handlers())[0].latency == SECOND * 9
@@ -274,8 +274,8 @@ def _began(end: Settlement, at: timedelta) -> Settlement:
     return replace(end, attempt=replace(end.attempt, started_at=after_noon(at)))
 
 
-async def test_readers_are_told_the_switches(opened: Opened) -> None:
-    """As the worker is."""
+async def test_readers_see_the_switches(opened: Opened) -> None:
+    """They see what the worker sees."""
     await opened.controls.switch(ONE, HandlerSwitch.PAUSED)
     await opened.controls.switch(TWO, HandlerSwitch.DISABLED)
 
@@ -284,7 +284,7 @@ async def test_readers_are_told_the_switches(opened: Opened) -> None:
 
 
 async def test_what_waits_is_counted_by_handler(opened: Opened) -> None:
-    """Waiting, queued or held; a handler without any is absent."""
+    """Items that wait, are queued or held count. A handler without any is absent."""
     assert await opened.reports.waiting() == {}
     for state in WorkState:
         await opened.in_state(state, TWO)
@@ -298,12 +298,12 @@ async def test_what_waits_is_counted_by_handler(opened: Opened) -> None:
 
 
 async def test_an_empty_store_has_no_backlog(opened: Opened) -> None:
-    """Nothing is old where nothing is."""
+    """It has no age."""
     assert await opened.reports.backlog(NOON) == Backlog(0, 0, 0, None, (), 0)
 
 
 async def test_a_backlog_counts_what_is_open(opened: Opened) -> None:
-    """New deliveries; what waits, is queued or held; and what runs. What is over is none."""
+    """It counts new deliveries, and items that wait, are queued, held or run, but none that has ended."""
     for state in WorkState:
         await opened.in_state(state)
     await opened.add(delivery("new-1"), delivery("new-2"))
@@ -314,7 +314,7 @@ async def test_a_backlog_counts_what_is_open(opened: Opened) -> None:
 
 
 async def test_a_backlog_is_as_old_as_what_is_due_the_longest(opened: Opened) -> None:
-    """Whoever waits for a later retry is not late, nor is who waits behind another or for a page."""
+    """Items that wait for a later retry, behind another item or for a page are not late."""
     late, later, _ = await opened.items(3, claim=True)
     await opened.items(1, hold=Hold(NOON, NOON))
     assert (await opened.reports.backlog(after_noon(LEASE))).oldest_waiting is None
@@ -326,15 +326,15 @@ async def test_a_backlog_is_as_old_as_what_is_due_the_longest(opened: Opened) ->
     assert (await opened.reports.backlog(after_noon(LEASE))).oldest_waiting == SECOND * 50
 
 
-async def test_a_backlog_is_as_old_as_the_first_delivery_that_nobody_looked_at(opened: Opened) -> None:
-    """While no worker runs, nothing else tells how far behind everything is."""
+async def test_a_backlog_is_as_old_as_the_first_new_delivery(opened: Opened) -> None:
+    """While no worker runs, nothing else shows how far behind everything is."""
     await opened.add(delivery("first"), delivery("second", received_at=NOON + SECOND))
 
     assert (await opened.reports.backlog(NOON + 60 * SECOND)).oldest_waiting == 60 * SECOND
 
 
 async def test_a_backlog_names_the_paused_handlers(opened: Opened) -> None:
-    """By name; what is disabled does not pile up."""
+    """They are sorted. Work of disabled handlers does not pile up."""
     for name in ("b", "a", "c"):
         await opened.controls.switch(HandlerName(name), HandlerSwitch.PAUSED)
     await opened.controls.switch(ONE, HandlerSwitch.DISABLED)
@@ -344,7 +344,7 @@ async def test_a_backlog_names_the_paused_handlers(opened: Opened) -> None:
 
 
 async def test_a_backlog_counts_what_dead_workers_lost(opened: Opened) -> None:
-    """Also what has run again since."""
+    """It counts attempts whose items ran again too."""
     await opened.items(2, claim=True)
     assert (await opened.reports.backlog(NOON)).lost == 0
 
@@ -354,7 +354,7 @@ async def test_a_backlog_counts_what_dead_workers_lost(opened: Opened) -> None:
 
 
 async def test_readers_see_what_workers_do_at_once(opened: Opened) -> None:
-    """Each commit."""
+    """They see each commit."""
     (work_id,) = await opened.items(1)
     assert await opened.states(work_id) == [WAITING]
     await opened.claim(A)

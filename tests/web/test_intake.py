@@ -1,9 +1,10 @@
 """The gate, the budget, and the way from a body to the store."""
 
 import asyncio
+import base64
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -124,6 +125,32 @@ def test_another_signature_header_can_be_configured() -> None:
     assert opens(of, headers)
     assert not opens(of, signed())
     assert of.masked(headers) == (("x-hub-signature-256", "***"),)
+
+
+@pytest.mark.parametrize("before", ["", "u", "us", "use", "user:"])
+@pytest.mark.parametrize("after", ["", "x", "xy", ":x"])
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+def test_every_configured_secret_is_masked_also_in_base64(
+    before: str, after: str, encode: Callable[[bytes], bytes]
+) -> None:
+    """Such as the password of Basic authentication, and the API key in a forwarded header."""
+    of = Authenticator(
+        signature_header="S",
+        secrets=["first-secret"],
+        token_header="T",
+        tokens=["second>secret?"],
+        other_secrets=["third~secret"],
+    )
+    for secret in ("first-secret", "second>secret?", "third~secret"):
+        text = (before + secret + after).encode()
+        kept = of.masked([(b"x-a", text), (b"x-b", b"Basic " + encode(text)), (b"x-c", encode(b"something else"))])
+
+        assert [value for _, value in kept] == ["***", "***", encode(b"something else").decode()]
+
+
+def test_a_very_short_secret_masks_no_innocent_header() -> None:
+    """In base64 it is a letter or two."""
+    assert gate(["s"]).masked([(b"x-b", b"cw==")]) == (("x-b", "cw=="),)
 
 
 def test_kept_headers_have_no_credentials() -> None:

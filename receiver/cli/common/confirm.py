@@ -1,4 +1,4 @@
-"""Mass actions: what is going to be touched, the question, and the doing, which may be stopped and continued."""
+"""Actions on many items: the plan, the question, and the change, which can be stopped and continued."""
 
 import asyncio
 import sys
@@ -8,21 +8,23 @@ from typing import TypeVar
 
 import click
 
-from receiver.cli.common.output import flush, iso, note, write_line
+from receiver.cli.common.output import flush, note, write_line
 from receiver.cli.common.progress import progress
 from receiver.cli.common.stdout import drop_stdout
+from receiver.core.clock import iso
 from receiver.core.text import counted, escape_controls
 
 T = TypeVar("T")
 
 CHUNK = 500
-"""Items that one transaction changes: acks wait for the write lock."""
+"""Items that one transaction changes. It is small, because acks wait for the write lock."""
 FIRST = 3
+"""Items that a plan shows as examples."""
 _SHOWN = 10
 
 
 def count_lines(kind: str, counts: Mapping[str, int], others: int) -> Iterator[str]:
-    """Yield how many there are of each of a kind, the most frequent first; `others` were not counted apart."""
+    """Yield a count for each name of a kind, the most frequent first; `others` is the number of further items."""
     yield f"  by {kind}"
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     for name, number in ordered[:_SHOWN]:
@@ -32,7 +34,7 @@ def count_lines(kind: str, counts: Mapping[str, int], others: int) -> Iterator[s
 
 
 def span_and_first(first_at: datetime | None, last_at: datetime | None, first: Iterable[str]) -> Iterator[str]:
-    """Yield from when to when it arrived, and the first few lines of it, harmless to a terminal."""
+    """Yield the span of time, and the first few examples, safe for a terminal."""
     if first_at and last_at:
         oldest, newest = iso(first_at, "seconds"), iso(last_at, "seconds")
         yield f"  arrived   {oldest}" + (f" to {newest}" if newest != oldest else "")
@@ -41,7 +43,7 @@ def span_and_first(first_at: datetime | None, last_at: datetime | None, first: I
 
 
 def say(line: str) -> None:
-    """Write a line to standard output. Whoever closed it has read enough, and the action goes on without."""
+    """Write a line to standard output. If the reader has closed it, the action goes on without output."""
     try:
         write_line(line)
         flush()
@@ -50,11 +52,11 @@ def say(line: str) -> None:
 
 
 def agreed(question: str, *, yes: bool) -> bool:
-    """Ask, unless that is answered; without anybody to ask it is wrong use."""
+    """Ask, unless `yes` is the answer already; raise UsageError if nobody can be asked."""
     if yes:
         return True
     if sys.stdin is None or not sys.stdin.isatty():
-        raise click.UsageError("nobody can be asked here: add --yes to do it, or --dry-run to see the plan only")
+        raise click.UsageError("there is no terminal to ask: add --yes to go on, or --dry-run to see only the plan")
     try:
         answer = click.confirm(question, err=True)
     except click.Abort:
@@ -74,10 +76,10 @@ async def carry_out(
     done: str,
     limited: bool = False,
 ) -> int:
-    """Change everything in the chunks, which are that many items, and return how many were changed.
+    """Change the items of all chunks, and return how many were changed. `planned` is the number of items.
 
-    When it is stopped, by Ctrl-C or by an error, the chunk at hand is finished, and standard error says how far it
-    came and how to go on; for that, `limited` tells that the command had a limit.
+    If Ctrl-C or an error stops it, the chunk at hand is finished, and standard error says how many were changed and
+    how to go on. `limited` tells that the command had a --limit.
     """
     seen = changed = 0
 
@@ -94,7 +96,7 @@ async def carry_out(
                     advance(len(ids))
     except BaseException:
         note(
-            f"stopped: {seen:,} of {counted(planned, noun)} were looked at, {changed:,} {done}; "
+            f"stopped: {seen:,} of {counted(planned, noun)} were checked, {changed:,} {done}; "
             "the same command goes on with the rest" + (f" (--limit {planned - seen})" if limited else "")
         )
         raise
@@ -102,7 +104,7 @@ async def carry_out(
 
 
 async def to_its_end(step: Awaitable[T]) -> T:
-    """Await something that is finished even when we are asked to stop: a transaction is not undone by leaving."""
+    """Await a step that also finishes if this task is cancelled: a transaction goes on without its caller."""
     task = asyncio.ensure_future(step)
     try:
         return await asyncio.shield(task)

@@ -1,4 +1,4 @@
-"""How the long-running commands run: on the fastest event loop there is, with fewer garbage collections."""
+"""The event loop of long-running commands: the fastest one installed, with fewer garbage collections."""
 
 import asyncio
 import gc
@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 _THRESHOLDS = (20_000, 50, 100)
-"""A request leaves hardly any cycles behind; looking for them every 700 objects, the default, is not worth it."""
+"""A request leaves hardly any cycles; the default of Python searches for them every 700 objects, too often."""
 
 
 def run(main: Coroutine[Any, Any, T], *, fastest: bool = True) -> T:
-    """Run a coroutine to its end, if it may be the fastest loop on uvloop where the extra `fast` is installed."""
+    """Run a coroutine to its end; with `fastest` on uvloop if the extra `fast` is installed."""
     gc.collect()
-    gc.freeze()  # what is loaded by now lives as long as the process
+    gc.freeze()  # the modules loaded so far live as long as the process
     gc.set_threshold(*_THRESHOLDS)
     with asyncio.Runner(loop_factory=_fastest_loop() if fastest else None) as runner:
         return runner.run(main)

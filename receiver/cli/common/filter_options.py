@@ -1,4 +1,4 @@
-"""What several commands ask for: the filters of every listing and mass action, the store, the form of output."""
+"""Options of several commands: the filters of listings and of actions on many items, the store, the output."""
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
@@ -22,9 +22,9 @@ Command = Callable[..., Any]
 
 
 def parse_moment(written: str, now: datetime) -> datetime:
-    """Return the moment that ISO 8601 text or a duration ago (`30m`, `2h`, `7d`, `1h30m`) stands for, in UTC.
+    """Return a moment in UTC from ISO 8601 text, or from a duration before now (`30m`, `2h`, `7d`, `1h30m`).
 
-    A moment without a zone is local time. Anything else is a ValueError.
+    A moment without a zone is local time. Other text raises ValueError.
     """
     try:
         if is_duration(written):
@@ -32,13 +32,13 @@ def parse_moment(written: str, now: datetime) -> datetime:
         return datetime.fromisoformat(written).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         raise ValueError(
-            f"{written!r} is no moment: write 2026-08-04T08:00:00Z, 2026-08-04 10:00 for local time, "
-            "or how long ago: 30m, 2h, 7d"
+            f"invalid timestamp {written!r}: write 2026-08-04T08:00:00Z, 2026-08-04 10:00 for local time, "
+            "or a duration before now: 30m, 2h, 7d"
         ) from None
 
 
 def text(value: str) -> str:
-    """Accept an argument that ends up in a store or a listing: one of other bytes comes in as lone surrogates."""
+    """Accept a text that is UTF-8. Other bytes reach Python as lone surrogates, which no store takes."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -47,7 +47,7 @@ def text(value: str) -> str:
 
 
 def moment(value: str) -> datetime:
-    """Accept a moment, absolute or as a duration ago."""
+    """Accept a moment, absolute or as a duration before now."""
     try:
         return parse_moment(value, SystemClock().now())
     except ValueError as exc:
@@ -55,7 +55,7 @@ def moment(value: str) -> datetime:
 
 
 def query(value: str) -> str:
-    """Accept words to look for."""
+    """Accept words to search for."""
     try:
         parse_query(text(value))
     except ValueError as exc:
@@ -65,12 +65,12 @@ def query(value: str) -> str:
 
 def text_option(command: Command) -> Command:
     """Add `--text WORDS` as the argument `words`."""
-    words = "Only what has these words in its URL, title or error."
+    words = "Only events with these words in URL, title or error."
     return click.option("--text", "words", type=query, metavar="WORDS", help=words)(command)
 
 
 def age(value: str) -> timedelta:
-    """Accept a duration that something has been kept for."""
+    """Accept the age of an event."""
     try:
         return parse_duration(value)
     except ValueError as exc:
@@ -84,9 +84,9 @@ def json_option(command: Command) -> Command:
 
 def store_option(command: Command) -> Command:
     """Add `--store URL` as the argument `store`; None means the settings decide."""
-    return click.option(
-        "--store", type=text, metavar="URL", help="The store to use, instead of the one in the settings."
-    )(command)
+    return click.option("--store", type=text, metavar="URL", help="The store, instead of the one in the settings.")(
+        command
+    )
 
 
 def span_options(command: Command) -> Command:
@@ -102,38 +102,38 @@ def limit_option(command: Command) -> Command:
 
 
 def plan_options(command: Command) -> Command:
-    """Add what every mass action has, as the arguments `yes` and `dry_run`."""
+    """Add `--yes` and `--dry-run`, which every action on many items has."""
     for option in (
         click.option("--dry-run", is_flag=True, help="Show the plan and stop."),
-        click.option("--yes", is_flag=True, help="Do it without asking, as in a script."),
+        click.option("--yes", is_flag=True, help="Do not ask, for scripts."),
     ):
         command = option(command)
     return command
 
 
 def filter_options(command: Command) -> Command:
-    """Add the filters that everything about deliveries has, as one argument `wanted`, a DeliveryFilter."""
+    """Add the filters of events as one argument `wanted`, a DeliveryFilter."""
     return _filtered(command, (*_FILTERS, _state(DeliveryState), _LIMIT), DeliveryFilter, DeliveryState)
 
 
 def handled_filter_options(command: Command) -> Command:
-    """Add the same filters, and those by what handlers have done, as one argument `wanted`, a DeliveryFilter."""
+    """Add the filters of events, also by handler and failure, as one argument `wanted`, a DeliveryFilter."""
     options = (*_FILTERS, *_HANDLED, _state(DeliveryState), _LIMIT)
     return _filtered(command, options, DeliveryFilter, DeliveryState)
 
 
 def arrival_filter_options(command: Command) -> Command:
-    """Add the filters that fit what is only just arriving, as one argument `wanted`, a DeliveryFilter."""
+    """Add the filters of new events, without `--limit`, as one argument `wanted`, a DeliveryFilter."""
     return _filtered(command, (*_FILTERS, _state(DeliveryState)), DeliveryFilter, DeliveryState)
 
 
 def job_filter_options(command: Command) -> Command:
-    """Add the same filters about jobs, as one argument `wanted`, a JobFilter."""
+    """Add the filters of jobs as one argument `wanted`, a JobFilter."""
     return _filtered(command, (*_FILTERS, _state(JobState), _LIMIT), JobFilter, JobState)
 
 
 def work_filter_options(states: Iterable[WorkState] = WorkState) -> Callable[[Command], Command]:
-    """Add the same filters about work items, and `--handler`, as one argument `wanted`, a WorkFilter."""
+    """Add the filters of work items, also by handler, as one argument `wanted`, a WorkFilter."""
     options = (*_FILTERS, _HANDLER, _state(tuple(states)), _LIMIT)
     return lambda command: _filtered(command, options, WorkFilter, WorkState)
 
@@ -163,24 +163,23 @@ _SPAN = (
         "--since",
         type=moment,
         metavar="WHEN",
-        help="Only what came then or later: ISO 8601, in local time unless it ends in Z or an offset, or 30m, 2h, "
-        "7d ago.",
+        help="Only from this time on: ISO 8601 (local time without Z or an offset), or 30m, 2h, 7d before now.",
     ),
-    click.option("--until", type=moment, metavar="WHEN", help="Only what came before; written like --since."),
+    click.option("--until", type=moment, metavar="WHEN", help="Only before this time; written like --since."),
 )
 _FILTERS = (
-    click.option("--type", type=text, metavar="GLOB", help="Only types that match, as 'crawl.*'."),
-    click.option("--job", "job_id", type=text, metavar="ID", help="Only this job, or this check of a monitor."),
+    click.option("--type", type=text, metavar="GLOB", help="Only types that match, such as 'crawl.*'."),
+    click.option(
+        "--job", "job_id", type=text, metavar="ID", help="Only this job, or check of a monitor; may be shortened."
+    ),
     *_SPAN,
 )
-_HANDLER = click.option("--handler", type=text, metavar="GLOB", help="Only handlers that match, as '*.save'.")
+_HANDLER = click.option("--handler", type=text, metavar="GLOB", help="Only handlers that match, such as '*.save'.")
 _HANDLED = (
-    click.option("--handler", type=text, metavar="GLOB", help="Only what handlers that match were given."),
-    click.option("--failed", is_flag=True, help="Only what failed or is dead, with --handler for those handlers."),
+    click.option("--handler", type=text, metavar="GLOB", help="Only events with work for a handler that matches."),
+    click.option("--failed", is_flag=True, help="Only events with failed or dead work, of --handler if given."),
 )
-_LIMIT = click.option(
-    "--limit", type=click.IntRange(min=1), metavar="N", help="At most this many, the newest first."
-)
+_LIMIT = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
 
 
 def _state(states: Iterable[StrEnum]) -> Callable[[Command], Command]:

@@ -13,7 +13,7 @@ _STDERR = 2
 def stop_signals() -> tuple[signal.Signals, ...]:
     """Return the signals that ask a server or a worker to stop.
 
-    SIGHUP comes when the terminal closes. It is none of them where it is ignored, as `nohup` has it.
+    SIGHUP comes when the terminal closes. It is left out if it is ignored, as under `nohup`.
     """
     if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
         return signal.SIGINT, signal.SIGTERM
@@ -22,31 +22,31 @@ def stop_signals() -> tuple[signal.Signals, ...]:
 
 @contextmanager
 def stopping_at_interrupt(step: str) -> Iterator[asyncio.Event]:
-    """Give an event that Ctrl-C sets while the block runs; a second one cancels the running task.
+    """Give an event that Ctrl-C sets while the block runs; a second Ctrl-C cancels the running task.
 
-    Code that keeps the event loop to itself cannot be cancelled: there the second is a KeyboardInterrupt.
+    Code that blocks the event loop cannot be cancelled: there the second Ctrl-C raises KeyboardInterrupt.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     stop = asyncio.Event()
     unanswered = False
 
-    def answer(*, by_cutting_off: bool) -> None:
+    def answer(*, cancel: bool) -> None:
         nonlocal unanswered
         unanswered = False
-        if by_cutting_off and task is not None:
+        if cancel and task is not None:
             task.cancel()
 
     def interrupted(*_: object) -> None:
         nonlocal unanswered
-        if unanswered:  # the loop has not turned since the last one
+        if unanswered:  # the loop has not run since the last Ctrl-C
             raise KeyboardInterrupt
         unanswered, is_first = True, not stop.is_set()
         stop.set()
-        loop.call_soon_threadsafe(partial(answer, by_cutting_off=not is_first))
+        loop.call_soon_threadsafe(partial(answer, cancel=not is_first))
         if is_first:
-            # Not by way of sys.stderr: the signal may have come while somebody writes there.
+            # Not through sys.stderr: the signal may have interrupted a write there.
             with suppress(OSError):
-                os.write(_STDERR, f"\nstopping after {step}; Ctrl-C once more cuts it off\n".encode())
+                os.write(_STDERR, f"\nstopping after {step}; press Ctrl-C again to stop at once\n".encode())
 
     with _at_interrupt(interrupted):
         yield stop
@@ -54,7 +54,7 @@ def stopping_at_interrupt(step: str) -> Iterator[asyncio.Event]:
 
 @contextmanager
 def ending_at_interrupt() -> Iterator[None]:
-    """Let Ctrl-C end a block that keeps the event loop to itself, as a question does."""
+    """Let Ctrl-C end a block that blocks the event loop, such as a question."""
     with _at_interrupt(signal.default_int_handler):
         yield
 

@@ -1,31 +1,28 @@
-"""What every command writes: text that cannot steer a terminal, moments, durations, and bytes as they are."""
+"""How commands write: text that cannot control a terminal, moments, durations, JSON, and exact bytes."""
 
 import shlex
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 import click
 
+from receiver.core.clock import iso
 from receiver.core.text import escape_controls, shortened
+from receiver.service.samples import encode
 
 
 def shown(value: object) -> str:
-    """Return a value on one line, harmless and not endless; `-` for what is missing."""
+    """Return a value on one line, safe for a terminal, cut if it is long; `-` for None."""
     return "-" if value is None else escape_controls(shortened(str(value)))
 
 
-def iso(when: datetime, timespec: str = "microseconds") -> str:
-    """Return a moment as ISO 8601 in UTC, with a Z."""
-    return when.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
-
-
 def clock(when: datetime) -> str:
-    """Return a moment in UTC as a table has it: month, day, and time to the second."""
+    """Return a moment in UTC for a table: month, day, and time to the second."""
     return iso(when, "seconds")[5:-1].replace("T", " ")
 
 
 def duration(length: timedelta) -> str:
-    """Return a duration in the units that say enough: `12 ms`, `3.4 s`, `2 min 5 s`, `1 h 30 min`, `3 d 4 h`."""
+    """Return a duration in its two largest units: `12 ms`, `3.4 s`, `2 min 5 s`, `1 h 30 min`, `3 d 4 h`."""
     seconds = length.total_seconds()
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
@@ -42,23 +39,28 @@ def duration(length: timedelta) -> str:
     raise AssertionError("a minute or more is at least one minute")
 
 
+def yes_or_no(value: bool) -> str:
+    """Return a truth value as a word."""
+    return "yes" if value else "no"
+
+
 def quoted(word: str) -> str:
-    """Return a word as it is written in a shell, harmless."""
+    """Return a word as a shell needs it, safe for a terminal."""
     return shlex.quote(escape_controls(word))
 
 
-def note(words: str) -> None:
-    """Say something beside the output proper, on standard error, so that a pipe gets that only."""
-    click.echo(words, err=True)
+def note(remark: str) -> None:
+    """Write a remark to standard error, so that a pipe gets only the output."""
+    click.echo(remark, err=True)
 
 
 def write_line(line: str) -> None:
-    """Write a line to standard output; what its encoding lacks becomes an escape."""
+    """Write a line to standard output; a character that its encoding lacks becomes an escape."""
     write_bytes(encoded(line, sys.stdout.encoding))
 
 
 def encoded(line: str, encoding: str | None) -> bytes:
-    """Return a line as it is written in an encoding, with its end."""
+    """Return a line in an encoding, with its line feed."""
     return line.encode(encoding or "utf-8", "backslashreplace") + b"\n"
 
 
@@ -67,6 +69,19 @@ def write_bytes(data: bytes) -> None:
     sys.stdout.buffer.write(data)
 
 
+def write_json(value: object) -> None:
+    """Write a value to standard output as JSON on one line."""
+    write_bytes(encode(value) + b"\n")
+
+
+def write_body(body: bytes) -> None:
+    """Write a body to standard output as it is; on a terminal, control characters become escapes."""
+    if sys.stdout.isatty():
+        write_line(escape_controls(body.decode("utf-8", "backslashreplace"), keep="\n\t"))
+    else:
+        write_bytes(body)
+
+
 def flush() -> None:
-    """Let everything written so far be seen."""
+    """Write the buffer of standard output to its reader."""
     sys.stdout.buffer.flush()

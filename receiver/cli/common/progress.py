@@ -1,4 +1,4 @@
-"""How far a long command is: a bar on a terminal, with rate and time left, and lines that do not disturb it."""
+"""The progress of long commands: on a terminal a bar with rate and time left, and lines above it."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from receiver.cli.common.output import encoded
 
-if TYPE_CHECKING:  # it takes 50 ms, and is needed on terminals only
+if TYPE_CHECKING:  # its import takes 50 ms, and only terminals need it
     from rich.progress import Progress
 
 
 class ProgressLines:
-    """Writes lines to what is standard output now, and moves the bar, if there is one."""
+    """Writes lines to standard output, and moves the bar if there is one.
+
+    It keeps the standard output of the moment at which it is made, since a block may redirect it.
+    """
 
     def __init__(self, bar: "Progress | None" = None) -> None:
         self._bar = bar
@@ -20,7 +23,7 @@ class ProgressLines:
         self._out = sys.stdout
 
     def write(self, line: str) -> None:
-        """Write a line, above the bar where both are on the same terminal."""
+        """Write a line; above the bar if both are on the same terminal."""
         if self._on_terminal and self._bar is not None and self._bar.live.is_started:
             self._bar.console.out(line, highlight=False)
         else:
@@ -29,23 +32,23 @@ class ProgressLines:
                 self._out.buffer.flush()
 
     def advance(self, number: int) -> None:
-        """Say that so many more are done."""
+        """Say that so many more steps are done."""
         if self._bar is not None:
             self._bar.start()
             self._bar.advance(self._bar.task_ids[0], number)
 
 
 @contextmanager
-def lines_and_progress(words: str, total: int | None) -> Iterator[ProgressLines]:
-    """Show on a terminal how far it is, while the block writes lines through what it is given.
+def lines_and_progress(title: str, total: int | None) -> Iterator[ProgressLines]:
+    """Show a progress bar on a terminal, and give the block a writer of lines.
 
-    Nothing is shown before the first step, so that what is done at once needs no bar.
+    The bar appears with the first step, so that a short command shows none.
     """
     if not sys.stderr.isatty():
         yield ProgressLines()
         return
     bar = _bar()
-    bar.add_task(words, total=total)
+    bar.add_task(title, total=total)
     try:
         yield ProgressLines(bar)
     finally:
@@ -54,9 +57,9 @@ def lines_and_progress(words: str, total: int | None) -> Iterator[ProgressLines]
 
 
 @contextmanager
-def progress(words: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show the same for a block that writes nothing, and is given a function to say how far it is."""
-    with lines_and_progress(words, total) as lines:
+def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a progress bar on a terminal, and give the block a function that moves it."""
+    with lines_and_progress(title, total) as lines:
         yield lines.advance
 
 
@@ -74,7 +77,7 @@ def _bar() -> "Progress":
     from rich.text import Text
 
     class ProgressRate(ProgressColumn):
-        """How many a second."""
+        """Steps per second."""
 
         def render(self, task: Task) -> Text:
             return Text("" if task.speed is None else f"{task.speed:,.0f}/s")

@@ -1,4 +1,4 @@
-"""Running a command again whenever a Python file changes: the inner loop of writing a handler."""
+"""Run a command again whenever a Python file changes, for somebody who writes a handler."""
 
 import subprocess
 import sys
@@ -17,38 +17,39 @@ _SKIPPED = {"__pycache__", "node_modules", "site-packages"}
 Files = Mapping[Path, int]
 
 
-def run_and_watch(arguments: Sequence[str], *, yes: bool) -> int:
-    """Show the command's plan, ask, and run it in a process of its own, again after every change; until Ctrl-C.
+def run_and_watch(plan: Sequence[str], run: Sequence[str], *, yes: bool) -> int:
+    """Run the command `plan`, ask, and then run the command `run` again after every change, until Ctrl-C.
 
-    Watched are the Python files below this folder, but those in hidden folders and virtual environments.
+    Both are arguments of `receiver`, and run in their own process.
+    It watches the Python files below this folder, except in hidden folders and virtual environments.
     """
-    # -B: a compiled module is taken for current when its source has the same size and second of change.
-    command = [sys.executable, "-B", "-m", "receiver", *(one for one in arguments if one != "--reload")]
-    code = subprocess.run([*command, "--dry-run"], check=False).returncode  # noqa: S603 - our own command line
+    # -B: Python uses a compiled module if its source has the same size and was changed in the same second.
+    program = [sys.executable, "-B", "-m", "receiver"]
+    code = subprocess.run([*program, *plan], check=False).returncode  # noqa: S603 - our own command line
     if code != OK:
         return code
-    if not agreed("Run the handlers here and now, and again after every change?", yes=yes):
+    if not agreed("Run the handlers here now, and again after every change?", yes=yes):
         return FAILED
     while True:
         before = _files(Path.cwd())
-        running = subprocess.Popen([*command, "--yes", "--planned"])  # noqa: S603
+        running = subprocess.Popen([*program, *run])  # noqa: S603
         try:
             changed = _wait_for_change(before, running)
         finally:
             running.terminate()
             running.wait()
-        note(f"\n── {escape_controls(changed)} changed; once more")
+        note(f"\n── {escape_controls(changed)} changed; running again")
 
 
 def _wait_for_change(before: Files, running: "subprocess.Popen[bytes]") -> str:
-    told = False
+    is_noted = False
     while True:
         now = _files(Path.cwd())
         if now != before:
             return _difference(before, now)
-        if running.poll() is not None and not told:
-            note("── waiting for a change; Ctrl-C ends")
-            told = True
+        if running.poll() is not None and not is_noted:
+            note("── waiting for a change; Ctrl-C stops")
+            is_noted = True
         time.sleep(_POLL_SECONDS)
 
 
@@ -62,11 +63,11 @@ def _files(folder: Path) -> Files:
 
 
 def _python_files(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the Python files below a folder with when each was changed last, in nanoseconds."""
+    """Yield the Python files below a folder, each with its time of change in nanoseconds."""
     try:
         entries = list(folder.iterdir())
     except OSError:
-        return  # it is gone, or not for us
+        return  # it was deleted, or we may not read it
     if any(entry.name == "pyvenv.cfg" for entry in entries):
         return
     for entry in entries:
@@ -78,4 +79,4 @@ def _python_files(folder: Path) -> Iterator[tuple[Path, int]]:
             elif entry.suffix == ".py":
                 yield entry, entry.stat().st_mtime_ns
         except OSError:
-            continue  # it went away while we looked
+            continue  # it was deleted meanwhile

@@ -1,4 +1,4 @@
-"""Calls of the service from the command line, and what is said when they do not succeed."""
+"""Calls of the service from the command line, and the messages for calls that fail."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -21,20 +21,20 @@ T = TypeVar("T")
 
 @asynccontextmanager
 async def open_client(settings: Settings) -> AsyncIterator["AsyncClient"]:
-    """Open a client of the configured service. Raises NoApiKey when no key is set."""
+    """Open a client of the configured service. Raises NoApiKey if no key is set."""
     from receiver.service.client import AsyncClient
 
     async with AsyncClient(settings.plain_api_key(), settings.base_url) as client:
         yield client
 
 
-def ask(settings: Settings, question: Callable[["AsyncClient"], Awaitable[T]]) -> T:
-    """Put one question to the service. A ReceiverError says what went wrong and what to do."""
+def ask(settings: Settings, call: Callable[["AsyncClient"], Awaitable[T]]) -> T:
+    """Make one call of the service. A ReceiverError says what failed and what to do."""
     from receiver.service.client.advice import advise
 
     async def run() -> T:
         async with open_client(settings) as client:
-            return await question(client)
+            return await call(client)
 
     try:
         return asyncio.run(run())
@@ -43,7 +43,7 @@ def ask(settings: Settings, question: Callable[["AsyncClient"], Awaitable[T]]) -
 
 
 def may_be_done(error: ReceiverError) -> bool:
-    """Tell whether the service may have done what `ask` asked for, though no answer of it came."""
+    """Tell whether the service may have carried out a call of `ask` that failed."""
     match error.__cause__:
         case ServiceUnreachable(sent=sent):
             return sent
@@ -55,7 +55,7 @@ def may_be_done(error: ReceiverError) -> bool:
 
 
 def build(make: Callable[..., T], **given: Any) -> T:
-    """Return a request of what was given, without what is None. What the service would refuse is wrong use."""
+    """Return a request made from the values that are not None; raise UsageError if the service would refuse it."""
     from pydantic import ValidationError
 
     try:
@@ -68,7 +68,7 @@ def build(make: Callable[..., T], **given: Any) -> T:
 
 
 def as_it_came(call: "ServiceCall[Any]") -> "ServiceCall[Mapping[str, Any]]":
-    """Return the call with its answer's `data` as the service wrote it, also what our models do not know."""
+    """Return the call with the `data` of its answer as plain JSON, with fields that our models do not know."""
 
     def read(answer: Mapping[str, Any]) -> Mapping[str, Any]:
         found = answer.get("data")
@@ -85,6 +85,6 @@ def pairs(written: tuple[str, ...]) -> Mapping[str, str]:
     for one in written:
         name, equals, value = one.partition("=")
         if not name or not equals:
-            raise click.BadParameter(f"{escape_controls(one)!r} is not of the form NAME=VALUE")
+            raise click.BadParameter(f"{escape_controls(one)!r} is not NAME=VALUE")
         found[name] = value
     return found

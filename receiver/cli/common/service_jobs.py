@@ -1,4 +1,4 @@
-"""Which job of the service is meant on the command line, and what the service says it produced."""
+"""The job that a command names, and the events that the service says it produced."""
 
 import functools
 from collections.abc import AsyncIterator, Callable
@@ -9,8 +9,8 @@ import click
 
 from receiver.cli.common.filter_options import text
 from receiver.cli.common.store import configured_store, open_reports
-from receiver.core.ports.reports import JobReader
-from receiver.errors import UnknownJob
+from receiver.core.ports.reports import Reports
+from receiver.errors import AmbiguousJob, UnknownJob
 from receiver.replay.backfill.comparing import Delivered, delivered
 from receiver.settings import Settings
 
@@ -22,7 +22,7 @@ _FAMILIES = ("crawl", "batch_scrape", "extract", "agent")
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """What a job is of which nothing has arrived: its family, and for a check its monitor."""
+    """The kind of a job of which no event has arrived: its family, and for a check its monitor."""
 
     family: str | None
     monitor_id: str | None
@@ -37,38 +37,44 @@ def unknown_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     decorated: Callable[..., Any] = given
     for option in (
-        click.option("--monitor", type=text, metavar="ID", help="Whose check ID is, if nothing of it has arrived."),
-        click.option("--family", type=click.Choice(_FAMILIES), help="What ID is, if nothing of it has arrived."),
+        click.option(
+            "--monitor", type=text, metavar="ID", help="The monitor of a check, if none of its events arrived."
+        ),
+        click.option(
+            "--family", type=click.Choice(_FAMILIES), help="The family of a job, if none of its events arrived."
+        ),
     ):
         decorated = option(decorated)
     return decorated
 
 
-async def resolve(reports: JobReader, prefix: str, unknown: Unknown) -> str:
-    """Return the one job whose id begins so. One of which nothing has come is taken by its word if it is known."""
+async def resolve(reports: Reports, prefix: str, unknown: Unknown) -> str:
+    """Return the one job whose id begins so. If none does and `unknown` gives a family, the prefix is the id."""
     try:
         return await reports.resolve_job(prefix)
+    except AmbiguousJob:
+        raise
     except UnknownJob as exc:
         if unknown.family is not None:
             return prefix
-        raise UnknownJob(f"{exc}; if nothing of it has arrived, say what it is with --family or --monitor") from exc
+        raise UnknownJob(f"{exc}; if none of its events arrived, add --family or --monitor") from exc
 
 
 async def arrived(settings: Settings, prefix: str, unknown: Unknown, *, partly: bool) -> Delivered:
-    """Return what has arrived of the one job whose id begins so; `partly` passes over what was pruned.
+    """Return what has arrived of the one job whose id begins so; `partly` skips what was pruned.
 
-    Where there is no store nothing has.
+    Without a store nothing has arrived.
     """
     if configured_store(settings).exists():
         async with open_reports(settings) as reports:
             return await delivered(reports, await resolve(reports, prefix, unknown), partly=partly)
     if unknown.family is None:
-        raise UnknownJob(f"there is no store that knows job {prefix}: say what it is with --family or --monitor")
+        raise UnknownJob(f"there is no store, so add --family or --monitor for job {prefix}")
     return Delivered(prefix)
 
 
 def events_of(client: "AsyncClient", found: Delivered, unknown: Unknown) -> AsyncIterator[dict[str, Any]]:
-    """Return what the service says that a job produced."""
+    """Return the events that a job produced, made from the service's answers."""
     from receiver.replay.backfill.production import Asked, produced
 
     family = found.family or unknown.family or ""

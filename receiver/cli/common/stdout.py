@@ -1,4 +1,4 @@
-"""Standard output whose failures can be told from those of other files."""
+"""A standard output whose failures differ from those of other files."""
 
 import io
 import os
@@ -8,20 +8,20 @@ from typing import Any
 
 
 class StdoutFailed(OSError):
-    """Standard output cannot be written, as on a full disk. A pipe that was closed is a BrokenPipeError as ever."""
+    """Standard output cannot be written, as on a full disk. A closed pipe is still a BrokenPipeError."""
 
 
 def guard_stdout() -> None:
-    """Let whatever is written to sys.stdout from now on raise StdoutFailed where it would raise OSError.
+    """Let writes to sys.stdout raise StdoutFailed instead of OSError from now on.
 
-    Without a standard output, as after `>&-`, it is read by nobody.
+    If there is no standard output, as after `>&-`, the output is discarded.
     """
     now = sys.stdout
     if now is None:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - to the end of the process
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - open until the process ends
         return
     if not isinstance(now, io.TextIOWrapper):
-        return  # somebody's own
+        return  # a test has replaced it
     now.flush()
     at_once = now.line_buffering or now.write_through
     raw = io.BufferedWriter(_Guarded(now.fileno(), "wb", closefd=False))
@@ -39,5 +39,5 @@ class _Guarded(io.FileIO):
 
 
 def drop_stdout() -> None:
-    """Keep the interpreter from flushing into what cannot be written once more as it ends."""
+    """Discard the buffer, so that the interpreter does not try to write it again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The configured store: opened for one purpose, or for one question or one decision."""
+"""The configured store, opened for reading, for a decision or for maintenance."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def configured_store(settings: Settings) -> Store:
-    """Return the configured store; nothing is touched before it is opened."""
+    """Return the configured store; it is not touched before it is opened."""
     return open_store(settings.store)
 
 
@@ -27,18 +27,18 @@ def store_at(path: Path) -> Store:
 
 
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:
-    """Open the configured store for reading. Entering raises StoreError when there is none."""
+    """Open the configured store for reading. Entering raises StoreError if there is none."""
     return open_store(settings.store).reports()
 
 
 def open_maintenance(settings: Settings) -> AbstractAsyncContextManager[Maintenance]:
-    """Open the configured store for pruning. Entering raises StoreError when there is none."""
+    """Open the configured store for pruning. Entering raises StoreError if there is none."""
     return open_store(settings.store).maintenance()
 
 
 @asynccontextmanager
 async def open_controls(settings: Settings, *, create: bool = False) -> AsyncIterator[Controls]:
-    """Open the configured store for deciding. Entering raises StoreError when there is none; `create` makes it."""
+    """Open the configured store for decisions. Entering raises StoreError if there is none, or creates it."""
     store = open_store(settings.store)
     if create and not store.exists():
         async with store.log():
@@ -58,7 +58,7 @@ def read(settings: Settings, report: Callable[[Reports], Awaitable[T]]) -> T:
 
 
 def maintain(settings: Settings, maintenance: Callable[[Maintenance], Awaitable[T]]) -> T:
-    """Carry some maintenance out."""
+    """Run one piece of maintenance."""
 
     async def run() -> T:
         async with open_maintenance(settings) as opened:
@@ -68,7 +68,7 @@ def maintain(settings: Settings, maintenance: Callable[[Maintenance], Awaitable[
 
 
 def decide(settings: Settings, decision: Callable[[Controls], Awaitable[T]], *, create: bool = False) -> T:
-    """Carry one decision out, in a new store if there is none and `create` says so."""
+    """Run one decision; with `create` in a new store if there is none."""
 
     async def run() -> T:
         async with open_controls(settings, create=create) as controls:
@@ -78,10 +78,10 @@ def decide(settings: Settings, decision: Callable[[Controls], Awaitable[T]], *, 
 
 
 def decide_reading(settings: Settings, decision: Callable[[Reports, Controls], Awaitable[T]]) -> T:
-    """Carry one decision out that is made from what reports say meanwhile."""
+    """Run one decision that also reads reports."""
 
     async def run() -> T:
-        # In this order, as the last connection to close has to be one that may empty the log of a database.
+        # In this order: the last connection to close must be one that may empty the write-ahead log.
         async with open_controls(settings) as controls, open_reports(settings) as reports:
             return await decision(reports, controls)
 

@@ -3,17 +3,16 @@
 import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-import click
-
-from receiver.cli.common.output import flush, write_bytes, write_line
+from receiver.cli.common.output import clock, flush, note, write_json, write_line
+from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
 from receiver.core.quarantine import QuarantineFilter
 from receiver.core.text import escape_controls
 from receiver.core.work import WorkFilter
-from receiver.service.samples import encode
 
 Row = TypeVar("Row")
 Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilter)
@@ -26,11 +25,11 @@ _GAP = 2
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Row]):
-    """One column: what it shows of a row, and the room it takes.
+    """One column: the cell of a row, and its widths.
 
-    `plain` is its width in aligned lines, where nothing is cut. In a table it has `width`, and up to `most` where
-    there is room. Columns of rank 0 fit in 80 characters together and come first; the others follow in the order
-    of rank where there is room for them. `keeps_end` cuts a long name at its beginning.
+    `plain` is its width in aligned lines, which cut nothing. A table gives it `width`, and up to `most` if there is
+    room. The columns of rank 0 fit in 80 characters together. The others are shown only if there is room, in the
+    order of their ranks. `keeps_end` cuts a long name at its beginning.
     """
 
     title: str
@@ -44,27 +43,54 @@ class Column(Generic[Row]):
     right: bool = False
 
     def fitted(self, row: Row, width: int) -> str:
-        """Return the cell as a table has it, on one line."""
+        """Return the cell for a table, on one line."""
         cell = escape_controls((self.in_table or self.cell)(row))
         return "…" + cell[1 - width :] if self.keeps_end and len(cell) > width else cell
 
 
+def moment_column(title: str, moment: Callable[[Row], datetime | None], rank: int = 0) -> Column[Row]:
+    """Return a column of moments in UTC: in full in a pipe, without the year in a table."""
+
+    def shown(row: Row, write: Callable[[datetime], str]) -> str:
+        when = moment(row)
+        return "-" if when is None else write(when)
+
+    return Column(
+        f"{title} (UTC)",
+        lambda row: shown(row, lambda when: iso(when, "seconds")),
+        20,
+        14,
+        rank=rank,
+        in_table=lambda row: shown(row, clock),
+    )
+
+
+def only_newest(limit: int) -> str:
+    """Return the remark for people about a list that was cut."""
+    return f"only the newest {limit} are shown; --limit N shows N, --json shows all"
+
+
 @dataclass(frozen=True, slots=True)
 class Listing(Generic[Row]):
-    """How rows of one kind are listed. `fields` is a row's JSON, `style` its colour in a table."""
+    """How to list rows of one kind. `fields` is a row's JSON, `style` its colour in a table."""
 
     noun: str
     columns: Sequence[Column[Row]]
     fields: Callable[[Row], dict[str, Any]]
     style: Callable[[Row], str]
 
-    async def write_json(self, rows: AsyncIterator[Row]) -> None:
-        """Write one JSON object per line, in flat memory."""
-        async for row in rows:
-            write_bytes(encode(self.fields(row)) + b"\n")
+    async def write(
+        self, read: Callable[[Filter], AsyncIterator[Row]], wanted: Filter, *, as_json: bool = False
+    ) -> None:
+        """Write the wanted rows in flat memory: one JSON object per line, or for people."""
+        if not as_json:
+            await self._write_for_people(read, wanted)
+            return
+        async for row in read(wanted):
+            write_json(self.fields(row))
 
-    async def write(self, read: Callable[[Filter], AsyncIterator[Row]], wanted: Filter) -> None:
-        """Write the wanted rows for people, in flat memory, and say on standard error if there are more."""
+    async def _write_for_people(self, read: Callable[[Filter], AsyncIterator[Row]], wanted: Filter) -> None:
+        """Write the newest rows, and say on standard error if there are more."""
         limit = wanted.limit or SHOWN_TO_PEOPLE
         if wanted.limit is None:
             wanted = replace(wanted, limit=limit + 1)
@@ -81,12 +107,12 @@ class Listing(Generic[Row]):
             self.write_rows(rows, first=total <= MAX_ROWS)
         flush()
         if total > limit:
-            click.echo(f"the newest {limit} of more; --limit N shows N, --json shows all", err=True)
+            note(only_newest(limit))
         elif not total:
-            click.echo(f"no {self.noun} fits", err=True)
+            note(f"no {self.noun} matched")
 
     def write_rows(self, rows: Sequence[Row], *, first: bool = True) -> None:
-        """Write some rows for people: a table, or its continuation, on a terminal; else a line for each."""
+        """Write some rows for people: a table on a terminal, or its next rows; elsewhere a line for each."""
         if sys.stdout.isatty():
             self._write_table(rows, first=first)
             return
@@ -95,7 +121,7 @@ class Listing(Generic[Row]):
             write_line(escape_controls(" ".join(cells).rstrip()))
 
     def _write_table(self, rows: Sequence[Row], *, first: bool) -> None:
-        """Write a table, or its next rows. Widths do not depend on the rows, so that the parts fit together."""
+        """Write a table, or its next rows. Widths do not depend on the rows, so that all parts line up."""
         from rich.console import Console
         from rich.table import Table
         from rich.text import Text
@@ -114,25 +140,25 @@ class Listing(Generic[Row]):
 
 
 def _widths(columns: Sequence[Column[Any]], width: int) -> dict[str, int]:
-    """Return the columns that a terminal of this width has room for, each with its own width."""
+    """Return the width of each column that a terminal of this width has room for."""
     widths: dict[str, int] = {}
-    always = [column for column in columns if column.rank == 0]
-    others = sorted((column for column in columns if column.rank), key=lambda column: column.rank)
+    required = [column for column in columns if column.rank == 0]
+    optional = sorted((column for column in columns if column.rank), key=lambda column: column.rank)
     left = width + _GAP
-    for column in always:
+    for column in required:
         widths[column.title] = column.width
         left -= column.width + _GAP
-    left = _grown(always, widths, left)
-    for column in others:
+    left = _widened(required, widths, left)
+    for column in optional:
         if left >= column.width + _GAP:
             widths[column.title] = column.width
             left -= column.width + _GAP
-    _grown(others, widths, left)
+    _widened(optional, widths, left)
     return widths
 
 
-def _grown(columns: Sequence[Column[Any]], widths: dict[str, int], left: int) -> int:
-    """Widen columns as far as they go, the first first; return the room that is left."""
+def _widened(columns: Sequence[Column[Any]], widths: dict[str, int], left: int) -> int:
+    """Widen the columns in their order, each up to its `most`; return the room that is left."""
     for column in columns:
         if column.title in widths:
             more = max(0, min(left, column.most - column.width))

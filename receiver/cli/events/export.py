@@ -1,4 +1,4 @@
-"""`receiver events export`: write deliveries to a file that `receiver events import` brings in elsewhere."""
+"""`receiver events export`: write events to a file that `receiver events import` reads elsewhere."""
 
 import asyncio
 import os
@@ -14,12 +14,13 @@ import click
 
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import handled_filter_options, store_option, text
+from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.output import flush, note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
-from receiver.core.ports.reports import DeliveryReader
+from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls
 from receiver.errors import ReceiverError
 from receiver.replay.bundles.format import Header
@@ -33,39 +34,41 @@ _STEP = 500
 @click.command()
 @click.argument("file", default="-", type=text)
 @handled_filter_options
-@click.option("--redact", is_flag=True, help="Put stand-ins in place of what was on the pages; see above.")
-@click.option("--force", is_flag=True, help="Replace FILE if there is one.")
+@click.option("--redact", is_flag=True, help="Hide the contents of the pages; see above.")
+@click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @store_option
 def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: str | None) -> int:
-    """Write deliveries to FILE, or to standard output, the oldest first: a bundle.
+    """Write events to a file, the oldest first.
 
-    A bundle holds exact bodies, headers, keys and times, one JSON object per line, and is packed if FILE ends in
-    .gz. What was pruned is not in it. FILE appears once it is complete.
+    FILE is standard output if it is absent or -. It is a bundle: exact bodies, headers, ids and times, one JSON
+    object per line. It is compressed if FILE ends in .gz. It lacks events whose bodies were pruned. FILE appears
+    only when it is complete.
 
-    With --redact a bundle can go with a bug report. Every text in a body becomes as many letters x: page texts,
-    addresses (but for https://), titles, errors, values of metadata; so do the values of all headers but those
-    about content, and digits in what was extracted become ones. What stays: names of fields, other numbers, true
-    and false, ids, times, event types, and the service's own words such as `changed`. Look before you share.
+    With --redact you can attach a bundle to a bug report. Each letter of a text in a body becomes an x: in page
+    texts, addresses (except https://), titles, errors and values of metadata. So do the values of most headers.
+    Digits in extracted data become ones. These stay: names of fields, other numbers, true and false, ids, times,
+    event types, and words of the service such as `changed`. Read the file before you share it.
     """
     to_stdout = file == "-"
     if to_stdout and sys.stdout.isatty():
-        raise click.UsageError("standard output is a terminal: name a FILE, or send it through a pipe")
+        raise click.UsageError("standard output is a terminal: name a FILE, or use a pipe")
     settings = load_settings(store=store)
     target = Path(file)
     with _writing_to_stdout() if to_stdout else _writing_to(target, force=force) as stream:
         count, left_out = read(
             settings, lambda reports: _export(reports, wanted, stream, redact=redact, pack=target.suffix == ".gz")
         )
-    note(f"exported {counted(count, 'delivery')}" + ("" if to_stdout else f" to {escape_controls(file)}"))
+    note(f"exported {counted(count, 'event')}" + ("" if to_stdout else f" to {escape_controls(file)}"))
     if left_out:
-        note(f"{counted(left_out, 'delivery')} left out, whose bodies were pruned")
+        note(f"left out {counted(left_out, 'event')}: their bodies were pruned")
     return OK
 
 
 async def _export(
-    reports: DeliveryReader, wanted: DeliveryFilter, stream: IO[bytes], *, redact: bool, pack: bool
+    reports: Reports, wanted: DeliveryFilter, stream: IO[bytes], *, redact: bool, pack: bool
 ) -> tuple[int, int]:
-    """Write what was planned; return how many that were, and how many have no body any more."""
+    """Write the planned events; return how many, and how many were left out because their bodies were pruned."""
+    wanted = await with_whole_job_id(reports, wanted)
     plan = await reports.plan(wanted)
     count = plan.count - plan.without_body
     header = Header(made_at=SystemClock().now(), count=count, redacted=redact)
@@ -74,18 +77,18 @@ async def _export(
         with progress("exported", count) as advance:
             async for stored in reports.iter_deliveries(wanted):
                 if writer.count == count:
-                    break  # what has come since the header was written
+                    break  # the rest arrived after the header was written
                 writer.add(redacted(stored.delivery) if redact else stored.delivery, stored.duplicates)
                 if writer.count % _STEP == 0:
                     advance(_STEP)
         writer.finish()
     except (KeyboardInterrupt, asyncio.CancelledError):
-        note(f"stopped: {writer.count:,} of {counted(count, 'delivery')} were written")
+        note(f"stopped: {writer.count:,} of {counted(count, 'event')} were written")
         raise
     if writer.count < count:
         raise ReceiverError(
-            f"{counted(count - writer.count, 'delivery')} of {count:,} were pruned or changed their state while "
-            "this ran: export again"
+            f"{counted(count - writer.count, 'event')} of {count:,} were pruned or changed their state during the "
+            "export: export again"
         )
     return count, plan.without_body
 
@@ -98,14 +101,14 @@ def _writing_to_stdout() -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _writing_to(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
-    """Give a new file that takes the place of `target` if the block ends well, and is gone if it does not."""
+    """Give a new file that replaces `target` if the block succeeds, and is deleted if it fails."""
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(target.stat().st_mode):
-            raise click.UsageError(f"{escape_controls(str(target))} is no ordinary file")
+            raise click.UsageError(f"{escape_controls(str(target))} is not an ordinary file")
         if not force:
-            raise click.UsageError(f"{escape_controls(str(target))} is there already: --force replaces it")
-    with _told(str(target)):
-        part = NamedTemporaryFile(  # noqa: SIM115 - it is renamed in the end
+            raise click.UsageError(f"{escape_controls(str(target))} exists already: --force replaces it")
+    with _naming(str(target)):
+        part = NamedTemporaryFile(  # noqa: SIM115 - it is renamed at the end
             dir=target.parent, prefix=f".{target.name}.", suffix=".part", delete=False
         )
         try:
@@ -120,8 +123,8 @@ def _writing_to(target: Path, *, force: bool) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _told(name: str) -> Iterator[None]:
-    """Turn an error of writing into one that says what could not be written."""
+def _naming(name: str) -> Iterator[None]:
+    """Turn an error of writing into one that names the file."""
     try:
         yield
     except OSError as exc:

@@ -1,4 +1,4 @@
-"""`receiver events prune`: remove what has been kept long enough."""
+"""`receiver events prune`: delete old events, or only their bodies."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -23,17 +23,23 @@ from receiver.settings import load_settings
 MAX_ITEMS = 100
 MAX_BYTES = 800 * 1024
 _PAUSE = timedelta(milliseconds=10)
-"""Between steps that hold the write lock: who waits for it, with acks, looks now and then whether it is free."""
+"""Between steps that hold the write lock, so that waiting acks get it."""
 
 
 @click.command()
-@click.option("--older-than", type=age, required=True, metavar="AGE", help="What came longer ago: 30d, 12h, 8w.")
-@click.option("--bodies", is_flag=True, help="Only headers and bodies; later retries are still known.")
+@click.option(
+    "--older-than",
+    type=age,
+    required=True,
+    metavar="AGE",
+    help="Only events that arrived longer ago: 30d, 12h, 8w.",
+)
+@click.option("--bodies", is_flag=True, help="Delete only headers and bodies; a late retry is still a duplicate.")
 @click.option("--type", "kind", type=text, metavar="GLOB", help="Only types that match, as 'crawl.*'.")
 @click.option(
     "--state",
     type=click.Choice([DeliveryState.DONE.value, DeliveryState.DEAD.value]),
-    help="Which ones: done (the default), or dead, which could still be retried.",
+    help="Events to delete: done (the default), or dead, which could still be retried.",
 )
 @plan_options
 @store_option
@@ -46,45 +52,45 @@ def prune(
     dry_run: bool,
     store: str | None,
 ) -> int:
-    """Remove deliveries that are done with, or with --bodies their headers and bodies only.
+    """Delete finished events, or only their bodies.
 
-    With a delivery go its work items; if the service sent it again, it would be taken for a new one. What is new or
-    still to be worked on is never removed. A plan is shown first. The file shrinks if it was made by a version that
-    has this command; else the room is used for what comes.
+    The work items of an event are deleted with it; if the service sends the event again, it counts as new. Events
+    that are new or have unfinished work are never deleted. The command shows a plan first. The database file
+    shrinks, except if an early version made it: then later events use the free space.
     """
     settings = load_settings(store=store)
     rule = PruneRule(
         SystemClock().now() - older_than, bodies=bodies, type=kind, state=DeliveryState(state) if state else None
     )
     plan = maintain(settings, lambda maintenance: maintenance.prunable(rule))
-    what = "delivery" if not bodies else "body"
+    what = "body" if bodies else "event"
     if not plan.count:
-        note("nothing is old enough")
+        note("no event matched")
         return OK
-    for line in plan_lines(replace(plan, without_body=0), "lose their bodies" if bodies else "remove"):
+    for line in plan_lines(replace(plan, without_body=0), "strip of their bodies" if bodies else "delete"):
         say(line)
     if dry_run:
         return OK
-    if not agreed(f"Remove {counted(plan.count, what)}?", yes=yes):
+    if not agreed(f"Delete {counted(plan.count, what)}?", yes=yes):
         return FAILED
-    count, removed = maintain(settings, lambda maintenance: _carry_out(maintenance, rule, plan))
-    say(f"removed {counted(count, what)}, {size(removed)}")
+    count, deleted = maintain(settings, lambda maintenance: _carry_out(maintenance, rule, plan))
+    say(f"deleted {counted(count, what)}, {size(deleted)}")
     return OK
 
 
 async def _carry_out(maintenance: Maintenance, rule: PruneRule, plan: DeliveryPlan) -> tuple[int, int]:
-    """Prune step by step. A step that has begun is finished and counted when we are asked to stop."""
-    count = removed = 0
+    """Prune step by step. A stop lets the step at hand finish, and counts it."""
+    count = deleted = 0
     after: int | None = 0
 
     async def step(place: int) -> Step:
-        nonlocal count, removed
+        nonlocal count, deleted
         done = await maintenance.prune(rule, after=place, limit=MAX_ITEMS, now=SystemClock().now())
-        count, removed = count + done.count, removed + done.size
+        count, deleted = count + done.count, deleted + done.size
         return done
 
     try:
-        with progress("removed", plan.count) as advance:
+        with progress("deleted", plan.count) as advance:
             while after is not None:
                 done = await to_its_end(step(after))
                 after = done.after
@@ -93,8 +99,8 @@ async def _carry_out(maintenance: Maintenance, rule: PruneRule, plan: DeliveryPl
                 if count < plan.count:
                     advance(done.count)
     except BaseException:
-        note(f"stopped: {count:,} of {plan.count:,} were removed; the same command goes on with the rest")
+        note(f"stopped: {count:,} of {plan.count:,} were deleted; the same command goes on with the rest")
         raise
     while await maintenance.reclaim(MAX_BYTES):
         await SystemClock().sleep(_PAUSE)
-    return count, removed
+    return count, deleted

@@ -1,1 +1,1 @@
-"""`receiver jobs`: the jobs behind the stored events."""
+"""`receiver jobs`: the jobs behind the stored events, one file per subcommand."""

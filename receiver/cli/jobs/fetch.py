@@ -1,4 +1,4 @@
-"""`receiver jobs fetch`: what a job found, into the store or as files."""
+"""`receiver jobs fetch`: the results of a job, into the store or as files."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -34,22 +34,23 @@ T = TypeVar("T")
     "--to",
     "folder",
     type=click.Path(file_okay=False, path_type=Path),
-    help="A new or empty folder instead of the store: one file 000001.json for each document.",
+    help="Write each document to a file 000001.json in this new or empty folder, not to the store.",
 )
 @unknown_options
 @store_option
 def fetch(job_id: str, folder: Path | None, unknown: Unknown, store: str | None) -> int:
-    """Ask the service for everything that a job produced, and store what is not there yet.
+    """Ask the service for the results of a job, and store them.
 
-    What is stored is there to look at and to replay (`receiver replay --job ID`); no worker handles it by itself.
-    `receiver backfill` brings in the same for your handlers to handle; after a fetch it finds nothing missing. Both
-    can be done again and again, and compare pages by scrape id or URL.
+    Results that are stored already are skipped. The others are for you to look at and to replay (`receiver replay
+    --job ID`); no worker handles them.
+    `receiver backfill` imports the same events for your handlers; after a fetch it finds none. Both commands may be
+    repeated, and compare pages by scrape id or URL.
 
-    With --to the documents become files, and the store is only looked at to know what ID is. A document is a page
-    as the service has it, the result of an extraction or an agent, or a page of a check. Needs RECEIVER_API_KEY.
+    With --to the documents become files. A document is a page as the service has it, the result of an extraction or
+    of an agent, or a page of a check. Needs RECEIVER_API_KEY.
     """
     settings = load_settings(store=store)
-    settings.plain_api_key()  # what is missing is said before anything is opened
+    settings.plain_api_key()  # a missing key is an error before anything is opened
     if folder is None:
         return _into_store(settings, job_id, unknown)
     _make(folder)
@@ -67,23 +68,23 @@ def _into_store(settings: Settings, job_id: str, unknown: Unknown) -> int:
         except KeyboardInterrupt:
             note("stopped: nothing was changed")
             raise
-        stored = asyncio.run(_bring_in(settings, missing, spool)) if missing.count else 0
+        stored = asyncio.run(_import(settings, missing, spool)) if missing.count else 0
     say(
         f"{counted(missing.produced, 'event')} of job {escape_controls(missing.job_id)}: "
-        f"{stored:,} new and stored, {missing.produced - stored - missing.unclear:,} there already"
+        f"{stored:,} new and stored, {missing.produced - stored - missing.unclear:,} stored before"
     )
     if missing.unclear:
-        say(f"{missing.unclear:,} of them without id and URL, which are left out")
+        say(f"{missing.unclear:,} of them were left out: they have neither an id nor a URL")
     if stored:
-        note(f"no worker handles them by itself; next: receiver replay --job {quoted(missing.job_id)}")
+        note(f"no worker handles them; next: receiver replay --job {quoted(missing.job_id)}")
     return OK
 
 
 async def _compare(settings: Settings, job_id: str, unknown: Unknown, spool: Spool) -> Missing:
-    """Put what the store lacks into the spool."""
+    """Put the events that the store lacks into the spool."""
     found = await arrived(settings, job_id, unknown, partly=False)
     async with open_client(settings) as client:
-        with progress("asked for", None) as advance, _in_words(found.job_id):
+        with progress("asked for", None) as advance, _advising(found.job_id):
             return await compare(found, _counted(events_of(client, found, unknown), advance), spool)
 
 
@@ -93,8 +94,8 @@ async def _counted(events: AsyncIterator[T], advance: Callable[[int], None]) -> 
         yield event
 
 
-async def _bring_in(settings: Settings, missing: Missing, spool: Spool) -> int:
-    """Store what is missing; return how much. A part that has begun is finished when we are asked to stop."""
+async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
+    """Store the missing events; return how many. A stop lets the batch at hand finish."""
     stored = 0
 
     async def step(part: Sequence[Imported]) -> None:
@@ -126,11 +127,11 @@ def _make(folder: Path) -> None:
 
 
 async def _to_files(settings: Settings, job_id: str, folder: Path, unknown: Unknown) -> tuple[int, int]:
-    """Write every document to a file of its own; return how many there are, and how many pages failed."""
+    """Write every document to its own file; return how many there are, and how many pages failed."""
     written = failed = 0
     found = await arrived(settings, job_id, unknown, partly=True)
     async with open_client(settings) as client:
-        with progress("fetched", None) as advance, _in_words(found.job_id):
+        with progress("fetched", None) as advance, _advising(found.job_id):
             try:
                 async for event in events_of(client, found, unknown):
                     failed += event["type"].endswith(".page") and not event["success"]
@@ -148,8 +149,8 @@ async def _to_files(settings: Settings, job_id: str, folder: Path, unknown: Unkn
 
 
 @contextmanager
-def _in_words(job_id: str) -> Iterator[None]:
-    """Say what is wrong when the service does not answer as it should, and what to do."""
+def _advising(job_id: str) -> Iterator[None]:
+    """Turn an error of the service into one that says what to do."""
     from receiver.service.client.advice import advise
 
     try:

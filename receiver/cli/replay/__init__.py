@@ -1,1 +1,1 @@
-"""`receiver replay`: stored events once more."""
+"""`receiver replay`: run handlers on stored events again."""

@@ -1,4 +1,4 @@
-"""Handlers run here and now: each result is told and kept, and a replay that is stopped can be continued."""
+"""`receiver replay` with handlers in this process: it prints each result, and can be stopped and continued."""
 
 import asyncio
 import io
@@ -27,22 +27,22 @@ from receiver.replay.network import no_network
 from receiver.routing.context import AskOnce
 
 MAX_ITEMS = 100
-"""Results that one transaction records: acks wait for the write lock."""
+"""Results that one transaction records. It is small, because acks wait for the write lock."""
 
 
-async def run_here(replaying: ReplayRequest) -> int:
+async def run_here(request: ReplayRequest) -> int:
     """Run the handlers; return the exit code."""
-    options = replaying.options
+    flags = request.flags
     async with AsyncExitStack() as stack:
-        earlier = None if options.compare is None else stack.enter_context(earlier_in(options.compare))
-        going_on = replaying.choice.after is not None
-        save = None if options.save is None else stack.enter_context(saving_to(options.save, going_on=going_on))
-        controls = await replaying.controls() if options.record else None
-        here = await _opened(replaying, stack)
-        report = ReplayReport(as_json=options.as_json, save=save, earlier=earlier)
-        finished = await _Run(replaying, here, report, controls).carry_out()
-        summary = report.summary(all_of_it=finished and not going_on)
-    if not options.as_json:
+        earlier = None if flags.compare is None else stack.enter_context(earlier_in(flags.compare))
+        continues = request.selection.after is not None
+        save = None if flags.save is None else stack.enter_context(saving_to(flags.save, continues=continues))
+        controls = await request.controls() if flags.record else None
+        runner = await _runner(request, stack)
+        report = ReplayReport(as_json=flags.as_json, save=save, earlier=earlier)
+        finished = await _Run(request, runner, report, controls).carry_out()
+        summary = report.summary(is_complete=finished and not continues)
+    if not flags.as_json:
         for line in summary:
             say(line)
     if not finished:
@@ -50,73 +50,73 @@ async def run_here(replaying: ReplayRequest) -> int:
     return FAILED if report.failed else OK
 
 
-async def _opened(replaying: ReplayRequest, stack: AsyncExitStack) -> LocalRunner:
-    """Make what runs the handlers, in the surroundings that were asked for."""
-    options, choice = replaying.options, replaying.choice
-    ask_once = _asked_here()
-    if options.record:
-        queue = await stack.enter_async_context(replaying.store.queue())
-        # Not the time that handlers are shown: it tells how long this is to be remembered.
+async def _runner(request: ReplayRequest, stack: AsyncExitStack) -> LocalRunner:
+    """Make the runner of the handlers, with the clock and the network that the flags ask for."""
+    flags, selection = request.flags, request.selection
+    ask_once = _once_in_this_run()
+    if flags.record:
+        queue = await stack.enter_async_context(request.store.queue())
+        # Not the frozen time: the moment decides how long the store keeps the key.
         ask_once = lambda handler, key, _: queue.once(handler, key, now=SystemClock().now())  # noqa: E731
-    if options.no_network:
+    if flags.no_network:
         stack.enter_context(no_network())
-    frozen = FrozenTime() if options.frozen_time else None
-    here = await stack.enter_async_context(
-        open_replay(replaying.settings, replaying.router, choice.handlers, ask_once=ask_once, frozen=frozen)
+    frozen = FrozenTime() if flags.frozen_time else None
+    runner = await stack.enter_async_context(
+        open_replay(request.settings, request.router, selection.handlers, ask_once=ask_once, frozen=frozen)
     )
     if frozen is not None:
         stack.enter_context(frozen.shown_to(Path.cwd()))
-    return here
+    return runner
 
 
 class _Run:
-    """Goes through what was chosen. `place` is up to where everything has been done and, if asked for, recorded."""
+    """Runs the handlers on the chosen events. All events up to `place` are finished, and recorded with --record."""
 
     def __init__(
-        self, replaying: ReplayRequest, here: LocalRunner, report: ReplayReport, controls: Controls | None
+        self, request: ReplayRequest, runner: LocalRunner, report: ReplayReport, controls: Controls | None
     ) -> None:
-        self.place = self._reached = replaying.choice.after
-        self._replaying = replaying
-        self._here = here
+        self.place = self._reached = request.selection.after
+        self._request = request
+        self._runner = runner
         self._report = report
         self._controls = controls
         self._to_record: list[RecordedRun] = []
 
     async def carry_out(self) -> bool:
-        """Run the handlers until somebody stops it; return False for that, after saying how to go on."""
+        """Run the handlers until the stop; return whether all have run. After a stop, print how to continue."""
         try:
             with (
-                lines_and_progress("replaying", self._replaying.plan.count) as lines,
-                _prints(apart=self._replaying.options.as_json),
-                stopping_at_interrupt("this delivery") as stop,
+                lines_and_progress("replaying", self._request.plan.count) as lines,
+                _prints(to_stderr=self._request.flags.as_json),
+                stopping_at_interrupt("this event") as stop,
             ):
                 try:
                     finished = await self._go_through(stop, lines)
-                finally:  # however it ended: what ran is recorded, so that it does not run again
+                finally:  # record what ran also after an error, so that it does not run again
                     await to_its_end(self._record())
         except BaseException:
-            self._replaying.tell_how_to_go_on(self.place)
+            self._request.note_continuation(self.place)
             raise
         if not finished:
-            self._replaying.tell_how_to_go_on(self.place)
+            self._request.note_continuation(self.place)
         return finished
 
     async def _go_through(self, stop: asyncio.Event, lines: ProgressLines) -> bool:
-        choice = self._replaying.choice
-        last, finished = choice.after, True
-        async for chosen in choice.of(self._replaying.reports):
+        selection = self._request.selection
+        last, finished = selection.after, True
+        async for chosen in selection.of(self._request.reports):
             if stop.is_set():
                 finished = False
                 break
             if chosen.fits:
-                self._take(await self._here.run(chosen.stored, chosen.only), lines)
-            last = Cursor.at(chosen.stored, by_job=choice.by_job)
+                self._take(await self._runner.run(chosen.stored, chosen.only), lines)
+            last = Cursor.at(chosen.stored, by_job=selection.by_job)
             lines.advance(1)
-            if not self._here.waiting:
+            if not self._runner.waiting:
                 self._reached = last
             if len(self._to_record) >= MAX_ITEMS:
                 await to_its_end(self._record())
-        self._take(await self._here.finish(), lines)
+        self._take(await self._runner.finish(), lines)
         self._reached = last
         return finished
 
@@ -136,9 +136,9 @@ class _Run:
 
 
 @contextmanager
-def _prints(*, apart: bool) -> Iterator[None]:
-    """Let what handlers print keep its place among our lines, or go to standard error, apart from JSON."""
-    if apart:
+def _prints(*, to_stderr: bool) -> Iterator[None]:
+    """Send the prints of handlers to standard error, apart from JSON, or keep them in order with our lines."""
+    if to_stderr:
         with redirect_stdout(sys.stderr):
             yield
     else:
@@ -147,8 +147,8 @@ def _prints(*, apart: bool) -> Iterator[None]:
         yield
 
 
-def _asked_here() -> AskOnce:
-    """Answer `ctx.once` for this run alone: what handlers did before it is not asked for."""
+def _once_in_this_run() -> AskOnce:
+    """Answer `ctx.once` for this run alone, whatever the handlers did before."""
     asked: set[tuple[HandlerName, str]] = set()
 
     async def ask(handler: HandlerName, key: str, now: datetime) -> bool:

@@ -1,4 +1,4 @@
-"""What is told of a replay: a line for each result, how that differs from an earlier run, and the summary."""
+"""The report of a replay: a line for each result, its difference from an earlier run, and a summary."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ _SHOWN_VALUE = 200
 
 
 class ReplayReport:
-    """Counts results and tells them, on the terminal and in a file."""
+    """Counts results, prints them, and writes them to a file."""
 
     def __init__(self, *, as_json: bool, save: SaveFile | None, earlier: Earlier | None) -> None:
         self.failed = False
-        """Whether the exit code has to say so: a failure, or with an earlier run one that this did not have."""
+        """Whether a handler failed; with an earlier run, whether one failed that did not fail there."""
         self._results: Counter[tuple[HandlerName, str]] = Counter()
         self._changes: Counter[Change] = Counter()
         self._as_json = as_json
@@ -29,33 +29,36 @@ class ReplayReport:
         self._earlier = earlier
 
     def add(self, ran: LocalRun, lines: ProgressLines) -> None:
-        """Take one result in and write its line."""
+        """Count one result and write its line."""
         outcome = RunResult.of(ran)
         self._results[ran.handler.name, outcome.outcome] += 1
         if self._save is not None:
             self._save.write(f"{outcome.line()}\n".encode())
         if self._earlier is None:
             self.failed |= outcome.failed
-            self._tell(lines, outcome.outcome, outcome, ran)
+            self._print(lines, outcome.outcome, outcome, ran)
             return
         change, before = self._earlier.compare(outcome)
         self._changes[change] += 1
         self.failed |= outcome.failed and change in (Change.NEWLY_FAILING, Change.ADDED)
-        self._tell(lines, f"{change.value:<13}", outcome, ran, before, change)
+        self._print(lines, f"{change.value:<13}", outcome, ran, before, change)
 
-    def summary(self, *, all_of_it: bool) -> Sequence[str]:
-        """Return the results by handler and outcome, and what changed; what is missing only after all of it."""
-        lines = [f"{counted(self._results.total(), 'result')}"]
+    def summary(self, *, is_complete: bool) -> Sequence[str]:
+        """Return the counts by handler and outcome, and the changes.
+
+        Results that only the earlier run has are counted as missing only if this run is complete.
+        """
+        lines = [counted(self._results.total(), "result")]
         lines += [f"    {number:>11,}  {word:<10} {name}" for (name, word), number in sorted(self._results.items())]
         if self._earlier is not None:
-            if all_of_it:
+            if is_complete:
                 self._changes[Change.MISSING] = self._earlier.missing()
             lines += ["compared with the earlier run"]
-            shown = [one for one in Change if all_of_it or one is not Change.MISSING]
+            shown = [one for one in Change if is_complete or one is not Change.MISSING]
             lines += [f"    {self._changes[change]:>11,}  {change.value}" for change in shown]
         return lines
 
-    def _tell(
+    def _print(
         self,
         lines: ProgressLines,
         word: str,
@@ -75,14 +78,14 @@ class ReplayReport:
 
 
 def _write(lines: ProgressLines, word: str, outcome: RunResult, ran: LocalRun) -> None:
-    told = "" if outcome.error is None else f"  {outcome.error}"
-    took = duration(timedelta(seconds=outcome.seconds))
-    cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.id):<15} {outcome.handler}  {took}{told}"
+    error = "" if outcome.error is None else f"  {outcome.error}"
+    ran_for = duration(timedelta(seconds=outcome.seconds))
+    cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.id):<15} {outcome.handler}  {ran_for}{error}"
     lines.write(escape_controls(cells))
     if ran.traceback is not None:
         text = escape_controls(ran.traceback.rstrip(), keep="\n")
         lines.write("\n".join(f"    {line}" for line in text.splitlines()))
 
 
-def _cut(told: str) -> str:
-    return escape_controls(shortened(told, _SHOWN_VALUE))
+def _cut(value: str) -> str:
+    return escape_controls(shortened(value, _SHOWN_VALUE))

@@ -1,4 +1,4 @@
-"""The files of `receiver replay`: what --save writes, and what --compare reads."""
+"""The files of `receiver replay`: --save writes them, and --compare reads them."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,14 +12,14 @@ from receiver.replay.saved_results import header, read_results, seek_end
 
 
 class SaveFile:
-    """Lines of outcomes that are in the file as soon as they are written."""
+    """Writes lines of results, each to the file at once."""
 
     def __init__(self, file: IO[bytes], name: str) -> None:
         self._file = file
         self._name = name
 
     def write(self, line: bytes) -> None:
-        """Write a line; raises ReceiverError when there is no room, say."""
+        """Write a line; raises ReceiverError if it cannot be written, as on a full disk."""
         try:
             self._file.write(line)
             self._file.flush()
@@ -28,10 +28,10 @@ class SaveFile:
 
 
 @contextmanager
-def saving_to(path: Path, *, going_on: bool) -> Iterator[SaveFile]:
-    """Give a file for outcomes, in place of an earlier one unless this replay goes on with that.
+def saving_to(path: Path, *, continues: bool) -> Iterator[SaveFile]:
+    """Give a file for results. It replaces an earlier one, or with `continues` appends to it.
 
-    Raises ConfigurationError for a file with something else in it, which is left as it is.
+    Raises ConfigurationError for a file with other contents, and does not change it.
     """
     name = escape_controls(str(path))
     has_some = path.is_file() and path.stat().st_size > 0
@@ -43,20 +43,20 @@ def saving_to(path: Path, *, going_on: bool) -> Iterator[SaveFile]:
     try:
         if has_some:
             seek_end(file, name)
-        if has_some and not going_on:
+        if has_some and not continues:
             file.seek(0)
             file.truncate()
-        if not (has_some and going_on):
+        if not (has_some and continues):
             saved.write(header())
         yield saved
     finally:
-        with suppress(OSError):  # it has been told, if a line could not be written
+        with suppress(OSError):  # a line that could not be written was an error already
             file.close()
 
 
 @contextmanager
 def earlier_in(path: Path) -> Iterator[Earlier]:
-    """Give the outcomes that an earlier replay saved; raises ConfigurationError for a file without any."""
+    """Give the results that an earlier replay saved; raises ConfigurationError for another file."""
     name = escape_controls(str(path))
     try:
         with path.open("rb") as file:

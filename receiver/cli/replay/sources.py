@@ -1,4 +1,4 @@
-"""A bundle as a store: its deliveries in a temporary database, where every filter and order works."""
+"""A bundle as a store: its events in a temporary database, so that every filter and order works."""
 
 import tempfile
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ MAX_ITEMS = 500
 
 @asynccontextmanager
 async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
-    """Give a store with what is whole in a bundle; what is damaged is told on standard error. Raises NoBundle."""
+    """Give a store with the undamaged events of a bundle, and report damaged lines. Raises NoBundle."""
     with tempfile.TemporaryDirectory(prefix="receiver-replay-") as folder, path.open("rb") as file:
         try:
             bundle = read_bundle(file, max_body=max_body)
@@ -27,7 +27,7 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
             raise NoBundle(f"{escape_controls(str(path))}: {exc}") from None
         store = store_at(Path(folder) / "bundle.db")
         async with store.log():
-            pass  # it makes the database
+            pass  # this makes the database
         damaged = 0
         async with store.controls() as controls:
             gathered: list[Imported] = []
@@ -44,5 +44,5 @@ async def opened_bundle(path: Path, *, max_body: int) -> AsyncIterator[Store]:
                         gathered.clear()
                 await controls.import_deliveries(gathered)
         if damaged:
-            note(f"{counted(damaged, 'damaged place')}; the rest is replayed")
+            note(f"{counted(damaged, 'damaged place')}; the other events are replayed")
         yield store

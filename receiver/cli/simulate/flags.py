@@ -1,4 +1,4 @@
-"""Every setting of a scenario as a flag, in place of the file's or beside it."""
+"""A flag for each setting of a scenario; it replaces the setting of the file."""
 
 import functools
 import re
@@ -21,7 +21,7 @@ def rate(written: str) -> float:
     """Accept deliveries per time: `5/s`, `300/min`, `10/h`, or a number for each second."""
     found = _RATE.fullmatch(written)
     if not found:
-        raise click.BadParameter(f"{escape_controls(written)} is no rate; write 5/s, 300/min or 10/h")
+        raise click.BadParameter(f"{escape_controls(written)} is not a rate; write 5/s, 300/min or 10/h")
     return float(Fraction(found[1]) / _PER[found[2] or "s"])
 
 
@@ -30,7 +30,7 @@ def job(written: str) -> dict[str, Any]:
     found = _JOB.fullmatch(written)
     if not found:
         raise click.BadParameter(
-            f"{escape_controls(written)} is no job; write crawl:200, crawl:200@10m or crawl:200@10m:2/s"
+            f"{escape_controls(written)} is not a job; write crawl:200, crawl:200@10m or crawl:200@10m:2/s"
         )
     given: dict[str, Any] = {"family": found["family"], "pages": int(found["pages"]), "at": found["at"]}
     given["pace"] = None if found["pace"] is None else rate(found["pace"])
@@ -44,7 +44,7 @@ def outage(written: str) -> dict[str, Any]:
     kind, _, status = what.partition("=")
     if not (start and dots and end) or (status and not status.isdecimal()):
         raise click.BadParameter(
-            f"{escape_controls(written)} is no outage; write 10m..32m, 10m..32m:hang or 10m..32m:status=503"
+            f"{escape_controls(written)} is not an outage; write 10m..32m, 10m..32m:hang or 10m..32m:status=503"
         )
     given = {"from": start, "to": end, "kind": kind or "refuse"}
     return given | ({"status": int(status)} if status else {})
@@ -80,35 +80,39 @@ _FLAGS = {
     "truncated": ("faults.truncated", "--truncated"),
     "slow": ("faults.slow", "--slow"),
 }
-"""For each argument of a command, the key it stands for and the flag it came by."""
+"""The key in a scenario file, and the flag, of each argument."""
 
 ARRIVALS = (
-    click.option("--at", multiple=True, metavar="TIME", help="Create a delivery at this moment, as 90s or 1h30m."),
-    click.option("--rate", type=rate, metavar="N/s", help="Create deliveries evenly, as 5/s, 300/min or 10/h."),
+    click.option(
+        "--at", multiple=True, metavar="TIME", help="Create a delivery at this time, such as 90s or 1h30m."
+    ),
+    click.option(
+        "--rate", type=rate, metavar="N/s", help="Create deliveries evenly, such as 5/s, 300/min or 10/h."
+    ),
     click.option("--duration", metavar="TIME", help="How long the rate lasts.  [default: 1h]"),
-    click.option("--poisson/--even", default=None, help="Space the deliveries of the rate at random, or evenly."),
+    click.option("--poisson/--even", default=None, help="Space the deliveries of --rate at random, or evenly."),
     click.option(
         "--job",
         "jobs",
         multiple=True,
         type=job,
         metavar="FAMILY:PAGES",
-        help="Create the deliveries of a job, as crawl:200, crawl:200@10m, or crawl:200@10m:2/s.",
+        help="Create the deliveries of a job, such as crawl:200, crawl:200@10m or crawl:200@10m:2/s.",
     ),
-    click.option("--seed", type=int, metavar="N", help="For everything random.  [default: 0]"),
+    click.option("--seed", type=int, metavar="N", help="Seed of all random values.  [default: 0]"),
 )
 ENDPOINT = (
     click.option(
         "--latency",
         type=latency,
         metavar="TIME",
-        help="How long the endpoint works, as 200ms, or 200ms..12s for p50..p99.",
+        help="How long the endpoint works on a request, such as 200ms, or 200ms..12s for p50..p99.",
     ),
     click.option(
-        "--error-rate", type=float, metavar="SHARE", help="Share of the requests that it answers with 500."
+        "--error-rate", type=float, metavar="SHARE", help="Share of requests that the endpoint answers with 500."
     ),
     click.option(
-        "--capacity", type=int, metavar="N", help="Requests it works on at once; the rest wait in a queue."
+        "--capacity", type=int, metavar="N", help="Requests that the endpoint works on at once; others wait."
     ),
 )
 OUTAGES = (
@@ -118,27 +122,32 @@ OUTAGES = (
         multiple=True,
         type=outage,
         metavar="FROM..TO[:KIND]",
-        help="Let it be out, as 10m..32m, 10m..32m:hang, or 10m..32m:status=503.",
+        help="An outage, such as 10m..32m, 10m..32m:hang or 10m..32m:status=503.",
     ),
 )
 SENDER = (
     click.option("--timeout", metavar="TIME", help="How long the service waits for an answer.  [default: 10s]"),
-    click.option("--pauses", type=pauses, metavar="TIMES", help="Before its retries.  [default: 1m,5m,15m]"),
+    click.option(
+        "--pauses", type=pauses, metavar="TIMES", help="Retry delays of the service.  [default: 1m,5m,15m]"
+    ),
 )
 FAULTS = tuple(
-    click.option(f"--{name}", type=float, metavar="SHARE", help=f"With --to: share of deliveries that {words}.")
-    for name, words in (
-        ("duplicates", "are sent once more after they were delivered"),
-        ("reordered", "are held back at first, for up to the first pause"),
-        ("forged", "have a forged request sent beside them"),
-        ("truncated", "are cut short in the first attempt"),
-        ("slow", "are uploaded slowly in the first attempt, half of them too slowly"),
+    click.option(f"--{name}", type=float, metavar="SHARE", help=f"With --to: share of deliveries that {fault}.")
+    for name, fault in (
+        ("duplicates", "are sent again after their delivery"),
+        ("reordered", "are delayed at first, up to the first retry delay"),
+        ("forged", "are sent together with a forged request"),
+        ("truncated", "are cut in the first attempt"),
+        ("slow", "upload slowly in the first attempt, half of them too slowly"),
     )
+)
+TRAFFIC = click.option(
+    "--traffic", "file", type=click.File("rb"), metavar="FILE", help="A scenario, as for `receiver simulate`."
 )
 
 
 def scenario_options(*flags: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Add flags of a scenario as one argument `scenario`, made of them and of the TOML in the argument `file`."""
+    """Add these flags, and collect them and the TOML of the argument `file` into one argument `scenario`."""
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)

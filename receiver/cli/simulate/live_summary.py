@@ -1,4 +1,4 @@
-"""What came of a live run, for people and as JSON."""
+"""The result of a live run, for people and as JSON."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.words import described, moment
 
 _EXAMPLES = 3
-_WORTH_TELLING_US = 1_000_000
-_IN_WORDS = {
-    Wrong.MISSING: "acknowledged and not in the store",
-    Wrong.LOST: "sent whole, given up after the last retry, and not known to be in the store",
+_MIN_DELAY_US = 1_000_000
+_FINDINGS = {
+    Wrong.MISSING: "acknowledged but not in the store",
+    Wrong.LOST: "sent complete, given up after the last retry, and not found in the store",
     Wrong.ALTERED: "in the store with another body",
-    Wrong.MISCOUNTED: "in the store with a number of duplicates that cannot be",
-    Wrong.TAKEN: "forged or cut short, and taken all the same",
-    Wrong.NOT_IN_QUARANTINE: "refused as malformed and not in quarantine",
-    Wrong.IN_QUARANTINE: "in quarantine where it should not be",
-    Wrong.UNKNOWN: "in the store and never sent, though of a job of this run",
+    Wrong.MISCOUNTED: "in the store with an impossible number of duplicates",
+    Wrong.TAKEN: "forged or cut, and accepted",
+    Wrong.NOT_IN_QUARANTINE: "refused as malformed but not in quarantine",
+    Wrong.IN_QUARANTINE: "in quarantine by mistake",
+    Wrong.UNKNOWN: "in the store but never sent, with the job id of this run",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A live run: what was played, against which address and how fast, and what became of it."""
+    """A live run: the scenario, the address, the speed, and the result."""
 
     scenario: Scenario
     address: str
@@ -43,12 +43,12 @@ class Played:
 
     @property
     def unfinished(self) -> int:
-        """How many deliveries had not come to their end when it was stopped."""
+        """How many deliveries were unfinished when the run was stopped."""
         return self.created - self.report.deliveries
 
 
 def as_json(played: Played, findings: Findings, *, checked: bool) -> dict[str, Any]:
-    """Return all figures. What a sender cannot know is left out: how much arrived too late."""
+    """Return all figures except those that a sender cannot know: how many arrived too late."""
     report = played.report
     figures = {name: value for name, value in report.as_json().items() if name not in ("late", "lost")}
     figures["outcomes"] = {
@@ -77,12 +77,12 @@ def as_json(played: Played, findings: Findings, *, checked: bool) -> dict[str, A
 
 
 def print_played(played: Played, findings: Findings, *, checked: bool) -> None:
-    """Print what was sent, what came of it, and what the store has of it."""
+    """Print what was sent, its fates, and the check of the store."""
     report = played.report
-    repeated = f"{report.duplicates:,} retries of what had arrived, out of order {report.out_of_order:,}"
+    repeated = f"{report.duplicates:,} retries of received deliveries, out of order {report.out_of_order:,}"
     print_result(played.scenario, report, _facts(played), [times(report), ("again", repeated), busiest(report)])
     write_line("")
-    for line in _verdict(played, findings, checked=checked):
+    for line in _conclusion(played, findings, checked=checked):
         write_line(line)
 
 
@@ -91,7 +91,7 @@ def _facts(played: Played) -> list[tuple[str, str]]:
     waits = ", ".join(rounded(wait / speed) for wait in (schedule.timeout, *schedule.pauses))
     faults = ", ".join(f"{name} {number:,}" for name, number in played.faults.items() if number)
     lines = dict(described(played.scenario)) | {"endpoint": escape_controls(played.address)}
-    lines["speed"] = f"{speed:g} times; really waits {waits}"
+    lines["speed"] = f"{speed:g} times; real delays {waits}"
     lines["faults"] = faults or "none"
     return list(lines.items())
 
@@ -101,21 +101,21 @@ def rounded(wait: timedelta) -> str:
     return in_words(timedelta(milliseconds=round(wait / timedelta(milliseconds=1))))
 
 
-def _verdict(played: Played, findings: Findings, *, checked: bool) -> Iterator[str]:
+def _conclusion(played: Played, findings: Findings, *, checked: bool) -> Iterator[str]:
     report = played.report
     if played.interrupted:
-        yield f"Stopped: {counted(played.unfinished, 'delivery')} of {played.created:,} had not come to an end."
-    if report.longest_wait_us >= _WORTH_TELLING_US:
-        yield f"Some attempts began late, by up to {moment(report.longest_wait_us)}: this is too fast for here."
+        yield f"Stopped: {counted(played.unfinished, 'delivery')} of {played.created:,} were unfinished."
+    if report.longest_wait_us >= _MIN_DELAY_US:
+        yield f"Some attempts started late, by up to {moment(report.longest_wait_us)}: use a lower --speed."
     for kind, ids in findings.wrong.items():
-        yield f"{len(ids):,} {_IN_WORDS[kind]}: {escape_controls(first_of(ids, _EXAMPLES))}"
+        yield f"{len(ids):,} {_FINDINGS[kind]}: {escape_controls(first_of(ids, _EXAMPLES))}"
     if not checked:
-        yield "The store was not looked at."
+        yield "The store was not checked."
         return
     has = f"{findings.stored:,} of this run, with {counted(findings.duplicates, 'duplicate')}"
     more = f"; {findings.unanswered:,} of them were never acknowledged" if findings.unanswered else ""
     yield f"The store has {has}, and {findings.quarantined:,} in quarantine{more}."
     if findings.others:
-        yield f"Other senders brought {findings.others:,} meanwhile."
+        yield f"Other senders sent {findings.others:,} meanwhile."
     if not findings.wrong:
-        yield "Everything that should be there is there, and nothing else."
+        yield "Nothing is missing, and nothing is there by mistake."

@@ -16,7 +16,7 @@ _STEPS = 18
 
 
 def print_summary(scenario: Scenario, report: SimulationReport) -> None:
-    """Print what was simulated, what came of it, and how many attempts started when."""
+    """Print the scenario, the result, and the attempts over time."""
     print_result(scenario, report, described(scenario), _figures(report))
 
 
@@ -26,7 +26,7 @@ def print_result(
     facts: Sequence[tuple[str, str]],
     figures: Sequence[tuple[str, str]],
 ) -> None:
-    """Print facts about the deliveries, what became of them, figures, and how many attempts started when."""
+    """Print facts about the deliveries, their fates, figures, and the attempts over time."""
     console = Console(highlight=False)
     full = "#" if console.options.ascii_only else "█"
     for name, value in facts:
@@ -47,13 +47,13 @@ def print_result(
 
 
 def _bars(rows: Sequence[tuple[str, int, str, str]], full: str) -> Table:
-    """Return rows of a name, a number, a bar of this style as long as the number, and a remark."""
+    """Return rows of a name, a number, a bar for the number in this style, and a remark."""
     most = max((number for _, number, _, _ in rows), default=0)
     table = Table.grid(padding=(0, 2))
     table.add_column()
     table.add_column(justify="right")
     for name, number, style, remark in rows:
-        length = -(-number * _BAR // most) if most else 0  # rounded up: one is seen beside thousands
+        length = -(-number * _BAR // most) if most else 0  # rounded up, so that 1 is visible beside thousands
         table.add_row(name, f"{number:,}", Text(full * length, style=style), remark)
     return table
 
@@ -64,11 +64,11 @@ def _figures(report: SimulationReport) -> list[tuple[str, str]]:
 
 
 def times(report: SimulationReport) -> tuple[str, str]:
-    """Return how long deliveries took."""
+    """Return the times to delivery."""
     p50, p99, longest = (moment(report.times.at(share)) for share in (0.5, 0.99, 1))
     return ("time to delivery", f"p50 {p50}, p99 {p99}, longest {longest}")
 
 
 def busiest(report: SimulationReport) -> tuple[str, str]:
-    """Return how many attempts started together."""
+    """Return the second with the most attempts."""
     return ("busiest second", f"{report.peak_rate:,} of {report.attempts:,} attempts")

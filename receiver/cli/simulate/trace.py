@@ -1,4 +1,4 @@
-"""Attempts as JSON lines, where `--trace` wants them, and files that it must not write over."""
+"""The files of `--trace`, `--html` and `--svg`: attempts as JSON lines, and protection of scenario files."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,13 +13,13 @@ from receiver.service.simulator.report import attempt_as_json
 from receiver.service.simulator.run import SimulatedAttempt
 
 STDOUT = Path("-")
-Tell = Callable[[SimulatedAttempt, Mapping[str, Any]], None]
-"""Writes an attempt, and more that is known of it."""
+WriteAttempt = Callable[[SimulatedAttempt, Mapping[str, Any]], None]
+"""Writes an attempt with more fields."""
 
 
 @contextmanager
-def tracing(path: Path | None) -> Iterator[Tell]:
-    """Give the block a function that writes an attempt where it is wanted."""
+def tracing(path: Path | None) -> Iterator[WriteAttempt]:
+    """Give the block a function that writes an attempt to the file, to standard output, or nowhere."""
     if path is None:
         yield lambda attempt, more: None
     elif path == STDOUT:
@@ -34,10 +34,10 @@ def _line(attempt: SimulatedAttempt, more: Mapping[str, Any]) -> bytes:
 
 
 def opened(path: Path) -> BinaryIO:
-    """Open a file for writing. Raises ConfigurationError if that cannot be, or if it is a scenario."""
-    if path.suffix == ".toml":  # `--trace scenario.toml` was meant to read it
+    """Open a file for writing. Raises ConfigurationError if that fails, or if the file is a scenario."""
+    if path.suffix == ".toml":  # with `--trace scenario.toml` somebody means to read it
         raise ConfigurationError(
-            f"{escape_controls(str(path))} is a scenario, and would be written over: put it first"
+            f"{escape_controls(str(path))} is a scenario and would be overwritten: put it first"
         )
     try:
         return path.open("wb")

@@ -7,7 +7,7 @@ from receiver.core.work_states import MOVES, mermaid
 
 
 @click.command()
-@click.option("--mermaid", "as_mermaid", is_flag=True, help="Print a Mermaid diagram of it.")
+@click.option("--mermaid", "as_mermaid", is_flag=True, help="Print a Mermaid diagram.")
 def states(as_mermaid: bool) -> None:
     """Show every change of a work item's state, with its cause."""
     if as_mermaid:

@@ -75,7 +75,7 @@ class ServiceModel(BaseModel):
         unfit = {key: key for key in value if not _is_unicode(key)}
         while True:
             try:
-                shape = handler({key: item for key, item in value.items() if key not in unfit})
+                model = handler({key: item for key, item in value.items() if key not in unfit})
             except ValidationError as exc:
                 found = _unfit_keys(exc, value, cls)
                 if found.keys() <= unfit.keys():
@@ -83,10 +83,10 @@ class ServiceModel(BaseModel):
                 unfit |= found
             else:
                 break
-        kept = shape.__pydantic_extra__
+        kept = model.__pydantic_extra__
         if kept is not None:
             kept.update((wire_name, value[key]) for key, wire_name in unfit.items())
-        return shape
+        return model
 
     def __repr_args__(self) -> Iterable[tuple[str, Any]]:
         for name in self.repr_fields:
@@ -96,11 +96,11 @@ class ServiceModel(BaseModel):
             yield name, value
 
 
-def _unfit_keys(exc: ValidationError, value: Mapping[str, Any], shape: type[ServiceModel]) -> dict[str, str]:
+def _unfit_keys(exc: ValidationError, value: Mapping[str, Any], model: type[ServiceModel]) -> dict[str, str]:
     """Return the keys of `value` that a validation refused, each with its wire name."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     blamed = {error["loc"][0] for error in errors if error["loc"]}
-    wire_names = {name: field.alias or name for name, field in shape.model_fields.items()}
+    wire_names = {name: field.alias or name for name, field in model.model_fields.items()}
     return {
         (wire_name if wire_name in value else name): wire_name
         for name, wire_name in wire_names.items()

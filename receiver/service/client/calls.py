@@ -8,6 +8,8 @@ from urllib.parse import quote
 
 T = TypeVar("T")
 
+MAX_ANSWER_BYTES = 256 * 1024 * 1024
+"""Pages of results have up to 10 MiB; a base64 PDF can be larger."""
 ANSWERED_WITHIN = timedelta(seconds=60)
 """How long a call waits for its answer, unless the service works longer on it."""
 
@@ -32,6 +34,8 @@ class ServiceCall(Generic[T]):
     """Makes the service refuse a second start of the same job."""
     answered_within: timedelta = ANSWERED_WITHIN
     """How long one attempt waits for its answer."""
+    max_answer_bytes: int = MAX_ANSWER_BYTES
+    """The most bytes of an answer."""
     about_job: bool = False
     """Whether `success` in the answer speaks of a job, not of the call."""
     next: Callable[[T], str | None] | None = field(default=None, repr=False)

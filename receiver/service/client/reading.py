@@ -172,31 +172,31 @@ def _without(key: str, value: Any) -> Any:
     return value
 
 
-def whole(shape: type[S]) -> Callable[[Mapping[str, Any]], S]:
+def whole(model: type[S]) -> Callable[[Mapping[str, Any]], S]:
     """Read the whole answer as a model."""
-    return shape.read
+    return model.read
 
 
-def data_of(shape: type[S]) -> Callable[[Mapping[str, Any]], S]:
+def data_of(model: type[S]) -> Callable[[Mapping[str, Any]], S]:
     """Read the object in `data` as a model."""
 
     def read(body: Mapping[str, Any]) -> S:
         data = body.get("data")
         if not isinstance(data, Mapping):
             raise ValueError("no object in `data`")
-        return shape.read(data)
+        return model.read(data)
 
     return read
 
 
-def items_of(shape: type[S], name: str) -> Callable[[Mapping[str, Any]], list[S]]:
+def items_of(model: type[S], name: str) -> Callable[[Mapping[str, Any]], list[S]]:
     """Read the objects in the list of this name as models."""
 
     def read(body: Mapping[str, Any]) -> list[S]:
         items = body.get(name)
         if not isinstance(items, list):
             raise ValueError(f"no list in `{name}`")
-        return [shape.read(item) for item in items]
+        return [model.read(item) for item in items]
 
     return read
 

@@ -12,8 +12,6 @@ from receiver.errors import ConfigurationError, ServiceError, ServiceUnreachable
 from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 CONNECTED_WITHIN = timedelta(seconds=10)
-MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""The most bytes of an answer. Pages of results have up to 10 MiB; a base64 PDF can be larger."""
 
 
 class KeyForService(httpx.Auth):
@@ -76,8 +74,9 @@ class Body:
         if now > self._until:
             raise ServiceUnreachable(f"{self._call.method} {self._call.path}: the answer comes too slowly")
         self._size += len(chunk)
-        if self._size > MAX_ANSWER_BYTES:
-            raise UnexpectedAnswer(f"{self._call.method} {self._call.path}: longer than {MAX_ANSWER_BYTES} bytes")
+        most = self._call.max_answer_bytes
+        if self._size > most:
+            raise UnexpectedAnswer(f"{self._call.method} {self._call.path}: longer than {most} bytes")
         self._chunks.append(chunk)
 
     def answer(self, response: httpx.Response) -> ServiceResponse:
@@ -109,7 +108,7 @@ def _read_url(base_url: str) -> httpx.URL:
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as exc:
-        raise ConfigurationError(f"RECEIVER_BASE_URL is no address: {exc}") from None
+        raise ConfigurationError(f"RECEIVER_BASE_URL is not a valid URL: {exc}") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ConfigurationError("RECEIVER_BASE_URL must begin with https:// or http:// and a host")
     return url

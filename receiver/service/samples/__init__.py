@@ -72,7 +72,7 @@ def family_names() -> list[str]:
 def load_sample(name: str) -> Payload:
     """Return a sample as it was recorded. A ConfigurationError for an unknown name suggests similar ones."""
     if name not in sample_names():
-        raise ConfigurationError(f"there is no sample {name!r}{near(name, sample_names())}")
+        raise ConfigurationError(f"unknown sample {name!r}{near(name, sample_names())}")
     source, changes = _DERIVED.get(name, (name, {}))
     payload: Payload = json.loads(_text(source)) | changes
     return payload
@@ -167,7 +167,7 @@ def _renewed_id(key: str, rng: random.Random, job_id: str) -> str:
 
 def _check_family(family: str) -> None:
     if family not in _STORIES:
-        raise ConfigurationError(f"there is no story of {family!r}; there are {', '.join(_STORIES)}")
+        raise ConfigurationError(f"unknown family {family!r}; known are {', '.join(_STORIES)}")
 
 
 def _step(place: Any, part: str, before: list[str], path: str, *, new: bool) -> str | int:

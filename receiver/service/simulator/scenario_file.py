@@ -41,7 +41,7 @@ def read_toml(file: BinaryIO) -> Raw:
     try:
         return tomllib.load(file)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        raise ConfigurationError(f"{file.name}: this is no TOML: {exc}") from None
+        raise ConfigurationError(f"{file.name}: this is not valid TOML: {exc}") from None
 
 
 def with_values(raw: Raw, values: Mapping[str, object]) -> Raw:

@@ -20,7 +20,7 @@ from receiver.core.jobs import (
     job_of,
 )
 from receiver.core.types import HandlerName, Origin, WorkState
-from receiver.errors import UnknownJob
+from receiver.errors import AmbiguousJob, UnknownJob
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.prefixes import candidates
 
@@ -39,7 +39,7 @@ class MemoryJobs(MemoryFace):
         ids = sorted(job_id for job_id in known if job_id and job_id.startswith(prefix))
         if len(ids) == 1 or prefix in ids:
             return prefix if prefix in ids else ids[0]
-        raise UnknownJob(candidates(prefix, ids, noun="job"))
+        raise (AmbiguousJob if ids else UnknownJob)(candidates(prefix, ids, noun="job"))
 
     async def job(self, job_id: str) -> JobDetail:
         """Return all that is known of a job."""

@@ -10,7 +10,7 @@ from typing import Any
 from receiver.core.clock import from_micros, to_micros
 from receiver.core.jobs import JobArrivals, JobDetail, JobEnd, JobFilter, JobState, JobSummary, JobWork, job_of
 from receiver.core.types import HandlerSwitch, WorkState
-from receiver.errors import UnknownJob
+from receiver.errors import AmbiguousJob, UnknownJob
 from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.rows import flag
@@ -154,7 +154,7 @@ def resolved(connection: SqlConnection, reads: Reads, prefix: str) -> str:
         row = connection.execute(reads.jobs.next_job, {"from_id": row[0], "known_id": row[0]}).fetchone()
     if len(found) == 1 or prefix in found:
         return prefix if prefix in found else found[0]
-    raise UnknownJob(candidates(prefix, found, noun="job"))
+    raise (AmbiguousJob if found else UnknownJob)(candidates(prefix, found, noun="job"))
 
 
 @contextmanager

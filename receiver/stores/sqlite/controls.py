@@ -17,8 +17,8 @@ from receiver.stores.sqlite.log import insert_deliveries, same_body
 from receiver.stores.sqlite.statements import log as statements
 from receiver.stores.sqlite.statements.controls import FREE_REQUEST
 
-_ROOM_SECONDS = 0.004
-"""Between two transactions of many, while other processes write: they ask now and then whether the lock is free."""
+_PAUSE_SECONDS = 0.004
+"""Between two transactions of an import, if other processes write. They try to take the lock at short intervals."""
 
 
 class SqliteControls(SqlControls):
@@ -33,18 +33,18 @@ class SqliteControls(SqlControls):
         outcomes: list[AppendOutcome] = []
         parts = list(imports.parts(deliveries))
         for number, part in enumerate(parts, start=1):
-            # A sync is one of everything that was committed before: the last one is enough for the call.
+            # A sync covers all earlier commits, so the last part alone needs one.
             synced = "FULL" if number == len(parts) else "NORMAL"
             stored, others_write = await self.database.call(partial(self._import_part, part, synced))
             outcomes += stored
             if others_write:
-                await asyncio.sleep(_ROOM_SECONDS)
+                await asyncio.sleep(_PAUSE_SECONDS)
         return outcomes
 
     def _import_part(
         self, deliveries: Sequence[Imported], synced: str, connection: sqlite3.Connection
     ) -> tuple[list[AppendOutcome], bool]:
-        """Store them in one transaction; and tell whether others have committed since the last."""
+        """Store them in one transaction, and tell whether others have committed since the last part."""
         seen, self._seen = self._seen, data_version(connection)
         connection.execute(f"PRAGMA synchronous = {synced}")
         try:

@@ -16,7 +16,7 @@ class Connection:
     """One request, and the means to answer it badly."""
 
     def __init__(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
-        self._handler = handler
+        self.handler = handler
         self.method = handler.command
         self.path = handler.path
         self.headers = {name.lower(): value for name, value in handler.headers.items()}
@@ -28,27 +28,27 @@ class Connection:
 
     def send(self, status: int, body: bytes, *, promised: int | None = None, **headers: str) -> None:
         """Answer with these bytes, promising another length if given."""
-        self._handler.send_response(status)
+        self.handler.send_response(status)
         for name, value in headers.items():
-            self._handler.send_header(name.replace("_", "-"), value)
-        self._handler.send_header("Content-Length", str(len(body) if promised is None else promised))
-        self._handler.end_headers()
+            self.handler.send_header(name.replace("_", "-"), value)
+        self.handler.send_header("Content-Length", str(len(body) if promised is None else promised))
+        self.handler.end_headers()
         self.write(body)
         if promised is not None:
-            self._handler.close_connection = True
+            self.handler.close_connection = True
 
     def write(self, chunk: bytes) -> None:
         """Send bytes now."""
-        self._handler.wfile.write(chunk)
-        self._handler.wfile.flush()
+        self.handler.wfile.write(chunk)
+        self.handler.wfile.flush()
 
     def reset(self) -> None:
         """Reset the connection, as a crashed peer does."""
         linger = struct.pack("ii", 1, 0)
-        self._handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        self._handler.close_connection = True
-        self._handler.connection.shutdown(socket.SHUT_RD)
-        self._handler.connection.close()
+        self.handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        self.handler.close_connection = True
+        self.handler.connection.shutdown(socket.SHUT_RD)
+        self.handler.connection.close()
 
 
 class Stub:

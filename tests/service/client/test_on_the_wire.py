@@ -7,6 +7,7 @@ import logging
 import threading
 import traceback
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -124,11 +125,11 @@ async def test_a_body_that_comes_too_slowly_is_given_up(both: Both) -> None:
         await both.send(stub.address, crawl_status("1"), patience=ONCE)
 
 
-async def test_an_endless_answer_is_given_up(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_answer_is_given_up(both: Both) -> None:
     """Memory stays bounded."""
-    monkeypatch.setattr("receiver.service.client.transport.MAX_ANSWER_BYTES", 10_000)
+    call = replace(crawl_status("1"), max_answer_bytes=10_000)
     with serving(lambda it: it.send(200, b" " * 100_000)) as stub, pytest.raises(UnexpectedAnswer, match="longer"):
-        await both.send(stub.address, crawl_status("1"), patience=ONCE)
+        await both.send(stub.address, call, patience=ONCE)
 
 
 async def test_a_call_without_an_answer_ends(both: Both) -> None:
@@ -194,7 +195,7 @@ async def test_connections_are_shared_and_their_number_is_limited() -> None:
         async with AsyncClient(KEY, stub.address, concurrency=4) as client:
             found = await soon(asyncio.gather(*(client.crawl_status("1") for _ in range(24))))
     assert len(found) == len(stub.connections) == 24
-    assert len({id(one._handler) for one in stub.connections}) <= 4
+    assert len({id(one.handler) for one in stub.connections}) <= 4
 
     with (
         serving(done) as stub,
@@ -203,4 +204,4 @@ async def test_connections_are_shared_and_their_number_is_limited() -> None:
     ):
         found = list(threads.map(lambda _: plain.crawl_status("1"), range(24)))
     assert len(found) == len(stub.connections) == 24
-    assert len({id(one._handler) for one in stub.connections}) <= 4
+    assert len({id(one.handler) for one in stub.connections}) <= 4

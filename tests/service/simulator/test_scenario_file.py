@@ -186,7 +186,7 @@ def test_an_invalid_file_is_named_with_the_parsers_error(content: bytes) -> None
     file = io.BytesIO(content)
     file.name = "s.toml"
 
-    with pytest.raises(ConfigurationError, match=r"^s\.toml: this is no TOML: "):
+    with pytest.raises(ConfigurationError, match=r"^s\.toml: this is not valid TOML: "):
         read_toml(file)
 
 

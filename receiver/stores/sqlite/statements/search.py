@@ -1,6 +1,6 @@
 """The SQL of the index of words, in SQLite's own full text search (FTS5)."""
 
-# The words come in small letters and without accents (search.words), so that every store finds the same.
+# The words come in small letters and without accents (`core.search`), so that every store finds the same.
 CREATE = """
 CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5(
     url, title, error, columnsize = 0, tokenize = "unicode61 remove_diacritics 0"
@@ -23,7 +23,7 @@ ADVANCE_INDEXED = "UPDATE marks SET value = ? WHERE name = 'indexed' AND value =
 
 UNINDEXED = "SELECT seq, body, coding FROM bodies WHERE seq > ? ORDER BY seq LIMIT ?"
 
-# What was pruned since it was read must not come in any more, and what was brought in again is in.
+# A body that was pruned since it was read must stay out, and one that was imported again is in already.
 INSERT_WORDS = """
 INSERT INTO words (rowid, url, title, error)
 SELECT b.seq, json_extract(t.value, '$[1]'), json_extract(t.value, '$[2]'), json_extract(t.value, '$[3]')

@@ -1,0 +1,91 @@
+"""`receiver events show`: everything that is known of one event."""
+
+import json
+from typing import Any
+
+import click
+
+from receiver.cli.common.filter_options import json_option, store_option, text
+from receiver.cli.common.output import shown, write_json, write_line
+from receiver.cli.common.store import read
+from receiver.core.clock import iso
+from receiver.core.deliveries import DeliveryDetail
+from receiver.core.lenient_json import load_json
+from receiver.core.ports.reports import Reports
+from receiver.core.text import escape_controls, shortened
+from receiver.core.types import DeliveryState
+from receiver.core.views import event_detail, event_summary, explanation
+from receiver.core.work import WorkSummary
+from receiver.service.samples import encode
+from receiver.settings import load_settings
+
+_PREVIEW_LINES = 60
+_PREVIEW_WIDTH = 160
+
+
+@click.command()
+@click.argument("delivery_id", metavar="ID", type=text)
+@json_option
+@store_option
+def show(delivery_id: str, as_json: bool, store: str | None) -> None:
+    """Show everything that is known of one event."""
+    detail = read(load_settings(store=store), lambda reports: find(reports, delivery_id))
+    if as_json:
+        write_json(event_detail(detail))
+        return
+    for line in readable(detail):
+        write_line(line)
+
+
+async def find(reports: Reports, prefix: str) -> DeliveryDetail:
+    """Return the one event whose id begins with the prefix, or raise UnknownDelivery."""
+    return await reports.detail(await reports.resolve(prefix))
+
+
+def readable(detail: DeliveryDetail) -> list[str]:
+    """Return lines for people, safe for a terminal: envelope, headers, work items, the beginning of the body."""
+    fields = event_detail(detail)
+    lines = [
+        f"{name:<13}{_as_text(fields[name])}" for name in (*event_summary(detail.summary), "error", "metadata")
+    ]
+    lines += [
+        "",
+        "headers",
+        *(f"  {escape_controls(name)}: {_as_text(value)}" for name, value in fields["headers"].items()),
+    ]
+    lines += ["", "work", *(_work_line(work) for work in detail.work)]
+    if not detail.work:
+        is_new = detail.summary.state is DeliveryState.NEW
+        lines.append("  no work item yet" if is_new else "  no work item: no handler matched")
+    return [*lines, "", "body", *_preview(detail)]
+
+
+def _work_line(work: WorkSummary) -> str:
+    line = f"  {work.id:<7} {escape_controls(work.handler):<40} {work.state.value:<8} attempts {work.attempts}"
+    if work.due_at is not None:
+        line += f"  due {iso(work.due_at, 'seconds')}"
+    return line + (f"  {shown(reason)}" if (reason := explanation(work)) else "")
+
+
+def _as_text(value: Any) -> str:
+    """Return a value of the body on one line, cut if it is long; `-` for None."""
+    return shown(value if value is None or isinstance(value, str) else encode(value).decode())
+
+
+def _preview(detail: DeliveryDetail) -> list[str]:
+    """Return the beginning of the body, indented if it is JSON, cut in length and width."""
+    if detail.body is None:
+        return [f"  pruned; it had {detail.summary.size} bytes"]
+    lines = _indented(detail.body).splitlines()
+    is_cut = len(lines) > _PREVIEW_LINES or any(len(line) > _PREVIEW_WIDTH for line in lines)
+    preview = ["  " + escape_controls(shortened(line, _PREVIEW_WIDTH)) for line in lines[:_PREVIEW_LINES]]
+    if is_cut:
+        preview.append(f"  … cut; `receiver events raw {detail.summary.key}` writes all {len(detail.body)} bytes")
+    return preview
+
+
+def _indented(body: bytes) -> str:
+    try:
+        return json.dumps(load_json(body), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):
+        return body.decode("utf-8", "backslashreplace")

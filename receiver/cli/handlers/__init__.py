@@ -1,0 +1,1 @@
+"""`receiver handlers`: the state of each handler, and whether it runs."""

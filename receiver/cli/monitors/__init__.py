@@ -1,0 +1,1 @@
+"""`receiver monitors`: the monitors of an account."""

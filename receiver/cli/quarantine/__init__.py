@@ -1,0 +1,1 @@
+"""`receiver quarantine`: requests that were authentic and refused."""

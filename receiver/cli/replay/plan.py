@@ -1,0 +1,67 @@
+"""The plan of a replay, shown before anybody agrees to it."""
+
+from collections.abc import Mapping, Sequence
+
+from receiver.cli.common.confirm import FIRST, say
+from receiver.cli.common.delivery_plans import plan_lines
+from receiver.cli.common.output import flush, note, write_line
+from receiver.cli.replay.flags import ReplayFlags, ReplayMode
+from receiver.core.bulk import DeliveryPlan
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.ports.reports import Reports
+from receiver.core.text import counted, escape_controls
+from receiver.events import EVENT_CLASSES, UnknownEvent
+from receiver.replay.selection import Selection
+from receiver.routing import Handler
+
+
+async def show_plan(plan: DeliveryPlan, reports: Reports, selection: Selection, flags: ReplayFlags) -> None:
+    """Write the plan to standard output; with --json to standard error.
+
+    If handlers run here, a closed pipe ends the command.
+    """
+    write = note if flags.as_json else write_line if flags.mode is ReplayMode.HERE else say
+    counts = {} if flags.mode is ReplayMode.SEND else _by_handler(plan, selection.handlers)
+    by = {"handler": counts} if counts else {}
+    first = await _first(reports, selection)
+    for line in (*plan_lines(plan, flags.mode.value[0], first=first, by=by), *_remarks(selection, counts)):
+        write(line)
+    flush()
+
+
+async def _first(reports: Reports, selection: Selection) -> Sequence[StoredDelivery]:
+    first: list[StoredDelivery] = []
+    async for stored in reports.iter_deliveries(selection.wanted, after=selection.after, by_job=selection.by_job):
+        first.append(stored)
+        if len(first) == FIRST:
+            break
+    return first
+
+
+def _remarks(selection: Selection, counts: Mapping[str, int]) -> Sequence[str]:
+    """Return why fewer events may be replayed than are planned."""
+    remarks = []
+    narrowing = [
+        handler for handler in selection.handlers if handler.where is not None and counts.get(handler.name)
+    ]
+    if selection.where is not None:
+        remarks.append("  --where may leave out some of these: it is checked for each event")
+    if selection.wanted.failed:
+        remarks.append("  --failed leaves out the handlers that did not fail")
+    elif narrowing:
+        handlers = counted(len(narrowing), "handler")
+        remarks.append(f"  {handlers} of these may get fewer: where= is checked for each event")
+    if selection.after is not None:
+        remarks.append(f"  left out: the events up to {escape_controls(str(selection.after))} in this order")
+    return remarks
+
+
+def _by_handler(plan: DeliveryPlan, handlers: Sequence[Handler]) -> Mapping[str, int]:
+    """Return how many of the planned events have a type that each handler is for."""
+    counts: dict[str, int] = {handler.name: 0 for handler in handlers}
+    for name, number in plan.types.items():
+        event = EVENT_CLASSES.get(name, UnknownEvent)(type=name)
+        for handler in handlers:
+            if handler.is_for(event):
+                counts[handler.name] += number
+    return counts

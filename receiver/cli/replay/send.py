@@ -1,0 +1,101 @@
+"""`receiver replay --to URL`: the stored bodies as deliveries to another receiver."""
+
+import asyncio
+import random
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from receiver.cli.common.confirm import say
+from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
+from receiver.cli.common.interrupt import stopping_at_interrupt
+from receiver.cli.common.progress import lines_and_progress
+from receiver.cli.replay.request import ReplayRequest
+from receiver.cli.send import SendSummary, make_sender
+from receiver.core.bulk import Cursor
+from receiver.replay.requeue import with_new_id
+from receiver.service.sender import SendResult
+
+MAX_CONCURRENT = 16
+
+
+async def send(request: ReplayRequest) -> int:
+    """Send the deliveries as the service does; return the exit code.
+
+    It stops when the other receiver does not answer or cannot store, and prints how to continue from there.
+    """
+    flags = request.flags
+    sender = make_sender(request.settings, flags.url, MAX_CONCURRENT if flags.rate else 1)
+    sending = _Sending(request)
+    try:
+        with (
+            lines_and_progress("sending", request.plan.count) as lines,
+            stopping_at_interrupt("the open requests") as stop,
+        ):
+            summary = SendSummary(flags.as_json, write=lines.write)
+
+            def report(body: bytes, result: SendResult) -> None:
+                summary.report(body, result)
+                lines.advance(1)
+                if result.status is None or result.status >= 500:
+                    sending.failed = True
+                else:
+                    sending.mark_answered(body)
+
+            async with sender:
+                await sender.send_all(sending.bodies(stop), report, rate=flags.rate)
+    except BaseException:
+        request.note_continuation(sending.place)
+        raise
+    if not flags.as_json:
+        say(summary.summary(sender.address))
+    summary.note_failures()
+    if sending.failed or sending.stopped:
+        request.note_continuation(sending.place)
+    if sending.stopped and not sending.failed:
+        return INTERRUPTED
+    return FAILED if summary.failures else OK
+
+
+@dataclass(slots=True)
+class _OpenRequest:
+    """A delivery that was sent, the place just after it, and whether it was answered."""
+
+    place: Cursor
+    is_answered: bool = False
+
+
+class _Sending:
+    """Gives the bodies to send, and knows up to which place all have been answered, in any order."""
+
+    def __init__(self, request: ReplayRequest) -> None:
+        self.place = request.selection.after
+        self.failed = False
+        self.stopped = False
+        self._request = request
+        self._in_order: deque[_OpenRequest] = deque()
+        self._by_body: defaultdict[int, list[_OpenRequest]] = defaultdict(list)
+
+    async def bodies(self, stop: asyncio.Event) -> AsyncIterator[bytes]:
+        """Yield the bodies of the chosen events, until the stop or the first failure."""
+        selection, rng = self._request.selection, random.Random()  # noqa: S311 - ids that need not be secret
+        async for chosen in selection.of(self._request.reports):
+            if stop.is_set() or self.failed:
+                self.stopped = True
+                return
+            if chosen.fits:
+                stored = chosen.stored
+                body = with_new_id(stored, rng) if self._request.flags.new_ids else stored.delivery.body
+                one = _OpenRequest(Cursor.at(stored, by_job=selection.by_job))
+                self._in_order.append(one)
+                self._by_body[id(body)].append(one)  # the sender keeps the body until it is answered
+                yield body
+
+    def mark_answered(self, body: bytes) -> None:
+        """Record an answer."""
+        same_body = self._by_body[id(body)]
+        same_body.pop().is_answered = True
+        if not same_body:
+            del self._by_body[id(body)]
+        while self._in_order and self._in_order[0].is_answered:
+            self.place = self._in_order.popleft().place

@@ -1,0 +1,1 @@
+"""`receiver start`: jobs whose events come to this receiver."""

@@ -1,0 +1,66 @@
+"""`receiver work-items show`: everything that is known of one work item."""
+
+import click
+
+from receiver.cli.common.filter_options import json_option, store_option
+from receiver.cli.common.output import duration, shown, write_json, write_line
+from receiver.cli.common.store import read
+from receiver.cli.work_items.ids import WORK_ID
+from receiver.core.clock import iso
+from receiver.core.text import escape_controls, shortened
+from receiver.core.types import WorkState
+from receiver.core.views import run_time, work_detail, work_summary
+from receiver.core.work import Attempt, WorkDetail, WorkSummary
+from receiver.settings import load_settings
+
+
+@click.command()
+@click.argument("work_id", metavar="ID", type=WORK_ID)
+@json_option
+@store_option
+def show(work_id: int, as_json: bool, store: str | None) -> None:
+    """Show everything that is known of one work item, with every attempt."""
+    detail = read(load_settings(store=store), lambda reports: reports.work_item(work_id))
+    if as_json:
+        write_json(work_detail(detail))
+        return
+    for line in readable(detail):
+        write_line(line)
+
+
+def readable(detail: WorkDetail) -> list[str]:
+    """Return lines for people, safe for a terminal: the item, its attempts, and commands that help."""
+    item = detail.summary
+    lines = [f"{name:<13}{shown(value)}" for name, value in work_summary(item).items()]
+    lines += ["", "attempts"]
+    for attempt in detail.attempts:
+        lines += _attempt_lines(attempt)
+    if item.state is WorkState.RUNNING:
+        lines.append(f"  {item.attempts}  runs now")
+    elif not detail.attempts:
+        lines.append("  none yet")
+    if advice := _advice(item):
+        lines += ["", advice]
+    return lines
+
+
+def _attempt_lines(attempt: Attempt) -> list[str]:
+    ran_for = run_time(attempt)
+    started = "start unknown" if attempt.started_at is None else iso(attempt.started_at, "milliseconds")
+    ended = f"ended {iso(attempt.ended_at, 'milliseconds')}"
+    ended += "" if ran_for is None else f" after {duration(ran_for)}"
+    overdue = ["overdue: it ran longer than its time-out"] if attempt.overdue else []
+    cells = [f"{attempt.number:>3}", attempt.trigger.value, started, ended, attempt.outcome.value, *overdue]
+    lines = ["  ".join(cells)] + ([f"       {shown(attempt.error)}"] if attempt.error else [])
+    return lines + [f"       | {escape_controls(shortened(one))}" for one in (attempt.traceback or "").splitlines()]
+
+
+def _advice(item: WorkSummary) -> str:
+    if item.holds_lane:
+        return (
+            f"Its lane stands still until `receiver work-items retry {item.id}` or "
+            f"`receiver work-items bury {item.id} --reason TEXT`."
+        )
+    if item.state in (WorkState.DEAD, WorkState.SKIPPED):
+        return f"`receiver work-items retry {item.id}` runs it again."
+    return ""

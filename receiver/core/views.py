@@ -1,0 +1,242 @@
+"""How the rows of a store look to a user: one JSON object for each, the same in the command line and elsewhere.
+
+Moments are ISO 8601 in UTC. An object has the same keys in every case: None stands for what is absent.
+"""
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+from receiver.core.clock import iso
+from receiver.core.deliveries import DeliveryDetail, DeliverySummary
+from receiver.core.jobs import JobDetail, JobSummary, JobWork, warnings
+from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.quarantine import Quarantined, QuarantinedSummary
+from receiver.core.types import WorkState
+from receiver.core.work import Attempt, HandlerReport, WorkDetail, WorkSummary
+from receiver.core.work_states import LEASED, OPEN
+
+View = dict[str, Any]
+
+_NOT_STARTED = tuple(state for state in OPEN if state not in LEASED)
+
+
+# --- events
+
+
+def event_summary(summary: DeliverySummary) -> View:
+    """Return an event as a listing has it."""
+    return {
+        "id": summary.key,
+        "type": summary.type,
+        "job_id": summary.job_id,
+        "webhook_id": summary.webhook_id,
+        "success": summary.success,
+        "received_at": iso(summary.received_at),
+        "size": summary.size,
+        "duplicates": summary.duplicates,
+        "state": summary.state.value,
+        "origin": summary.origin.value,
+        "has_body": summary.has_body,
+    }
+
+
+def event_detail(detail: DeliveryDetail) -> View:
+    """Return an event with its headers, its work items, and some fields of its body.
+
+    A field that the body lacks is None, and the number of items is then 0.
+    """
+    content = _object_in(detail.body or b"")
+    data = content.get("data")
+    return event_summary(detail.summary) | {
+        "error": _strict_json(content.get("error")),
+        "metadata": _strict_json(content.get("metadata")),
+        "headers": _by_name(detail),
+        "items": len(data) if isinstance(data, list) else int(data is not None),
+        "work": [work_progress(work) for work in detail.work],
+    }
+
+
+def _object_in(body: bytes) -> dict[str, Any]:
+    try:
+        content = load_json(body)
+    except NotJson:
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _strict_json(value: Any) -> Any:
+    """Return the value, or None if strict JSON cannot hold it: NaN, or very deep nesting."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _by_name(detail: DeliveryDetail) -> dict[str, str]:
+    """Return headers by name. Values of a repeated header are joined, as RFC 9110, section 5.3, allows."""
+    joined: dict[str, str] = {}
+    for name, value in detail.headers:
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+# --- work items
+
+
+def work_summary(item: WorkSummary) -> View:
+    """Return a work item as a listing has it."""
+    of_event = {
+        "id": item.id,
+        "delivery_id": item.key,
+        "type": item.type,
+        "job_id": item.job_id,
+        "received_at": iso(item.received_at),
+    }
+    return of_event | work_progress(item)
+
+
+def work_progress(item: WorkSummary) -> View:
+    """Return a work item without the fields of its event."""
+    return {
+        "id": item.id,
+        "handler": item.handler,
+        "state": item.state.value,
+        "attempts": item.attempts,
+        "lane": item.lane,
+        "due_at": None if item.due_at is None else iso(item.due_at),
+        "last_error": item.last_error,
+        "note": item.note,
+    }
+
+
+def work_detail(detail: WorkDetail) -> View:
+    """Return a work item with its attempts: `history` has those that have ended."""
+    return work_summary(detail.summary) | {
+        "holds_lane": detail.summary.holds_lane,
+        "history": [_attempt(one) for one in detail.attempts],
+    }
+
+
+def explanation(item: WorkSummary) -> str | None:
+    """Return what explains its state best: what it waits for, or its last error."""
+    return item.note if item.state is WorkState.HELD else item.last_error
+
+
+def run_time(attempt: Attempt) -> timedelta | None:
+    """Return how long an attempt ran; None if its start is unknown."""
+    return None if attempt.started_at is None else max(timedelta(0), attempt.ended_at - attempt.started_at)
+
+
+def _attempt(attempt: Attempt) -> View:
+    ran_for = run_time(attempt)
+    return {
+        "number": attempt.number,
+        "trigger": attempt.trigger.value,
+        "started_at": None if attempt.started_at is None else iso(attempt.started_at),
+        "ended_at": iso(attempt.ended_at),
+        "duration_seconds": None if ran_for is None else ran_for.total_seconds(),
+        "outcome": attempt.outcome.value,
+        "error": attempt.error,
+        "overdue": attempt.overdue,
+        "traceback": attempt.traceback,
+    }
+
+
+# --- jobs
+
+
+def job_summary(job: JobSummary, now: datetime) -> View:
+    """Return a job as a listing has it; `warnings` are codes."""
+    return {
+        "job_id": job.job_id,
+        "family": job.family,
+        "state": job.state.value,
+        "started": job.started,
+        "pages_succeeded": job.good,
+        "pages_failed": job.failed,
+        "pages_late": job.late,
+        "deliveries": job.deliveries,
+        "duplicates": job.duplicates,
+        "backfilled": job.backfilled,
+        "first_at": iso(job.first_at),
+        "last_at": iso(job.last_at),
+        "ended_by": job.end and job.end.type,
+        "ended_at": job.end and iso(job.end.at),
+        "end_success": job.end and job.end.success,
+        "warnings": [one.code for one in warnings(job, now=now)],
+    }
+
+
+def job_detail(detail: JobDetail, now: datetime) -> View:
+    """Return a job with its deliveries by type, its work by handler, and the sentences of its warnings."""
+    return job_summary(detail.summary, now) | {
+        "warnings": [{"code": one.code, "text": one.text} for one in warnings(detail.summary, now=now)],
+        "arrivals": [
+            {
+                "type": one.type,
+                "success": one.success,
+                "count": one.count,
+                "duplicates": one.duplicates,
+                "backfilled": one.backfilled,
+            }
+            for one in detail.arrivals
+        ],
+        "new": detail.new,
+        "work": [
+            {"handler": one.handler, "status": one.switch.value, "counts": job_work_counts(one)}
+            for one in detail.work
+        ],
+    }
+
+
+def job_work_counts(work: JobWork) -> dict[str, int]:
+    """Return how many work items are in each state; a state without any is absent."""
+    return {state.value: work.counts[state] for state in WorkState if work.counts.get(state)}
+
+
+# --- handlers
+
+
+def handler_row(report: HandlerReport, *, registered: bool | None) -> View:
+    """Return a handler as a listing has it, with a count for every state.
+
+    `registered` tells whether the code has it; None means that the code could not be imported.
+    """
+    return {
+        "name": report.name,
+        "status": report.switch.value,
+        "registered": registered,
+        "counts": {state.value: report.counts.get(state, 0) for state in WorkState},
+        "last_error": report.last_error,
+        "latency_seconds": None if report.latency is None else report.latency.total_seconds(),
+    }
+
+
+def waiting_items(report: HandlerReport) -> int:
+    """Return how many work items of a handler have not started."""
+    return sum(report.counts.get(state, 0) for state in _NOT_STARTED)
+
+
+# --- quarantine
+
+
+def quarantined_summary(summary: QuarantinedSummary) -> View:
+    """Return a request in quarantine as a listing has it; `delivery_id` is that of the delivery it contradicts."""
+    return {
+        "id": summary.id,
+        "received_at": iso(summary.received_at),
+        "reason": summary.reason,
+        "detail": summary.detail,
+        "delivery_id": summary.key,
+        "size": summary.size,
+    }
+
+
+def quarantined_detail(request_id: int, request: Quarantined) -> View:
+    """Return a request in quarantine with its headers, as pairs in their order."""
+    summary = QuarantinedSummary(
+        request_id, request.received_at, request.reason, request.detail, request.key, len(request.body)
+    )
+    return quarantined_summary(summary) | {"headers": [list(header) for header in request.headers]}
