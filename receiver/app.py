@@ -30,7 +30,7 @@ from receiver.web.health import Liveness, Readiness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.metrics import PATH as METRICS_PATH
 from receiver.web.metrics import MetricsEndpoint
-from receiver.web.paths import Paths, not_running
+from receiver.web.paths import EndpointPaths, not_running
 from receiver.worker import Retention, Worker, WorkerLimits, ask_store, open_processes, open_runner
 from receiver.worker.background import running_beside
 from receiver.worker.indexer import indexing
@@ -86,7 +86,7 @@ class Receiver:
             )
         async with self._store.log() as deliveries:
             with ExitStack() as stack:
-                self._paths = Paths(self._open(deliveries, stack))
+                self._paths = EndpointPaths(self._open(deliveries, stack))
                 try:
                     yield
                 finally:

@@ -7,7 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from receiver.web.replies import not_found, unavailable
 
 
-class Paths:
+class EndpointPaths:
     """An ASGI app that serves each endpoint under its path. An unknown path is answered 404."""
 
     # This is a dictionary and no router, since none of the paths has a parameter.
