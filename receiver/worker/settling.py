@@ -24,7 +24,7 @@ _STORE_PAUSE = timedelta(seconds=1)
 _Result = tuple[Settlement, WorkItem]
 
 
-class Settling:
+class ResultSettler:
     """Decides the next state of each work item and records it, many items in one transaction.
 
     `settled` is called with the handlers of the items that this worker has finished with: their results are

@@ -24,7 +24,7 @@ from receiver.worker.holds import Holds
 from receiver.worker.isolation import Isolation
 from receiver.worker.leases import Leases
 from receiver.worker.planning import RoutingPlanner
-from receiver.worker.settling import Settling
+from receiver.worker.settling import ResultSettler
 from receiver.worker.slots import HandlerCall, ReadyQueues
 
 log = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class Worker:
         )
         self._holds = Holds(queue, router, clock)
         self._planner = RoutingPlanner(queue, router, self._ready, self._holds)
-        self._settling = Settling(queue, clock, self._leases, rng, self._settled)
+        self._settling = ResultSettler(queue, clock, self._leases, rng, self._settled)
         self._running: dict[asyncio.Task[None], HandlerCall] = {}
         self._doubtful: list[int] = []
         self._isolation = Isolation(limits.lease)

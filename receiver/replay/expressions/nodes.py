@@ -18,7 +18,7 @@ MISSING = _Absence.MISSING
 """The value of a path that does not exist in the event. Only `exists` tells it from null."""
 
 
-class Condition(Protocol):
+class EventCondition(Protocol):
     """A part that is true or false for a value."""
 
     def holds(self, event: object) -> bool:
@@ -104,7 +104,7 @@ class Existence:
 class Not:
     """The opposite of a condition."""
 
-    part: Condition
+    part: EventCondition
 
     def holds(self, event: object) -> bool:
         """Tell whether the condition is false."""
@@ -115,7 +115,7 @@ class Not:
 class And:
     """Conditions that must all be true."""
 
-    parts: tuple[Condition, ...]
+    parts: tuple[EventCondition, ...]
 
     def holds(self, event: object) -> bool:
         """Tell whether all are true."""
@@ -126,7 +126,7 @@ class And:
 class Or:
     """Conditions of which at least one must be true."""
 
-    parts: tuple[Condition, ...]
+    parts: tuple[EventCondition, ...]
 
     def holds(self, event: object) -> bool:
         """Tell whether one is true."""
