@@ -285,7 +285,7 @@ def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
         level,
         f"delivery_{outcome}",
         extra={
-            "key": delivery.key,
+            "id": delivery.key,
             "type": delivery.type,
             "job_id": delivery.job_id,
             "size": len(delivery.body),

@@ -21,7 +21,7 @@ from receiver.core.logs import configure_logs
 from receiver.worker.failures import Raised, require_done
 from receiver.worker.fanout import read_event
 from receiver.worker.parent_death import end_after_parent
-from receiver.worker.process_messages import SIZE, Begun, Done, FunctionCall, read_message, write_message
+from receiver.worker.process_messages import SIZE, CallDone, CallStarted, FunctionCall, read_message, write_message
 
 
 def main(level: str, log_format: str, descriptor: str) -> None:
@@ -42,17 +42,17 @@ def main(level: str, log_format: str, descriptor: str) -> None:
             answer(messages.get(), lambda message: worker.sendall(write_message(message)))
 
 
-def answer(call: FunctionCall, send: Callable[[Begun | Done], None]) -> None:
+def answer(call: FunctionCall, send: Callable[[CallStarted | CallDone], None]) -> None:
     """Make a call and send its result or its exception."""
     try:
         function = attrgetter(call.qualname)(importlib.import_module(call.module))
         events = [read_event(source) for source in call.sources]
-        send(Begun())
+        send(CallStarted())
         require_done(function(events if call.batched else events[0]))
     except BaseException as exc:
-        send(Done(Raised.of(exc)))
+        send(CallDone(Raised.of(exc)))
     else:
-        send(Done(None))
+        send(CallDone(None))
 
 
 def _listen(incoming: BinaryIO, messages: "SimpleQueue[Any]") -> None:

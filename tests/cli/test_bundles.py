@@ -160,7 +160,7 @@ def test_filters_choose_what_is_exported(
 
     header, *lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert header["count"] == len(keys)
-    assert [line["key"] for line in lines] == keys
+    assert [line["id"] for line in lines] == keys
 
 
 def test_an_export_leaves_out_pruned_events_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -326,7 +326,7 @@ def test_damaged_lines_are_reported_and_the_rest_is_imported(capsys: pytest.Capt
 
     assert invoke("import", "bundle", "--yes", "--store", OTHER) == 1
 
-    why = "its body does not have the SHA-256 that is noted"
+    why = "its body does not have the SHA-256 of the line"
     assert capsys.readouterr().out.splitlines()[2:] == [
         "imported 18 events",
         "12 damaged places",
@@ -370,12 +370,12 @@ def test_a_conflict_is_reported_and_the_stored_body_stays(capsys: pytest.Capture
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (b"hello\n", 2, "receiver: no bundle: its first line is no header (not JSON)\n"),
-        (b"", 2, "receiver: no bundle: it is empty\n"),
+        (b"hello\n", 2, "receiver: not a bundle: its first line is not a header (not JSON)\n"),
+        (b"", 2, "receiver: not a bundle: it is empty\n"),
         (
-            b'{"format":"crawl-receiver bundle","version":2}\n',
+            b'{"format":"crawl-receiver bundle","version":3}\n',
             2,
-            "receiver: a bundle of version 2, and this program reads version 1: install a newer one\n",
+            "receiver: a bundle of version 3, and this program reads up to version 2: install a newer one\n",
         ),
     ],
 )

@@ -22,16 +22,16 @@ def note(*words):
 KEYS = f"""{NOTE}
 @router.on("*")
 async def one(event, ctx):
-    note(ctx.delivery.key)
-    return ctx.delivery.key
+    note(ctx.delivery.id)
+    return ctx.delivery.id
 """
 FAILS = """
 @router.on("crawl.page")
-def good(event, ctx): return ctx.delivery.key
+def good(event, ctx): return ctx.delivery.id
 
 @router.on("crawl.page")
 async def bad(event, ctx):
-    if ctx.delivery.key == "b":
+    if ctx.delivery.id == "b":
         raise ValueError("no \\x1b[31m red")
 """
 PLAN = """2 events to replay here, 172 bytes
@@ -58,7 +58,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def results(command: Command) -> list[tuple[str, str, object]]:
     """Return key, outcome and value of each line of JSON."""
     found = [json.loads(line) for line in command.out.splitlines()]
-    return [(one["key"], one["outcome"], one["value"]) for one in found]
+    return [(one["id"], one["outcome"], one["value"]) for one in found]
 
 
 # --- the plan
@@ -437,9 +437,9 @@ def test_old_failures_do_not_change_the_exit_code(command: Command, monkeypatch:
     [
         (
             ("--save", "other.py"),
-            "other.py is no file that `receiver replay --save` has written; it is left as it is",
+            "other.py was not written by `receiver replay --save`; it is left as it is",
         ),
-        (("--compare", "other.py"), "other.py is no file that"),
+        (("--compare", "other.py"), "other.py was not written by"),
         (("--save", "none/file"), "cannot write none/file: No such file or directory"),
         (("--compare", "none"), "cannot read none: No such file or directory"),
         (("--save", "a", "--compare", "./a"), "--save would replace the file that --compare reads"),
@@ -480,7 +480,7 @@ def test_a_full_disk_is_reported(command: Command) -> None:
         (("there", "--record"), "run `receiver events import` first"),
         (("there", "--failed"), "a bundle has no work items to choose by"),
         (("there", "--state", "dead"), "a bundle has no work items to choose by"),
-        (("there",), "there: no bundle"),
+        (("there",), "there: not a bundle"),
         (("--after", "x"), "as 17 or 17:JOB"),
         (("--after", "17:j"), "add --order job"),
         (("--where", "data.0 ="), "data.0 ="),

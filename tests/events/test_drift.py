@@ -135,10 +135,10 @@ def test_a_worker_logs_each_drift_once(caplog: pytest.LogCaptureFixture) -> None
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
     for key in ("a", "b"):
-        drifting.look(event(sentAt=1), replace(delivery(), key=DeliveryKey(key)))
-    drifting.look(event(sentAt=1, other=2), delivery("c"))
+        drifting.log_new(event(sentAt=1), replace(delivery(), key=DeliveryKey(key)))
+    drifting.log_new(event(sentAt=1, other=2), delivery("c"))
 
-    seen = [(vars(record)["path"], vars(record)["key"]) for record in caplog.records]
+    seen = [(vars(record)["path"], vars(record)["id"]) for record in caplog.records]
     assert {record.message for record in caplog.records} == {"event_drift"}
     assert seen == [("sentAt", "a"), ("other", "c")]
 
@@ -148,6 +148,6 @@ def test_a_worker_limits_its_log_lines_of_drift(caplog: pytest.LogCaptureFixture
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
     for number in range(MAX_DRIFTS + 5):
-        drifting.look(event(f"type{number}.x"), delivery())
+        drifting.log_new(event(f"type{number}.x"), delivery())
 
     assert len(caplog.records) == MAX_DRIFTS

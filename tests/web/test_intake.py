@@ -443,7 +443,7 @@ async def test_each_outcome_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         ("INFO", "delivery_duplicate"),
         ("ERROR", "delivery_conflict"),
     ]
-    assert vars(caplog.records[0])["key"] == "w-1"
+    assert vars(caplog.records[0])["id"] == "w-1"
 
 
 async def test_a_conflict_is_an_alarm_at_every_log_level(caplog: pytest.LogCaptureFixture) -> None:

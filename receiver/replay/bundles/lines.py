@@ -1,4 +1,4 @@
-"""Cutting what a file holds into lines, none of which takes more memory than it may."""
+"""Cuts a file into lines in bounded memory."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from receiver.replay.bundles.packing import Gap
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is wrong in a file: the number of the line, counted from 1, and why nothing is taken from it.
+    """Damage in a file: the number of the line, counted from 1, and the reason why the line is not read.
 
-    A gap is where any number of lines may be missing.
+    In a gap any number of lines may be missing.
     """
 
     line: int
@@ -20,7 +20,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class BundleLine:
-    """A line with its number, without its line feed; only the last one may have ended without any."""
+    """A line with its number, without its line feed. `ended` is False for a last line that has no line feed."""
 
     number: int
     text: bytes
@@ -28,9 +28,9 @@ class BundleLine:
 
 
 def lines_of(pieces: Iterable[bytes | Gap], *, longest: int) -> Iterator[BundleLine | Damage]:
-    """Yield every line that is not empty, or what is wrong in its place.
+    """Yield every line that is not empty, or the damage in its place.
 
-    Behind a gap lines are counted on, whatever it swallowed.
+    The lines missing in a gap are not counted.
     """
     cutting = _Cutting(longest)
     for piece in pieces:
@@ -50,7 +50,7 @@ class _Cutting:
         self._length = 0
 
     def feed(self, piece: bytes) -> Iterator[BundleLine | Damage]:
-        """Yield the lines that end in a piece."""
+        """Yield the lines that end in this piece."""
         start = 0
         while (end := piece.find(b"\n", start)) >= 0:
             self._add(piece[start:end])
@@ -60,7 +60,7 @@ class _Cutting:
         self._add(piece[start:])
 
     def line(self, *, ended: bool) -> Iterator[BundleLine | Damage]:
-        """Yield what has gathered as a line."""
+        """Yield the collected parts as a line."""
         text, length = b"".join(self._parts), self._length
         self.drop_rest()
         if length > self._longest:
@@ -72,7 +72,7 @@ class _Cutting:
             yield BundleLine(self.number, text, ended)
 
     def drop_rest(self) -> None:
-        """Forget what has gathered."""
+        """Drop the collected parts."""
         self._parts.clear()
         self._length = 0
 

@@ -1,4 +1,4 @@
-"""gzip in many members (RFC 1952, section 2.2), so that damage to one of them leaves the others readable."""
+"""gzip in many members (RFC 1952, section 2.2): damage to one member leaves the others readable."""
 
 import zlib
 from collections.abc import Iterator
@@ -9,29 +9,29 @@ from typing import IO
 
 CHUNK = 2**16
 _GZIP = 31
-"""How zlib is told to read and write the format of gzip (zlib manual, deflateInit2 and inflateInit2)."""
+"""Makes zlib read and write the gzip format (zlib manual, deflateInit2 and inflateInit2)."""
 _LEVEL = 3
 """Half again as fast as level 4 and 6 % larger, and three times as fast as level 6; measured on pages of 2 KB."""
 _BEGINNING = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0])
-"""How each member of ours begins: no name and no time, so that the same content gives the same file."""
+"""The first bytes of each member: no name and no time, so that the same content gives the same file."""
 _MAGIC = _BEGINNING[:2]
 
 
 class Gap(Enum):
-    """Where something may be missing in what was unpacked."""
+    """A place where unpacked data may be missing."""
 
     DAMAGED = "the compressed data is damaged here, so lines may be missing"
     CUT = "the compressed data ends too early"
 
 
 def packed(data: bytes) -> bytes:
-    """Return the data as a member of its own."""
+    """Return the data as one member."""
     packing = zlib.compressobj(_LEVEL, wbits=_GZIP)
     return packing.compress(data) + packing.flush()
 
 
 def unpacked(stream: IO[bytes]) -> Iterator[bytes | Gap]:
-    """Yield what a file holds, piece by piece, and where something may be missing; it need not be packed."""
+    """Yield the content of a file piece by piece, and gaps where data may be missing. It need not be packed."""
     first = stream.read(CHUNK)
     if not first.startswith(_MAGIC):
         yield first
@@ -46,22 +46,22 @@ def unpacked(stream: IO[bytes]) -> Iterator[bytes | Gap]:
 
 
 class _Unpacking:
-    """Unpacks one member after the other; behind damage it goes on with the next that begins as ours do."""
+    """Unpacks one member after the other. After damage it goes on with the next member that this program wrote."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(wbits=_GZIP)
         self._inside = False
         """Whether a member has begun and not ended."""
         self._lost = False
-        """Whether the next one is still to be found, behind damage that was told."""
+        """Whether damage has been reported and the next member is not found yet."""
         self._unread = b""
 
     def is_cut(self) -> bool:
-        """Tell whether more would have to come."""
+        """Tell whether the data ends too early."""
         return self._inside or (bool(self._unread) and not self._lost)
 
     def feed(self, data: bytes) -> Iterator[bytes | Gap]:
-        """Yield what can be unpacked by now."""
+        """Yield the data that can be unpacked now."""
         data, self._unread = self._unread + data, b""
         while data:
             if not self._inside:
@@ -86,7 +86,7 @@ class _Unpacking:
                 yield from self._pending()
 
     def _begin(self, data: bytes) -> Iterator[Gap]:
-        """Find where a member begins and leave what is to be read next in `_unread`."""
+        """Find the beginning of a member; leave the bytes from there on in `_unread`."""
         if len(data) < len(_MAGIC):
             self._unread = data
             return
@@ -101,13 +101,13 @@ class _Unpacking:
         self._member = zlib.decompressobj(wbits=_GZIP)
 
     def _pending(self) -> Iterator[bytes]:
-        """Yield what was read and did not fit in one piece."""
+        """Yield the unpacked data that did not fit in one piece."""
         while len(plain := self._member.decompress(b"", CHUNK)) > 0:
             yield plain
 
 
 def _salvaged(member: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
-    """Yield what comes before the damage, found byte by byte."""
+    """Yield the data before the damage, found byte by byte."""
     with suppress(zlib.error):
         for at in range(len(data)):
             yield member.decompress(data[at : at + 1])
