@@ -1,7 +1,7 @@
-"""Every operation of the service's API, in types: scrape, crawl, batch, extract, agent, monitors, their results.
+"""Every operation of the service's API: scrape, crawl, batch, extract, agent, monitors, and their results.
 
-It starts jobs, which cost credits, and ends them again. Set RECEIVER_API_KEY, and RECEIVER_PUBLIC_URL to where the
-service reaches your receiver; RECEIVER_BASE_URL is for a service of your own:
+It starts jobs, which cost credits, and cancels them again. Set RECEIVER_API_KEY, and RECEIVER_PUBLIC_URL to where
+the service reaches your receiver; RECEIVER_BASE_URL is for a service of your own:
 
     python examples/every_operation.py https://example.com
 """
@@ -26,7 +26,7 @@ from receiver.requests import (
 
 
 async def pages(client: AsyncClient, settings: Settings, url: str) -> None:
-    """One page at once; a site and a list of pages as jobs, whose events come to the receiver."""
+    """Scrape one page directly; crawl a site and a list of pages as jobs, whose events come to the receiver."""
     request = ScrapeRequest(url=url, formats=["markdown", "links"], wait_for=500)
     estimate = estimate_credits(request)
     document = await client.scrape(request)
@@ -35,7 +35,7 @@ async def pages(client: AsyncClient, settings: Settings, url: str) -> None:
     crawl = await client.crawl(
         CrawlRequest(url=url, limit=10, scrape_options=ScrapeOptions(only_main_content=True)),
         webhook=settings.webhook(events=["page", "completed"], metadata={"from": "example"}),
-        idempotency_key="an example",  # handlers take ctx.delivery.key: a second attempt starts no second crawl
+        idempotency_key="an example",  # in handlers ctx.delivery.id: a second attempt starts no second crawl
     )
     job = crawl.id or ""
     print(f"crawl {job} is {(await client.crawl_status(job, limit=1)).status}")
@@ -70,7 +70,7 @@ async def data(client: AsyncClient, settings: Settings, url: str) -> None:
 
 
 def monitors(client: Client, settings: Settings, url: str) -> None:
-    """A monitor from its making to its end, in plain code."""
+    """Create, run and delete a monitor, in plain code."""
     monitor = client.create_monitor(
         MonitorRequest(
             name="an example",

@@ -1,4 +1,4 @@
-"""Your own router: what handlers can want, what they are told, and how they say that they failed.
+"""Your own router: which events handlers can want, what their contexts have, and how they report a failure.
 
 Run it, and send it a crawl from another terminal with `receiver send crawl --pages 10`:
 
@@ -22,13 +22,13 @@ async def index(event: CrawlPage, ctx: Context) -> None:
 
 @router.on(PageEvent, where=lambda event: event.failed and not event.cancelled_by_parent)
 def complain(event: PageEvent, ctx: Context) -> None:
-    """A plain function runs in a thread. It hears of the pages of crawls and of batch scrapes."""
+    """A plain function runs in a thread. This one gets the pages of crawls and of batch scrapes."""
     ctx.log.info("%s failed: %s", event.url, event.error)
 
 
 @router.on(MonitorCheckCompleted, attempts=5, timeout=30)
 async def follow_up(event: MonitorCheckCompleted, ctx: Context) -> None:
-    """Whatever a handler raises is a failed attempt; these two say what shall become of the work."""
+    """Every exception fails the attempt. `GiveUp` and `Retry` also decide what happens to the work item."""
     if event.check.monitor_id is None:
         raise GiveUp("a check without a monitor: trying again cannot help")
     if event.check.status == "partial" and ctx.attempt == 1:

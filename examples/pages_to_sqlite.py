@@ -1,4 +1,4 @@
-"""Every page that could be scraped becomes a row in pages.db, one per URL: that of the page that arrived last.
+"""Every page that could be scraped becomes a row in pages.db. For each URL the last page that arrived is kept.
 
 Run it, and send it a crawl from another terminal with `receiver send crawl --pages 10`:
 
@@ -20,8 +20,8 @@ create table if not exists pages (
 )
 """
 
-# A handler runs at least once and in any order. So the row is keyed by what it is about, running again writes
-# the same values, and a delivery that arrived earlier never replaces one that arrived later.
+# A handler runs at least once, and in any order. So the key of the row is its URL, running again writes the same
+# values, and a delivery that arrived earlier never replaces one that arrived later.
 UPSERT = """
 insert into pages values (?, ?, ?, ?, ?)
 on conflict (url) do update set status = excluded.status, markdown = excluded.markdown,
@@ -34,8 +34,8 @@ router = Router()
 
 @router.on(PageEvent, where=lambda event: event.url and not event.failed)
 def save(event: PageEvent, ctx: Context) -> None:
-    """Insert the page, or bring its row up to date."""
-    # The service cuts texts anywhere, also inside of a character, and SQLite stores whole characters only.
+    """Insert the page, or update its row."""
+    # The service may cut a text in the middle of a character, and SQLite stores whole characters only.
     markdown = (event.data[0].markdown or "").encode("utf-8", "replace").decode()
     received_at = ctx.delivery.received_at.isoformat(timespec="microseconds")
     with closing(sqlite3.connect(DATABASE, timeout=10)) as db, db:

@@ -1,7 +1,7 @@
 """Tests of the handlers in `own_router.py`: one by one in memory, and all of them behind the receiver.
 
-The line `pytest_plugins = ["receiver.testing"]` belongs into `conftest.py`; here it is in the test file itself, so
-that it needs no other. Run it:
+The line `pytest_plugins = ["receiver.testing"]` belongs in `conftest.py`. It is in this file so that the example
+needs no other file. Run it:
 
     pytest examples/test_own_router.py
 """
@@ -24,7 +24,7 @@ def router() -> Router:
 
 
 def test_a_good_page_is_indexed(router: Router, caplog: pytest.LogCaptureFixture) -> None:
-    """Handlers run here and now; a plain test needs no event loop, and what they raise fails it."""
+    """Handlers run in this process. A plain test needs no event loop, and an error of a handler fails it."""
     caplog.set_level("INFO")
 
     runs = deliver(sample("crawl.page", data__0__markdown="# Gears"), router)
@@ -33,7 +33,7 @@ def test_a_good_page_is_indexed(router: Router, caplog: pytest.LogCaptureFixture
     assert caplog.messages == ["indexed https://example.com/prices, 7 characters"]
 
 
-def test_a_partial_check_is_looked_at_twice(router: Router) -> None:
+def test_a_partial_check_is_handled_twice(router: Router) -> None:
     """The first attempt asks for another one, and that succeeds."""
     check = sample("monitor.check.completed.partial")
 
@@ -52,7 +52,7 @@ def test_a_check_without_a_monitor_is_given_up(router: Router) -> None:
 async def test_an_outage_of_six_minutes_loses_nothing(
     sender: ScheduledSender, clock: SteppedClock, work_items: Callable[..., Awaitable[list[Work]]]
 ) -> None:
-    """The service tries again after 1 and 5 minutes, which pass at once; pages may come in any order."""
+    """The service tries again after 1 and 5 minutes, which pass immediately. Pages may come in any order."""
     story = job_story("crawl", pages=20, order="shuffled")
     with sender.outage():
         await sender.send_all(story)

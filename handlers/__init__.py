@@ -1,4 +1,4 @@
-"""The handlers of this deployment: pages as files, a summary per job, word of what monitors find."""
+"""The handlers of this deployment: pages as files, a summary per job, messages about what monitors find."""
 
 from handlers import jobs, monitors, pages
 from receiver import Router

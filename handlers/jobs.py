@@ -1,8 +1,8 @@
 """Every job has a one-page summary, output/jobs/<family>-<job id>.md, rewritten with each of its deliveries.
 
-It is right whatever the order of the deliveries, their repeats and how many are handled at one time. A page
-counts once, by its URL, with the best that was heard of it: good, then answered with a status of 400 or more,
-failed, empty, cancelled with its job. A service that cannot deliver its last event leaves the state at `running`.
+It is right for every order of deliveries, for repeated ones, and for several at one time. A page counts once, by
+its URL, with its best outcome: good, then answered with a status of 400 or more, failed, empty, cancelled with its
+job. If the last event of a job never arrives, the state stays `running`.
 """
 
 import re
@@ -19,7 +19,7 @@ from handlers.files import (
     timestamp,
     unique_name,
 )
-from handlers.tally import Heard, JobRecord, Outcome, Page, count, open_tally, read
+from handlers.tally import DeliveryFacts, JobRecord, Outcome, Page, count, open_tally, read
 from receiver import Context, Router
 from receiver.events import Event, PageEvent
 
@@ -37,39 +37,39 @@ router = Router()
 
 @router.on("crawl.*", "batch_scrape.*", "extract.*", "agent.*", where=lambda event: event.job_id)
 def summarise(event: Event, ctx: Context) -> None:
-    """Count the delivery once, and write the summary anew from all that was counted."""
+    """Count the delivery once, and write the summary anew from everything that was counted."""
     folder = output_folder("jobs")
-    heard = hear(event, ctx)
+    facts = delivery_facts(event, ctx)
     # A summary is read and written under the same lock, so no older one can come after a newer one.
     with one_writer(folder):
         tally = open_tally(folder.parent / "jobs.db")
-        count(tally, heard)
-        summary = render(read(tally, heard.job, problems=PROBLEMS_SHOWN))
-        replace_file(folder / f"{heard.job}.md", summary.encode())
+        count(tally, facts)
+        summary = render(read(tally, facts.job, problems=PROBLEMS_SHOWN))
+        replace_file(folder / f"{facts.job}.md", summary.encode())
 
 
-def hear(event: Event, ctx: Context) -> Heard:
-    """Return what this delivery says about its job, in clean texts of bounded length."""
+def delivery_facts(event: Event, ctx: Context) -> DeliveryFacts:
+    """Return the facts in this delivery about its job, as clean texts of bounded length."""
     family = event.type.partition(".")[0]
     name = f"{family}-{event.job_id}"
-    return Heard(
+    return DeliveryFacts(
         job=name if safe_name(name) == name else unique_name(name, name),
         family=family,
         job_id=one_line(event.job_id or "", 100),
         metadata={one_line(key, 60): one_line(str(event.metadata[key]), 200) for key in list(event.metadata)[:20]},
-        delivery=ctx.delivery.key,
+        delivery=ctx.delivery.id,
         type=one_line(event.type, 60),
         received_at=timestamp(ctx.delivery.received_at),
         error=None if isinstance(event, PageEvent) or not event.error else one_line(event.error, 300),
-        page=hear_page(event, ctx) if isinstance(event, PageEvent) else None,
+        page=page_facts(event, ctx) if isinstance(event, PageEvent) else None,
     )
 
 
-def hear_page(event: PageEvent, ctx: Context) -> Page:
-    """Return what this delivery says about its page. Pages without a URL are told apart by their deliveries."""
+def page_facts(event: PageEvent, ctx: Context) -> Page:
+    """Return the facts in this delivery about its page. A page without a URL is identified by its delivery."""
     outcome, problem = outcome_of(event)
     return Page(
-        key=fingerprint(event.url) if event.url else ctx.delivery.key,
+        key=fingerprint(event.url) if event.url else ctx.delivery.id,
         url=one_line(event.url or "a page without a URL", 300),
         outcome=outcome,
         problem=None if problem is None else one_line(problem, 300),
@@ -77,7 +77,7 @@ def hear_page(event: PageEvent, ctx: Context) -> Page:
 
 
 def outcome_of(event: PageEvent) -> tuple[Outcome, str | None]:
-    """Return how the page turned out, and what is wrong with it if something is."""
+    """Return the outcome of the page, and its problem or None."""
     if event.cancelled_by_parent:
         return Outcome.CANCELLED, None
     if event.failed:
@@ -92,7 +92,7 @@ def outcome_of(event: PageEvent) -> tuple[Outcome, str | None]:
 def state(record: JobRecord) -> str:
     """Return `running`, `completed`, `failed` or `cancelled`.
 
-    The service ends a cancelled crawl or batch scrape as completed; the pages that were waiting tell.
+    The service ends a cancelled crawl or batch scrape as completed; only its cancelled pages show the difference.
     """
     ends = {arrivals.type.rpartition(".")[2] for arrivals in record.arrivals}
     if "cancelled" in ends or record.pages.get(Outcome.CANCELLED):
@@ -139,12 +139,12 @@ def _lines(record: JobRecord, pages: dict[str, int]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Return text that means nothing in Markdown but itself (CommonMark 0.31, section 2.4)."""
+    """Return a text in which no character has a special meaning in Markdown (CommonMark 0.31, section 2.4)."""
     return re.sub(r"([\\`*_\[\]<>|&~])", r"\\\1", text)
 
 
 def _link(url: str) -> str:
-    """Return an autolink (CommonMark 0.31, section 6.5) for what is a web address, and plain text for the rest."""
+    """Return an autolink (CommonMark 0.31, section 6.5) for a web address, and plain text for anything else."""
     if not url.startswith(("https://", "http://")):
         return _plain(url)
     return f"<{url.replace('<', '%3C').replace('>', '%3E').replace(' ', '%20')}>"

@@ -1,7 +1,8 @@
-"""Tells people what monitors find: in the chat whose webhook is CHAT_WEBHOOK_URL, else in the log.
+"""Tells people what monitors find: in a chat if CHAT_WEBHOOK_URL is set, otherwise in the log.
 
-Told are new and changed pages, unless the monitor's judge found the change meaningless, pages that could not be
-checked, and checks in which anything differed. A message can come twice when the worker dies right after sending.
+There is a message for each new or changed page (unless the monitor's judge found the change meaningless), for each
+page that could not be checked, and for each check with differences. A message can come twice if the worker dies
+right after sending it.
 """
 
 import json
@@ -19,7 +20,7 @@ from receiver import Context, GiveUp, Retry, Router
 from receiver.events import MonitorCheckCompleted, MonitorPage
 
 ATTEMPTS = 20
-"""More than usual: of many messages at one time a chat refuses most for a while."""
+"""More attempts than usual: a chat refuses most of many messages for a while."""
 CHAT_TIMEOUT_SECONDS = 10
 LONGEST_PAUSE = timedelta(hours=1)
 CHANGES_SHOWN = 20
@@ -27,13 +28,13 @@ LONGEST_TEXT = 300
 
 router = Router()
 
-# At INFO httpx logs every address it calls, and whoever knows this one can write into the chat.
+# At INFO httpx logs every address that it calls, and everybody who knows this one can write to the chat.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What to tell: a line, why it matters, and how the page changed. All texts are printable and short."""
+    """A message: a headline, a reason, and the changes of the page. All texts are printable and short."""
 
     headline: str
     reason: str | None = None
@@ -41,7 +42,7 @@ class Message:
 
 
 def page_is_news(event: MonitorPage) -> bool:
-    """Tell whether somebody should hear of this page."""
+    """Tell whether this page needs a message."""
     return event.page.status in {"new", "changed", "error"} and event.page.is_meaningful is not False
 
 
@@ -53,17 +54,17 @@ def check_is_news(event: MonitorCheckCompleted) -> bool:
 
 @router.on(MonitorPage, where=page_is_news, attempts=ATTEMPTS)
 def tell_of_page(event: MonitorPage, ctx: Context) -> None:
-    """Tell that a page changed, appeared, or could not be checked."""
-    tell(page_message(event), ctx)
+    """Send a message about a page that changed, is new, or could not be checked."""
+    send(page_message(event), ctx)
 
 
 @router.on(MonitorCheckCompleted, where=check_is_news, attempts=ATTEMPTS)
 def tell_of_check(event: MonitorCheckCompleted, ctx: Context) -> None:
-    """Tell how a check went."""
-    tell(check_message(event), ctx)
+    """Send a message about a check."""
+    send(check_message(event), ctx)
 
 
-def tell(message: Message, ctx: Context) -> None:
+def send(message: Message, ctx: Context) -> None:
     """Send the message to the chat, or log it when there is none."""
     address = os.environ.get("CHAT_WEBHOOK_URL")
     if address:
@@ -73,7 +74,7 @@ def tell(message: Message, ctx: Context) -> None:
 
 
 def page_message(event: MonitorPage) -> Message:
-    """Return what to tell of a page."""
+    """Return the message about a page."""
     page = event.page
     news = {"new": "New page", "changed": "Page changed"}.get(page.status or "", "Page could not be checked")
     reason = event.error or page.error or (page.judgment.reason if page.judgment else None)
@@ -85,7 +86,7 @@ def page_message(event: MonitorPage) -> Message:
 
 
 def check_message(event: MonitorCheckCompleted) -> Message:
-    """Return what to tell of a check."""
+    """Return the message about a check."""
     check, found = event.check, event.check.summary
     named = {"changed": found.changed, "new": found.new, "removed": found.removed, "failed": found.error}
     counts = ", ".join(f"{number} {name}" for name, number in named.items() if number) or "no differences"
@@ -97,7 +98,7 @@ def check_message(event: MonitorCheckCompleted) -> Message:
 
 
 def changes(event: MonitorPage) -> tuple[str, ...]:
-    """Return the lines or values that changed, the first few of them."""
+    """Return the first few lines or values that changed."""
     diff = event.page.diff
     if diff is None:
         return ()
@@ -129,10 +130,10 @@ def as_chat(message: Message) -> str:
     return "\n".join(lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def post(address: str, text: str, ctx: Context) -> None:
-    """Send a text to a chat webhook. Raises Retry or GiveUp, and neither tells the address: it is a secret."""
+def post(address: str, text: str, ctx: Context, *, timeout_seconds: float = CHAT_TIMEOUT_SECONDS) -> None:
+    """Send a text to a chat webhook. Raises Retry or GiveUp; neither has the address, which is a secret."""
     try:
-        answer = httpx.post(address, json={"text": text}, timeout=CHAT_TIMEOUT_SECONDS)
+        answer = httpx.post(address, json={"text": text}, timeout=timeout_seconds)
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         raise GiveUp("CHAT_WEBHOOK_URL is not the address of a webhook") from None
     except httpx.HTTPError as exc:
@@ -140,7 +141,7 @@ def post(address: str, text: str, ctx: Context) -> None:
     status = answer.status_code
     if status == httpx.codes.TOO_MANY_REQUESTS or status >= httpx.codes.INTERNAL_SERVER_ERROR:
         asked = pause(answer.headers.get("Retry-After", ""), ctx.now)
-        # Chats take about one message a second: the longer a burst lasts, the wider its messages spread.
+        # Chats accept about one message per second, so later attempts of a burst wait longer.
         raise Retry(f"the chat webhook answered {status}", after=asked * ctx.attempt if asked else None)
     if not answer.is_success:
         raise GiveUp(f"the chat webhook answered {status}: check CHAT_WEBHOOK_URL")

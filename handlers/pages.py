@@ -1,11 +1,11 @@
 """Every page of a crawl or batch scrape becomes a Markdown file: output/pages/<host>/<path>.md.
 
-- A URL has one file, and no other URL writes it. It is the URL that was asked for, before redirects. Where the
-  URL itself would not make a good file name, the name ends in `~` and a hash of the URL.
-- The delivery that arrived last wins, in whatever order deliveries are handled: an older one that runs again
-  leaves a newer file alone.
+- Each URL has its own file. It is the requested URL, before redirects. If the URL does not make a good file name,
+  the name ends in `~` and a hash of the URL.
+- The delivery that arrived last wins, in whatever order deliveries are handled: an older one does not replace a
+  newer file.
 - Pages that failed, or answered with a status of 400 or more, write nothing, so that an outage of the site does
-  not wipe out what was there. The job's summary lists them.
+  not delete older content. The job's summary lists them.
 - A PDF that was not parsed (parsePDF false) is saved beside its Markdown file.
 """
 
@@ -27,13 +27,13 @@ from receiver import Context, Router
 from receiver.events import PageEvent
 
 DEEPEST = 8
-"""Folders below the host. What lies deeper is told apart by its hash: paths have a longest length too."""
+"""The most folders below the host. Deeper paths end in a hash, because the length of paths is limited."""
 
 router = Router()
 
 
 def worth_a_file(event: PageEvent) -> bool:
-    """Tell whether the event brings a page as its site meant it to be read."""
+    """Tell whether the event has a page with its real content."""
     return bool(event.data) and not event.failed and (event.status_code or 200) < 400
 
 
@@ -41,13 +41,13 @@ def worth_a_file(event: PageEvent) -> bool:
 def save_page(event: PageEvent, ctx: Context) -> None:
     """Write the page's file, unless a delivery that arrived later has written it."""
     folder = output_folder("pages")
-    path = folder / page_path(event.url or f"delivery:{ctx.delivery.key}")
+    path = folder / page_path(event.url or f"delivery:{ctx.delivery.id}")
     pdf = unparsed_pdf(event)
     text = body(event, ctx) if pdf is None else f"[The PDF](<{path.stem}.pdf>) was not parsed.\n"
     content = f"{header(event, ctx)}\n{text}".encode("utf-8", "replace")
     with one_writer(folder):
         if arrival_of(path) > timestamp(ctx.delivery.received_at):
-            ctx.log.info("left alone, a later delivery has written it: %s", path)
+            ctx.log.info("not replaced, because a later delivery has written it: %s", path)
             return
         if pdf is not None:
             replace_file(path.with_suffix(".pdf"), pdf)
@@ -71,23 +71,23 @@ def header(event: PageEvent, ctx: Context) -> str:
             "event": event.type,
             "job_id": event.job_id,
             "scrape_id": metadata.scrape_id,
-            "delivery": ctx.delivery.key,
+            "delivery": ctx.delivery.id,
         }
     )
 
 
 def body(event: PageEvent, ctx: Context) -> str:
-    """Return the page's Markdown, or what there is instead and how to get at it."""
+    """Return the page's Markdown, or a note about the other formats and how to read them."""
     page = event.data[0]
     if page.markdown is not None:
         return page.markdown
     formats = sorted(name for name in page.model_fields_set - {"metadata"} if getattr(page, name))
     has = ", ".join(formats) or "nothing else"
-    return f"No Markdown came with this page. The delivery has {has}: `receiver events raw {ctx.delivery.key}`\n"
+    return f"No Markdown came with this page. The delivery has {has}: `receiver events raw {ctx.delivery.id}`\n"
 
 
 def unparsed_pdf(event: PageEvent) -> bytes | None:
-    """Return the file, if the page is a PDF that came as base64 in place of Markdown."""
+    """Return the file if the page is a PDF, which the service sends in base64 instead of Markdown."""
     markdown = event.data[0].markdown or ""
     if not markdown.startswith("JVBERi0"):  # "%PDF-", the first line of every PDF: ISO 32000-1, section 7.5.2
         return None
@@ -98,7 +98,7 @@ def unparsed_pdf(event: PageEvent) -> bytes | None:
 
 
 def arrival_of(path: Path) -> str:
-    """Return when the delivery arrived that the file was written from, empty when there is no such file."""
+    """Return when the delivery of this file arrived; an empty text if there is no such file."""
     try:
         with path.open(encoding="utf-8", errors="replace") as file:
             found = [line for line in islice(file, 20) if line.startswith("received_at: ")]
@@ -108,11 +108,11 @@ def arrival_of(path: Path) -> str:
 
 
 def page_path(url: str) -> Path:
-    """Return where a page belongs, relative to the folder of all pages: always inside it, one path per URL.
+    """Return the path of a page's file below the folder of all pages. Each URL has its own path.
 
     `https://example.com/guides/winter` is `example.com/guides/winter.md`; a path that ends in a slash is
-    `index.md` in its folder. What such a path cannot tell (query, port, http, upper case, odd characters, great
-    length) is told by a hash in the name. No file is in the way of another one's folder.
+    `index.md` in its folder. If a URL has more than such a path can show (query, port, http, upper case, unusual
+    characters, great length), a hash is in the name. No file has the name of a folder.
     """
     parts = _split(url)
     if url == f"{parts.scheme}://{parts.netloc}":
@@ -129,7 +129,7 @@ def page_path(url: str) -> Path:
 def _split(url: str) -> SplitResult:
     try:
         return urlsplit(url)
-    except ValueError:  # brackets around what is no IPv6 address, and the like
+    except ValueError:  # for example brackets without an IPv6 address
         return SplitResult("", "", url, "", "")
 
 
@@ -141,7 +141,7 @@ def _in_ascii(host: str) -> str:
 
 
 def _folder_name(text: str) -> str:
-    """Return a safe name that no file of ours has, so that `/a` and `/a.md/b` can both be kept."""
+    """Return a safe name that no file of ours has, so that `/a` and `/a.md/b` can both be written."""
     name = safe_name(unquote(text))
     return f"{name}_" if name.endswith((".md", ".pdf")) else name
 

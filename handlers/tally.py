@@ -1,7 +1,7 @@
-"""What has been heard of each job, in a small SQLite file: a delivery counts once, and the order does not matter.
+"""The facts about each job, in a small SQLite file. A delivery counts once, and the order does not matter.
 
 The work per delivery does not grow with the job. The last moments before a power cut may be missing; a replay of
-the job's deliveries brings them back. The file may be deleted: the jobs heard of from then on are counted anew.
+the job's deliveries restores them. The file may be deleted: jobs with later deliveries are then counted anew.
 """
 
 import json
@@ -63,7 +63,7 @@ _kept: dict[tuple[int, int], sqlite3.Connection] = {}
 
 
 class Outcome(IntEnum):
-    """How a page of a job turned out. Of several deliveries about one page the highest outcome stands."""
+    """The outcome of a page of a job. Of several deliveries about one page the highest outcome counts."""
 
     CANCELLED = 1
     EMPTY = 2
@@ -74,7 +74,7 @@ class Outcome(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What one delivery says about one page."""
+    """The facts in one delivery about one page."""
 
     key: str
     url: str
@@ -83,8 +83,8 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """One delivery about a job. Its texts are clean and of bounded length."""
+class DeliveryFacts:
+    """The facts in one delivery about a job. The texts are clean and of bounded length."""
 
     job: str
     family: str
@@ -110,7 +110,7 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A page that is not good, and why."""
+    """A page that is not good, and the reason."""
 
     url: str
     text: str
@@ -119,7 +119,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """All that a summary needs. `arrivals` are in the order of their first delivery, `problems` newest first."""
+    """Everything that a summary needs. The first arrivals come first, and the newest problems."""
 
     family: str
     job_id: str
@@ -129,16 +129,16 @@ class JobRecord:
     problems: tuple[Problem, ...]
 
 
-def open_tally(path: Path) -> sqlite3.Connection:
-    """Return this process's connection to the file, a new one if the file was taken away.
+def open_tally(path: Path, *, busy_seconds: float = BUSY_SECONDS) -> sqlite3.Connection:
+    """Return this process's connection to the file, or a new one if the file was deleted.
 
-    It stays open, because closing the last connection syncs the disk. Threads must take turns with it.
+    It stays open, because closing the last connection syncs the disk. Only one thread may use it at a time.
     """
     if path.exists() and (kept := _kept.get(_identity(path))):
         return kept
     while _kept:
         _kept.popitem()[1].close()
-    db = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    db = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         db.executescript(SCHEMA)
     except BaseException:
@@ -148,20 +148,20 @@ def open_tally(path: Path) -> sqlite3.Connection:
     return db
 
 
-def count(db: sqlite3.Connection, heard: Heard) -> None:
-    """Take a delivery into account, unless it was before."""
+def count(db: sqlite3.Connection, facts: DeliveryFacts) -> None:
+    """Count a delivery, unless it has been counted before."""
     with db:
         db.execute("begin immediate")
-        if not db.execute(KEEP_DELIVERY, (heard.job, heard.delivery)).rowcount:
+        if not db.execute(KEEP_DELIVERY, (facts.job, facts.delivery)).rowcount:
             return
-        db.execute(KEEP_JOB, (heard.job, heard.family, heard.job_id, json.dumps(dict(heard.metadata))))
-        db.execute(COUNT_ARRIVAL, (heard.job, heard.type, heard.received_at, heard.received_at, heard.error))
-        if heard.page:
-            _count_page(db, heard.job, heard.page, heard.received_at)
+        db.execute(KEEP_JOB, (facts.job, facts.family, facts.job_id, json.dumps(dict(facts.metadata))))
+        db.execute(COUNT_ARRIVAL, (facts.job, facts.type, facts.received_at, facts.received_at, facts.error))
+        if facts.page:
+            _count_page(db, facts.job, facts.page, facts.received_at)
 
 
 def read(db: sqlite3.Connection, job: str, *, problems: int) -> JobRecord:
-    """Return what is known of a job that was counted, with its last few problems."""
+    """Return the record of a counted job, with its last few problems."""
     family, job_id, metadata = db.execute(JOB, (job,)).fetchone()
     return JobRecord(
         family=family,

@@ -22,19 +22,19 @@ from receiver.core.text import did_you_mean
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
 
-if TYPE_CHECKING:  # every request comes with it, and few need one
+if TYPE_CHECKING:  # it loads every request, and few programs need one
     from receiver.requests.webhooks import WebhookConfig
 
 PREFIX = "RECEIVER_"
 PLACEHOLDER = "the-webhook-secret-of-your-account"
-"""Stands for the secret in `.env.example`, and is none."""
+"""Stands for the secret in `.env.example`. It is refused as a secret."""
 
 _LINK = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
 """Value of a variable that Kubernetes sets for a Service: https://kubernetes.io/docs/concepts/services-networking/"""
 _NAMES_OF_OTHERS = re.compile(
     r"(\w+_)?SERVICE_(HOST|PORT(_\w+)?)"  # Kubernetes, for a Service named receiver or receiver-something
     r"|(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?"
-    r"|VERSION|REVISION|COMMIT|SHA256|BUILD_DATE"  # what images say of themselves
+    r"|VERSION|REVISION|COMMIT|SHA256|BUILD_DATE"  # images often describe themselves so
 )
 _HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # a token, RFC 9110, section 5.6.2
 _MEBIBYTE = 1024 * 1024
@@ -48,14 +48,14 @@ def _split(value: Any) -> Any:
         try:
             return json.loads(value)
         except ValueError:
-            raise ValueError("begins like a JSON list and is none") from None
+            raise ValueError("this looks like a JSON list and cannot be read as one") from None
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
 def _usable(values: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
     for value in values:
         if not value.get_secret_value():
-            raise ValueError("an empty string is no secret")
+            raise ValueError("a secret must not be empty")
         if value.get_secret_value() == PLACEHOLDER:
             raise ValueError(f"{PLACEHOLDER!r} is the placeholder of .env.example; put the real secret there")
         if not _is_utf8(value.get_secret_value()):
@@ -86,7 +86,7 @@ def _seconds(value: Any) -> Any:
 
 
 def _age(value: Any) -> Any:
-    """Accept how long something is kept, as `30d`."""
+    """Accept a duration as people write it, such as `30d`."""
     return parse_duration(value) if isinstance(value, str) else value
 
 
@@ -219,13 +219,13 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Put the platform's own `PORT` and `DATABASE_URL` last, where they stand in for what is unset."""
+        """Put `PORT` and `DATABASE_URL` of the platform last: they apply if nothing else is set."""
         environment = _WithoutLinks(settings_cls, env_settings)
         return init_settings, environment, dotenv_settings, _PlatformSource(settings_cls)
 
     @property
     def authenticated(self) -> bool:
-        """Whether a delivery has to prove where it comes from."""
+        """Whether deliveries need a signature or a token."""
         return bool(self.secrets or self.tokens)
 
     def plain_secrets(self) -> tuple[str, ...]:
@@ -237,7 +237,7 @@ class Settings(BaseSettings):
         return tuple(token.get_secret_value() for token in self.tokens)
 
     def plain_other_secrets(self) -> tuple[str, ...]:
-        """Return in the clear what authenticates no delivery, for finding it only in what is kept."""
+        """Return the other secrets in the clear, only for masking them in kept headers."""
         others = (self.metrics_token, self.api_key)
         return tuple(other.get_secret_value() for other in others if other is not None)
 
@@ -252,7 +252,7 @@ class Settings(BaseSettings):
         return self.api_key.get_secret_value()
 
     def webhook(self, *, events: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> "WebhookConfig":
-        """Return what makes the service send a job's events to this receiver, for the requests of a client.
+        """Return the `webhook` field of a request, so that the service sends a job's events to this receiver.
 
         `events` are short or full names, all of them unless given; `metadata` comes back in every delivery. With
         TOKENS set, the first is sent along as the static header. Raises ConfigurationError without PUBLIC_URL or
@@ -274,7 +274,7 @@ class Settings(BaseSettings):
         return WebhookConfig(url=url, headers=headers, metadata=metadata or {}, events=tuple(events))
 
     def require_safe_metrics(self) -> None:
-        """Refuse to show metrics to the open network without a token."""
+        """Raise ConfigurationError if the open network could read metrics without a token."""
         for name, host in (("HOST", self.host), ("METRICS_HOST", self.metrics_host)):
             if self.metrics and self.metrics_token is None and not is_loopback(host):
                 raise ConfigurationError(
@@ -283,7 +283,7 @@ class Settings(BaseSettings):
                 )
 
     def require_authentication(self) -> None:
-        """Refuse to take deliveries without authentication unless ALLOW_UNSIGNED is set.
+        """Raise ConfigurationError if there is neither a secret nor a token and ALLOW_UNSIGNED is not set.
 
         A loopback address makes no difference: a proxy on this machine passes on what comes from everywhere.
         """
@@ -310,7 +310,7 @@ class _WithoutLinks(PydanticBaseSettingsSource):
 
 
 class _PlatformSource(PydanticBaseSettingsSource):
-    """What hosting platforms set without our prefix."""
+    """Variables without our prefix that hosting platforms set."""
 
     def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
         return None, field_name, False
@@ -332,7 +332,7 @@ def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
 
 
 def _in_words(error: ValidationError) -> str:
-    """Return the first thing that is wrong. The input is left out on purpose: it may be a secret."""
+    """Return the first error as text, without the input, which may be a secret."""
     place = error.errors(include_input=False, include_url=False, include_context=False)[0]["loc"]
     return (f"{PREFIX}{str(place[0]).upper()}: " if place else "") + _first_reason(error)
 
@@ -343,7 +343,7 @@ def _first_reason(error: ValidationError) -> str:
 
 
 def export_env_file(env_file: Path = Path(".env")) -> None:
-    """Put what is not ours in a `.env` file into the environment, for handlers; what is set there stays."""
+    """Export other variables of a `.env` file to the environment, for handlers. Variables that are set stay."""
     for name, value in _read_env_file(env_file).items():
         if value is not None and not name.upper().startswith(PREFIX):
             os.environ.setdefault(name, value)
@@ -370,7 +370,7 @@ def _require_known(name: str, *, prefix: str, origin: str, known: Sequence[str])
     if own not in known:
         close = difflib.get_close_matches(own, known, n=1)
         hint = did_you_mean([f"{prefix}{one}" for one in close])
-        raise ConfigurationError(f"{name} in {origin} is no setting{hint}")
+        raise ConfigurationError(f"unknown setting {name} in {origin}{hint}")
 
 
 def _is_link(name: str, value: object) -> bool:

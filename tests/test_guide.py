@@ -21,7 +21,7 @@ from receiver.routing.policies import RunsIn
 from receiver.signals import contracts as signals
 from tests.doubles import body_of, delivery
 from tests.service.client.calling import Caller, Service, said
-from tests.testing.test_plugin import run_pytest
+from tests.testing.test_plugin import run_apart
 from tests.workbench import MINUTE, SECOND, bench
 
 README = Path(__file__).parent.parent / "README.md"
@@ -75,7 +75,9 @@ class Watched:
     def __init__(self, router: Router) -> None:
         self.calls: list[tuple[str, Any]] = []
         self.gate = asyncio.Event()
-        self.router = router.changed(lambda handler: replace(handler, function=self._noting(handler)))
+        self.router = router.changed(
+            lambda handler: replace(handler, function=self._noting(handler), runs_in=RunsIn.LOOP)
+        )
 
     def keys(self, name: str) -> list[str]:
         """Return the webhook ids of the events that a handler was called with, in order."""
@@ -156,19 +158,17 @@ async def test_batches() -> None:
 async def test_limits() -> None:
     """Thirty a minute begin two seconds apart, at most four at a time."""
     router = example("Limits")
-    [ask, extract] = router
+    [asks, extract] = router
     assert extract.runs_in is RunsIn.PROCESS
-    only_ask = Router()
-    only_ask._handlers[ask.name] = ask
-    watched = Watched(only_ask)
+    watched, name = Watched(router), asks.name.rpartition(".")[2]
     async with bench(watched.router) as at:
         await at.add(*[delivery(f"k{n}") for n in range(9)])
-        begun = [len(watched.calls)]
+        started = [len(watched.keys(name))]
         for _ in range(6):
             await at.after(2 * SECOND)
-            begun.append(len(watched.calls))
+            started.append(len(watched.keys(name)))
 
-    assert begun == [1, 2, 3, 4, 4, 4, 4]
+    assert started == [1, 2, 3, 4, 4, 4, 4]
 
 
 async def test_retries() -> None:
@@ -255,6 +255,6 @@ def test_test_your_handlers(tmp_path: Path) -> None:
     assert found
     tests = "from examples.own_router import router\n" + found[1]
 
-    said = run_pytest(tmp_path, "", tests, "-p", "no:asyncio", "-o", f"pythonpath={README.parent}")
+    said = run_apart(tmp_path, "", tests, "-p", "no:asyncio", "-o", f"pythonpath={README.parent}")
 
     assert " 1 passed" in said, said

@@ -187,8 +187,8 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
 @pytest.mark.parametrize(
     ("name", "written", "words"),
     [
-        ("SECRETS", f'["{HIDDEN}"', "begins like a JSON list and is none"),
-        ("SECRETS", f'["{HIDDEN}", ""]', "an empty string is no secret"),
+        ("SECRETS", f'["{HIDDEN}"', "looks like a JSON list and cannot be read as one"),
+        ("SECRETS", f'["{HIDDEN}", ""]', "a secret must not be empty"),
         ("SECRETS", f'["{HIDDEN}", 5]', "string"),
         ("SECRETS", f'[["{HIDDEN}"]]', "string"),
         ("SECRETS", f"{HIDDEN}\udcff", "UTF-8"),
@@ -264,11 +264,11 @@ def test_an_unknown_name_is_refused_with_a_suggestion(
 ) -> None:
     """It would be ignored in silence, and the deployment run without its secrets."""
     monkeypatch.setenv(name, HIDDEN)
-    assert refusal() == f"{name} in the environment is no setting" + (f"; did you mean {near}?" if near else "")
+    assert refusal() == f"unknown setting {name} in the environment" + (f"; did you mean {near}?" if near else "")
 
     monkeypatch.delenv(name)
     env_file.write_text(f"{name}={HIDDEN}\n")
-    assert refusal().startswith(f"{name} in .env is no setting")
+    assert refusal().startswith(f"unknown setting {name} in .env")
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_an_unknown_keyword_is_refused_with_a_suggestion(keyword: str, near: str
     for make in ways:
         with pytest.raises(ConfigurationError) as caught:
             make()
-        assert str(caught.value) == f"{keyword} in the arguments is no setting{hint}"
+        assert str(caught.value) == f"unknown setting {keyword} in the arguments{hint}"
 
 
 def test_a_near_miss_in_the_environment_is_refused_when_settings_are_made_by_hand(
@@ -398,7 +398,7 @@ def test_another_env_file_can_be_named(bare_environment: Path) -> None:
     assert load_settings(other).port == 9
 
     other.write_text("RECEIVER_PORTS=9\n")
-    assert f"{other} is no setting" in refusal(other)
+    assert f"unknown setting RECEIVER_PORTS in {other}" in refusal(other)
 
 
 def test_the_platforms_own_names_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:

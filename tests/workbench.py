@@ -13,10 +13,9 @@ from receiver.core.types import WorkerId, WorkState
 from receiver.core.work import WorkFilter
 from receiver.errors import ReceiverError
 from receiver.routing import Router
-from receiver.routing.policies import RunsIn
 from receiver.routing.resources import open_resources
 from receiver.stores.memory import MemoryStore
-from receiver.worker import Runner, Worker
+from receiver.worker import Runner, Worker, WorkerLimits
 from receiver.worker.worker import MAX_BYTES
 from tests.doubles import NOON, Inline, pass_time, soon, turns
 
@@ -54,10 +53,8 @@ class Workbench:
             self.clock,
             runner,
             worker=WorkerId(worker),
-            places={RunsIn.LOOP: 32, RunsIn.THREAD: 8, RunsIn.PROCESS: 2},
-            lease=MINUTE,
+            limits=WorkerLimits(concurrency=32, threads=8, processes=2, lease=MINUTE, max_bytes=max_bytes),
             rng=random.Random(1),
-            max_bytes=max_bytes,
         )
         stop = self._stop
         running = asyncio.create_task(dispatcher.run(stop, grace=SECOND))

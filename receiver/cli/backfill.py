@@ -24,7 +24,7 @@ from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import NotComparable, ReceiverError, ServiceError
-from receiver.replay.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_bring_in
+from receiver.replay.backfill.comparing import FOR_ALL, Missing, Spool, compare, delivered, to_import
 from receiver.settings import Settings, load_settings
 
 if TYPE_CHECKING:  # it loads httpx
@@ -203,7 +203,7 @@ async def _import(settings: Settings, jobs: Sequence[Compared], spool: Spool, co
                 for one in jobs:
                     if one.missing is None:
                         continue
-                    parts = to_bring_in(one.missing, spool, reports, SystemClock(), origin=Origin.BACKFILL)
+                    parts = to_import(one.missing, spool, reports, SystemClock(), origin=Origin.BACKFILL)
                     async for part in parts:
                         await to_its_end(step(one, part))
                         advance(len(part))

@@ -1,4 +1,4 @@
-"""`receiver check`: would this deployment work?"""
+"""`receiver check` tests whether this deployment would work."""
 
 import asyncio
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def check(**flags: object) -> int:
 
 
 def _told(part: str, check_part: Callable[[], str]) -> int:
-    """Say how one check went and return its exit code."""
+    """Print the result of one check and return its exit code."""
     try:
         click.echo(f"{part:<9} {check_part()}")
     except ReceiverError as exc:
@@ -96,7 +96,7 @@ async def _check_search(settings: Settings) -> str:
 
 
 def _check_handlers(settings: Settings) -> str:
-    export_env_file()  # a worker does
+    export_env_file()  # as a worker does
     router = load_router(settings.handlers, folder=Path.cwd())
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers; register some with @router.on(...)")
@@ -104,7 +104,7 @@ def _check_handlers(settings: Settings) -> str:
 
 
 async def _left_waiting(settings: Settings) -> list[str]:
-    """Return what to do about waiting work of handlers that are no longer in the code."""
+    """Return advice for work that waits for handlers which are no longer in the code."""
     store = open_store(settings.store)
     if not store.exists():
         return []

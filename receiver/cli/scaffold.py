@@ -1,4 +1,4 @@
-"""The files of a new deployment: the repository's own handlers and Procfile, and every setting with its default."""
+"""The files of a new deployment: handlers, a Procfile, and every setting with its default."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -41,7 +41,7 @@ def _files() -> Iterator[tuple[str, bytes]]:
 
 
 def _source() -> tuple[Traversable, str]:
-    """Return where the files lie: in the wheel, or in the repository when this runs from a checkout of it."""
+    """Return the folder of the files, in the wheel or in a checkout, and the name of the .gitignore there."""
     package = resources.files("receiver")
     if (packed := package / "scaffold").is_dir():
         return packed, "gitignore"
@@ -49,7 +49,7 @@ def _source() -> tuple[Traversable, str]:
 
 
 def env_example() -> str:
-    """Return a `.env` with every setting, all commented out but the secret."""
+    """Return a `.env` with every setting. All but the secret are comments."""
     lines = ["# Copy this to .env. Every line is a setting at its default.", ""]
     for name, field in Settings.model_fields.items():
         lines.append(f"# {field.description}.")

@@ -24,7 +24,7 @@ from receiver.worker.supervisor import Supervisor, worker_command
 log = logging.getLogger(__name__)
 
 _MARGIN = timedelta(seconds=5)
-"""Beyond its grace time, for a worker to give its leases back; beyond the deadline, for the last answers."""
+"""Time that a worker has after its grace time to release leases, and the server after the deadline to answer."""
 
 
 @click.command()
@@ -49,7 +49,7 @@ def serve(worker: bool, **flags: object) -> int:
 
 
 def _supervisor(settings: Settings, flags: dict[str, object]) -> Supervisor:
-    """Return a supervisor whose workers see the same settings: environment and `.env`, and our flags on top."""
+    """Return a supervisor whose workers have the settings of this process, flags included."""
     given = {f"{PREFIX}{name.upper()}": str(value) for name, value in flags.items() if value is not None}
     return Supervisor(
         _worker_command,
@@ -67,7 +67,7 @@ def _worker_command(worker: WorkerId, dead: Sequence[WorkerId]) -> Sequence[str]
 
 
 async def _serve(app: Receiver, settings: Settings, listener: socket.socket, supervisor: Supervisor | None) -> int:
-    """Serve until a signal, or until the first worker is refused; return the exit code."""
+    """Serve until a signal comes or the first worker is refused. Return the exit code."""
     server = make_server(app, read_timeout=settings.read_timeout, shutdown=settings.ack_deadline + _MARGIN)
     supervision: asyncio.Task[None] | None = None
 
@@ -81,10 +81,9 @@ async def _serve(app: Receiver, settings: Settings, listener: socket.socket, sup
             server.should_exit = True
 
     loop = asyncio.get_running_loop()
-    for signal_number in stop_signals():  # before the store is opened: to process 1 an unhandled signal is nothing
+    for signal_number in stop_signals():  # first of all: process 1 ignores a signal without a handler
         loop.add_signal_handler(signal_number, stop, signal_number)
-    # The lifespan is entered here and not by the server, so that a store that cannot be opened ends the command
-    # with its own words.
+    # Not left to the server, so that the store's own error ends the command when it cannot be opened.
     async with app.lifespan():
         _announce(settings, listener)
         if supervisor is not None and not server.should_exit:

@@ -34,7 +34,7 @@ from receiver.worker.parent_death import end_after_parent
 log = logging.getLogger(__name__)
 
 _MARGIN = timedelta(seconds=4)
-"""Beyond the grace time, for cancelled handlers to end and leases to be given back; a supervisor waits longer."""
+"""Time after the grace time for cancelled handlers to end and leases to be released. A supervisor waits longer."""
 
 
 @click.command()
@@ -81,7 +81,7 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
 
 
 def _leave(code: int) -> NoReturn:
-    """End now: a plain handler cannot be cancelled, and the interpreter would wait for its thread without end."""
+    """End at once. The interpreter would wait for the threads of plain handlers, which cannot be cancelled."""
     logging.shutdown()
     os._exit(code)
 
@@ -119,7 +119,7 @@ async def _work(
 
 
 async def _tell_left_waiting(settings: Settings, router: Router) -> None:
-    """Warn once of work that waits for handlers which are no longer in the code: no worker will run it."""
+    """Warn once about work for handlers that are no longer in the code, since no worker will run it."""
     try:
         async with open_reports(settings) as reports:
             waiting = await reports.waiting()
@@ -146,7 +146,7 @@ class _Ending:
         threading.Thread(target=self._watch, daemon=True).start()
 
     def attach(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-        """Say whom to ask from now on."""
+        """Set the event loop and the event that `begin` uses from now on."""
         self._loop, self._stop = loop, stop
 
     def begin(self, *_: object) -> None:
@@ -157,7 +157,7 @@ class _Ending:
         self._begun.set()
 
     def begin_at_end_of_input(self) -> None:
-        """Ask once the supervisor is gone: only it held the other end of our standard input."""
+        """Ask when the supervisor has died: only it held the other end of our standard input."""
         while os.read(sys.stdin.fileno(), 1024):
             pass
         self.begin()

@@ -117,6 +117,11 @@ class VirtualClock:
         """Move the clock forward: while code that is not async waits, nothing else could."""
         self.advance(duration)
 
+    def jump(self, duration: timedelta) -> None:
+        """Set the wall clock forward, or back by a negative duration. Timers keep the rest of their wait."""
+        self._now += duration
+        self._timers = [(due + duration, order, timer) for due, order, timer in self._timers]
+
     def next_due(self) -> datetime | None:
         """Return when the next call is due, None without calls. That call may have been cancelled since."""
         return self._timers[0][0] if self._timers else None

@@ -8,7 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from receiver.core.deliveries import Delivery
-from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.envelope_fields import NotAnObject, read_fields
+from receiver.core.lenient_json import NotJson
 from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryKey, Headers
 from receiver.errors import Malformed
@@ -36,11 +37,11 @@ def read_envelope(headers: Headers, body: bytes, *, received_at: datetime) -> De
     a plain id, and otherwise the SHA-256 of the body.
     """
     try:
-        content = load_json(body)
+        content = read_fields(body)
+    except NotAnObject:
+        raise Malformed("the body is not a JSON object") from None
     except NotJson:
         raise Malformed("the body is not JSON") from None
-    if not isinstance(content, dict):
-        raise Malformed("the body is not a JSON object")
     kind = content.get("type")
     if not isinstance(kind, str) or not kind:
         raise Malformed("the body has no `type`")

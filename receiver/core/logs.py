@@ -178,14 +178,13 @@ def _lines(details: object) -> list[str]:
 
 def _delivery(word: str, fields: dict[str, Any]) -> str:
     size = _size(fields["size"])
-    return f"→ {fields['type']:<24} {short_id(fields['key'])}  {size:>8}  {word}{_of_job(fields)}"
+    return f"→ {fields['type']:<24} {short_id(fields['id'])}  {size:>8}  {word}{_of_job(fields)}"
 
 
 def _attempt(mark: str, fields: dict[str, Any], rest: str = "") -> str:
     milliseconds = fields["seconds"] * 1000
-    return (
-        f"{mark} {fields['type']:<24} {short_id(fields['key'])}  {milliseconds:>5.0f} ms  {fields['handler']}{rest}"
-    )
+    event = f"{fields['type']:<24} {short_id(fields['id'])}"
+    return f"{mark} {event}  {milliseconds:>5.0f} ms  {fields['handler']}{rest}"
 
 
 def _failed(fields: dict[str, Any]) -> str:
@@ -202,7 +201,7 @@ def _unhandled(fields: dict[str, Any]) -> str:
 
 
 def _overdue(fields: dict[str, Any]) -> str:
-    what = f"{fields['events']} events" if "events" in fields else f"{fields['type']:<24} {short_id(fields['key'])}"
+    what = f"{fields['events']} events" if "events" in fields else f"{fields['type']:<24} {short_id(fields['id'])}"
     return f"! {what}  {fields['handler']}: runs for more than {fields['timeout_s']:g} s and cannot be stopped"
 
 
@@ -221,8 +220,8 @@ _LINES = {
 
 
 def _other(record: logging.LogRecord, fields: dict[str, Any]) -> str:
-    if "handler" in fields and "key" in fields and "attempt" in fields:
-        return f"· {fields['type']:<24} {short_id(fields['key'])}  {fields['handler']}: {record.getMessage()}"
+    if "handler" in fields and "id" in fields and "attempt" in fields:
+        return f"· {fields['type']:<24} {short_id(fields['id'])}  {fields['handler']}: {record.getMessage()}"
     shown = " ".join(f"{name}={value}" for name, value in fields.items() if name not in _DETAILS)
     level = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
     return f"{level}{record.getMessage()} {shown}".rstrip()

@@ -1,1 +1,1 @@
-"""Stored deliveries, handled once more: here and now, by the workers, or by another receiver."""
+"""Stored deliveries, handled again: in this process, by the workers, or by another receiver."""

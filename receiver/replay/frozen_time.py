@@ -1,4 +1,4 @@
-"""The time of a delivery's arrival for handlers that ask `datetime` or `time` themselves."""
+"""Shows the arrival of a delivery as the current time to handlers that ask `datetime` or `time`."""
 
 import datetime as real_datetime
 import sys
@@ -31,15 +31,15 @@ class FrozenTime:
 
     @contextmanager
     def shown_to(self, folder: Path) -> Iterator[None]:
-        """Patch what every module below a folder has imported of `datetime` and `time`, for the block.
+        """Patch the names that modules below a folder have imported from `datetime` and `time`, for the block.
 
         Patched are the classes `datetime` and `date` with `now`, `utcnow` and `today`, and `time.time`, `time_ns`,
-        `gmtime`, `localtime`, `asctime`, `ctime` and `strftime` where they read the clock. `monotonic`,
-        `perf_counter` and `sleep` go on with real time, and so does everything outside of the folder: libraries,
-        and this program.
+        `gmtime`, `localtime`, `asctime`, `ctime` and `strftime`, if they read the clock. `monotonic`,
+        `perf_counter` and `sleep` use real time, and so does everything outside the folder: libraries, and this
+        program.
 
-        Patched are the names of modules that have been imported. What is kept elsewhere stays as it is, and shows
-        real time: `field(default_factory=datetime.now)`, a class derived from `datetime`, an import in a function.
+        Only names in modules that are imported already are patched. These still use real time:
+        `field(default_factory=datetime.now)`, a class derived from `datetime`, an import in a function.
         """
         instead = self._replacements()
         patched = [
@@ -119,10 +119,10 @@ class FrozenTime:
 
 
 class _Stand(type):
-    """Makes a class stand for the one in its `_real`: what it makes are values of that, and its instances.
+    """Makes a class stand for the class in its `_real`: it makes values of that class, and counts them as its own.
 
-    Values of a class of our own could not be pickled, and libraries that look values up by their type miss them.
-    What is derived from it is a class like any other.
+    Values of our own class could not be pickled, and libraries that look up values by their type would not find
+    them. A class derived from it is an ordinary class.
     """
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -137,7 +137,7 @@ class _Stand(type):
 
 
 def _modules_below(folder: Path) -> list[ModuleType]:
-    """Return the modules with a source below a folder, but what was installed there, Python, and this program."""
+    """Return the modules below a folder, without installed packages, Python itself, and this program."""
     return [
         module
         for name, module in list(sys.modules.items())

@@ -1,28 +1,33 @@
-"""Handlers run on stored deliveries here and now, one delivery after the other."""
+"""Handlers run in this process on stored deliveries, one delivery after the other."""
 
-import functools
-import traceback
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from receiver.core.claims import WorkItem
+from receiver.core.clock import SystemClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Result
 from receiver.core.types import HandlerName, Trigger
 from receiver.core.work import Attempt
-from receiver.routing import Handler
+from receiver.replay.frozen_time import FrozenTime
+from receiver.routing import Handler, Router
+from receiver.routing.context import AskOnce, Clients
 from receiver.routing.policies import RunsIn
+from receiver.routing.resources import needed_by
+from receiver.worker import open_runner
+from receiver.worker.attempts import AttemptRunner, Claimed
 from receiver.worker.fanout import read_event, wanting
-from receiver.worker.runner import Claimed, Ended, Runner
+from receiver.worker.runner import handler_traceback
 
 
 @dataclass(frozen=True, slots=True)
 class LocalRun:
-    """How one handler fared with one delivery. `value` is what it returned, for a batch the same for each.
+    """The result of one handler for one delivery.
 
-    `error` is what it raised, and `traceback` that in full, from its own first line on.
+    `value` is what the handler returned and `error` what it raised; both are the same for all deliveries of a
+    batch. `traceback` is that of the error, complete, from the handler's own first line on.
     """
 
     stored: StoredDelivery
@@ -35,116 +40,92 @@ class LocalRun:
 
 
 class LocalRunner:
-    """Runs handlers in this process, in the order in which deliveries are given, each once.
+    """Runs handlers in this process, once for each delivery, in the order in which deliveries are given.
 
-    Nothing is tried again, held back or written to a store. Functions with `run_in="process"` run in a thread.
-    A handler with `batch` is called when that many have come together, and at `finish` with the rest. Whatever
-    handlers raise is a result, but for KeyboardInterrupt in an async one: that is Ctrl-C, and comes through.
+    Nothing is tried again, held or written to a store. Functions with `run_in="process"` run in a thread. A
+    handler with `batch` is called when its batch is full, and in `finish` with the rest. Everything that a handler
+    raises is a result, except for KeyboardInterrupt in an async handler: that is Ctrl-C, and is raised here.
     """
 
     def __init__(
         self,
         handlers: Iterable[Handler],
-        runner: Runner,
+        runner: AttemptRunner,
         *,
-        arrived: Callable[[datetime], None] | None = None,
+        before_call: Callable[[datetime], None] | None = None,
         attempt: int = 1,
         trigger: Trigger = Trigger.REPLAY,
     ) -> None:
-        """`arrived` is told, before each call, when the delivery came that it is for.
+        """`before_call` is called before each call of a handler, with the arrival of its last delivery.
 
-        `attempt` and `trigger` are what handlers are told of why they run.
+        `attempt` and `trigger` are what handlers see in their contexts.
         """
-        self._value: object = None
-        self._error: BaseException | None = None
-        self._traceback: str | None = None
         self._attempt = attempt
         self._trigger = trigger
-        self._interrupt: KeyboardInterrupt | None = None
-        self._handlers = [self._watched(handler) for handler in handlers]
-        self._gathering: dict[HandlerName, list[Claimed]] = {}
-        self._arrived = arrived
+        self._handlers = [handler.in_this_process() for handler in handlers]
+        self._batches: dict[HandlerName, list[Claimed]] = {}
+        self._before_call = before_call
         self._runner = runner
 
     @property
     def waiting(self) -> bool:
-        """Whether some deliveries wait for others of their batch."""
-        return bool(self._gathering)
+        """Tell whether some deliveries wait for others of their batch."""
+        return bool(self._batches)
 
     async def run(self, stored: StoredDelivery, only: frozenset[HandlerName] | None = None) -> Sequence[LocalRun]:
-        """Call the handlers that want this delivery, or those of them in `only`; return the calls that ended."""
+        """Call the handlers that want this delivery, or only those in `only`; return the results of ended calls."""
         event = read_event(stored)
-        ran: list[LocalRun] = []
+        runs: list[LocalRun] = []
         for handler in wanting(self._handlers, event):
             if only is None or handler.name in only:
                 item = WorkItem(0, handler.name, self._attempt, 0, 0, self._trigger, stored)
-                ran += await self._take(Claimed(item, handler, event))
-        return ran
+                runs += await self._add(Claimed(item, handler, event))
+        return runs
 
     async def finish(self) -> Sequence[LocalRun]:
         """Call the handlers whose batches are incomplete."""
-        batches, self._gathering = self._gathering, {}
+        batches, self._batches = self._batches, {}
         return [one for batch in batches.values() for one in await self._call(batch)]
 
-    async def _take(self, claimed: Claimed) -> Sequence[LocalRun]:
+    async def _add(self, claimed: Claimed) -> Sequence[LocalRun]:
         handler = claimed.handler
         if handler.batch is None:
             return await self._call([claimed])
-        batch = self._gathering.setdefault(handler.name, [])
+        batch = self._batches.setdefault(handler.name, [])
         batch.append(claimed)
-        return await self._call(self._gathering.pop(handler.name)) if len(batch) == handler.batch.size else ()
+        return await self._call(self._batches.pop(handler.name)) if len(batch) == handler.batch.size else ()
 
     async def _call(self, claimed: Sequence[Claimed]) -> Sequence[LocalRun]:
-        self._value = self._traceback = self._error = None
-        if self._arrived is not None:
-            self._arrived(claimed[-1].item.source.delivery.received_at)
-        in_batch = claimed[0].handler.batch is not None
-        ended: Sequence[Ended] = (
-            await self._runner.run_batch(claimed) if in_batch else [await self._runner.run(claimed[0])]
-        )
-        if self._interrupt is not None:
-            raise self._interrupt
-        return [
-            LocalRun(
-                one.item.source,
-                one.handler,
-                end.attempt,
-                end.result,
-                self._value,
-                end.attempt.traceback and (self._traceback or end.attempt.traceback),
-                self._error,
-            )
-            for one, end in zip(claimed, ended, strict=True)
-        ]
-
-    def _watched(self, handler: Handler) -> Handler:
-        """Return the same handler, with what it returns seen."""
-        function = handler.function
-
-        @functools.wraps(function)
-        async def watched_async(*args: Any, **kwargs: Any) -> None:
-            try:
-                self._value = await function(*args, **kwargs)
-            except BaseException as exc:
-                self._interrupt = exc if isinstance(exc, KeyboardInterrupt) else None
-                self._error, self._traceback = exc, _told(exc)
-                raise
-
-        @functools.wraps(function)
-        def watched(*args: Any, **kwargs: Any) -> object:
-            try:
-                self._value = value = function(*args, **kwargs)
-            except BaseException as exc:
-                self._error, self._traceback = exc, _told(exc)
-                raise
-            return value
-
-        if handler.runs_in is RunsIn.LOOP:
-            return replace(handler, function=watched_async)
-        return replace(handler, function=watched, runs_in=RunsIn.THREAD)
+        if self._before_call is not None:
+            self._before_call(claimed[-1].item.source.delivery.received_at)
+        runs = []
+        for one, end in zip(claimed, await self._runner.run_batch(claimed), strict=True):
+            if isinstance(end.error, KeyboardInterrupt) and one.handler.runs_in is RunsIn.LOOP:
+                raise end.error
+            traceback = None if end.error is None else handler_traceback(end.error)
+            source = one.item.source
+            runs.append(LocalRun(source, one.handler, end.attempt, end.result, end.value, traceback, end.error))
+        return runs
 
 
-def _told(error: BaseException) -> str:
-    """Return the traceback of an error without the line that is ours."""
-    trace = error.__traceback__ and error.__traceback__.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace))
+@asynccontextmanager
+async def open_local_runner(
+    router: Router,
+    handlers: Sequence[Handler],
+    *,
+    ask_once: AskOnce,
+    clients: Clients | None = None,
+    frozen: FrozenTime | None = None,
+) -> AsyncIterator[LocalRunner]:
+    """Open what these handlers of the router need to run in this process; it is closed with the block.
+
+    With `frozen` they see the arrival of each delivery as the current time. Raises HandlerError for a router that
+    does not work as a whole, and for a resource that cannot be made.
+    """
+    router.check()
+    resources = needed_by([handler.needs for handler in handlers], router.resources)
+    now = None if frozen is None else frozen.now
+    async with open_runner(
+        SystemClock(), resources, threads=1, ask_once=ask_once, clients=clients, told_now=now
+    ) as runner:
+        yield LocalRunner(handlers, runner, before_call=None if frozen is None else frozen.move_to)

@@ -1,4 +1,4 @@
-"""Refusing the network to handlers that are only tried out."""
+"""Refuses the network to handlers in a replay."""
 
 import sys
 from collections.abc import Iterator
@@ -6,30 +6,30 @@ from contextlib import contextmanager
 
 
 class NetworkRefused(RuntimeError):
-    """A handler wanted to connect, or to look a name up, in a replay without network.
+    """A handler tried to connect, or to look up a name, in a replay without network.
 
-    It is no OSError: libraries take those for a bad connection, try others, and forget what the first one said.
+    It is not an OSError: libraries take those for a bad connection, try other addresses, and lose this message.
     """
 
 
 _refusing = False
 _hooked = False
 
-# Raised by the socket module before it does anything (library reference, "Audit events table").
+# The socket module raises these events before it does anything (library reference, "Audit events table").
 _LOOKUPS = frozenset({"socket.getaddrinfo", "socket.gethostbyname", "socket.gethostbyaddr", "socket.getnameinfo"})
 _ATTEMPTS = _LOOKUPS | {"socket.connect", "socket.sendto", "socket.sendmsg"}
 
 
 @contextmanager
 def no_network() -> Iterator[None]:
-    """Let every outgoing connection and every lookup of a name fail with NetworkRefused while the block lasts.
+    """Make every outgoing connection and every lookup of a name fail with NetworkRefused while the block lasts.
 
-    That holds for all threads of this process and for whatever uses Python's sockets. What a C library connects
-    by itself, as database drivers do, and other processes are not seen.
+    This works for all threads of this process and for everything that uses Python's sockets. It does not work for
+    C libraries with their own connections, such as database drivers, nor for other processes.
     """
     global _refusing, _hooked
     if not _hooked:
-        sys.addaudithook(_audit)  # it cannot be taken out again
+        sys.addaudithook(_audit)  # it cannot be removed
         _hooked = True
     _refusing = True
     try:
@@ -42,7 +42,7 @@ def _audit(event: str, args: tuple[object, ...]) -> None:
     if not _refusing or event not in _ATTEMPTS:
         return
     target = args[:2] if event in _LOOKUPS else args[1]
-    if target is not None:  # a message to nobody goes over a connection that there is
+    if target is not None:  # a message without an address uses an existing connection
         raise NetworkRefused(f"no network in this replay: {_shown(target)} was refused")
 
 

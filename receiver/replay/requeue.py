@@ -1,4 +1,4 @@
-"""Stored deliveries as new work, and as new deliveries."""
+"""New work items, or new deliveries, from stored deliveries."""
 
 import json
 import random
@@ -19,7 +19,7 @@ from receiver.worker.lanes import lane_of
 
 
 def new_work(chosen: Chosen, handlers: Iterable[Handler], router: Router, now: datetime) -> Sequence[NewWork]:
-    """Return the work items that replay a delivery, whether its handlers have succeeded before or not."""
+    """Return the work items that replay a delivery, also for handlers that have succeeded with it."""
     stored = chosen.stored
     event = read_event(stored)
     return [
@@ -39,7 +39,7 @@ def new_work(chosen: Chosen, handlers: Iterable[Handler], router: Router, now: d
 def with_new_id(stored: StoredDelivery, rng: random.Random) -> bytes:
     """Return a body with another `webhookId`, so that every receiver takes it for a new delivery.
 
-    Where the id stands in it once, nothing else of it changes; otherwise it is written anew as JSON.
+    If the old id occurs once in the body, only the id is replaced. Otherwise the body is written anew as JSON.
     """
     body, old = stored.delivery.body, stored.delivery.webhook_id
     new = str(uuid.UUID(int=rng.getrandbits(128), version=4))

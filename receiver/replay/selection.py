@@ -1,4 +1,4 @@
-"""Which stored deliveries are replayed, and for which handlers."""
+"""The stored deliveries that are replayed, and the handlers they are replayed for."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -13,20 +13,20 @@ from receiver.routing import Handler
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A delivery to be replayed. `only` names the handlers it is for, None is every one that wants it."""
+    """A delivery to replay. `only` names the handlers that get it; None is for every handler that wants it."""
 
     stored: StoredDelivery
     only: frozenset[HandlerName] | None
     fits: bool
-    """Whether the expression agreed; those that do not fit are given too, to tell how far the reading has come."""
+    """Whether the expression matched. Deliveries that do not match are yielded too, to show the progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What to replay, in which order, and from where on.
+    """Which deliveries to replay, in which order, and from which place on.
 
-    `where` is asked for each event's JSON; a body that is none never fits. With `wanted.failed` a delivery is for
-    those of `handlers` only that failed with it.
+    `where` gets the JSON of each event; a body that is not JSON never matches. With `wanted.failed` a delivery is
+    replayed only for those of `handlers` that failed with it.
     """
 
     wanted: DeliveryFilter

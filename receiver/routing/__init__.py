@@ -1,4 +1,4 @@
-"""Which handler wants which event, how it is run, and every mistake that can be seen at registration."""
+"""Routers: the handlers, the events that they want, their options, and the errors at registration."""
 
 from receiver.routing.handler import Handler
 from receiver.routing.options import DEFAULT_LINGER, DEFAULT_QUIET, DEFAULT_TIMEOUT, HandlerOptions

@@ -1,4 +1,4 @@
-"""How a handler's function is called: event or list of events, context, resources; read once, at registration."""
+"""The parameters of a handler's function: event or list, context, resources. They are read at registration."""
 
 import inspect
 import typing
@@ -25,7 +25,7 @@ _LISTS = (list, Sequence, Collection, Iterable)
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """What a function takes beside its event; see `Handler`."""
+    """The parameters of a function beside its event; see `Handler`."""
 
     takes_context: bool = False
     context_name: str | None = None
@@ -33,7 +33,7 @@ class Extras:
 
 
 def read_extras(handler: str, function: Callable[..., Any], *, batched: bool) -> Extras:
-    """Return what the function takes beside the event or list of events; raises HandlerError if it is not clear."""
+    """Return the parameters beside the event or list of events; raises HandlerError for an unclear signature."""
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise HandlerError(f"{handler} is a generator; a handler returns when its work is done")
     parameters = parameters_of(function)
@@ -72,7 +72,7 @@ def require_event(
         if accepted and not batched:
             raise HandlerError(f"{handler} takes {annotated}: add batch=, or take one event")
     elif accepted and batched:
-        raise HandlerError(f"{handler} has batch= and takes {annotated}: it is given a list, write list[...]")
+        raise HandlerError(f"{handler} has batch= and takes {annotated}: it gets a list, write list[...]")
     if not accepted:
         return
     for one in wanted:
@@ -81,7 +81,7 @@ def require_event(
 
 
 def _is_second(index: int, parameter: inspect.Parameter) -> bool:
-    """Tell whether a second argument ends up in this parameter."""
+    """Tell whether this parameter takes the second argument."""
     if parameter.kind is parameter.VAR_POSITIONAL:
         return index <= 1
     return index == 1 and parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
@@ -90,7 +90,7 @@ def _is_second(index: int, parameter: inspect.Parameter) -> bool:
 def _is_context(handler: str, hint: object, *, batched: bool) -> bool:
     given, other = (BatchContext, Context) if batched else (Context, BatchContext)
     if names(hint, other):
-        instead = "with batch= it is given a BatchContext" if batched else "without batch= it is given a Context"
+        instead = "with batch= it gets a BatchContext" if batched else "without batch= it gets a Context"
         raise HandlerError(f"{handler} takes a {other.__name__}, and {instead}")
     return names(hint, given)
 
@@ -105,14 +105,14 @@ def _require_resource(
 
 def _by_name(handler: str, parameter: inspect.Parameter) -> str:
     if parameter.kind is parameter.POSITIONAL_ONLY:
-        raise HandlerError(f"{handler}: {parameter.name!r} must not be positional-only; it is given by name")
+        raise HandlerError(f"{handler}: {parameter.name!r} must not be positional-only; it is passed by name")
     return parameter.name
 
 
 def _cannot_be_called(function: Callable[..., Any]) -> str:
     return (
         f"{inspect.signature(function)} cannot be called as (event) or (event, ctx); "
-        "what else it takes must be annotated with the type of a resource"
+        "every other parameter needs the type of a resource as its annotation"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a handler is told beside its event, and what its worker lends it."""
+"""The context of a handler: the facts about its attempt, and the tools of its worker."""
 
 import asyncio
 import hashlib
@@ -15,47 +15,58 @@ if TYPE_CHECKING:  # it takes 0.2 s and is needed by workers with an API key onl
     from receiver.service.client import AsyncClient, Client
 
 MAX_KEY_LENGTH = 200
-"""In characters, of a key for `once`."""
+"""The longest key for `once`, in characters."""
 
 AskOnce = Callable[[HandlerName, str, datetime], Awaitable[bool]]
-"""Ask the store whether a handler asks for a key for the first time."""
+"""Asks the store whether a handler uses a key for the first time."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeliveryInfo:
-    """The delivery an event was read from. `headers` have their secrets masked."""
+    """The delivery from which an event was read."""
 
-    key: DeliveryKey
+    id: DeliveryKey
+    """The public id: `webhookId` of the body, or else `sha256:` and the hash of the body. It is the same in every
+    attempt, so it can serve as an idempotency key."""
     received_at: datetime
+    """When the receiver got the delivery, in UTC."""
     headers: Headers
+    """The headers of the request, with lower-case names; secrets in them are masked."""
     duplicates: int
+    """How many more times the service has sent the same delivery until now."""
     size: int
+    """The length of the body in bytes."""
+
+    @property
+    def key(self) -> DeliveryKey:
+        """The same as `id`, its older name."""
+        return self.id
 
 
 class HandlerLog(logging.LoggerAdapter[logging.Logger]):
-    """A logger whose lines name the handler and the delivery; fields of one's own come as `extra=`."""
+    """A logger whose lines name the handler and the delivery. A caller adds its own fields as `extra=`."""
 
     def process(self, msg: object, kwargs: MutableMapping[str, Any]) -> tuple[object, MutableMapping[str, Any]]:
-        """Add our fields to the caller's; the base class would drop those, before Python 3.13."""
+        """Add our fields to the caller's. Before Python 3.13 the base class drops the caller's fields."""
         kwargs["extra"] = {**(kwargs.get("extra") or {}), **(self.extra or {})}
         return msg, kwargs
 
 
 class Clients(Protocol):
-    """Clients of the service's API with our key, shared by all handlers of a worker."""
+    """Clients of the service's API, shared by all handlers of a worker."""
 
     @property
     def for_async(self) -> "AsyncClient":
-        """The one for async handlers."""
+        """The client for async handlers."""
 
     @property
     def for_plain(self) -> "Client":
-        """The one for plain functions."""
+        """The client for plain functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """What a worker lends to the contexts of its handlers. Its event loop is where the store can be asked."""
+    """The tools of a worker that contexts use. The store can be asked in its event loop only."""
 
     loop: asyncio.AbstractEventLoop
     now: Callable[[], datetime]
@@ -64,9 +75,9 @@ class Services:
 
 
 class Once:
-    """Whether a key is asked for for the first time: `await` it in async code, take it as a bool in plain code.
+    """Tells whether a key is used for the first time: `await` it in async code, test it as a bool in plain code.
 
-    The store is asked when it is awaited or tested, and one of these asks only until it has an answer.
+    The store is asked when this is awaited or tested. After an answer this does not ask again.
     """
 
     __slots__ = ("_answer", "_ask", "_loop")
@@ -82,7 +93,7 @@ class Once:
     def __bool__(self) -> bool:
         if self._answer is None:
             if _running_loop() is not None:
-                # A coroutine would be true always, and send the second e-mail.
+                # Without this error, code that forgets `await` would send the second e-mail too.
                 raise RuntimeError("in async code ctx.once(...) has to be awaited: `if await ctx.once(...)`")
             self._answer = asyncio.run_coroutine_threadsafe(self._asked(), self._loop).result()
         return self._answer
@@ -91,7 +102,7 @@ class Once:
         if self._answer is None:
             if _running_loop() is self._loop:
                 self._answer = await self._asked()
-            else:  # a plain handler with an event loop of its own
+            else:  # a plain handler that runs an event loop
                 asked = asyncio.run_coroutine_threadsafe(self._asked(), self._loop)
                 self._answer = await asyncio.wrap_future(asked)
         return self._answer
@@ -101,29 +112,29 @@ class Once:
 
 
 def _nothing() -> None:
-    """Do nothing: a context made by hand has no time-out."""
+    """Do nothing: a context that a test makes has no time-out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseContext:
-    """What `Context` and `BatchContext` have in common. `now` is when the attempt began.
-
-    `log` is a logger whose lines name the handler and, with a single event, its delivery.
-    """
+    """The common part of `Context` and `BatchContext`."""
 
     handler: HandlerName
+    """The name of the handler."""
     now: datetime
+    """When the attempt started, in UTC."""
     log: logging.LoggerAdapter[logging.Logger]
+    """A logger whose lines name the handler and, for a single event, its delivery."""
     _services: Services | None = field(default=None, repr=False, compare=False)
     _beat: Callable[[], None] = field(default=_nothing, repr=False, compare=False)
 
     def once(self, key: str) -> Once:
-        """Tell whether this handler asks for this key for the first time, over all attempts, events and workers.
+        """Tell whether this handler uses this key for the first time, over all attempts, events and workers.
 
-        `if await ctx.once(f"mail {event.job_id}"): ...` in async handlers, the same without `await` in plain
-        functions; forgetting the `await` is a RuntimeError. True is said exactly once and kept in the store
-        before it is said: what is done then is never done twice, and not at all if the process dies in between.
-        A key is a text of 1 to 200 characters.
+        Write `if await ctx.once(f"mail {event.job_id}"): ...` in async handlers, and the same without `await` in
+        plain functions. A forgotten `await` is a RuntimeError. The answer is True exactly once, and the store keeps
+        the key before the answer is given. So the action is never done twice; if the process dies before the
+        action, it is not done at all. A key is a text of 1 to 200 characters.
         """
         if not isinstance(key, str):
             raise TypeError(f"ctx.once takes a text, not {type(key).__name__}")
@@ -136,17 +147,17 @@ class BaseContext:
         return Once(lambda: ask_once(self.handler, _storable(key), services.now()), services.loop)
 
     def heartbeat(self) -> None:
-        """Say that the handler still gets on: its time-out begins anew. A plain call in async handlers too."""
+        """Start the handler's time-out anew, because it still makes progress. Do not `await` it."""
         self._beat()
 
     @property
     def client(self) -> "AsyncClient":
         """A client of the service's API for async handlers, with RECEIVER_BASE_URL and RECEIVER_API_KEY.
 
-        `await ctx.client.crawl_status(event.job_id)`, or `await ctx.client.get("/v2/...")` for what has no method:
-        the key goes to the service only. It is shared by all handlers of the worker, so leave it open. Without a
-        key this raises NoApiKey, which buries the work item at once: it can be retried once the key is set. Plain
-        functions have `sync_client`; asking for this one there is a RuntimeError.
+        Write `await ctx.client.crawl_status(event.job_id)`, or `await ctx.client.get("/v2/...")` for a path without
+        a method. The key is sent to the service only. All handlers of the worker share the client, so do not close
+        it. Without a key this raises NoApiKey, which buries the work item at once; retry it when the key is set.
+        In plain functions this is a RuntimeError: they have `sync_client`.
         """
         clients = self._clients()
         if _running_loop() is None:
@@ -155,9 +166,9 @@ class BaseContext:
 
     @property
     def sync_client(self) -> "Client":
-        """The client of the service's API for plain functions. It can be used by several threads at a time.
+        """The client of the service's API for plain functions. Several threads can use it at the same time.
 
-        Otherwise it is like `client`. In async handlers it would stop everything else, and is a RuntimeError.
+        Otherwise it is like `client`. In async handlers it would block the event loop, so it is a RuntimeError.
         """
         clients = self._clients()
         if _running_loop() is not None:
@@ -174,33 +185,37 @@ class BaseContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context(BaseContext):
-    """What a handler of single events is told, as its second argument or by the annotation `Context`.
-
-    `attempt` counts from 1, `trigger` says why it runs. `job` is the id of the job, for monitors of the check.
-    `delivery.key` is the same in every attempt, so it serves as an idempotency key.
-    """
+    """The context of a handler for single events: its second argument, or a parameter annotated with `Context`."""
 
     attempt: int
+    """The number of this attempt at this work item, from 1."""
     trigger: Trigger
+    """Why the attempt runs: `delivery`, `retry`, `replay` or `backfill`."""
     delivery: DeliveryInfo
-    job: str | None = None
+    """The delivery from which the event was read."""
+    job_id: str | None = None
+    """The id of the job; for monitors, the id of the check."""
+
+    @property
+    def job(self) -> str | None:
+        """The same as `job_id`, its older name."""
+        return self.job_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchContext(BaseContext):
-    """What a handler with `batch=` is told, as its second argument or by the annotation `BatchContext`.
-
-    `deliveries` and `triggers` are in the order of the events. `attempt` is 1 for a batch of new events and
-    more for a single one that is tried again, since what failed in a batch is.
-    """
+    """The context of a handler with `batch=`: its second argument, or a parameter annotated with `BatchContext`."""
 
     attempt: int
+    """1 for a batch of new events. It is higher for a single event, which is tried again after its batch failed."""
     deliveries: tuple[DeliveryInfo, ...]
+    """The deliveries, in the order of the events."""
     triggers: tuple[Trigger, ...]
+    """Why each event is handled now, in the order of the events."""
 
 
 def _storable(key: str) -> str:
-    """Return a key in a form that every store takes; other characters may come from the sender."""
+    """Return a key in a form that every store takes. Control characters may come from the sender."""
     if key.isprintable():
         return key
     return "sha256:" + hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,7 +1,7 @@
 """A registered function with its conditions and its policy."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,7 +17,8 @@ from receiver.routing.wanted import EventChoice, fits
 class Handler:
     """A registered function with its conditions and its policy.
 
-    `context_name` is the parameter that takes the context by name; with None it is the second argument.
+    `context_name` is the parameter that takes the context by name. If it is None, the context is the second
+    argument.
     """
 
     name: HandlerName
@@ -40,16 +41,20 @@ class Handler:
 
     @property
     def is_async(self) -> bool:
-        """Whether it runs in the event loop and can be cancelled."""
+        """Tell whether it runs in the event loop, so that it can be cancelled."""
         return self.runs_in is RunsIn.LOOP
 
+    def in_this_process(self) -> "Handler":
+        """Return the same handler, but with a function for processes run in a thread."""
+        return replace(self, runs_in=RunsIn.THREAD) if self.runs_in is RunsIn.PROCESS else self
+
     def wants(self, event: Event) -> bool:
-        """Tell whether class, name or glob fit, and `where` agrees. What `where` raises comes through."""
+        """Tell whether an event class, name or glob matches and `where` agrees. Raises what `where` raises."""
         return self.is_for(event) and (self.where is None or bool(self.where(event)))
 
     def is_for(self, event: Event) -> bool:
-        """Tell whether class, name or glob fit."""
-        for wanted in self.wanted:  # noqa: SIM110 - `any` takes twice as long, and each event comes by here
+        """Tell whether an event class, name or glob matches."""
+        for wanted in self.wanted:  # noqa: SIM110 - `any` takes twice as long, and this runs for each event
             if fits(event, wanted):
                 return True
         return False

@@ -1,4 +1,4 @@
-"""What a function tells about itself: its parameters, its annotations, whether it is async."""
+"""Facts about a function: its parameters, its annotations, and whether it is async."""
 
 import functools
 import inspect
@@ -11,7 +11,7 @@ from typing import Any
 from receiver.errors import HandlerError
 
 Needs = tuple[tuple[str, Any], ...]
-"""Names of parameters, and the types that they are annotated with."""
+"""Names of parameters, and their annotations."""
 
 _VAGUE: tuple[object, ...] = (inspect.Parameter.empty, Any, object)
 
@@ -24,7 +24,7 @@ def is_async(function: object) -> bool:
 
 
 def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """Return None for what does not tell, as some classes and functions of Python's own."""
+    """Return the parameters; None for some classes and functions of Python itself, which do not tell them."""
     try:
         return list(inspect.signature(function).parameters.values())
     except ValueError:
@@ -32,7 +32,7 @@ def parameters_of(function: Callable[..., Any]) -> list[inspect.Parameter] | Non
 
 
 def takes_one_argument(function: Callable[..., Any]) -> bool:
-    """Tell whether it can be called with one argument; what does not tell its parameters is believed."""
+    """Tell whether it can be called with one argument; True if it does not tell its parameters."""
     try:
         inspect.signature(function).bind(None)
     except TypeError:
@@ -43,9 +43,9 @@ def takes_one_argument(function: Callable[..., Any]) -> bool:
 
 
 def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
-    """Return what parameters and `return` are annotated with.
+    """Return the annotations of the parameters and of `return`.
 
-    A name that cannot be resolved, because it exists for the type checker only, is left as its text.
+    An annotation that cannot be resolved stays a text, for example if it is imported for the type checker only.
     """
     inner = _inner(function)
     written: Mapping[str, Any] = getattr(inner, "__annotations__", {})
@@ -53,33 +53,35 @@ def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
 
 
 def is_vague(annotation: object) -> bool:
-    """Tell whether an annotation says nothing about what is wanted."""
+    """Tell whether an annotation is missing or allows everything."""
     return any(annotation is one for one in _VAGUE)
 
 
 def names(annotation: object, wanted: type) -> bool:
-    """Tell whether an annotation is this class, alone or in a union, or text that names it."""
+    """Tell whether an annotation is this class, alone or in a union, or a text with the name of the class."""
     if isinstance(annotation, str):
         return re.search(rf"\b{wanted.__name__}\b", annotation) is not None
     return any(one is wanted for one in alternatives(annotation))
 
 
 def alternatives(annotation: object) -> tuple[object, ...]:
-    """Return the members of a union, and anything else as the only one."""
+    """Return the members of a union; for any other annotation, only itself."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         return typing.get_args(annotation)
     return (annotation,)
 
 
 def require_resource_type(owner: str, wanted: object) -> None:
-    """Raise HandlerError unless a resource can be told by this type."""
+    """Raise HandlerError unless this type can name a resource."""
     if isinstance(wanted, str):
-        raise HandlerError(f"{owner}: {wanted!r} cannot be resolved; import it, and not for the type checker only")
+        raise HandlerError(
+            f"{owner}: {wanted!r} cannot be resolved; import it at run time too, not only for the type checker"
+        )
     plain = typing.get_origin(wanted) or wanted
     if wanted is None or is_vague(wanted) or getattr(plain, "__module__", "") == "builtins":
         shown = getattr(wanted, "__name__", None) or repr(wanted)
         raise HandlerError(
-            f"{owner}: {shown} tells no resource from another; use a class of its own, or typing.NewType"
+            f"{owner}: {shown} does not name one resource; use a class of its own, or typing.NewType"
         )
     try:
         hash(wanted)

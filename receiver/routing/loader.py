@@ -1,4 +1,4 @@
-"""Importing the router that the settings name."""
+"""Imports the router that the settings name."""
 
 import importlib
 import sys
@@ -11,8 +11,8 @@ from receiver.routing import Router
 def load_router(name: str, *, folder: Path) -> Router:
     """Import `module:attribute`, looking in `folder` first, and return the router there, checked as a whole.
 
-    Raises HandlerError in words for everything that is wrong with the name or the router. What the module itself
-    raises comes as HandlerError from that error, whose traceback shows where.
+    Raises HandlerError for a wrong name or router, and for an error in the module: that error is the cause, and its
+    traceback shows the place.
     """
     module_name, colon, attribute = name.partition(":")
     if not (all(part.isidentifier() for part in module_name.split(".")) and colon and attribute):

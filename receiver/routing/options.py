@@ -1,4 +1,4 @@
-"""The options of a handler: how they are written, and the policies they become."""
+"""The options of a handler, and the policies that are read from them."""
 
 import difflib
 import math
@@ -21,68 +21,69 @@ DEFAULT_QUIET = timedelta(seconds=90)
 DEFAULT_LINGER = timedelta(seconds=1)
 MAX_BATCH_ITEMS = 10_000
 LONGEST_LINGER = timedelta(minutes=10)
-"""What is gathered is claimed meanwhile, and no other worker can have it."""
+"""Events of an incomplete batch are claimed, so no other worker can handle them."""
 
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 
 class HandlerOptions(TypedDict, Generic[E], total=False):
-    """What `Router.on` and `Router.add` take beside the events. What is left out has its default."""
+    """The options of `Router.on` and `Router.add`. An option that is left out has its default."""
 
     where: Callable[[E], object] | None
-    """Narrows the events further. A plain function, and quick: it runs in the worker's event loop. What it raises
-    fails the attempt."""
+    """A plain function that narrows the events further. It must be quick, since it runs in the worker's event loop.
+    If it raises, the attempt fails."""
     name: str | None
-    """Name in the store, `module.function` unless given; it must stay the same when code moves."""
+    """The name in the store; `module.function` by default. It must stay the same when code moves."""
     attempts: int | None
-    """How often a work item may run: 8."""
+    """How often a work item may run; 8 by default."""
     pauses: Sequence[timedelta] | None
-    """Between the attempts: 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h."""
+    """The pauses between the attempts; 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h by default."""
     jitter: float | None
-    """The share of each pause by which it is stretched or shrunk at random: 0.2."""
+    """The share by which each pause is lengthened or shortened at random; 0.2 by default."""
     timeout: float | timedelta
-    """Seconds an attempt may take: 60, anew with each `ctx.heartbeat()`. An async function is cancelled then and
-    a process killed, and the attempt has failed; a function in a thread runs on and is reported."""
+    """The seconds that an attempt may take; 60 by default. Each `ctx.heartbeat()` starts the time anew. After it an
+    async function is cancelled and a process is killed, and the attempt has failed. A function in a thread runs on
+    and is reported."""
     retry_on: Errors
-    """Only these exceptions are worth another attempt; any other buries the work item at once. A time-out is a
+    """Only these exceptions lead to another attempt; any other buries the work item at once. A time-out is a
     TimeoutError. `Retry` and `GiveUp` always do what they say."""
     give_up_on: Errors
-    """These exceptions bury the work item at once. Of `retry_on` and `give_up_on` the class that is nearer to the
-    exception's own decides."""
+    """These exceptions bury the work item at once. If `retry_on` and `give_up_on` both match, the class that is
+    nearer to the exception's own class decides."""
     ordered: bool
-    """Work for one job runs one after the other, in the order of arrival; other jobs run beside it."""
+    """Work items of one job run one after the other, in the order of arrival. Other jobs run beside it."""
     lane: Callable[[E], str | None] | None
-    """The same by another key than the job's id; None is for events that need no order. An event for which it
-    raises goes to the lane of its job, and the log says so."""
+    """Like `ordered`, by another key than the job's id. None is for events that need no order. If the function
+    raises, the event goes to the lane of its job, and the log says so."""
     on_dead: Literal["release", "hold"]
-    """What a dead work item does to its lane: `release` lets the next one run, `hold` stops the lane until
-    somebody retries or buries the item."""
+    """The effect of a dead work item on its lane: `release` lets the next item run, `hold` stops the lane until
+    somebody retries or buries the dead one."""
     after_pages: timedelta | None
-    """The last event of a job waits until every stored page of the job has been handled by the router's page
-    handlers and none has come for `quiet`, but no longer than this after its own arrival."""
+    """The last event of a job waits until the router's page handlers have handled every stored page of the job, and
+    until no page has arrived for `quiet`; but it never waits longer than this."""
     quiet: timedelta | None
-    """For `after_pages`: 90 s, enough for the sender's first retry."""
+    """For `after_pages`; 90 s by default, enough for the sender's first retry."""
     batch: int | None
-    """The function is given a list of up to so many events. Only first attempts are gathered: what failed in a
-    batch is tried again item by item, and success and failure are recorded for each."""
+    """The function gets a list of up to this many events. Only first attempts come in batches: if a batch fails,
+    each event is tried again alone. Success and failure are recorded for each event."""
     linger: timedelta | None
-    """For `batch`: how long to wait for more after the first event, 1 s."""
+    """For `batch`: how long to wait for more events after the first one; 1 s by default."""
     concurrency: int | None
-    """How many runs of this handler there are at one time over all workers; with `batch`, how many calls in each
-    worker."""
+    """How many attempts of this handler run at one time in all workers together; with `batch`, how many calls in
+    each worker."""
     rate: str | None
-    """Attempts begin evenly spaced, over all workers and restarts, as in `10/s`, `30/min` or `500/h`. In a batch
+    """Attempts start evenly spaced, over all workers and restarts, as in `10/s`, `30/min` or `500/h`. In a batch
     each event counts."""
     run_in: Literal["process"] | None
-    """`process` runs a plain function that computes in a process of its own, beside the interpreter lock. It must
-    be found by its name in its module, and takes the event (or list) alone."""
+    """`process` runs a plain function that computes in a separate process, with its own interpreter lock. The
+    function must be importable by its name, and its only parameter is the event or the list."""
 
 
 Options = Mapping[str, Any]
 
 
 def require_known(options: Options) -> None:
-    """Raise TypeError for an option that does not exist: a slip such as retries= must not be ignored."""
+    """Raise TypeError for an option that does not exist: a mistake such as retries= must not be ignored."""
     known = HandlerOptions.__annotations__
     for name in options:
         if name not in known:
@@ -99,7 +100,7 @@ def read_where(handler: str, options: Options) -> Callable[[Any], object] | None
 
 
 def read_schedule(handler: str, options: Options) -> RetrySchedule:
-    """Return when what failed runs again."""
+    """Return the schedule of retries."""
     pauses, jitter, attempts = options.get("pauses"), options.get("jitter"), options.get("attempts")
     try:
         schedule = RetrySchedule(
@@ -124,7 +125,7 @@ def read_timeout(handler: str, options: Options) -> timedelta:
 
 
 def read_lane(handler: str, options: Options) -> Lane | None:
-    """Return the lanes, None when everything may run at one time."""
+    """Return the lanes; None if all events may run at one time."""
     ordered, lane, on_dead = options.get("ordered", False), options.get("lane"), options.get("on_dead")
     if not isinstance(ordered, bool):
         raise HandlerError(f"{handler}: ordered= is True or False; lane= takes a function for another key")
@@ -142,7 +143,7 @@ def read_lane(handler: str, options: Options) -> Lane | None:
 
 
 def read_after_pages(handler: str, options: Options) -> AfterPages | None:
-    """Return how long the last event of a job waits for its pages, None when it does not."""
+    """Return how long the last event of a job waits for its pages; None if it does not wait."""
     at_most, quiet = options.get("after_pages"), options.get("quiet")
     if at_most is None:
         if quiet is not None:
@@ -160,7 +161,7 @@ def read_after_pages(handler: str, options: Options) -> AfterPages | None:
 
 
 def read_batch(handler: str, options: Options, schedule: RetrySchedule) -> Batch | None:
-    """Return how events are gathered, None when each is handed over alone."""
+    """Return how events are put into batches; None if the handler takes single events."""
     size, linger = options.get("batch"), options.get("linger")
     if size is None:
         if linger is not None:
@@ -176,7 +177,7 @@ def read_batch(handler: str, options: Options, schedule: RetrySchedule) -> Batch
 
 
 def read_concurrency(handler: str, options: Options) -> int | None:
-    """Return how many may run at one time, None for no limit of its own."""
+    """Return how many attempts may run at one time; None for no limit of the handler itself."""
     concurrency: int | None = options.get("concurrency")
     if concurrency is not None:
         _require_count(handler, "concurrency", concurrency)
@@ -184,7 +185,7 @@ def read_concurrency(handler: str, options: Options) -> int | None:
 
 
 def read_rate(handler: str, options: Options) -> Rate | None:
-    """Return how often an attempt may begin, None for no limit."""
+    """Return how often an attempt may start; None for no limit."""
     rate = options.get("rate")
     if rate is None:
         return None
@@ -212,8 +213,8 @@ def read_runs_in(handler: str, options: Options, function: Callable[..., Any]) -
         return RunsIn.LOOP if is_async(function) else RunsIn.THREAD
     if run_in != "process":
         raise HandlerError(
-            f"{handler}: run_in={run_in!r} is not known; leave it out, and an async function runs in the event "
-            'loop and a plain one in a thread, or say run_in="process" for a plain one that computes'
+            f"{handler}: run_in={run_in!r} is not known. Without run_in= an async function runs in the event loop "
+            'and a plain one in a thread. run_in="process" is for a plain function that computes'
         )
     if is_async(function):
         raise HandlerError(f'{handler}: run_in="process" is for plain functions, and this one is async')
@@ -221,7 +222,7 @@ def read_runs_in(handler: str, options: Options, function: Callable[..., Any]) -
 
 
 def _require_question(handler: str, option: str, function: object) -> None:
-    """Refuse what cannot be asked about an event."""
+    """Raise HandlerError unless this is a plain function of one event."""
     if not callable(function):
         raise HandlerError(f"{handler}: {option}= takes a function of the event")
     if is_async(function):

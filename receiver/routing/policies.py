@@ -19,15 +19,15 @@ class RunsIn(StrEnum):
     THREAD = "thread"
     """In one of the worker's threads: plain functions, unless they ask for a process."""
     PROCESS = "process"
-    """In one of the worker's processes, beside the interpreter lock: plain functions that compute."""
+    """In one of the worker's processes, with its own interpreter lock: plain functions that compute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
     """Work items of one handler with the same key run one after the other, in the order of arrival.
 
-    A key of None is no lane. An item that waits for its retry holds its lane. A dead one releases it, unless
-    `holds_when_dead`: then the lane stands still until somebody retries or buries the item.
+    An event with the key None has no lane. An item that waits for its retry stops its lane. A dead item releases
+    the lane, unless `holds_when_dead`: then the lane stops until somebody retries or buries the item.
     """
 
     key: Callable[[Any], str | None]
@@ -42,9 +42,9 @@ def job_of(event: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class AfterPages:
-    """A terminal event waits until the pages of its job are handled and none has come for `quiet`.
+    """A terminal event waits until the pages of its job are handled and no page has arrived for `quiet`.
 
-    It waits `at_most` this long after its own arrival, whatever is still missing then.
+    It waits at most `at_most`, even if pages are still missing then.
     """
 
     at_most: timedelta
@@ -53,7 +53,7 @@ class AfterPages:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A handler is given a list: of `size` events, or of what has come within `linger` of the first."""
+    """A handler gets a list of `size` events, or of the events that came within `linger` of the first one."""
 
     size: int
     linger: timedelta
@@ -61,17 +61,17 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Attempts of one handler begin at least this far apart, over all workers and over restarts."""
+    """Attempts of one handler start at least this far apart, over all workers and restarts."""
 
     interval: timedelta
 
     @classmethod
     def parse(cls, written: str) -> "Rate":
-        """Read `30/min`; the unit is s, min, h or d. Anything else is a ValueError."""
+        """Read a text such as `30/min`; the unit is s, min, h or d. Raises ValueError for any other text."""
         found = _RATE.fullmatch(written)
         if found is None:
             raise ValueError(
-                f"{written!r} is no rate: write a number and a unit, as in '10/s', '30/min' or '500/h'"
+                f"{written!r} is not a rate: write a number and a unit, as in '10/s', '30/min' or '500/h'"
             )
         interval = timedelta(seconds=_PERIODS[found[2][0]]) / int(found[1])
         if not interval:

@@ -1,4 +1,4 @@
-"""What handlers share in a worker, a database pool or a model: how it is declared, made and closed."""
+"""Resources that the handlers of a worker share, such as a database pool: declared, opened and closed here."""
 
 import asyncio
 import collections.abc
@@ -27,7 +27,7 @@ Maker = Callable[..., AbstractAsyncContextManager[Any] | AbstractContextManager[
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Something that is made once per worker. Handlers and other resources name its type to be given it."""
+    """Something that is made once per worker. Handlers and other resources get it by its type."""
 
     name: str
     gives: Any
@@ -37,7 +37,7 @@ class Resource:
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> "Resource":
-        """Read the declaration of a resource; raises HandlerError for anything else than such a function."""
+        """Read the declaration of a resource; raises HandlerError for a wrong one."""
         if not callable(function):
             raise HandlerError(f"a resource is a function, not {function!r}")
         name = f"the resource {_name(function)}"
@@ -74,7 +74,7 @@ async def open_resources(resources: Mapping[Any, Resource]) -> AsyncIterator[Map
 
 
 def needed_by(needs: Sequence[Needs], resources: Mapping[Any, Resource]) -> Mapping[Any, Resource]:
-    """Return those of the resources that are needed for these, directly or by another one."""
+    """Return the resources that these need, directly or through another resource."""
     found: dict[Any, Resource] = {}
     asked = [wanted for one in needs for _, wanted in one]
     while asked:
@@ -86,7 +86,7 @@ def needed_by(needs: Sequence[Needs], resources: Mapping[Any, Resource]) -> Mapp
 
 
 def in_order(resources: Mapping[Any, Resource]) -> Sequence[Resource]:
-    """Return resources so that each comes after those it needs; raises HandlerError when there is no such order."""
+    """Return resources so that each comes after those that it needs; raises HandlerError if they form a ring."""
     for resource in resources.values():
         require_given(resource.name, resource.needs, resources)
     sorter = TopologicalSorter(
@@ -100,7 +100,7 @@ def in_order(resources: Mapping[Any, Resource]) -> Sequence[Resource]:
 
 
 def require_given(owner: str, needs: Needs, resources: Collection[Any]) -> None:
-    """Raise HandlerError if somebody needs a type that no resource gives."""
+    """Raise HandlerError if the owner needs a type that no resource gives."""
     for parameter, wanted in needs:
         if wanted not in resources:
             there = ", ".join(_shown(one) for one in resources)
@@ -126,7 +126,7 @@ def _manager(resource: Resource, thread: Executor, given: Mapping[str, object]) 
         return _InThread(thread, partial(resource.manager, **given))
     manager = resource.manager(**given)
     if not isinstance(manager, AbstractAsyncContextManager):
-        raise TypeError(f"it returned {type(manager).__name__}, which is no async context manager")
+        raise TypeError(f"it returned {type(manager).__name__}, which is not an async context manager")
     return manager
 
 
@@ -147,7 +147,7 @@ class _InThread(AbstractAsyncContextManager[Any]):
     def _enter(self) -> Any:
         self._manager = self._make()
         if not isinstance(self._manager, AbstractContextManager):
-            raise TypeError(f"it returned {type(self._manager).__name__}, which is no context manager")
+            raise TypeError(f"it returned {type(self._manager).__name__}, which is not a context manager")
         return self._manager.__enter__()
 
     async def _run(self, function: Callable[[], Any]) -> Any:
@@ -159,7 +159,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _maker(name: str, function: Callable[..., Any], annotated: object) -> tuple[Maker, bool]:
-    """Return what makes the context manager, and whether that is an async one."""
+    """Return the function that makes the context manager, and whether that is an async one."""
     if inspect.isasyncgenfunction(function):
         return contextlib.asynccontextmanager(function), True
     if inspect.isgeneratorfunction(function):
@@ -175,7 +175,7 @@ def _maker(name: str, function: Callable[..., Any], annotated: object) -> tuple[
 
 
 def _given_by(annotated: Any, *, is_generator: bool) -> Any:
-    """Return the type of what is made, None if the annotation does not tell."""
+    """Return the type of the resource; None if the annotation does not tell."""
     if typing.get_origin(annotated) in (*_ASYNC, *_PLAIN):
         return typing.get_args(annotated)[0]
     return None if is_generator or annotated in (*_ASYNC, *_PLAIN) else annotated

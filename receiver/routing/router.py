@@ -37,10 +37,10 @@ _NAME = re.compile(r"[\w.<>-]{1,200}")
 
 
 class Router:
-    """A list of handlers, and of the resources they share. Routers are values: merge them with `Router(one, two)`.
+    """A list of handlers, and of the resources they share. Merge routers with `Router(one, two)`.
 
-    Raises HandlerError on anything wrong: an event that does not exist, a signature that cannot be called, a
-    name used twice, a policy that makes no sense.
+    Raises HandlerError for every mistake: an event that does not exist, a signature that cannot be called, a name
+    used twice, options that contradict each other.
     """
 
     def __init__(self, *others: "Router") -> None:
@@ -81,7 +81,7 @@ class Router:
     def on(self, *wanted: EventChoice, **options: Unpack[HandlerOptions[Any]]) -> Callable[[F], F]: ...
 
     def on(self, *wanted: EventChoice, **options: Any) -> Callable[[F], F]:
-        """Register the decorated function; it is handed back unchanged. The arguments are those of `add`."""
+        """Register the decorated function; it is returned unchanged. The arguments are those of `add`."""
 
         def register(function: F) -> F:
             self.add(function, *wanted, **options)
@@ -94,22 +94,22 @@ class Router:
     ) -> None:
         """Register a function, async or plain, for some events.
 
-        `wanted` are event classes (their subclasses included), type names, or globs of type names. The function
-        takes the event, or with `batch=` a list of events; a context, if its second parameter is not annotated
-        with something else or any of them with `Context` or `BatchContext`; and resources, by what its other
-        parameters are annotated with. `HandlerOptions` explains the options.
+        `wanted` are event classes (their subclasses included), type names, or globs of type names. The first
+        parameter of the function gets the event, or with `batch=` a list of events. The context goes to a parameter
+        annotated with `Context` or `BatchContext`, or to a second parameter without an annotation. Other parameters
+        get resources, by their annotations. `HandlerOptions` explains the options.
         """
         handler = _handler(function, wanted, options)
         self._require_new_name(handler.name)
         self._handlers[handler.name] = handler
 
     def resource(self, function: F) -> F:
-        """Register the decorated function as the maker of what it yields; it is handed back unchanged.
+        """Register the decorated function, which yields a resource; it is returned unchanged.
 
-        It is a generator, async or plain, or returns a context manager, and its return annotation tells the type:
-        `AsyncIterator[Pool]`, `Iterator[Model]`. A worker makes it once before its first handler runs, and closes
-        it after the last one; a plain one in a thread. It is given to every handler and resource with a parameter
-        of that type. If it raises at the start, the worker does not start.
+        The function is a generator, async or plain, or returns a context manager. Its return annotation tells the
+        type: `AsyncIterator[Pool]`, `Iterator[Model]`. A worker opens the resource once, before its first handler
+        runs, and closes it after the last one; a plain function runs in a thread. Every handler and resource with a
+        parameter of that type gets it. If the function raises, the worker does not start.
         """
         resource = Resource.of(function)
         self._require_new_type(resource)
@@ -117,19 +117,19 @@ class Router:
         return function
 
     def changed(self, change: Callable[[Handler], Handler]) -> "Router":
-        """Return a router with the same resources, and in the place of each handler what `change` returns for it.
+        """Return a router with the same resources, and with the handlers that `change` returns for the old ones.
 
-        For tests that put something around functions; `change` leaves the name as it is.
+        It is for tests that wrap functions. `change` must keep the name of a handler.
         """
         router = Router(self)
         router._handlers = {handler.name: change(handler) for handler in self}
         return router
 
     def check(self) -> None:
-        """Raise HandlerError for what can only be seen once all is registered and merged.
+        """Raise HandlerError for mistakes that show only when everything is registered and merged.
 
-        That is a handler or resource that wants what no resource gives, resources that need each other, and a
-        function for processes that is not found under its name.
+        These are: a parameter whose type no resource gives, resources that need each other, and a function for
+        processes that cannot be imported by its name.
         """
         in_order(self._resources)
         for handler in self:
@@ -141,7 +141,7 @@ class Router:
     def page_type(event_type: str) -> str | None:
         """Return the type of a job's page events, given that of its last event: `crawl.page` for `crawl.completed`.
 
-        None for events that do not end a job, and for jobs that have no pages.
+        Return None for events that do not end a job, and for jobs without pages.
         """
         return page_type(event_type)
 
@@ -211,12 +211,12 @@ def _checked_name(function: Callable[..., Any], name: str | None) -> HandlerName
             raise HandlerError(f"{function!r} has no name of its own: give it name=...")
         name = f"{module}.{qualname}"
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise HandlerError(f"{name!r} is no name for a handler: letters, digits, dots, dashes, at most 200")
+        raise HandlerError(f"{name!r} is not a name for a handler: use letters, digits, dots, dashes, at most 200")
     return HandlerName(name)
 
 
 def _require_importable(handler: str, function: Callable[..., Any], extras: Extras) -> None:
-    """Refuse what another process cannot import, or cannot be sent."""
+    """Raise HandlerError for a function that another process cannot import or call."""
     if extras.takes_context or extras.needs:
         raise HandlerError(f'{handler}: with run_in="process" the function takes its event alone')
     if (

@@ -1,4 +1,4 @@
-"""What a handler says it wants: event classes, type names and globs of them."""
+"""The events that a handler wants: event classes, type names, and globs of type names."""
 
 import difflib
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ _FAMILIES = sorted({name.partition(".")[0] for name in EVENT_CLASSES})
 
 
 def fits(event: Event, wanted: EventChoice) -> bool:
-    """Tell whether an event is of a class, or its type of a name or glob."""
+    """Tell whether an event has this class, or its type matches this name or glob."""
     if isinstance(wanted, str):
         return fnmatchcase(event.type, wanted)
     return isinstance(event, wanted)
 
 
 def wants_type(wanted: Sequence[EventChoice], event_type: str) -> bool:
-    """Tell whether events of a known type can fit."""
+    """Tell whether events of a known type can match."""
     known = EVENT_CLASSES[event_type]
     return any(fnmatchcase(event_type, one) if isinstance(one, str) else issubclass(known, one) for one in wanted)
 
@@ -30,7 +30,7 @@ def wants_type(wanted: Sequence[EventChoice], event_type: str) -> bool:
 def page_type(event_type: str) -> str | None:
     """Return the type of a job's page events, given that of its last event: `crawl.page` for `crawl.completed`.
 
-    None for events that do not end a job, and for jobs that have no pages.
+    Return None for events that do not end a job, and for jobs without pages.
     """
     pages = event_type.partition(".")[0] + ".page"
     ends_a_job = issubclass(EVENT_CLASSES.get(event_type, Event), TerminalEvent)
@@ -38,7 +38,7 @@ def page_type(event_type: str) -> str | None:
 
 
 def require_wanted(handler: str, wanted: Sequence[object]) -> None:
-    """Raise HandlerError unless there are such events, or could be in a version of the service to come."""
+    """Raise HandlerError unless such events exist, or may exist in a later version of the service."""
     if not wanted:
         raise HandlerError(f'{handler}: say which events it wants, as in on(CrawlPage) or on("crawl.*")')
     for one in wanted:
@@ -49,7 +49,7 @@ def require_wanted(handler: str, wanted: Sequence[object]) -> None:
 
 
 def require_job_ends(handler: str, wanted: Sequence[EventChoice]) -> None:
-    """Raise HandlerError unless only the last events of jobs with pages are wanted."""
+    """Raise HandlerError unless all wanted events are last events of jobs with pages."""
     for one in wanted:
         known = [name for name in EVENT_CLASSES if wants_type((one,), name)]
         other = next((name for name in known if page_type(name) is None), None)
@@ -63,7 +63,7 @@ def require_job_ends(handler: str, wanted: Sequence[EventChoice]) -> None:
 
 
 def _require_type_name(handler: str, name: str) -> None:
-    """Refuse names that match no type there is, unless they are of a family nobody has heard of."""
+    """Refuse names that match no known type, unless they belong to an unknown family."""
     if any(fnmatchcase(known, name) for known in EVENT_CLASSES):
         return
     family = name.partition(".")[0]

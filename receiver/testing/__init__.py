@@ -4,12 +4,12 @@ Functions work in every test. For the fixtures, write this into the `conftest.py
 
     pytest_plugins = ["receiver.testing"]
 
-They are `clock`, `router` and `resources` (write your own), `receiver_settings`, `receiver_app`, `sender` and
-`work_items`; `pytest --fixtures` explains them. The async ones are run by anyio's plugin or by pytest-asyncio,
-whichever runs the test; `open_receiver` and `open_sender` are the same as context managers, for any test.
+The fixtures are `clock`, `router` and `resources` (write your own), `receiver_settings`, `receiver_app`, `sender`
+and `work_items`; `pytest --fixtures` explains them. The plugin that runs the test, anyio's or pytest-asyncio, also
+runs the async fixtures. `open_receiver` and `open_sender` are the same as context managers, for any test.
 
-Installation alone registers nothing: a test run without that line imports nothing of this, and one with it has
-begun to measure coverage before it does. PYTEST_DONT_REWRITE: tests may import this before the plugin is loaded.
+Installation alone registers nothing. A test run without that line imports nothing of this package. A test run with
+it starts to measure coverage before the import. PYTEST_DONT_REWRITE: tests may import this before pytest does.
 """
 
 import importlib
@@ -60,7 +60,7 @@ _LATE = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what brings an HTTP client or a store when it is asked for."""
+    """Import modules with an HTTP client or a store only when they are used."""
     for module, names in _LATE.items():
         if name in names:
             return getattr(importlib.import_module(module), name)

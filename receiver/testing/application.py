@@ -26,25 +26,25 @@ class RunningReceiver:
     """An ASGI app: the receiver as it is deployed, its lifespan entered. Its clock is that of the test."""
 
     def __init__(
-        self, app: Receiver, clock: SteppedClock, reports: Reports, tell_worker: Callable[[], None]
+        self, app: Receiver, clock: SteppedClock, reports: Reports, wake_worker: Callable[[], None]
     ) -> None:
         self.settings = app.settings
         self.reports = reports
         self._app = app
         self._clock = clock
-        self._tell_worker = tell_worker
+        self._wake_worker = wake_worker
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one ASGI scope."""
         await self._app(scope, receive, send)
-        self._tell_worker()
+        self._wake_worker()
 
     async def work_items(self, handler: str = "*", *, type: str = "*") -> list[Work]:  # noqa: A002 - as in filters
         """Return the work items of these handlers and types of events, both globs, the oldest first.
 
-        Before that, everything happens that can happen now.
+        Before that, everything happens that can happen at the present time of the clock.
         """
-        self._tell_worker()
+        self._wake_worker()
         await self._clock.settle()
         wanted = WorkFilter(handler=handler, type=type)
         found = [item.id async for item in self.reports.work_items(wanted)]
@@ -73,8 +73,8 @@ async def open_receiver(
 ) -> AsyncIterator[RunningReceiver]:
     """Run a receiver and a worker for as long as the block lasts.
 
-    `resources` are given to handlers by type, in the place of those that the router makes. Functions with
-    `run_in="process"` run in a thread. Raises HandlerError for a router that does not work as a whole.
+    `resources` replace resources of the router, by type. Functions with `run_in="process"` run in a thread. Raises
+    HandlerError for a router that does not work as a whole.
     """
     store = open_store(settings.store, in_process=True)
     app = Receiver(settings, store=store, clock=clock)
@@ -82,9 +82,9 @@ async def open_receiver(
         app.lifespan(),
         store.queue() as queue,
         store.reports() as reports,
-        working(queue, router, clock, settings, resources) as tell_worker,
+        working(queue, router, clock, settings, resources) as wake_worker,
     ):
-        yield RunningReceiver(app, clock, reports, tell_worker)
+        yield RunningReceiver(app, clock, reports, wake_worker)
 
 
 def _work(detail: WorkDetail) -> Work:
@@ -93,7 +93,7 @@ def _work(detail: WorkDetail) -> Work:
     return Work(
         handler=item.handler,
         type=item.type,
-        key=item.key,
+        id=item.key,
         state=item.state,
         attempts=item.attempts,
         error=None if last is None else last.error,

@@ -1,4 +1,4 @@
-"""The clock of a test: it stands still, and whoever moves it takes along everything that runs on it."""
+"""The clock of a test: it stands still, and moves together with everything that waits for it."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ _NO_TIME = timedelta(0)
 
 
 class _Frozen(Protocol):
-    """What `freeze_time` gives."""
+    """The object that `freeze_time` returns."""
 
     def __call__(self) -> datetime: ...
 
@@ -21,15 +21,15 @@ class _Frozen(Protocol):
 
 
 class SteppedClock:
-    """A clock that stands still until `advance` moves it, from one thing that is due to the next.
+    """A clock that stands still until `advance` moves it, step by step, to each moment at which something is due.
 
-    While freezegun has frozen the time (`freeze_time(..., real_asyncio=True)`), this is the same time: `advance`
-    moves it, and what `frozen.tick()` or `frozen.move_to()` have passed over happens with the next `settle`, each
-    at its own moment. When time is frozen or let go in the middle, what waits keeps the rest of its wait.
+    While freezegun has frozen the time (`freeze_time(..., real_asyncio=True)`), both have the same time: `advance`
+    moves it. After `frozen.tick()` or `frozen.move_to()` the next `settle` does everything that became due, each at
+    its own moment. If time is frozen or released in the middle of a wait, the rest of the wait stays the same.
     """
 
     def __init__(self, *, patience: timedelta = timedelta(seconds=30)) -> None:
-        """`patience` is how long, in real time, `all_ended` waits for what does not sleep on this clock."""
+        """`patience` is how long, in real time, `all_ended` waits for tasks that do not sleep on this clock."""
         self._patience_seconds = patience.total_seconds()
         self._passed = VirtualClock()
         self._offset = _NO_TIME
@@ -39,7 +39,7 @@ class SteppedClock:
         self._lulled = asyncio.Event()
 
     def now(self) -> datetime:
-        """Return the moment the clock stands at."""
+        """Return the time of the clock."""
         frozen = _frozen_time()
         if frozen is None:
             return self._reached()
@@ -76,19 +76,19 @@ class SteppedClock:
     async def advance(self, duration: timedelta = _NO_TIME, **units: float) -> None:
         """Move the clock forward, as in `advance(minutes=6)`; `units` are those of a timedelta.
 
-        On the way everything happens that is due, each at its own moment, with all that follows from it.
+        Everything that becomes due happens at its own moment, with all its effects.
         """
         await self._walk_to(self.now() + duration + timedelta(**units))
 
     async def settle(self) -> None:
-        """Return when everything has happened that can happen now."""
+        """Return when everything has happened that can happen at the present time of the clock."""
         await self._walk_to(self.now())
 
     @contextmanager
-    def taking_along(self, quiet: Callable[[], Awaitable[None]]) -> Iterator[None]:
-        """Await this after every step, for as long as the block lasts: it returns when nothing is under way.
+    def moving_with(self, quiet: Callable[[], Awaitable[None]]) -> Iterator[None]:
+        """Await `quiet` after every step, for as long as the block lasts: it returns when nothing runs any more.
 
-        Of several, the last to come is awaited first: what sends comes after what receives.
+        Of several, the last one is awaited first: senders are added after receivers.
         """
         self._members.append(quiet)
         try:
@@ -97,9 +97,9 @@ class SteppedClock:
             self._members.remove(quiet)
 
     async def all_ended(self, tasks: Callable[[], set[asyncio.Task[Any]]]) -> None:
-        """Return when each of these tasks has ended or sleeps on this clock; they are asked for each time.
+        """Return when each of the unfinished tasks that `tasks` returns sleeps on this clock, or none is left.
 
-        Raises TimeoutError when none does for too long, in real time.
+        Raises TimeoutError if nothing changes for too long, in real time.
         """
         while awake := tasks() - self._asleep:
             self._lulled.clear()
@@ -111,7 +111,7 @@ class SteppedClock:
             if not done:
                 raise TimeoutError(
                     f"{len(awake)} handlers or deliveries still run after {self._patience_seconds:g} s of real "
-                    "time: what a test lets wait has to wait on its clock, `await clock.sleep(...)`"
+                    "time: code in a test has to wait on the clock of the test, `await clock.sleep(...)`"
                 )
 
     async def _walk_to(self, end: datetime) -> None:
@@ -125,12 +125,12 @@ class SteppedClock:
         self._passed.advance(end - self._reached())
 
     async def _all_quiet(self) -> None:
-        await turns()  # what a time-out cancels still seems to sleep
+        await turns()  # a task that a time-out cancels still seems to sleep
         for quiet in reversed(self._members):
             await quiet()
 
     def _reached(self) -> datetime:
-        """Return the moment up to which everything has happened."""
+        """Return the time up to which everything has happened."""
         return self._passed.now() + self._offset
 
     def _show(self, moment: datetime) -> None:
@@ -140,13 +140,13 @@ class SteppedClock:
 
 
 async def turns(count: int = 10) -> None:
-    """Let the event loop go round, so that one thing that has happened brings about the next."""
+    """Let the event loop run this many times, so that the effects of an event follow."""
     for _ in range(count):
         await asyncio.sleep(0)
 
 
 def _frozen_time() -> _Frozen | None:
-    """Return what has frozen the time last, if it is frozen; freezegun need not be installed."""
+    """Return the last freezer of the time, if time is frozen; freezegun need not be installed."""
     freezegun = sys.modules.get("freezegun.api")
     factories = [] if freezegun is None else freezegun.freeze_factories
     return factories[-1] if factories else None

@@ -1,9 +1,8 @@
-"""Handlers called with one delivery, in memory: no server, no store, no worker."""
+"""Calls handlers with one delivery in memory, without a server, a store or a worker."""
 
 import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -13,7 +12,7 @@ from receiver.core.clock import SystemClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.envelope import mask_headers, read_envelope
 from receiver.core.rules import decide, state_after
-from receiver.core.types import AttemptOutcome, HandlerName, Trigger
+from receiver.core.types import HandlerName, Trigger
 from receiver.events import Event
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
@@ -21,17 +20,17 @@ from receiver.routing.context import AskOnce
 from receiver.routing.resources import require_given
 from receiver.testing.samples import Sample, as_body
 from receiver.testing.work import Work
+from receiver.worker import open_runner
 from receiver.worker.fanout import read_event, wanting
-from receiver.worker.runner import Runner
 
 _NOTHING: Mapping[Any, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerRun(Work):
-    """What one handler did with a delivery. `value` is what it returned, `exception` what it raised.
+    """The result of one handler for a delivery. `value` is what it returned, `exception` what it raised.
 
-    `state` is what a worker would make of it: done, dead, or waiting for the next attempt.
+    `state` is the state that a worker would give the work item: done, dead, or waiting for the next attempt.
     """
 
     value: object
@@ -73,15 +72,15 @@ async def deliver_async(
     asked: Collection[str] = (),
     check: bool = True,
 ) -> Sequence[HandlerRun]:
-    """Run the handlers that want this event, one after the other, and return how each of them fared.
+    """Run the handlers that want this event, one after the other, and return their results.
 
-    What a handler raises is raised again once all have run, with its own traceback; of several, in a group. With
-    `check=False` it is in the result only. Handlers are told `attempt`, `trigger` (a retry for every attempt but
-    the first, unless given), `now`, which is the time of arrival too, and `headers`. `resources` are the values
-    that they want, by type: nothing is made. `ctx.once` says no to the keys in `asked` and to what was asked in
-    this call. Functions with `run_in="process"` run in a thread, one with `batch=` gets a list of one.
+    An error of a handler is raised when all handlers have run, with its own traceback; several are raised in a
+    group. With `check=False` errors are in the results only. Handlers see `attempt`, `trigger` (by default `retry`
+    for every attempt but the first), `headers`, and `now`, which is also the time of arrival. `resources` are the
+    values of resources by type: none is made. `ctx.once` answers False for keys in `asked`, and for keys that were
+    asked for in this call. Functions with `run_in="process"` run in a thread. One with `batch=` gets a list of one.
 
-    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a resource that is missing.
+    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a missing resource.
     """
     clock = SystemClock()
     moment = now or clock.now()
@@ -89,17 +88,12 @@ async def deliver_async(
     stored = StoredDelivery(1, 0, read_envelope(kept, as_body(given), received_at=moment))
     for handler in wanting(router, read_event(stored)):
         require_given(handler.name, handler.needs, resources)
-    threads = ThreadPoolExecutor(1, thread_name_prefix="handler")
-    try:
-        runner = Runner(
-            clock, threads, resources=resources, ask_once=_answering(asked), told_now=lambda: now or clock.now()
-        )
+    async with open_runner(
+        clock, {}, threads=1, ask_once=_answering(asked), given=resources, told_now=lambda: now or clock.now()
+    ) as runner:
         why = trigger or (Trigger.DELIVERY if attempt == 1 else Trigger.RETRY)
-        here = LocalRunner(router, runner, attempt=attempt, trigger=why)
-        ran = [*await here.run(stored), *await here.finish()]
-    finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-    runs = [_run(one) for one in ran]
+        local = LocalRunner(router, runner, attempt=attempt, trigger=why)
+        runs = [_run(one) for one in [*await local.run(stored), *await local.finish()]]
     if check:
         _raise([one.exception for one in runs if one.exception is not None])
     return runs
@@ -123,29 +117,19 @@ def _run(ran: LocalRun) -> HandlerRun:
         attempt=attempt.number,
         schedule=ran.handler.schedule,
         now=attempt.ended_at,
-        rng=random.Random(0),  # noqa: S311 - when it would be due is told to nobody
+        rng=random.Random(0),  # noqa: S311 - the time of the retry is not used
     )
     return HandlerRun(
         handler=ran.handler.name,
         type=delivery.type,
-        key=delivery.key,
+        id=delivery.key,
         state=state_after(decision),
         attempts=attempt.number,
         error=attempt.error,
         traceback=ran.traceback,
         value=ran.value,
-        exception=_exception(ran),
+        exception=ran.error,
     )
-
-
-def _exception(ran: LocalRun) -> BaseException | None:
-    match ran.attempt.outcome:
-        case AttemptOutcome.SUCCEEDED:
-            return None
-        case AttemptOutcome.TIMED_OUT:
-            return TimeoutError(ran.attempt.error)
-        case _:  # before the call, `where` may have raised: of that there is only the text
-            return ran.error or AssertionError(f"{ran.handler.name} failed before its call\n{ran.traceback}")
 
 
 def _raise(raised: Sequence[BaseException]) -> None:

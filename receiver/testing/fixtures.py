@@ -19,19 +19,19 @@ if TYPE_CHECKING:  # they bring a store and an HTTP client, which few tests need
 
 @pytest.fixture
 def clock() -> SteppedClock:
-    """The time of the test, shared by the service and the receiver; `await clock.advance(minutes=6)`."""
+    """The time of the test, for the service and the receiver; move it with `await clock.advance(minutes=6)`."""
     return SteppedClock()
 
 
 @pytest.fixture
 def router() -> Router:
-    """The handlers under test: write a fixture of this name that returns yours. This one has none."""
+    """The handlers under test: write a fixture of this name that returns your router. This one is empty."""
     return Router()
 
 
 @pytest.fixture
 def receiver_settings(tmp_path: Path) -> Settings:
-    """The settings of `receiver_app`; for others, return `settings_for_test(tmp_path, ...)` from your own."""
+    """The settings of `receiver_app`; for others, return `settings_for_test(tmp_path, ...)` in your own fixture."""
     from receiver.testing.application import settings_for_test
 
     return settings_for_test(tmp_path)
@@ -39,7 +39,7 @@ def receiver_settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def resources() -> dict[Any, object]:
-    """What handlers are given, by type, in the place of what the router would make: nothing. Write your own."""
+    """Resources by type that replace those of the router. There are none: write a fixture of this name."""
     return {}
 
 
@@ -75,7 +75,7 @@ async def sender(receiver_app: "RunningReceiver", clock: SteppedClock) -> "Async
 
 @pytest.fixture
 def work_items(receiver_app: "RunningReceiver") -> Callable[..., Awaitable[list[Work]]]:
-    """What `receiver_app` has to do and has done: `assert_handled(await work_items())`."""
+    """The work items of `receiver_app`: `assert_handled(await work_items())`."""
     return receiver_app.work_items
 
 
@@ -83,9 +83,9 @@ def work_items(receiver_app: "RunningReceiver") -> Callable[..., Awaitable[list[
 def pytest_fixture_setup(
     fixturedef: "pytest.FixtureDef[Any]", request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
-    """Let pytest-asyncio run our async fixtures in its strict mode too, where it runs only those it has marked.
+    """Let pytest-asyncio run our async fixtures in its strict mode too, where it runs only fixtures with its mark.
 
-    Tests that anyio's plugin runs are left to that.
+    For tests that anyio's plugin runs, nothing is changed.
     """
     function: Any = fixturedef.func
     if function.__module__ == __name__ and inspect.isasyncgenfunction(function):

@@ -1,4 +1,4 @@
-"""Handlers that are called as before, with a note of each call."""
+"""Records the calls of handlers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from receiver.routing.policies import RunsIn
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of a handler that has ended: with an event, or with a list of them, and what it raised if it did."""
+    """One ended call of a handler: the event, or the list of events, and the error if it raised."""
 
     handler: HandlerName
     event: Any
@@ -21,33 +21,33 @@ class Call:
 
 
 class Recorded:
-    """A router whose handlers are those of another, and in `calls` what they were called with, in order."""
+    """A copy of a router; `calls` are the calls of its handlers, in order."""
 
     def __init__(self, router: Router, *, run: bool) -> None:
         self.calls: list[Call] = []
-        self.router = router.changed(self._noted_and_run if run else self._noted)
+        self.router = router.changed(self._run_and_record if run else self._record_only)
 
     def events(self, handler: str | None = None) -> list[Any]:
-        """Return what handlers were called with; `handler` is a name, as short as the function's own."""
+        """Return the events of all calls, or of one handler: its complete name, or the function's name alone."""
         return [one.event for one in self.calls if handler in (None, one.handler, one.handler.rpartition(".")[2])]
 
-    def _noted(self, handler: Handler) -> Handler:
-        async def only_note(event: Any, *rest: Any, **more: Any) -> None:
+    def _record_only(self, handler: Handler) -> Handler:
+        async def record(event: Any, *rest: Any, **more: Any) -> None:
             self.calls.append(Call(handler.name, event))
 
-        return replace(handler, function=only_note, runs_in=RunsIn.LOOP)
+        return replace(handler, function=record, runs_in=RunsIn.LOOP)
 
-    def _noted_and_run(self, handler: Handler) -> Handler:
+    def _run_and_record(self, handler: Handler) -> Handler:
         function = handler.function
 
         @wraps(function)
         async def run_async(event: Any, *rest: Any, **more: Any) -> Any:
-            with self._noting(handler.name, event):
+            with self._recording(handler.name, event):
                 return await function(event, *rest, **more)
 
         @wraps(function)
         def run(event: Any, *rest: Any, **more: Any) -> Any:
-            with self._noting(handler.name, event):
+            with self._recording(handler.name, event):
                 return function(event, *rest, **more)
 
         if handler.runs_in is RunsIn.LOOP:
@@ -55,7 +55,7 @@ class Recorded:
         return replace(handler, function=run, runs_in=RunsIn.THREAD)
 
     @contextmanager
-    def _noting(self, handler: HandlerName, event: Any) -> Iterator[None]:
+    def _recording(self, handler: HandlerName, event: Any) -> Iterator[None]:
         try:
             yield
         except BaseException as exc:
@@ -65,8 +65,8 @@ class Recorded:
 
 
 def record_calls(router: Router, *, run: bool = True) -> Recorded:
-    """Return a router like this one that notes each call of its handlers; give `recorded.router` to the test.
+    """Return a copy of this router that records each call of its handlers; use `recorded.router` in the test.
 
-    With `run=False` the functions themselves are not called. Functions with `run_in="process"` run in a thread.
+    With `run=False` the functions are not called. Functions with `run_in="process"` run in a thread.
     """
     return Recorded(router, run=run)

@@ -1,4 +1,4 @@
-"""Events as the service sends them, for tests: single ones, and whole jobs; the same for the same seed."""
+"""Events as the service sends them, single ones and whole jobs. The same seed gives the same events."""
 
 import random
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _PER_PAGE = ("page", "action")
 
 @dataclass(frozen=True)
 class Sample(Generic[E]):
-    """An event both ways: `event` as a handler is given it, `body` as the service posts it."""
+    """An event in two forms: `event` as a handler gets it, `body` as the service posts it."""
 
     event: E
     body: bytes
@@ -39,14 +39,14 @@ def sample(wanted: str, *, seed: int = 0, **values: Any) -> Sample[Event]: ...
 def sample(wanted: type[Event] | str, *, seed: int = 0, **values: Any) -> Sample[Any]:
     """Return a sample of an event class or type, or of a variant such as `crawl.page.error`, with some values set.
 
-    `job_id="j"` and other attributes of every event are set by their names; what lies deeper by its path on the
-    wire, with `__` between keys and indexes: `data__0__metadata__statusCode=404`. Ids are made from the seed: to
-    be stored beside another sample of the same type, one needs another seed, or it is a duplicate. A name that
-    there is no sample of, and a path that leads nowhere, are a ConfigurationError that tells the near ones.
+    `job_id="j"` and other attributes of every event are set by their names. Deeper values are set by their path on
+    the wire, with `__` between keys and indexes: `data__0__metadata__statusCode=404`. Ids are made from the seed,
+    so a second sample of the same type needs another seed, or it is a duplicate. An unknown name or path raises
+    ConfigurationError with similar ones.
     """
     name = wanted if isinstance(wanted, str) else wanted.type_name
     if not name:
-        raise ConfigurationError(f"{wanted!r} is the class of several types: name one of them, as in 'crawl.page'")
+        raise ConfigurationError(f"{wanted!r} stands for several types: name one of them, as in 'crawl.page'")
     payload = new_payload(name, rng=_rng(name, seed))
     for path, value in values.items():
         first, *deeper = path.split("__")
@@ -59,9 +59,9 @@ def job_story(
 ) -> list[Sample[Event]]:
     """Return the events of one whole job: `crawl`, `batch_scrape`, `extract`, `agent` or `monitor`.
 
-    `told` is the order in which they happen. `shuffled` is another one, with the end of the job not at the end, as
-    the service may send them. `lost` of the pages, for an agent of the actions, are left out. Raises ValueError if
-    there are not so many, and ConfigurationError for a family that does not exist.
+    `told` is the order in which they happen. `shuffled` is a random order in which the end of the job is not last,
+    as the service may send them. `lost` is how many pages, or actions of an agent, are left out. Raises ValueError
+    if there are fewer, and ConfigurationError for an unknown family.
     """
     if order not in ("told", "shuffled"):
         raise ValueError(f"the order of a story is 'told' or 'shuffled', not {order!r}")
@@ -79,7 +79,7 @@ def job_story(
 
 
 def as_body(given: Sample[Any] | Event | bytes) -> bytes:
-    """Return what the service would post."""
+    """Return the body that the service would post."""
     if isinstance(given, Event):
         return encode(to_jsonable_python(given.model_dump(by_alias=True, exclude_unset=True)))
     return given if isinstance(given, bytes) else given.body

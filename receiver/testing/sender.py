@@ -24,7 +24,7 @@ _ADDRESS = "http://receiver.test"
 class SentAttempt:
     """One attempt that has ended. Deliveries are numbered from 1, and so are the attempts of each.
 
-    `state` is where it has led to, `result` what the receiver said.
+    `result` is the receiver's answer, and `state` the state of the delivery after it.
     """
 
     delivery: int
@@ -36,7 +36,7 @@ class SentAttempt:
 
 
 class Sent:
-    """A delivery as the service sees it: its state in the schedule, and its attempts so far."""
+    """A delivery as the service sees it: its state in the schedule, and its attempts until now."""
 
     def __init__(self, number: int, body: bytes) -> None:
         self.number = number
@@ -49,9 +49,9 @@ class Sent:
 
 
 class ScheduledSender:
-    """Posts deliveries and tries again what fails, by the service's schedule on the clock of the test.
+    """Posts deliveries, and retries failed ones by the service's schedule, on the clock of the test.
 
-    `attempts` has every attempt that has ended, in the order of their ends.
+    `attempts` are all attempts that have ended, in the order of their ends.
     """
 
     def __init__(
@@ -66,15 +66,15 @@ class ScheduledSender:
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def send(self, given: Sample[Any] | Event | bytes) -> Sent:
-        """Send a delivery, and return it once everything has happened that follows from it now.
+        """Send a delivery, and return it when all its effects at the present time have happened.
 
-        An attempt that waits for the clock is still under way then: `clock.advance` brings its end, and retries.
+        An attempt that waits for the clock has not ended then; `clock.advance` continues it, and makes retries.
         """
         [sent] = await self.send_all([given])
         return sent
 
     async def send_all(self, given: Iterable[Sample[Any] | Event | bytes]) -> list[Sent]:
-        """Send deliveries like `send`, all at this moment."""
+        """Send several deliveries at the same moment, as `send` does."""
         await self._clock.settle()
         sent = [Sent(number, as_body(one)) for number, one in enumerate(given, start=self._sent + 1)]
         self._sent += len(sent)
@@ -85,9 +85,9 @@ class ScheduledSender:
 
     @contextmanager
     def outage(self, kind: OutageKind = OutageKind.REFUSE, *, status: int = 503) -> Iterator[None]:
-        """Let the attempts that start in the block fail before they reach the receiver.
+        """Make attempts that start in the block fail before they reach the receiver.
 
-        `refuse` gives no connection, `hang` no answer within the time-out, `status` this status.
+        With `refuse` they get no connection, with `hang` no answer within the time-out, with `status` this status.
         """
         self._connection.down, self._connection.status = OutageKind(kind), status
         try:
@@ -123,7 +123,7 @@ class ScheduledSender:
 
 
 class _Connection(httpx.AsyncBaseTransport):
-    """The way to the app, which can be interrupted."""
+    """The connection to the app, which can be interrupted."""
 
     def __init__(self, app: ASGIApp, clock: SteppedClock) -> None:
         # A server answers 500 for what an app raises.
@@ -154,7 +154,7 @@ async def open_sender(
     token: tuple[str, str] | None = None,
     schedule: SenderSchedule = SERVICE,
 ) -> AsyncIterator[ScheduledSender]:
-    """Send to an ASGI app for as long as the block lasts; its lifespan is not run here."""
+    """Open a sender to an ASGI app for the block. The lifespan of the app is not run here."""
     connection = _Connection(app, clock)
     posting = Sender(
         _ADDRESS + path,
@@ -168,7 +168,7 @@ async def open_sender(
     )
     async with posting:
         sender = ScheduledSender(posting, connection, clock, schedule)
-        with clock.taking_along(sender._quiet):
+        with clock.moving_with(sender._quiet):
             try:
                 yield sender
             finally:

@@ -1,27 +1,24 @@
-"""A worker on the clock of a test, which tells when it has nothing left to do now."""
+"""A worker on the clock of a test. It reports when it has nothing left to do at the present moment."""
 
 import asyncio
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
 
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import WorkerId
 from receiver.routing import Handler, Router
-from receiver.routing.policies import RunsIn
-from receiver.routing.resources import needed_by, open_resources, require_given
+from receiver.routing.resources import needed_by, require_given
 from receiver.settings import Settings
 from receiver.testing.clock import SteppedClock, turns
-from receiver.worker import Runner, Worker
-from receiver.worker.runner import Claimed, Ended
+from receiver.worker import Worker, WorkerLimits, ask_store, open_runner
+from receiver.worker.attempts import AttemptRunner, Claimed, Ended
 
 
 class _Watch:
-    """What a worker has under way: calls of its store, and handlers that run."""
+    """Counts what a worker is doing: calls of its store, and handlers that run."""
 
     def __init__(self, clock: SteppedClock) -> None:
         self.handling: set[asyncio.Task[Any]] = set()
@@ -30,17 +27,17 @@ class _Watch:
         self._moves_at_rest = 0
         self._calls = 0
         self._answered = asyncio.Event()
-        self._told = asyncio.Event()
+        self._woken = asyncio.Event()
 
-    def tell(self) -> None:
-        """Have the worker look for work."""
+    def wake(self) -> None:
+        """Make the worker check for new work."""
         self._moves += 1
-        self._told.set()
+        self._woken.set()
 
-    async def told(self) -> None:
-        """Return when the worker is to look for work."""
-        await self._told.wait()
-        self._told.clear()
+    async def woken(self) -> None:
+        """Return when the worker has to check for new work."""
+        await self._woken.wait()
+        self._woken.clear()
 
     async def call(self, method: Callable[..., Awaitable[Any]], *args: Any, **options: Any) -> Any:
         """Call the store."""
@@ -64,7 +61,7 @@ class _Watch:
             self.handling.discard(task)
 
     async def quiet(self) -> None:
-        """Return when all is done that can be done now."""
+        """Return when everything is done that can be done at this moment."""
         while True:
             while self._calls:
                 self._answered.clear()
@@ -77,7 +74,7 @@ class _Watch:
 
 
 class _WatchedQueue:
-    """A WorkQueue whose calls are watched. It says that it has changed when the worker is to look for work."""
+    """A WorkQueue whose calls are watched. It reports a change when the worker has to check for new work."""
 
     def __init__(self, queue: WorkQueue, watch: _Watch) -> None:
         self._queue = queue
@@ -88,22 +85,18 @@ class _WatchedQueue:
         return lambda *args, **options: self._watch.call(method, *args, **options)
 
     async def changed(self) -> None:
-        await self._watch.told()
+        await self._watch.woken()
 
 
-class _WatchedRunner(Runner):
-    """A Runner whose attempts are watched."""
+class _WatchedRunner:
+    """An AttemptRunner whose attempts are watched."""
 
-    def __init__(self, watch: _Watch, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, runner: AttemptRunner, watch: _Watch) -> None:
+        self._runner = runner
         self._watch = watch
 
-    async def run(self, claimed: Claimed) -> Ended:
-        ended: Ended = await self._watch.handle(super().run(claimed))
-        return ended
-
     async def run_batch(self, batch: Sequence[Claimed]) -> Sequence[Ended]:
-        ended: Sequence[Ended] = await self._watch.handle(super().run_batch(batch))
+        ended: Sequence[Ended] = await self._watch.handle(self._runner.run_batch(batch))
         return ended
 
 
@@ -111,59 +104,47 @@ class _WatchedRunner(Runner):
 async def working(
     queue: WorkQueue, router: Router, clock: SteppedClock, settings: Settings, given: Mapping[Any, object]
 ) -> AsyncIterator[Callable[[], None]]:
-    """Run a worker for as long as the block lasts; the clock takes it along.
+    """Run a worker for as long as the block lasts; the clock moves together with it.
 
-    Yields what tells it to look for work: it does not notice by itself what others store. `given` are resources by
-    type; those of the router that handlers want beside them are made.
+    Yields a function that wakes the worker, which does not notice by itself what others store. `given` are
+    resources by type. Resources of the router are opened only if handlers need them and they are not given.
     """
-    router = router.changed(_in_this_process)
-    watch = _Watch(clock)
-    stop = asyncio.Event()
-    async with _open_runner(queue, router, clock, settings, given, watch) as runner:
-        dispatcher = Worker(
-            cast("WorkQueue", _WatchedQueue(queue, watch)),
-            router,
-            clock,
-            runner,
-            worker=WorkerId("test"),
-            places={RunsIn.LOOP: settings.concurrency, RunsIn.THREAD: settings.threads, RunsIn.PROCESS: 1},
-            lease=settings.lease,
-            rng=random.Random(0),  # noqa: S311 - spreads retries, protects nothing
-        )
-        running = asyncio.create_task(dispatcher.run(stop, grace=timedelta(0)))
-        try:
-            with clock.taking_along(watch.quiet):
-                yield watch.tell
-        finally:
-            stop.set()
-            await running
-
-
-@asynccontextmanager
-async def _open_runner(
-    queue: WorkQueue,
-    router: Router,
-    clock: SteppedClock,
-    settings: Settings,
-    given: Mapping[Any, object],
-    watch: _Watch,
-) -> AsyncIterator[Runner]:
+    router = router.changed(Handler.in_this_process)
     for handler in router:
         require_given(handler.name, handler.needs, {*given, *router.resources})
     needs = [tuple([one for one in handler.needs if one[1] not in given]) for handler in router]
-    threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="handler")
+    watch = _Watch(clock)
+    watched_queue = cast("WorkQueue", _WatchedQueue(queue, watch))
+    limits = WorkerLimits(
+        concurrency=settings.concurrency, threads=settings.threads, processes=1, lease=settings.lease
+    )
+    async with open_runner(
+        clock,
+        needed_by(needs, router.resources),
+        threads=settings.threads,
+        ask_once=ask_store(queue),
+        given=given,
+    ) as runner:
+        worker = Worker(
+            watched_queue,
+            router,
+            clock,
+            _WatchedRunner(runner, watch),
+            worker=WorkerId("test"),
+            limits=limits,
+            rng=random.Random(0),  # noqa: S311 - spreads retries, protects nothing
+        )
+        async with _running(worker):
+            with clock.moving_with(watch.quiet):
+                yield watch.wake
+
+
+@asynccontextmanager
+async def _running(worker: Worker) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    running = asyncio.create_task(worker.run(stop, grace=timedelta(0)))
     try:
-        async with open_resources(needed_by(needs, router.resources)) as made:
-            yield _WatchedRunner(
-                watch,
-                clock,
-                threads,
-                resources={**made, **given},
-                ask_once=lambda handler, key, now: queue.once(handler, key, now=now),
-            )
+        yield
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _in_this_process(handler: Handler) -> Handler:
-    return replace(handler, runs_in=RunsIn.THREAD) if handler.runs_in is RunsIn.PROCESS else handler
+        stop.set()
+        await running

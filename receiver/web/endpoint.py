@@ -1,4 +1,4 @@
-"""The webhook endpoint: read the body within limits, hand it to intake, answer inside the sender's window."""
+"""The webhook endpoint reads a body within limits, hands it to intake and answers within the deadline."""
 
 import asyncio
 import logging
@@ -15,18 +15,18 @@ from receiver.web.replies import Reply, acknowledged, method_not_allowed, refuse
 log = logging.getLogger("receiver.web.intake")
 
 Stopwatch = Callable[[], Callable[[int], None]]
-"""Called when a request's headers have come; what it returns is called with the status once that is sent."""
+"""Called when a request's headers have arrived. It returns a function that takes the status of the answer."""
 
 
 class Disconnected(Exception):
-    """The sender has gone before its request was complete."""
+    """The sender closed the connection before its request was complete."""
 
 
 class WebhookEndpoint:
     """An ASGI app for one path.
 
     It answers within `ack_deadline` of the request's headers, and 2xx only for what is durable. No error of its
-    own becomes a 500: the sender shall come again, so it is told 503.
+    own becomes a 500: a 503 asks the sender to try again.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class WebhookEndpoint:
         return await _result_by(pending, begun + self._ack_seconds)
 
     async def _read(self, receive: Receive, admission: Admission, begun: float) -> bytes:
-        """Return the body, or raise ReadTimeout. This is `asyncio.timeout` without what nobody needs here."""
+        """Return the body, or raise ReadTimeout. `asyncio.timeout` would do the same more slowly."""
         task = asyncio.current_task()
         expired = False
 
@@ -137,8 +137,8 @@ async def _whole_body(receive: Receive, admission: Admission) -> bytes:
 async def _result_by(pending: asyncio.Future[Receipt], deadline: float) -> Receipt:
     """Return the future's result, or raise TimeoutError at the deadline and leave the future alone.
 
-    It must not be cancelled: a late commit still resolves it, and its bytes are counted until then. This is
-    `wait_for(shield(...))` in a third of the time, on a path where every request comes by.
+    A late commit still resolves the future, and its bytes count until then, so this does not cancel it. It does
+    the same as `wait_for(shield(...))` in a third of the time, and every request needs it.
     """
     loop = asyncio.get_running_loop()
     settled: asyncio.Future[None] = loop.create_future()
@@ -161,6 +161,6 @@ async def _result_by(pending: asyncio.Future[Receipt], deadline: float) -> Recei
 
 
 def _announced(headers: Mapping[bytes, bytes]) -> int | None:
-    """Return the announced length; a server has refused lengths that are no numbers, and another may not have."""
+    """Return the announced length, or None. Another ASGI server may pass on a value that is not a number."""
     length = headers.get(b"content-length", b"")
     return int(length) if length.isdigit() and len(length) < 20 else None

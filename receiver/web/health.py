@@ -1,4 +1,4 @@
-"""Health for load balancers and people: is the process alive, and can it store a delivery now?"""
+"""Health checks: whether the process lives, and whether it can store a delivery now."""
 
 import asyncio
 import logging
@@ -28,8 +28,7 @@ class Liveness:
 class Readiness:
     """Answers 200 when a write to the store succeeded within the deadline, else 503.
 
-    However many ask at one time, one write answers them all: asking costs no more than that. With `?worker=1` in
-    the query it answers 200 only if the worker lives, too.
+    Requests at the same time share one write. With `?worker=1` in the query the worker must live, too.
     """
 
     def __init__(
@@ -76,7 +75,7 @@ class Readiness:
 
 
 def _seen(probe: "asyncio.Task[None]") -> None:
-    """Look at the exception: whoever asked may have been answered before."""
+    """Retrieve the exception: the request that began the probe may have been answered already."""
     if not probe.cancelled():
         probe.exception()
 

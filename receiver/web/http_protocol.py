@@ -1,8 +1,8 @@
 """uvicorn's HTTP protocol with the limits it does not have: on header bytes, slow requests and idle connections.
 
-Without them one client could grow a header without end, or hold a connection for ever. Besides, the limit on
-connections is answered in our words, an offer to change the protocol does not cost the body, an answer that comes
-before the end of the body can be read, and the head and the body of an answer are sent in one packet.
+Without these limits one client could send an endless header, or hold a connection for ever. This protocol also
+sends our own 503 past the limit on connections, keeps the body of a request that offers another protocol, lets the
+client read an answer that comes before the end of the body, and sends head and body of an answer in one packet.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from receiver.web.replies import RETRY_AFTER_SECONDS, reply, unavailable
 log = logging.getLogger(__name__)
 
 MAX_UNFRAMED_BYTES = 64 * 1024
-"""Bytes of headers, trailers or chunk extensions in a row. Node's own limit for a sender's headers is 16 KiB."""
+"""Bytes of headers, trailers or chunk extensions in a row. Node limits the headers of a request to 16 KiB."""
 MAX_PIPELINED = 16
 MAX_REFUSED = 50
-"""Connections beyond the limit that are open to be answered 503."""
+"""Connections beyond the limit that stay open until they are answered 503."""
 _MARGIN_SECONDS = 1.0
-"""The endpoint counts its read time-out from the end of the headers, and says 408. When the headers took no longer
-than this, that comes first; after slower headers the connection is closed without an answer."""
+"""The endpoint counts its read time-out from the end of the headers, and then answers 408. If the headers
+take longer than this, the connection is closed before that answer."""
 _LINGER_SECONDS = 2.0
-"""How long the rest of a request is read and thrown away after an answer that came before it."""
+"""How long the rest of a request is read and thrown away after an early answer."""
 
 
 _NO_MEMORY = (
@@ -38,7 +38,7 @@ _NO_MEMORY = (
 
 
 class _Together:
-    """A transport whose writes go out in one piece at the end of the event loop's turn, as uvloop's do.
+    """A transport that sends its writes in one piece at the end of the event loop's turn, as uvloop does.
 
     It closes in two steps while a request is still arriving: to close at once would reset the connection, and the
     client might never see the answer (RFC 9112, section 9.6).
@@ -85,7 +85,7 @@ class _Together:
 
 
 class _RequestParser(httptools.HttpRequestParser):
-    """A parser that reads the body after an offer to change the protocol (an Upgrade header, from a proxy say).
+    """A parser that reads the body although the request offers another protocol, as some proxies do (Upgrade).
 
     httptools takes what follows the headers for the other protocol (parser.pyx, cb_on_headers_complete). A server
     may ignore the offer (RFC 9110, section 7.8): a new parser gets the headers without it, and then the rest.
@@ -97,7 +97,7 @@ class _RequestParser(httptools.HttpRequestParser):
         self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
 
     def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # asyncio gives nothing but bytes
-        """Parse what has come, and call the protocol's methods for it."""
+        """Parse the bytes and call the protocol's methods."""
         try:
             super().feed_data(data)
             return
@@ -140,7 +140,7 @@ class BoundedProtocol(HttpToolsProtocol):
     read_seconds = 4.0
     """Set by the server to the read time-out."""
     most_connections = 2_000
-    """Set by the server. More are answered 503; uvicorn's own limit would do that without Retry-After."""
+    """Set by the server. Further ones are answered 503; uvicorn's own limit would send no Retry-After."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -149,7 +149,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.idle: dict[BoundedProtocol, None] = vars(self.server_state).setdefault("idle", {})
         """The server's connections between two requests or before the first; the longest idle comes first."""
         self.offered: list[tuple[bytes, bytes]] | None = None
-        """The headers that offered to change the protocol, until they have come again without that."""
+        """The headers with an offer to change the protocol, until the parser has read them without it."""
         self._unframed = 0
         self._complete = True
         self._timer: asyncio.TimerHandle | None = None
@@ -173,7 +173,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self.idle.pop(self, None)
         if self._complete:
-            self._stop_timer()  # a request begins, with all of its own time
+            self._stop_timer()  # a new request has its full time
         self._unframed += len(data)
         self._complete = False
         try:
@@ -190,12 +190,12 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, or hang up on a client far ahead of the answers: what waits there is counted nowhere."""
+        """Begin to answer, or abort if too many pipelined requests wait: no limit counts their bytes."""
         if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
             self.offered = self.headers
             return
         if self.offered is not None:
-            self.headers[:] = self.offered  # what is kept is what was sent
+            self.headers[:] = self.offered  # the store keeps the headers as they were sent
             self.offered = None
         if len(self.pipeline) >= MAX_PIPELINED:
             self.transport.abort()
@@ -204,32 +204,32 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_headers_complete()
 
     def head_without_offer(self) -> bytes:
-        """Return the head of the request that has just offered to change the protocol, as if it had not."""
+        """Return the head of the current request without its offer to change the protocol."""
         version = self.parser.get_http_version().encode()
         lines = [b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, version)]
         lines += [b"%b: %b" % header for header in self.headers if header[0] != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
 
     def pause_writing(self) -> None:
-        """Give a client that does not read its answers as long as one that does not write its request."""
+        """Allow a client that does not read its answers as much time as one that does not send its request."""
         super().pause_writing()
         self._stop_timer()
         self._start_timer()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Stop the timer: the client reads its answers again."""
         super().resume_writing()
         self._stop_timer()
 
     def on_body(self, body: bytes) -> None:
-        """Note that what came was framed as a body."""
+        """Note that the last bytes belong to a body."""
         self._unframed = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that a request has arrived in whole."""
+        """Note that the whole request has arrived."""
         if self.offered is not None:
-            return  # the parser says so before it has read the body
+            return  # the parser calls this before it has read the body
         self._unframed = 0
         self._complete = True
         super().on_message_complete()

@@ -1,10 +1,12 @@
-"""From a request's headers and body to the store: limits, authentication, envelope. It knows no handler."""
+"""Intake checks limits, authentication and envelope of a request, and hands it to the store."""
 
 import asyncio
 import base64
 import functools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from typing import NoReturn
 
 from receiver.core.clock import Clock
@@ -28,15 +30,16 @@ log = logging.getLogger(__name__)
 
 _GROUP = 3
 _SHORTEST_FORM = 4
-"""Shorter ones are in many headers that carry no secret."""
+"""Shorter ones would match many headers without a secret."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 _PER_REQUEST = 4096
 """Bytes that a request costs beside its body: its headers, its task, its place in the queue."""
+_LONG_BODY = 256 * 1024
 
 
 class Authenticator:
-    """Says whether a request proves that it comes from the service. With nothing configured, all do.
+    """Checks that a request comes from the service. Without secrets and tokens every request passes.
 
     A request with the signature header is judged by that alone if there are secrets; else by the static header.
     """
@@ -50,7 +53,7 @@ class Authenticator:
         tokens: Sequence[str],
         other_secrets: Sequence[str] = (),
     ) -> None:
-        """`other_secrets` prove nothing here, and are not kept either when a request carries them."""
+        """`other_secrets` authenticate no request; they are only masked in kept headers."""
         self._signature_header = signature_header.lower().encode()
         self._secrets = tuple(secrets)
         self._token_header = token_header.lower().encode() if token_header else None
@@ -60,7 +63,7 @@ class Authenticator:
         self._secret_values = secret_forms((*secrets, *tokens, *other_secrets))
 
     def check_headers(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raise Unauthenticated if no body could make this request authentic, so that none need be read."""
+        """Raise Unauthenticated if no body could make this request authentic; then its body is not read."""
         if not self._secrets and not self._tokens:
             return
         if self._secrets and self._signature_header in headers:
@@ -71,7 +74,7 @@ class Authenticator:
             raise Unauthenticated("the request carries no valid credentials")
 
     def check_body(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
-        """Raise Unauthenticated if the signature that counts does not belong to this body."""
+        """Raise Unauthenticated if there are secrets and the signature does not belong to this body."""
         signature = headers.get(self._signature_header)
         if self._secrets and signature is not None and not verify(body, signature.decode("latin-1"), self._secrets):
             raise Unauthenticated("the signature does not match the body and the configured secret")
@@ -150,7 +153,7 @@ class Admission:
         self._held += size
 
     def release(self, _: object = None) -> None:
-        """Give everything back, once."""
+        """Give everything back. A second call changes nothing."""
         self._budget.give(self._held)
         self._held = 0
 
@@ -159,7 +162,7 @@ class Intake:
     """Takes requests in, for one store."""
 
     quarantined = 0
-    """Bodies that were authentic and no envelope, and are kept all the same; since the start."""
+    """Authentic bodies without an envelope that were stored in quarantine since the start."""
 
     def __init__(
         self, log: DeliveryLog, gate: Authenticator, clock: Clock, *, max_body: int, max_in_flight: int
@@ -168,10 +171,11 @@ class Intake:
         self._gate = gate
         self._clock = clock
         self._max_body = max_body
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._budget = Budget(max_in_flight + _PER_REQUEST)  # so that one body of that size fits
 
     def admit(self, headers: Mapping[bytes, bytes], announced: int | None) -> Admission:
-        """Open the door to a request, before its body is read. Raises Unauthenticated, TooLarge or Overloaded."""
+        """Admit a request before its body is read. Raises Unauthenticated, TooLarge or Overloaded."""
         self._gate.check_headers(headers)
         return Admission(self._budget, max_body=self._max_body, announced=announced)
 
@@ -186,27 +190,59 @@ class Intake:
 
         The future resolves when the delivery is durable and fails with StoreError. A body that is no envelope is
         put in quarantine; the future then fails with Malformed, once that is durable. The admission is released
-        when the store is done with the body, however long the sender waits.
+        when the store is done with the body, however long the sender waits. A thread examines long bodies one at a
+        time, so other deliveries do not wait for them and the memory for it is needed once.
         """
+        examine = functools.partial(self._examine, raw_headers, headers, body, self._clock.now())
+        if len(body) > _LONG_BODY:
+            stored = asyncio.ensure_future(self._accept_long(examine, admission))
+            stored.add_done_callback(_seen)
+            return stored
         try:
-            self._gate.check_body(headers, body)
-            masked, now = self._gate.masked(raw_headers), self._clock.now()
-            try:
-                delivery = read_envelope(masked, body, received_at=now)
-            except Malformed as refusal:
-                request = Quarantined(now, refusal.code, str(refusal), None, masked, body)
-                written = self._log.quarantine(request)
-                written.add_done_callback(admission.release)
-                written.add_done_callback(self._count_quarantined)
-                refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, refusal))
-                refused.add_done_callback(_seen)
-                return refused
-            appended = self._log.append(delivery)
+            return self._store(examine(), admission)
         except BaseException:
             admission.release()
             raise
+
+    def close(self) -> None:
+        """Stop the thread for long bodies."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    async def _accept_long(self, examine: Callable[[], Delivery | Quarantined], admission: Admission) -> Receipt:
+        try:
+            examined = await asyncio.get_running_loop().run_in_executor(self._thread, examine)
+            stored = self._store(examined, admission)
+        except BaseException:
+            admission.release()
+            raise
+        return await asyncio.shield(stored)
+
+    def _examine(
+        self,
+        raw_headers: Sequence[tuple[bytes, bytes]],
+        headers: Mapping[bytes, bytes],
+        body: bytes,
+        now: datetime,
+    ) -> Delivery | Quarantined:
+        """Return the record to store for a request. Raises Unauthenticated."""
+        self._gate.check_body(headers, body)
+        masked = self._gate.masked(raw_headers)
+        try:
+            return read_envelope(masked, body, received_at=now)
+        except Malformed as refusal:
+            return Quarantined(now, refusal.code, str(refusal), None, masked, body)
+
+    def _store(self, examined: Delivery | Quarantined, admission: Admission) -> asyncio.Future[Receipt]:
+        if isinstance(examined, Quarantined):
+            written = self._log.quarantine(examined)
+            written.add_done_callback(admission.release)
+            written.add_done_callback(self._count_quarantined)
+            refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, Malformed(examined.detail)))
+            refused.add_done_callback(_seen)
+            return refused
+        appended = self._log.append(examined)
         appended.add_done_callback(admission.release)
-        appended.add_done_callback(functools.partial(_tell, delivery))
+        appended.add_done_callback(functools.partial(_tell, examined))
         return appended
 
     def tell_refused(self, status: int, reason: str, detail: str) -> None:
@@ -218,7 +254,7 @@ class Intake:
 
     @property
     def received_bytes(self) -> int:
-        """Bytes of all bodies that arrived, in whole or in part; since the start."""
+        """Bytes of bodies that arrived since the start, those of unfinished bodies included."""
         return self._budget.received
 
     @property
@@ -236,7 +272,7 @@ class Intake:
 
 
 def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
-    """Log what became of a delivery, and tell subscribers; failures are told by whoever answers them."""
+    """Log the outcome for a delivery and tell subscribers. The endpoint reports failures."""
     if appended.cancelled() or appended.exception() is not None:
         return
     outcome = appended.result().outcome
@@ -249,7 +285,7 @@ def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
         level,
         f"delivery_{outcome}",
         extra={
-            "key": delivery.key,
+            "id": delivery.key,
             "type": delivery.type,
             "job_id": delivery.job_id,
             "size": len(delivery.body),
@@ -283,7 +319,7 @@ def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
 
 
 def _seen(refused: asyncio.Future[Receipt]) -> None:
-    """Look at the exception: whoever waited may have answered and gone."""
+    """Retrieve the exception: the request may have been answered already."""
     if not refused.cancelled():
         refused.exception()
 

@@ -1,4 +1,4 @@
-"""`/metrics`, and who may read it."""
+"""The `/metrics` endpoint and its access rules."""
 
 import hmac
 import logging
@@ -26,7 +26,7 @@ _FORWARDED = frozenset(
 
 
 class MetricsEndpoint:
-    """An ASGI app that answers whoever sends the token; without one set, only programs on this machine.
+    """An ASGI app that answers requests with the token or, if none is set, requests from this machine.
 
     A proxy on this machine makes every client look like such a program. So whatever shows that a request was
     passed on refuses it: a header that proxies add, another Host than this machine's, HTTP/1.0. A proxy that is

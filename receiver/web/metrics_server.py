@@ -1,4 +1,4 @@
-"""A worker's metrics, served from a thread and an event loop that no handler can block."""
+"""A worker serves its metrics from a thread with its own event loop, which no handler can block."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> Asyn
         shutdown=timedelta(seconds=1),
         most_connections=MAX_CONNECTIONS,
     )
-    # A daemon, and not waited for without end: what reads the store in it may hang, and the worker has to stop.
+    # A daemon that is joined for a limited time: reading the store may hang, and the worker has to stop.
     thread = threading.Thread(target=_run, args=(server, listener), name="metrics", daemon=True)
     thread.start()
     host, port = listener.getsockname()[:2]
@@ -54,7 +54,7 @@ async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> Asyn
         server.should_exit = True
         await asyncio.to_thread(thread.join, _JOIN_SECONDS)
         if not thread.is_alive():
-            listener.close()  # a server that is told to exit before it has begun leaves that to us
+            listener.close()  # a server that exits before it has begun does not close it
 
 
 def _run(server: Server, listener: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn with our limits, on a socket that was bound before anything else was touched."""
+"""The HTTP server: uvicorn with our limits, on a socket that was bound before."""
 
 import asyncio
 import errno
@@ -20,18 +20,18 @@ log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS, MIN_CONNECTIONS = 2_000, 20
 _KEPT_DESCRIPTORS = 150
-"""For the store and the log, and for connections that are closed or refused since they are too many."""
+"""For the store and the log, and for connections past the limit until they are closed."""
 _BACKLOG = 2_048
 _ACCEPTED_AT_ONCE = 16
-"""Connections taken in before those that are too many are closed; asyncio takes both numbers for one."""
+"""Connections accepted in one turn of the event loop. asyncio uses one number for this and for the queue."""
 _EPISODE_SECONDS = 60.0
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class AcceptFailures:
-    """An exception handler of an event loop that tells only once of connections that cannot be taken in.
+    """An exception handler of an event loop that logs one line when connections cannot be accepted for a while.
 
-    asyncio tries that again each second, and tells of each attempt with a traceback.
+    asyncio tries again each second, and logs a traceback for each attempt.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Capture none."""
+        """Leave all signals alone."""
         yield
 
 
@@ -124,7 +124,7 @@ def make_server(
 
 
 def _connection_limit() -> int:
-    """Raise the limit on open files as far as allowed, and stay below it: past it no connection is accepted."""
+    """Raise the limit on open files as far as allowed, and return how many connections fit below it."""
     import resource  # not on Windows, where only this server cannot run
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -1,8 +1,8 @@
 """From stored deliveries to handlers: routing, running, settling."""
 
-from receiver.worker.process_pool import Processes
+from receiver.worker.assembly import ask_store, open_processes, open_runner
 from receiver.worker.retention import Retention
 from receiver.worker.runner import Runner
-from receiver.worker.worker import Worker
+from receiver.worker.worker import Worker, WorkerLimits
 
-__all__ = ["Processes", "Retention", "Runner", "Worker"]
+__all__ = ["Retention", "Runner", "Worker", "WorkerLimits", "ask_store", "open_processes", "open_runner"]

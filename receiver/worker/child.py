@@ -21,14 +21,14 @@ from receiver.core.logs import configure_logs
 from receiver.worker.failures import Raised, require_done
 from receiver.worker.fanout import read_event
 from receiver.worker.parent_death import end_after_parent
-from receiver.worker.process_messages import SIZE, Begun, Done, FunctionCall, read_message, write_message
+from receiver.worker.process_messages import SIZE, CallDone, CallStarted, FunctionCall, read_message, write_message
 
 
 def main(level: str, log_format: str, descriptor: str) -> None:
     """Answer calls until the worker closes its end, or dies."""
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Whoever stops the worker may signal all of its processes; it is the worker that ends this one. A
-        # function, since what is ignored would be ignored by every program that a handler starts, too.
+        # A platform may signal all processes, and the worker ends this one itself. Not SIG_IGN, which programs that
+        # a handler starts would inherit.
         signal.signal(signal_number, lambda *_: None)
     end_after_parent(timedelta(0))
     worker = socket.socket(fileno=int(descriptor))
@@ -42,21 +42,21 @@ def main(level: str, log_format: str, descriptor: str) -> None:
             answer(messages.get(), lambda message: worker.sendall(write_message(message)))
 
 
-def answer(call: FunctionCall, send: Callable[[Begun | Done], None]) -> None:
-    """Make a call; whatever the function does ends up in the answer."""
+def answer(call: FunctionCall, send: Callable[[CallStarted | CallDone], None]) -> None:
+    """Make a call and send its result or its exception."""
     try:
         function = attrgetter(call.qualname)(importlib.import_module(call.module))
         events = [read_event(source) for source in call.sources]
-        send(Begun())
+        send(CallStarted())
         require_done(function(events if call.batched else events[0]))
     except BaseException as exc:
-        send(Done(Raised.of(exc)))
+        send(CallDone(Raised.of(exc)))
     else:
-        send(Done(None))
+        send(CallDone(None))
 
 
 def _listen(incoming: BinaryIO, messages: "SimpleQueue[Any]") -> None:
-    """Hand messages on; at the end of the connection leave at once, whatever runs, with what it has started."""
+    """Queue messages. When the connection ends, kill this process and every process that it has started."""
     try:
         while len(size := incoming.read(SIZE.size)) == SIZE.size:
             messages.put(read_message(incoming.read(*SIZE.unpack(size))))

@@ -1,4 +1,4 @@
-"""The time-out of one attempt, which a heartbeat begins anew."""
+"""The time-out of one attempt, which each heartbeat starts anew."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -9,36 +9,36 @@ _NONE = timedelta(0)
 
 
 class Deadline:
-    """Makes one call when `timeout` has passed since the handler began, or since its last heartbeat.
+    """Makes one call when `timeout` has passed since the handler started, or since its last heartbeat.
 
-    `begin` and `beat` may be called from any thread, everything else in the event loop. Until it has begun no
-    time counts: a function that waits for a thread is not late.
+    `start` and `beat` may be called from any thread, everything else in the event loop. No time counts before the
+    start: a function that waits for a thread is not late.
     """
 
-    __slots__ = ("_beat_at", "_begun", "_clock", "_passed", "_timer", "late", "timeout")
+    __slots__ = ("_beat_at", "_clock", "_passed", "_started", "_timer", "late", "timeout")
 
     def __init__(self, clock: Clock, timeout: timedelta) -> None:
         self.timeout = timeout
         self.late = False
         self._clock = clock
-        self._begun = False
+        self._started = False
         self._beat_at: datetime | None = None
         self._passed: Callable[[], None] | None = None
         self._timer: Timer | None = None
 
-    def watch(self, passed: Callable[[], None], *, begun: bool) -> None:
+    def watch(self, passed: Callable[[], None], *, started: bool) -> None:
         """Start watching, and call back once if time runs out."""
-        self._begun = begun
+        self._started = started
         self._passed = passed
-        self._timer = self._clock.call_later(self.timeout, self._look)
+        self._timer = self._clock.call_later(self.timeout, self._check)
 
-    def begin(self) -> None:
-        """Say that the function is called now."""
+    def start(self) -> None:
+        """Note that the function is called now."""
         self._beat_at = self._clock.now()
-        self._begun = True
+        self._started = True
 
     def beat(self) -> None:
-        """Begin the time-out anew."""
+        """Start the time-out anew."""
         self._beat_at = self._clock.now()
 
     def cancel(self) -> None:
@@ -46,16 +46,16 @@ class Deadline:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         left = self._left()
         if left > _NONE:
-            self._timer = self._clock.call_later(left, self._look)
+            self._timer = self._clock.call_later(left, self._check)
         elif self._passed is not None:
             self.late = True
             self._passed()
 
     def _left(self) -> timedelta:
-        if not self._begun:
+        if not self._started:
             return self.timeout
         beat_at, self._beat_at = self._beat_at, None
         if beat_at is None:

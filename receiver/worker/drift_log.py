@@ -1,4 +1,4 @@
-"""Says once for each thing that our models do not know that it has arrived."""
+"""Fields and values that our models do not know: each is logged once."""
 
 import logging
 
@@ -10,16 +10,16 @@ log = logging.getLogger(__name__)
 
 
 class DriftLogger:
-    """What a worker has seen since its start; `receiver drift` finds all that is stored."""
+    """Remembers what a worker has logged since its start; `receiver drift` searches the whole store."""
 
     def __init__(self) -> None:
-        self._told: set[Drift] = set()
+        self._logged: set[Drift] = set()
 
-    def look(self, event: Event, delivery: Delivery) -> None:
-        """Log what is seen for the first time."""
-        for one in drift_of(event) - self._told:
-            if len(self._told) >= MAX_DRIFTS:
+    def log_new(self, event: Event, delivery: Delivery) -> None:
+        """Log what has not been logged before."""
+        for one in drift_of(event) - self._logged:
+            if len(self._logged) >= MAX_DRIFTS:
                 return
-            self._told.add(one)
-            fields = {"type": one.type, "kind": one.kind.value, "path": one.path, "key": delivery.key}
+            self._logged.add(one)
+            fields = {"type": one.type, "kind": one.kind.value, "path": one.path, "id": delivery.key}
             log.info("event_drift", extra=fields)

@@ -1,4 +1,4 @@
-"""The signals of the worker: what has begun, and what the store has recorded of how it ended."""
+"""The signals of the worker: attempts that start, and ends of attempts that the store has recorded."""
 
 from datetime import datetime, timedelta
 from typing import TypedDict
@@ -31,13 +31,13 @@ class _Common(TypedDict):
 
 
 def emit_started(item: WorkItem, at: datetime) -> None:
-    """Say that an attempt is about to call its handler."""
+    """Emit that an attempt is about to call its handler."""
     if attempt_started.receivers:
         attempt_started.emit(AttemptStarted(**_common(item, at)))
 
 
 def emit_ended(item: WorkItem, settlement: Settlement, *, recorded: bool) -> None:
-    """Say how an attempt ended and what became of its work item, once the store has taken it or refused to.
+    """Emit how an attempt ended, and whether its work item is done or dead.
 
     `recorded` is False when this worker had lost its lease on the item.
     """

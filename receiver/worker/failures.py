@@ -1,4 +1,4 @@
-"""Why an attempt failed, as texts that every store takes, and what that means for its work item."""
+"""The reason why an attempt failed, as texts that every store takes, and what it means for the work item."""
 
 import inspect
 import traceback
@@ -31,9 +31,9 @@ class NoProcess(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What is known of an exception, in a form that can be sent from one process to another.
+    """An exception as texts, in a form that can be sent from one process to another.
 
-    `error` is its class and message in one line, `classes` are the names of its class and that one's bases, the
+    `error` is its class and message in one line. `classes` are the names of its class and of the base classes, the
     nearest first. `after` is how long a `Retry` or a `RateLimited` asks to wait.
     """
 
@@ -44,11 +44,11 @@ class Raised:
 
     @classmethod
     def of(cls, error: BaseException) -> "Raised":
-        """Return what is known of an exception, however it behaves when it is shown."""
+        """Describe an exception. This works even if the exception's own `__str__` raises."""
         if isinstance(error, RaisedElsewhere):
             return error.raised
         name = "retry_after" if isinstance(error, RateLimited) else "after"
-        after = getattr(error, name, None)  # a subclass may not have set it, or to something else
+        after = getattr(error, name, None)  # a subclass may not have set it, or may have set something else
         return cls(
             describe(error),
             _cut_traceback(error),
@@ -58,15 +58,15 @@ class Raised:
 
 
 class RaisedElsewhere(Exception):
-    """A function raised in another process; only what is known of it came back."""
+    """A function raised in another process. Only a description of the exception came back."""
 
     def __init__(self, raised: Raised) -> None:
         super().__init__(raised.error)
         self.raised = raised
 
 
-def require_done(result: object) -> None:
-    """Raise TypeError if a plain function has handed back work instead of doing it: nobody would do it."""
+def require_done(result: object) -> object:
+    """Return what a plain function returned; raise TypeError if that is work which nobody would do."""
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result) or inspect.isgenerator(result):
             result.close()
@@ -74,15 +74,16 @@ def require_done(result: object) -> None:
             f"the handler returned a {type(result).__name__} that nobody awaits: "
             "a decorator around an async function has to be async itself"
         )
+    return result
 
 
 def result_of(raised: Raised, handler: Handler) -> Result:
     """Return what an exception means under the handler's policy.
 
-    `Retry` and `GiveUp` do what they say. Otherwise the nearest of its classes that the policy names decides; a
-    policy that names what to retry gives up on everything else. A process that dies or does not start, and a
-    store that cannot be reached, are never the policy's affair. What is retried after a `RateLimited` waits for as
-    long as that says, at the least.
+    `Retry` and `GiveUp` do what they say. Otherwise the policy decides by the nearest class that it names. A policy
+    with `retry_on` gives up on all other classes. The policy does not apply to a process that dies or does not
+    start, nor to a store that cannot be reached. After a `RateLimited` the retry waits at least as long as the
+    service asks.
     """
     if _RETRY in raised.classes:
         return Failed(raised.after)
@@ -107,7 +108,7 @@ def describe(error: BaseException) -> str:
     if isinstance(error, TimedOut):
         return storable(str(error)[:MAX_ERROR_LENGTH])
     shown = traceback.TracebackException.from_exception(error)
-    shown.__notes__ = None  # they come behind the text, and belong to the traceback
+    shown.__notes__ = None  # notes belong to the traceback
     text = list(shown.format_exception_only())[-1].strip()
     text = text.removeprefix(f"{type(error).__module__}.")
     return storable(" ".join(text.split())[:MAX_ERROR_LENGTH])
@@ -115,8 +116,12 @@ def describe(error: BaseException) -> str:
 
 def _cut_traceback(error: BaseException) -> str:
     text = "".join(traceback.format_exception(error))
-    # The end tells what happened; the beginning is ours.
+    # The end says what happened. The beginning is the worker's own code.
     return storable(text[-MAX_TRACEBACK_LENGTH:])
+
+
+def _storable(text: str, longest: int) -> str:
+    return text[:longest].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:

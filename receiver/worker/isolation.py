@@ -1,4 +1,4 @@
-"""When suspects run alone, and when it is the turn of everything else."""
+"""The turns of suspects, which run alone, and of all other work."""
 
 from datetime import datetime, timedelta
 
@@ -6,53 +6,54 @@ _NONE = timedelta(0)
 
 
 class Isolation:
-    """Turns of suspects and of everything else, in one worker.
+    """Decides in one worker whose turn it is: that of suspects, or that of all other work.
 
-    What may have killed its worker must not be able to take anything else with it, and must not hold up everything
-    for ever. So when one is due nothing else begins, and it begins when what runs has ended, or after a turn's time
-    beside it. Others follow it for half a turn; then all else has a turn, however many suspects are left.
+    A suspect may have killed its worker, so nothing else may run beside it, and it must not stop everything for
+    ever. When one is due, nothing else starts. The suspect starts when everything that runs has ended, or beside
+    it after the time of one turn. Other suspects follow for half a turn. Then all other work has a turn, however
+    many suspects are left.
     """
 
     def __init__(self, turn: timedelta) -> None:
         self._turn = turn
         self._since: datetime | None = None
-        """When it began to wait until nothing else runs, or then, when the first suspect began."""
-        self._begun = False
-        self._rests_since: datetime | None = None
+        """The start of the suspects' turn, or later the start of its first suspect; None in the turn of others."""
+        self._started = False
+        self._others_since: datetime | None = None
 
     @property
-    def wanted(self) -> bool:
+    def active(self) -> bool:
         """Tell whether it is the turn of suspects."""
         return self._since is not None
 
-    def holds(self, now: datetime) -> bool:
-        """Tell whether nothing else may begin."""
+    def blocks_others(self, now: datetime) -> bool:
+        """Tell whether nothing but a suspect may start."""
         return self._since is not None and self._within_turn(self._since, now)
 
-    def look(self, now: datetime, *, due: bool) -> None:
-        """Take note of whether a suspect is due. It is its turn, unless that has just been."""
+    def check(self, now: datetime, *, due: bool) -> None:
+        """Start the suspects' turn if a suspect is due, unless they have just had one."""
         if not due:
             self._since = None
-        elif self._since is None and (self._rests_since is None or not self._within_turn(self._rests_since, now)):
-            self._since, self._begun = now, False
+        elif self._since is None and (self._others_since is None or not self._within_turn(self._others_since, now)):
+            self._since, self._started = now, False
 
-    def begins(self, now: datetime, *, idle: bool) -> bool:
-        """Return whether a suspect is to begin now; `idle` says that nothing runs. May end the suspects' turn."""
+    def may_start(self, now: datetime, *, idle: bool) -> bool:
+        """Return whether a suspect may start now; `idle` says that nothing runs. It may end their turn."""
         if self._since is None:
             return False
-        if idle and not self._begun:
-            self._since, self._begun = now, True
+        if idle and not self._started:
+            self._since, self._started = now, True
             return True
         if idle and now - self._since < self._turn / 2:
             return True
-        if not idle and self.holds(now):
+        if not idle and self.blocks_others(now):
             return False
-        self._since, self._rests_since = None, now
-        return not self._begun
+        self._since, self._others_since = None, now
+        return not self._started
 
     def found_none(self, now: datetime) -> None:
-        """Say that there was none to begin: another worker has it, or its handler's limits forbid it now."""
-        self._since, self._rests_since = None, now
+        """End the turn: another worker has the suspect, or the limits of its handler forbid it now."""
+        self._since, self._others_since = None, now
 
     def _within_turn(self, since: datetime, now: datetime) -> bool:
         return _NONE <= now - since < self._turn  # the clock may have been set back

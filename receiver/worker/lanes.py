@@ -1,4 +1,4 @@
-"""Which lane an event belongs to."""
+"""The lane of an event."""
 
 import logging
 
@@ -10,10 +10,10 @@ log = logging.getLogger(__name__)
 
 
 def lane_of(handler: Handler, event: Event) -> str | None:
-    """Return the event's lane for this handler, None if it may run beside anything.
+    """Return the event's lane for this handler, or None if it may run beside any other event.
 
-    A function for the lane that raises must not lose the event, nor let it overtake another: such events share the
-    lane of their job.
+    If the handler's `lane` function raises, the event goes to the lane of its job, so that it is neither lost nor
+    handled too early.
     """
     if handler.lane is None:
         return None

@@ -1,4 +1,4 @@
-"""Webhooks that come after all, of what a backfill has brought in meanwhile: nothing is to be done for them."""
+"""Webhooks that arrive after a backfill has already imported the same event: they are not handled again."""
 
 import logging
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 async def find_repeats(queue: RoutingQueue, read: Sequence[tuple[StoredDelivery, Event]]) -> frozenset[int]:
-    """Return the seqs of those deliveries by the sender whose page or end of a job was brought in before."""
+    """Return the seqs of the sender's deliveries whose event a backfill has imported before."""
     keys = {
         stored.seq: key
         for stored, event in read
@@ -25,5 +25,5 @@ async def find_repeats(queue: RoutingQueue, read: Sequence[tuple[StoredDelivery,
         return frozenset()
     repeats = {stored.seq: stored.delivery for stored, _ in read if keys.get(stored.seq) in known}
     for seq, delivery in repeats.items():
-        log.info("late_webhook_skipped", extra={"key": delivery.key, "type": delivery.type, "as": keys[seq]})
+        log.info("late_webhook_skipped", extra={"id": delivery.key, "type": delivery.type, "as": keys[seq]})
     return frozenset(repeats)

@@ -1,4 +1,4 @@
-"""What a worker has claimed, and keeping it the worker's own."""
+"""The leases of a worker: taking, renewing and releasing them."""
 
 import logging
 from collections.abc import Iterable, Sequence
@@ -10,19 +10,19 @@ from receiver.core.clock import Clock
 from receiver.core.ports.queue import LeaseQueue
 from receiver.core.types import WorkerId
 from receiver.errors import StoreError
-from receiver.worker.runner import Claimed
+from receiver.worker.attempts import Claimed
 
 log = logging.getLogger(__name__)
 
-_MARK = timedelta(milliseconds=250)
-"""How often to note what has begun. What ends sooner leaves no mark, and costs no write."""
+_MARK_EVERY = timedelta(milliseconds=250)
+"""How often the store is told which attempts have started. An attempt that ends sooner costs no write."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
-class _Held:
-    """A claimed work item: which attempt this is, and until when no other worker can have claimed the item."""
+class _Leased:
+    """A claimed work item. Until `until` no other worker can have claimed it."""
 
     attempt: int
     size: int
@@ -30,13 +30,13 @@ class _Held:
 
 
 class Leases:
-    """The leases of one worker: on everything it has claimed and not yet settled."""
+    """The leases of one worker, on every work item that it has claimed and not yet settled."""
 
     def __init__(self, queue: LeaseQueue, clock: Clock, worker: WorkerId, length: timedelta) -> None:
         self._queue = queue
         self._clock = clock
         self._length = length
-        self._held: dict[int, _Held] = {}  # by work id
+        self._leased: dict[int, _Leased] = {}  # by work id
         self._bytes = 0
         self._first_end = _NEVER  # no lease ends earlier
         self._unmarked: set[int] = set()
@@ -45,62 +45,62 @@ class Leases:
         self.worker = worker
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._leased)
 
     def __contains__(self, work_id: int) -> bool:
-        return work_id in self._held
+        return work_id in self._leased
 
     @property
     def bytes(self) -> int:
-        """How many bytes of bodies are held."""
+        """How many bytes the bodies of the leased items have."""
         return self._bytes
 
-    def new(self, now: datetime) -> Lease:
-        """Return a lease that begins now."""
+    def new_lease(self, now: datetime) -> Lease:
+        """Return a lease that starts now."""
         return Lease(self.worker, now + self._length)
 
-    def take(self, claimed: Iterable[Claimed], lease: Lease) -> None:
-        """Hold these from now on."""
+    def add(self, claimed: Iterable[Claimed], lease: Lease) -> None:
+        """Keep the leases of these items from now on."""
         if lease.until - self._clock.now() < self._length * (2 / 3):
-            # The event loop was blocked since the lease was made: renew before the next claim.
+            # The event loop has been blocked since the lease was made: renew before the next claim.
             self._renewed_at = self._clock.now() - self._length
         for one in claimed:
-            self.drop(one.item.id)  # an earlier attempt that was lost, and still runs here
+            self.drop(one.item.id)  # an earlier attempt may have lost its lease and still run here
             size = len(one.item.source.delivery.body)
-            self._held[one.item.id] = _Held(one.item.attempt, size, lease.until)
+            self._leased[one.item.id] = _Leased(one.item.attempt, size, lease.until)
             self._bytes += size
         self._first_end = min(self._first_end, lease.until)
 
     def drop(self, work_id: int) -> None:
-        """Hold this no longer."""
-        if (held := self._held.pop(work_id, None)) is not None:
-            self._bytes -= held.size
+        """Keep the lease of this item no longer."""
+        if (leased := self._leased.pop(work_id, None)) is not None:
+            self._bytes -= leased.size
         self._unmarked.discard(work_id)
 
-    def over(self, work_id: int, attempt: int) -> None:
-        """Hold this no longer, unless a later attempt of it has been claimed since."""
-        if (held := self._held.get(work_id)) is not None and held.attempt == attempt:
+    def drop_attempt(self, work_id: int, attempt: int) -> None:
+        """Keep the lease of this item no longer, unless a later attempt of it has been claimed since."""
+        if (leased := self._leased.get(work_id)) is not None and leased.attempt == attempt:
             self.drop(work_id)
 
     def any_ended(self) -> bool:
-        """Tell whether a lease may have ended: this process was stopped, say, or the store was away."""
+        """Tell whether a lease may have ended, for example because the store was away for long."""
         now = self._clock.now()
         if now < self._first_end:
             return False
-        self._first_end = min((held.until for held in self._held.values()), default=_NEVER)
+        self._first_end = min((leased.until for leased in self._leased.values()), default=_NEVER)
         return now >= self._first_end
 
     def ended(self, work_id: int) -> bool:
-        """Tell whether the lease on this may have ended, so that another worker may have the item."""
-        held = self._held.get(work_id)
-        return held is None or held.until <= self._clock.now()
+        """Tell whether the lease of this item may have ended, so that another worker may have the item."""
+        leased = self._leased.get(work_id)
+        return leased is None or leased.until <= self._clock.now()
 
-    def begins(self, work_id: int) -> None:
-        """Have it noted in the store, if it takes long enough, that this has begun."""
+    def note_start(self, work_id: int) -> None:
+        """Have the store told that this attempt has started, unless it ends very soon."""
         self._unmarked.add(work_id)
 
-    async def begin_together(self, work_ids: Sequence[int]) -> None:
-        """Note in the store that these begin now: one of them may be the end of all."""
+    async def mark_batch_started(self, work_ids: Sequence[int]) -> None:
+        """Tell the store at once that a batch starts: one of its items may end the process."""
         self._unmarked.difference_update(work_ids)
         try:
             if self._marking:
@@ -108,8 +108,8 @@ class Leases:
         except StoreError as exc:
             log.error("start_mark_failed", extra={"count": len(work_ids), "reason": str(exc)})
 
-    async def release_leases(self, work_ids: Sequence[int]) -> None:
-        """Let any worker have these at once."""
+    async def release(self, work_ids: Sequence[int]) -> None:
+        """Let other workers claim these items at once."""
         if not work_ids:
             return
         for work_id in work_ids:
@@ -117,58 +117,58 @@ class Leases:
         try:
             await self._queue.release_leases(work_ids, self.worker, now=self._clock.now())
         except StoreError as exc:
-            # Their leases end by themselves.
-            log.error("work_not_given_back", extra={"count": len(work_ids), "reason": str(exc)})
+            # The leases end by themselves.
+            log.error("leases_not_released", extra={"count": len(work_ids), "reason": str(exc)})
 
-    async def give_all_back(self) -> None:
-        """Let any worker have everything at once."""
-        await self.release_leases(list(self._held))
+    async def release_all(self) -> None:
+        """Let other workers claim everything at once."""
+        await self.release(list(self._leased))
 
     async def clear_started(self) -> None:
-        """Take back the note that what is held has begun: whoever ends this worker now, it is not their doing."""
+        """Withdraw all start marks: if this worker is killed from now on, its work items are not to blame."""
         self._unmarked.clear()
         self._marking = False
         try:
-            await self._queue.clear_started(tuple(self._held), self.worker)
+            await self._queue.clear_started(tuple(self._leased), self.worker)
         except StoreError as exc:
-            log.error("work_not_absolved", extra={"reason": str(exc)})
+            log.error("start_marks_not_cleared", extra={"reason": str(exc)})
 
-    async def keep(self) -> None:
-        """Renew leases and note what has begun, until cancelled."""
+    async def run(self) -> None:
+        """Renew leases and mark started attempts, until cancelled."""
         while True:
-            await self._clock.sleep(min(_MARK, self._length / 3))
+            await self._clock.sleep(min(_MARK_EVERY, self._length / 3))
             try:
-                await self._mark_begun()
+                await self._mark_started()
                 await self.renew_if_late()
             except StoreError as exc:
                 log.error("leases_not_renewed", extra={"reason": str(exc)})
             except Exception:
-                log.exception("leases_not_renewed")  # a fault of ours, and no reason to lose what runs
+                log.exception("leases_not_renewed")  # a bug of ours must not end what runs
 
     async def renew_if_late(self) -> None:
-        """Renew every lease once a third of its time has gone.
+        """Renew every lease once a third of its time has passed.
 
-        Asked before every claim too: after a handler has blocked the event loop for longer than a lease, this
-        worker would else claim again what it is still running.
+        This is called before every claim too. Otherwise, after a handler has blocked the event loop for longer than
+        a lease, this worker would claim again the work that it is still running.
         """
         now, before = self._clock.now(), self._renewed_at
         if not timedelta(0) <= now - before < self._length / 3:
-            if self._held:
-                await self._renew(self.new(now))
-            if self._renewed_at == before:  # nothing was taken in between
+            if self._leased:
+                await self._renew(self.new_lease(now))
+            if self._renewed_at == before:  # no lease was added in between
                 self._renewed_at = now
 
     async def _renew(self, lease: Lease) -> None:
-        renewed = tuple(self._held)
+        renewed = tuple(self._leased)
         await self._queue.renew(renewed, lease)
         now = self._clock.now()
         for work_id in renewed:
-            # One that ended before may be another worker's by now, and was not renewed then.
-            if (held := self._held.get(work_id)) is not None and held.until > now:
-                held.until = lease.until
-        self._first_end = min((held.until for held in self._held.values()), default=_NEVER)
+            # A lease that ended before the renewal may belong to another worker by now.
+            if (leased := self._leased.get(work_id)) is not None and leased.until > now:
+                leased.until = lease.until
+        self._first_end = min((leased.until for leased in self._leased.values()), default=_NEVER)
 
-    async def _mark_begun(self) -> None:
-        if self._marking and (begun := tuple(self._unmarked)):
+    async def _mark_started(self) -> None:
+        if self._marking and (started := tuple(self._unmarked)):
             self._unmarked.clear()
-            await self._queue.mark_started(begun, self.worker)
+            await self._queue.mark_started(started, self.worker)

@@ -1,4 +1,4 @@
-"""What a worker and the processes of its functions tell each other."""
+"""The messages between a worker and the processes that run functions for it."""
 
 import pickle
 import struct
@@ -14,14 +14,14 @@ SIZE = struct.Struct("!Q")
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """The first message to a process: where modules are found."""
+    """The first message to a process: the folders in which modules are found."""
 
     folders: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """To a process: call this function with the event of the delivery, or with a list of the events of all."""
+    """To a process: call this function with the event of the delivery, or with a list of events if `batched`."""
 
     module: str
     qualname: str
@@ -30,23 +30,23 @@ class FunctionCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
-    """From a process: the function is found and called now."""
+class CallStarted:
+    """From a process: the function has been found and is called now."""
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
-    """From a process: the function has returned, or raised."""
+class CallDone:
+    """From a process: the function has returned or raised."""
 
     raised: Raised | None
 
 
-def write_message(message: Paths | FunctionCall | Begun | Done) -> bytes:
-    """Return a message as it is sent."""
+def write_message(message: Paths | FunctionCall | CallStarted | CallDone) -> bytes:
+    """Return the bytes of a message, with its size in front."""
     content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return SIZE.pack(len(content)) + content
 
 
 def read_message(content: bytes) -> Any:
-    """Return the message that these bytes behind its size are."""
+    """Return the message in these bytes, which follow its size."""
     return pickle.loads(content)  # noqa: S301 - both ends are ours

@@ -1,4 +1,4 @@
-"""Processes of their own for functions that compute: one call at a time in each, and every one can be ended."""
+"""Processes for functions that compute: one call at a time in each, and each can be killed."""
 
 import asyncio
 import os
@@ -11,23 +11,31 @@ from datetime import timedelta
 
 from receiver.core.clock import Clock, time_limit
 from receiver.worker.failures import NoProcess, ProcessDied, Raised, RaisedElsewhere
-from receiver.worker.process_messages import SIZE, Begun, Done, FunctionCall, Paths, read_message, write_message
+from receiver.worker.process_messages import (
+    SIZE,
+    CallDone,
+    CallStarted,
+    FunctionCall,
+    Paths,
+    read_message,
+    write_message,
+)
 
 START_LIMIT = timedelta(minutes=5)
-"""For a process to start and import the function; a large library takes its time, once."""
+"""For a process to start and to import the function; the first import of a large library takes long."""
 _REAP_SECONDS = 1
 
 
 class Processes:
-    """At most `size` processes, each started when there is no idle one for a call, and kept for the next call.
+    """At most `size` processes. One is started when a call finds none idle, and is kept for the next call.
 
-    A process belongs to one call at a time, so when it dies or is killed no other call suffers. All of them end
-    when this is closed and, since each holds the other end of a socket of ours, when this process dies. One whose
-    C code holds the interpreter lock then is ended by the kernel half a minute later, on Linux.
+    A process runs one call at a time, so no other call suffers when it dies or is killed. All processes end when
+    this is closed. Each has the other end of a socket of ours, so they also end when this process dies. If C code
+    keeps the interpreter lock then, the kernel ends the process half a minute later, on Linux.
     """
 
-    # Not a ProcessPoolExecutor: one process of it that dies takes every call of the pool with it, none of them
-    # can be ended at its time-out, and all outlive a worker that is killed.
+    # This is not a ProcessPoolExecutor: if one of its processes dies, all calls of the pool fail, no call can be
+    # ended at its time-out, and its processes outlive a worker that is killed.
 
     def __init__(self, clock: Clock, command: Sequence[str], *, size: int) -> None:
         """`command` starts a process that answers calls on the socket whose descriptor is its last argument."""
@@ -37,16 +45,16 @@ class Processes:
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
 
-    async def run(self, call: FunctionCall, begun: Callable[[], None]) -> None:
-        """Make a call, saying so when the function begins, and return when it has returned.
+    async def run(self, call: FunctionCall, started: Callable[[], None]) -> None:
+        """Make a call, report when the function starts, and return when it has returned.
 
         Raises RaisedElsewhere if it raised, ProcessDied if its process did not survive it, and NoProcess if no
-        process came to run it. A call that is cancelled ends with its process, whatever the function is doing.
+        process came to run it. If a call is cancelled, its process is killed, whatever the function is doing.
         """
         async with self._slots:
             child = await self._take()
             try:
-                raised = await child.run(call, begun, self._clock)
+                raised = await child.run(call, started, self._clock)
             except BaseException:
                 child.kill()
                 raise
@@ -86,13 +94,13 @@ class _Child:
         self._process = process
         self._reader = reader
         self._writer = writer
-        # What the function has started may hold the socket open after its own process has died.
+        # A program that the function has started may keep the socket open after the process has died.
         self.ended = asyncio.create_task(process.wait())
         self.ended.add_done_callback(lambda _: writer.transport.abort())
 
     @classmethod
     async def start(cls, command: Sequence[str]) -> "_Child":
-        """Start a process, which finds modules where this one does."""
+        """Start a process that finds modules in the same folders as this one."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -112,20 +120,20 @@ class _Child:
 
     @property
     def lives(self) -> bool:
-        """Whether it can take a call, as far as is known."""
+        """Tell whether it can take a call, as far as is known."""
         return not self.ended.done() and not self._reader.at_eof()
 
-    async def run(self, call: FunctionCall, begun: Callable[[], None], clock: Clock) -> Raised | None:
-        """Make a call and return what the function raised."""
+    async def run(self, call: FunctionCall, started: Callable[[], None], clock: Clock) -> Raised | None:
+        """Make a call and return a description of what the function raised, or None."""
         ran = False
         try:
             async with time_limit(clock, START_LIMIT) as limit:
                 self._writer.write(write_message(call))
                 await self._writer.drain()
                 answer = await self._receive()
-                if isinstance(answer, Begun):
-                    begun()
-            if isinstance(answer, Begun):
+                if isinstance(answer, CallStarted):
+                    started()
+            if isinstance(answer, CallStarted):
                 ran = True
                 answer = await self._receive()
         except (asyncio.IncompleteReadError, ConnectionError):
@@ -137,18 +145,18 @@ class _Child:
             if limit.expired():
                 raise NoProcess(f"none had imported it after {START_LIMIT}") from None
             raise
-        return answer.raised if isinstance(answer, Done) else None
+        return answer.raised if isinstance(answer, CallDone) else None
 
     def kill(self) -> None:
-        """End it at once, with what it has started."""
+        """Kill it at once, with all programs that it has started."""
         if not self.ended.done():
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._writer.close()
 
-    async def _receive(self) -> Begun | Done:
+    async def _receive(self) -> CallStarted | CallDone:
         (size,) = SIZE.unpack(await self._reader.readexactly(SIZE.size))
-        message: Begun | Done = read_message(await self._reader.readexactly(size))
+        message: CallStarted | CallDone = read_message(await self._reader.readexactly(size))
         return message
 
     async def _how_it_ended(self) -> str:

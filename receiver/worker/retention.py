@@ -1,4 +1,4 @@
-"""Keeping the store small while the worker runs: what was kept long enough goes, a small step at a time."""
+"""Keeps the store small while the worker runs: old bodies and deliveries are deleted in small steps."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -13,17 +13,18 @@ from receiver.errors import ReceiverError
 log = logging.getLogger(__name__)
 
 EVERY = timedelta(minutes=5)
-"""How often the worker looks. Nothing is late by more than that, and a look at a million takes a second."""
+"""How often the worker prunes. Nothing is late by more than that; checking a million deliveries takes a second."""
 _PAUSE = timedelta(milliseconds=50)
-"""Between steps that hold the write lock, so that acks and work have it most of the time."""
+"""Between two steps, so that acks and work have the write lock most of the time."""
 MAX_ITEMS = 200
 MAX_BYTES = 800 * 1024
 
 
 class Retention:
-    """Prunes, compresses and shrinks a store now and then. None keeps for ever.
+    """Prunes, compresses and shrinks a store every few minutes.
 
-    Bodies go after `bodies`, and whole deliveries, with what handlers asked for once, after `keys`.
+    Bodies are deleted after `bodies`. Whole deliveries, and the keys of `ctx.once`, are deleted after `keys`. None
+    keeps them for ever.
     """
 
     def __init__(
@@ -40,14 +41,14 @@ class Retention:
         self._keys = keys
 
     async def run(self) -> None:
-        """Look at once, then now and then, until cancelled. Whatever goes wrong is logged, and looked at again."""
+        """Prune every few minutes until cancelled, the first time at once. Every error is logged."""
         while True:
             try:
                 async with self._open() as maintenance:
                     await self._tidy(maintenance)
             except ReceiverError as exc:
-                log.warning("upkeep_failed", extra={"reason": str(exc)})
-            except Exception:  # a fault of ours: the next look may do without what it stumbled over
+                log.warning("maintenance_failed", extra={"reason": str(exc)})
+            except Exception:  # a bug of ours: the next try may go well
                 log.exception("maintenance_crashed")
             await self._clock.sleep(EVERY)
 
@@ -74,7 +75,7 @@ class Retention:
         return await self._walk(lambda _: maintenance.compress(limit=MAX_ITEMS))
 
     async def _walk(self, step: Callable[[int], Awaitable[Step]]) -> int:
-        """Take steps to the end, and return how many deliveries they changed."""
+        """Take all steps, and return how many deliveries they changed."""
         total = 0
         after: int | None = 0
         while after is not None:
@@ -85,7 +86,7 @@ class Retention:
         return total
 
     async def _repeat(self, step: Callable[[], Awaitable[int]], *, most: int) -> int:
-        """Take steps until one does less than `most`, and return how much was done."""
+        """Take steps until one of them changes less than `most`; return how much all have changed."""
         total = 0
         while True:
             done = await step()

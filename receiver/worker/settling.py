@@ -12,9 +12,9 @@ from receiver.core.ports.queue import ClaimQueue
 from receiver.core.rules import Died, RetryAt, decide, state_after
 from receiver.core.types import HandlerName, WorkState
 from receiver.errors import StoreError
+from receiver.worker.attempts import Claimed, Ended, log_attempt
 from receiver.worker.emit import emit_ended
 from receiver.worker.leases import Leases
-from receiver.worker.runner import Claimed, Ended, tell_attempt
 
 log = logging.getLogger(__name__)
 
@@ -24,11 +24,11 @@ _STORE_PAUSE = timedelta(seconds=1)
 _Result = tuple[Settlement, WorkItem]
 
 
-class Settling:
-    """Decides what becomes of each work item and records it, many in one transaction.
+class ResultSettler:
+    """Decides the next state of each work item and records it, many items in one transaction.
 
-    `settled` is called with the handlers of items that this worker is done with, whether it could record them
-    or had lost them.
+    `settled` is called with the handlers of the items that this worker has finished with: their results are
+    recorded, or their leases were lost.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Settling:
         self._results: GroupCommit[_Result, bool] = GroupCommit(self._record, max_items=MAX_ITEMS)
 
     def submit(self, claimed: Claimed, ended: Ended) -> None:
-        """Have the end of an attempt recorded soon."""
+        """Record the end of an attempt soon."""
         item, attempt = claimed.item, ended.attempt
         decision = decide(
             ended.result,
@@ -59,7 +59,7 @@ class Settling:
         )
         state = state_after(decision)
         due_at = decision.due_at if isinstance(decision, RetryAt) else attempt.ended_at
-        tell_attempt(claimed, ended, state, due_at)
+        log_attempt(claimed, ended, state, due_at)
         lane = claimed.handler.lane
         holds_lane = state is WorkState.DEAD and lane is not None and lane.holds_when_dead
         died = isinstance(ended.result, Died)
@@ -67,7 +67,7 @@ class Settling:
         self._results.submit((settlement, item))
 
     async def aclose(self) -> None:
-        """Return when everything submitted is recorded, or after a short time."""
+        """Wait a short time until everything submitted is recorded."""
         try:
             async with time_limit(self._clock, _STORE_PAUSE):
                 await self._results.aclose()
@@ -75,7 +75,7 @@ class Settling:
             log.error("results_lost", extra={"count": len(self._leases)})
 
     async def _record(self, results: list[_Result]) -> Sequence[bool]:
-        """Record results; while the store is away they are kept here, since running again is the alternative."""
+        """Record results. While the store is away they wait here: without them the handlers would run again."""
         settlements = [settlement for settlement, _ in results]
         while True:
             try:
@@ -85,12 +85,12 @@ class Settling:
                 log.error("settle_retrying", extra={"count": len(settlements), "reason": str(exc)})
                 await self._clock.sleep(_STORE_PAUSE)
             except Exception:
-                # A fault of ours. The items are let go: their leases end, and they run again where it can be seen.
+                # A bug of ours. When the leases end, the items run again, and the log says why.
                 log.exception("results_not_recorded", extra={"count": len(settlements)})
                 settled = [False] * len(settlements)
                 break
         for (settlement, item), done in zip(results, settled, strict=True):
-            self._leases.over(item.id, settlement.attempt.number)
+            self._leases.drop_attempt(item.id, settlement.attempt.number)
             emit_ended(item, settlement, recorded=done)
             if not done:
                 log.warning("lease_lost", extra={"work_id": item.id})

@@ -1,4 +1,4 @@
-"""Where claimed work waits until it may run: a line for each kind of place, and one for each handler of batches."""
+"""Claimed work that waits for a slot: a queue for each kind of slot, and one for each handler with `batch`."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,82 +9,81 @@ from receiver.core.clock import Clock, Timer
 from receiver.core.types import HandlerName
 from receiver.routing import Handler
 from receiver.routing.policies import Batch, RunsIn
-from receiver.worker.runner import Claimed
+from receiver.worker.attempts import Claimed
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
-Call = tuple[Claimed, ...]
-"""What one call of a handler is given: one work item, or a batch of one handler's."""
+HandlerCall = tuple[Claimed, ...]
+"""The work items of one call of a handler: a single one, or a batch."""
 
-_AHEAD = 4
-_LEAST_AHEAD = 64
-"""Work items claimed for each call that may run at one time, and at least, so that one transaction fetches many."""
-_BATCHES_AHEAD = 8
-_SHARE_OF_BLOCKING = 3
-"""Quarters of all places that threads and processes may take together: what hangs there cannot be cancelled."""
+_CLAIMED_PER_SLOT = 4
+_MIN_CLAIMED = 64
+"""A queue may claim this many work items per slot, and at least this many, so that one transaction fetches many."""
+MAX_BATCHES = 8
+_BLOCKING_QUARTERS = 3
+"""Quarters of all slots that threads and processes may take together, since nobody can cancel a call there."""
 
 
 @dataclass(slots=True)
 class ReadyQueue:
-    """Calls that wait for the same kind of place.
+    """Calls that wait for the same kind of slot.
 
-    Lines are apart so that plain functions that hang fill up the threads, and nothing else.
+    Each kind has its own queue, so that plain functions that hang fill up the threads and nothing else.
     """
 
-    places: int
+    slots: int
     capacity: int
-    within: "ReadyQueue | None" = None
-    """The line of all calls of this kind, whose places this one shares."""
-    ready: deque[Call] = field(default_factory=deque)
+    parent: "ReadyQueue | None" = None
+    """A queue whose slots this one uses too: it counts all calls of several queues."""
+    calls: deque[HandlerCall] = field(default_factory=deque)
     running: int = 0
-    held: int = 0
+    claimed: int = 0
+    """Work items of this queue that are claimed and not settled."""
     moved_at: datetime = _LONG_AGO
-    """When a call last began or ended."""
+    """When a call last started or ended."""
     stuck: bool = False
-    """No place has become free for too long: nothing is claimed for it until one does."""
+    """No slot has become free for too long. Nothing is claimed for this queue until a call ends."""
 
     @property
-    def has_place(self) -> bool:
-        """Tell whether another call may begin."""
-        return self.running < self.places and (self.within is None or self.within.has_place)
+    def has_slot(self) -> bool:
+        """Tell whether another call may start."""
+        return self.running < self.slots and (self.parent is None or self.parent.has_slot)
 
-    def count(self, calls: int, now: datetime) -> None:
-        """Count calls that begin, or with a minus those that have ended."""
-        self.running += calls
+    def count_running(self, change: int, now: datetime) -> None:
+        """Add to the number of running calls; a negative number is for calls that have ended."""
+        self.running += change
         self.moved_at, self.stuck = now, False
-        if self.within is not None:
-            self.within.count(calls, now)
+        if self.parent is not None:
+            self.parent.count_running(change, now)
 
     @property
-    def room(self) -> int:
-        """How many more work items may be claimed for this line."""
-        return 0 if self.stuck else self.capacity - self.held
+    def claimable(self) -> int:
+        """How many more work items may be claimed for this queue."""
+        return 0 if self.stuck else self.capacity - self.claimed
 
     @property
-    def free(self) -> int:
-        """How many calls would begin at once, were they ready now."""
-        free = max(0, self.places - self.running - len(self.ready))
-        return free if self.within is None else min(free, self.within.free)
+    def startable(self) -> int:
+        """How many more calls would start at once if they were ready now."""
+        startable = max(0, self.slots - self.running - len(self.calls))
+        return startable if self.parent is None else min(startable, self.parent.startable)
 
 
 @dataclass(slots=True)
-class _Gathering:
-    """A batch that is not complete yet."""
-
+class _IncompleteBatch:
     items: list[Claimed]
     timer: Timer
 
 
 class ReadyQueues:
-    """All lines of a worker. `concurrency` calls run at one time, however many lines there are.
+    """All queues of a worker. At most `concurrency` calls run at one time, in all queues together.
 
-    `wake` is called when a batch has become ready by itself, because its time is over.
+    `wake` is called when a batch has become ready because its linger time is over.
     """
 
     def __init__(
         self,
         handlers: Iterable[Handler],
-        places: Mapping[RunsIn, int],
+        slots: Mapping[RunsIn, int],
         clock: Clock,
         *,
         concurrency: int,
@@ -92,107 +91,114 @@ class ReadyQueues:
     ) -> None:
         self._clock = clock
         self._wake = wake
-        self._gathering: dict[HandlerName, _Gathering] = {}
+        self._batches: dict[HandlerName, _IncompleteBatch] = {}
         self._all = ReadyQueue(concurrency, 0)
-        blocking = ReadyQueue(max(1, concurrency * _SHARE_OF_BLOCKING // 4), 0, self._all)
+        blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, self._all)
         kinds = {
             kind: ReadyQueue(
-                count, max(count * _AHEAD, _LEAST_AHEAD), self._all if kind is RunsIn.LOOP else blocking
+                count,
+                max(count * _CLAIMED_PER_SLOT, _MIN_CLAIMED),
+                self._all if kind is RunsIn.LOOP else blocking,
             )
-            for kind, count in places.items()
+            for kind, count in slots.items()
         }
-        self._of: dict[HandlerName, ReadyQueue] = {}
+        self._by_handler: dict[HandlerName, ReadyQueue] = {}
         for handler in handlers:
-            line = kinds[handler.runs_in]
-            self._of[handler.name] = line if handler.batch is None else _batch_line(handler, handler.batch, line)
-        self._turns = deque({id(line): line for line in self._of.values()}.values())
+            queue = kinds[handler.runs_in]
+            if handler.batch is not None:
+                queue = _batch_queue(handler, handler.batch, queue)
+            self._by_handler[handler.name] = queue
+        self._queues = deque({id(queue): queue for queue in self._by_handler.values()}.values())
 
     def __getitem__(self, handler: HandlerName) -> ReadyQueue:
-        return self._of[handler]
+        return self._by_handler[handler]
 
     def __iter__(self) -> Iterator[ReadyQueue]:
-        return iter(self._turns)
+        return iter(self._queues)
 
     @property
-    def free(self) -> int:
-        """How many calls would begin at once on any line, were they ready now."""
-        return max(0, self._all.free - sum(len(line.ready) for line in self._turns))
+    def startable(self) -> int:
+        """How many more calls would start at once, in any queue, if they were ready now."""
+        return max(0, self._all.startable - sum(len(queue.calls) for queue in self._queues))
 
     def add(self, claimed: Claimed) -> None:
-        """Let a work item wait for its place, or for the others of its batch."""
+        """Let a work item wait for a slot, or for the other items of its batch."""
         handler = claimed.handler
-        line = self._of[handler.name]
-        line.held += 1
+        queue = self._by_handler[handler.name]
+        queue.claimed += 1
         if handler.batch is not None and claimed.item.attempt == 1:
-            self._gather(claimed, handler.batch)
+            self._add_to_batch(claimed, handler.batch)
         else:
-            line.ready.append((claimed,))
+            queue.calls.append((claimed,))
 
-    def begin_next(self) -> Call | None:
-        """Take the next call that has a place, each line in its turn; None when there is none."""
-        for _ in range(len(self._turns)):
-            line = self._turns[0]
-            self._turns.rotate(-1)
-            if line.ready and line.has_place:
-                line.count(1, self._clock.now())
-                return line.ready.popleft()
+    def start_next(self) -> HandlerCall | None:
+        """Take the next call that has a slot, from each queue in its turn; return None if there is none."""
+        for _ in range(len(self._queues)):
+            queue = self._queues[0]
+            self._queues.rotate(-1)
+            if queue.calls and queue.has_slot:
+                queue.count_running(1, self._clock.now())
+                return queue.calls.popleft()
         return None
 
-    def ended(self, call: Call) -> None:
-        """Give the place of a call free."""
-        self._of[call[0].handler.name].count(-1, self._clock.now())
+    def ended(self, call: HandlerCall) -> None:
+        """Free the slot of a call."""
+        self._by_handler[call[0].handler.name].count_running(-1, self._clock.now())
 
     def settled(self, handler: HandlerName) -> None:
-        """Count one work item less."""
-        self._of[handler].held -= 1
+        """Count one claimed work item less."""
+        self._by_handler[handler].claimed -= 1
 
     def withdraw(self, unwanted: Callable[[Claimed], bool]) -> list[Claimed]:
-        """Take out and return what is unwanted and has not begun."""
+        """Take out and return the unwanted work items that have not started."""
         withdrawn: list[Claimed] = []
-        for line in self._turns:
-            waiting = list(line.ready)
-            line.ready.clear()
+        for queue in self._queues:
+            waiting = list(queue.calls)
+            queue.calls.clear()
             for call in waiting:
                 withdrawn += [one for one in call if unwanted(one)]
                 if kept := tuple(one for one in call if not unwanted(one)):
-                    line.ready.append(kept)
-        for name, batch in list(self._gathering.items()):
+                    queue.calls.append(kept)
+        for name, batch in list(self._batches.items()):
             if unwanted(batch.items[0]):
                 batch.timer.cancel()
-                withdrawn += self._gathering.pop(name).items
+                withdrawn += self._batches.pop(name).items
         for one in withdrawn:
             self.settled(one.handler.name)
         return withdrawn
 
     def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
-        """Take out and return what waits on lines where no call has begun or ended for so long."""
+        """Take out and return the work items of queues in which no call has started or ended for so long."""
         now = self._clock.now()
-        for line in self._turns:
-            line.stuck = bool(line.running) and not line.has_place and now - line.moved_at >= patience
-        return self.withdraw(lambda one: self._of[one.handler.name].stuck)
+        for queue in self._queues:
+            queue.stuck = bool(queue.running) and not queue.has_slot and now - queue.moved_at >= patience
+        return self.withdraw(lambda one: self._by_handler[one.handler.name].stuck)
 
     def complete_batches(self) -> None:
-        """Let every batch begin with what it has."""
-        for name, gathering in list(self._gathering.items()):
-            gathering.timer.cancel()
-            self._of[name].ready.append(tuple(self._gathering.pop(name).items))
+        """Make every incomplete batch ready with the items that it has."""
+        for name in list(self._batches):
+            self._complete(name)
 
-    def _gather(self, claimed: Claimed, batch: Batch) -> None:
+    def _add_to_batch(self, claimed: Claimed, batch: Batch) -> None:
         name = claimed.handler.name
-        gathering = self._gathering.get(name)
-        if gathering is None:
-            timer = self._clock.call_later(batch.linger, lambda: self._complete(name))
-            gathering = self._gathering[name] = _Gathering([], timer)
-        gathering.items.append(claimed)
-        if len(gathering.items) == batch.size:
-            gathering.timer.cancel()
-            self._of[name].ready.append(tuple(self._gathering.pop(name).items))
+        incomplete = self._batches.get(name)
+        if incomplete is None:
+            timer = self._clock.call_later(batch.linger, lambda: self._linger_over(name))
+            incomplete = self._batches[name] = _IncompleteBatch([], timer)
+        incomplete.items.append(claimed)
+        if len(incomplete.items) == batch.size:
+            self._complete(name)
 
-    def _complete(self, name: HandlerName) -> None:
-        self._of[name].ready.append(tuple(self._gathering.pop(name).items))
+    def _linger_over(self, name: HandlerName) -> None:
+        self._complete(name)
         self._wake()
 
+    def _complete(self, name: HandlerName) -> None:
+        batch = self._batches.pop(name)
+        batch.timer.cancel()
+        self._by_handler[name].calls.append(tuple(batch.items))
 
-def _batch_line(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:
-    places = kind.places if handler.concurrency is None else min(handler.concurrency, kind.places)
-    return ReadyQueue(places, min(places * 2, _BATCHES_AHEAD) * batch.size, kind)
+
+def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:
+    slots = kind.slots if handler.concurrency is None else min(handler.concurrency, kind.slots)
+    return ReadyQueue(slots, min(slots * 2, MAX_BATCHES) * batch.size, kind)

@@ -1,4 +1,4 @@
-"""Keeping a worker process running beside the web process."""
+"""The supervisor keeps a worker process running beside the web process."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ _FIRST_PAUSE = timedelta(seconds=1)
 _LONGEST_PAUSE = timedelta(seconds=60)
 _REMEMBERED = 20
 _HEALTHY = timedelta(seconds=60)
-"""A worker that lived this long has started well; the next pause is the first again."""
+"""After a worker that lived this long, the pauses begin anew with the first."""
 
 
 class Supervisor:
@@ -51,7 +51,7 @@ class Supervisor:
 
     @property
     def worker_lives(self) -> bool:
-        """Whether there is a worker now; it may still be importing the handlers."""
+        """Whether a worker process runs. It may still be importing the handlers."""
         return self._process is not None and self._process.returncode is None
 
     async def run(self) -> None:
@@ -71,15 +71,15 @@ class Supervisor:
             is_first = False
             if self._clock.now() - started >= _HEALTHY:
                 pause = _FIRST_PAUSE
-                dead.clear()  # it has surely taken their work over; one that ended early may not have
+                dead.clear()  # it had the time to take their work over
             dead = [*dead, worker][-_REMEMBERED:]
-            level = logging.ERROR if code else logging.INFO  # 0: somebody has told it to stop
+            level = logging.ERROR if code else logging.INFO  # 0: somebody stopped it
             log.log(level, "worker_ended", extra={"how": how, "restart_in_s": pause.total_seconds()})
             await self._clock.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
     async def _run_once(self, command: Sequence[str]) -> tuple[str, int]:
-        """Return how the worker ended, in words and as its exit code."""
+        """Run one worker. Return a description of its end and its exit code."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,

@@ -1,1 +1,1 @@
-"""Commands, run as a user runs them."""
+"""Tests that run commands as a user does."""

@@ -7,5 +7,5 @@ from tests.cli.kept import STORE
 
 @pytest.fixture
 def configured(bare_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An empty folder, and no setting but the store."""
+    """The test runs in an empty folder, and only the store is set."""
     monkeypatch.setenv("RECEIVER_STORE", STORE)

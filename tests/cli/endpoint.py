@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Endpoint(ThreadingHTTPServer):
-    """A web server that is no part of this package: keeps requests, gives one answer."""
+    """A web server that keeps requests and gives one answer. It uses nothing of this package."""
 
     daemon_threads = False
     status = 200
@@ -48,7 +48,7 @@ class _Keeper(BaseHTTPRequestHandler):
 
 @contextmanager
 def served() -> Iterator[Endpoint]:
-    """Run one in a thread for the block."""
+    """Run the server in a thread during the block."""
     with Endpoint() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()

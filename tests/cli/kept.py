@@ -50,7 +50,7 @@ _IN_TERMINAL = (
 
 
 def delivery(key: str, minutes: float = 0, **changes: Any) -> Delivery:
-    """Return a delivery that came so long after noon."""
+    """Return a delivery that arrived so many minutes after noon."""
     made = Delivery(
         key=DeliveryKey(key),
         type="crawl.page",
@@ -145,7 +145,7 @@ def fill(*steps: Callable[[Filling], Awaitable[object]]) -> None:
 
 
 def made(*states: WorkState, handler: HandlerName = SAVE) -> None:
-    """Make one work item in each of these states, in this order, ids from 1 on. What is queued needs a lane."""
+    """Make one work item in each of these states, in this order, with ids from 1 on. Queued items need a lane."""
     fill(*(lambda store, state=state: store.item(state, handler) for state in states))
 
 

@@ -18,7 +18,7 @@ HANDLED = Path("handled")
 
 
 class Command:
-    """Runs `receiver replay` in this process, with handlers of the test's own."""
+    """Runs `receiver replay` in this process with handlers of the test."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
@@ -26,11 +26,11 @@ class Command:
         self.out = self.err = ""
 
     def __call__(self, *args: str, yes: bool = True) -> int:
-        """Run it and return its exit code; what it wrote is in `out` and `err`."""
+        """Run the command and return its exit code; its output is in `out` and `err`."""
         return self.exactly("replay", *(["--yes"] if yes else []), *args)
 
     def exactly(self, *args: str) -> int:
-        """Run the same with the whole command line given."""
+        """Run a whole command line."""
         # It takes the logs of the whole process over, and this one is that of all tests.
         self._monkeypatch.setattr("receiver.cli.replay.command.configure_logs", lambda **_: None)
         code = run(receiver.main, list(args))
@@ -39,14 +39,14 @@ class Command:
 
     @property
     def way_on(self) -> list[str]:
-        """The command line that it printed to go on with."""
+        """The command line that it printed for the continuation."""
         lines = self.err.splitlines()
         name, *arguments = shlex.split(lines[lines.index("to go on where this stopped:") + 1])
         assert name == "receiver"
         return arguments
 
     def to_the_end(self, *args: str) -> int:
-        """Run it, and whenever it is stopped what it printed; return how often it was stopped."""
+        """Run it, and after each stop the command that it printed; return the number of stops."""
         code, stopped = self(*args), 0
         while code == INTERRUPTED:
             stopped += 1
@@ -56,7 +56,7 @@ class Command:
 
 
 def write_handlers(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a module with handlers in place of the one before; each test has a name of its own for it."""
+    """Write a module with handlers, in place of an earlier one."""
     Path("replayed.py").write_text(f"from receiver import Router\n\nrouter = Router()\n{code}")
     monkeypatch.setenv("RECEIVER_HANDLERS", "replayed:router")
     monkeypatch.delitem(sys.modules, "replayed", raising=False)
@@ -75,12 +75,12 @@ def keep(*deliveries: Delivery) -> None:
 
 
 def keep_jobs(count: int = 8) -> Sequence[str]:
-    """Put deliveries of three jobs by turns, and of none, into the store; return their keys."""
+    """Store deliveries of three jobs in turn, and some without a job; return their keys."""
     keys = [f"k{n}" for n in range(count)]
     keep(*[delivery(key, n, job_id=[None, "j2", "j 1", "j3"][n % 4]) for n, key in enumerate(keys)])
     return keys
 
 
 def handled() -> list[str]:
-    """Return what handlers have written down, line by line."""
+    """Return the lines that handlers have written."""
     return HANDLED.read_text().splitlines() if HANDLED.exists() else []

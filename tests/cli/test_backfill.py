@@ -72,8 +72,8 @@ def stored() -> list[StoredDelivery]:
     return asyncio.run(read())
 
 
-def test_the_plan_comes_first_and_then_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """How many of which kind, of which jobs; and again there is nothing to do."""
+def test_the_plan_comes_before_the_import(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan counts events by type and by job. A second run finds nothing."""
     assert backfill("--yes") == 0
 
     plan = capsys.readouterr().out.splitlines()
@@ -93,7 +93,7 @@ def test_the_plan_comes_first_and_then_what_it_says(capsys: pytest.CaptureFixtur
 
 
 def test_a_dry_run_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """It shows the plan, as JSON if asked."""
+    """The command shows only the plan; with --json as JSON."""
     assert backfill("--dry-run", "--json") == 0
 
     assert json.loads(capsys.readouterr().out) == {
@@ -107,15 +107,15 @@ def test_a_dry_run_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(stored()) == 1
 
 
-def test_without_anybody_to_ask_it_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    """As with every mass action."""
+def test_without_a_terminal_it_needs_yes(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal the exit code is 2."""
     assert backfill() == 2
     assert "--yes" in capsys.readouterr().err
     assert len(stored()) == 1
 
 
 def test_it_asks_on_a_terminal() -> None:
-    """And no is no."""
+    """The answer no changes nothing."""
     code, seen = on_a_terminal("backfill", "--job", JOB, answer="n\n")
 
     assert code == 1
@@ -124,8 +124,8 @@ def test_it_asks_on_a_terminal() -> None:
     assert len(stored()) == 1
 
 
-def test_all_jobs_of_a_time_are_compared(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """One that cannot be is told with the reason, and keeps the others from nothing; exit code 1."""
+def test_since_compares_all_jobs_from_that_time_on(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """A job that cannot be compared is reported. The others are compared, and the exit code is 1."""
 
     async def add(store: Any) -> None:
         other = sent("crawl.page", "w9", [document(9)])
@@ -147,16 +147,16 @@ def _fields(one: Any) -> dict[str, Any]:
     return {name: getattr(one, name) for name in one.__dataclass_fields__}
 
 
-def test_a_job_that_runs_is_said_so(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is missing may only be on its way."""
+def test_a_running_job_cannot_be_compared(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """Missing events of a running job may still arrive."""
     service.answers[PATH]["status"] = "scraping"
 
     assert backfill("--yes") == 1
     assert "it is not over yet (its status is scraping)" in capsys.readouterr().err
 
 
-def test_a_job_of_which_nothing_came_needs_its_family(capsys: pytest.CaptureFixture[str], service: Service) -> None:
-    """The store cannot know it."""
+def test_a_job_without_events_needs_its_family(capsys: pytest.CaptureFixture[str], service: Service) -> None:
+    """The store does not know the family of such a job."""
     service.answers = {path.replace(JOB, "lost"): answer for path, answer in service.answers.items()}
 
     assert invoke("backfill", "--job", "lost", "--yes") == 1
@@ -175,10 +175,10 @@ def test_a_job_of_which_nothing_came_needs_its_family(capsys: pytest.CaptureFixt
         (409, "is over"),
     ],
 )
-def test_what_the_service_refuses_is_said_with_what_to_do(
+def test_a_refusal_of_the_service_has_advice(
     service: Service, capsys: pytest.CaptureFixture[str], status: int, words: str
 ) -> None:
-    """In one line without the key, exit code 1."""
+    """The message is one line without the key, and the exit code is 1."""
     service.answers[PATH] = status
 
     assert backfill("--yes") == 1
@@ -196,8 +196,8 @@ def test_what_the_service_refuses_is_said_with_what_to_do(
         (("--since", "1h", "--family", "crawl"), "go with --job ID"),
     ],
 )
-def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str) -> None:
-    """Exit code 2."""
+def test_wrong_use_is_reported(capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str) -> None:
+    """The exit code is 2."""
     assert invoke("backfill", *args) == 2
     assert words in capsys.readouterr().err
 
@@ -205,10 +205,10 @@ def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], args: tuple[str, 
 @pytest.mark.parametrize(
     "args", [("backfill", "--job", JOB), ("jobs", "fetch", JOB), ("jobs", "fetch", JOB, "--to", "found")]
 )
-def test_without_a_key_nothing_is_tried(
+def test_without_a_key_no_call_is_made(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], stub: Stub, args: tuple[str, ...]
 ) -> None:
-    """The setting is named, exit code 2."""
+    """The message names the setting, and the exit code is 2."""
     monkeypatch.delenv("RECEIVER_API_KEY")
 
     assert invoke(*args) == 2
@@ -216,10 +216,8 @@ def test_without_a_key_nothing_is_tried(
     assert stub.connections == []
 
 
-def test_what_a_job_found_is_stored_and_left_alone_by_workers(
-    service: Service, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Pages, failed pages and the end, as imports, and what to do next. Again there is nothing to do."""
+def test_results_of_a_job_are_stored_and_not_handled(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    """It stores pages, failed pages and the end, and names the next command. A second run stores nothing."""
     service.answers[PATH]["data"].append({"markdown": "of no address"})
 
     assert invoke("jobs", "fetch", JOB[:20]) == 0
@@ -248,10 +246,10 @@ def test_what_a_job_found_is_stored_and_left_alone_by_workers(
 
 
 @pytest.mark.parametrize("to", [(), ("--to", "found")])
-def test_a_job_is_fetched_where_there_is_no_store(
+def test_a_job_is_fetched_without_a_store(
     to: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is made for what is stored; what the job is has to be said, since nobody knows."""
+    """The command makes the store, and needs the family of the job."""
     monkeypatch.setenv("RECEIVER_STORE", "sqlite:///other.db")
 
     assert invoke("jobs", "fetch", JOB, *to) == 1
@@ -265,7 +263,7 @@ def test_a_job_is_fetched_where_there_is_no_store(
 def test_a_job_that_cannot_be_fetched_leaves_the_store_as_it_was(
     service: Service, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the reason, exit code 1."""
+    """The message has the reason, and the exit code is 1."""
     service.answers[PATH]["status"] = "scraping"
     assert invoke("jobs", "fetch", JOB) == 1
     assert f"job {JOB}: it is not over yet" in capsys.readouterr().err
@@ -277,7 +275,7 @@ def test_a_job_that_cannot_be_fetched_leaves_the_store_as_it_was(
 
 
 def test_documents_become_files(bare_environment: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """All of the job's, as the service has them; a second time into the same folder is refused."""
+    """Each document of the job becomes a file as the service has it. The same folder is refused the next time."""
     assert invoke("jobs", "fetch", JOB[:20], "--to", "found") == 0
 
     files = sorted(Path("found").iterdir())
@@ -292,7 +290,7 @@ def test_documents_become_files(bare_environment: Path, capsys: pytest.CaptureFi
 
 
 def test_a_job_that_is_gone_gives_no_files(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
-    """And a reason, exit code 1."""
+    """The message has the reason, and the exit code is 1."""
     service.answers = {}
 
     assert invoke("jobs", "fetch", JOB, "--to", "found") == 1

@@ -63,7 +63,7 @@ def keep_many(count: int, size: int = 0) -> None:
 
 
 def stored(store: str = STORE) -> list[StoredDelivery]:
-    """Return what a store holds, in its order; what was imported compares like what came from the sender."""
+    """Return what a store has, in its order, without the difference between imported and received events."""
 
     async def read() -> list[StoredDelivery]:
         async with open_store(store).reports() as reports:
@@ -97,8 +97,8 @@ def three(configured: None) -> None:
 
 @pytest.mark.usefixtures("three")
 @pytest.mark.parametrize("file", ["bundle.ndjson", "bundle.ndjson.gz"])
-def test_what_is_exported_is_imported_elsewhere_as_it_was(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Into a store that is made for it; exported from there the lines are the same."""
+def test_an_import_stores_exactly_the_exported_events(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The import makes the store. An export from there has the same lines."""
     assert invoke("export", file) == 0
     assert capsys.readouterr() == ("", f"exported 3 events to {file}\n")
 
@@ -116,7 +116,7 @@ def test_what_is_exported_is_imported_elsewhere_as_it_was(file: str, capsys: pyt
 
 @pytest.mark.usefixtures("three")
 def test_importing_again_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is counted, and what is there is told."""
+    """No duplicate is counted, and the command says how many events were stored already."""
     invoke("export", "bundle")
     before = stored()
     capsys.readouterr()
@@ -129,7 +129,7 @@ def test_importing_again_changes_nothing(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.usefixtures("three")
 def test_pipes_carry_bundles() -> None:
-    """Nothing but the bundle is on standard output."""
+    """Standard output has only the bundle."""
     line = (
         f"{sys.executable} -m receiver events export | {sys.executable} -m receiver events import - --yes --store"
     )
@@ -155,16 +155,16 @@ def test_pipes_carry_bundles() -> None:
 def test_filters_choose_what_is_exported(
     filters: tuple[str, ...], keys: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same as everywhere; a bundle may be empty."""
+    """The filters are those of every command. A bundle may be empty."""
     assert invoke("export", *filters) == 0
 
     header, *lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert header["count"] == len(keys)
-    assert [line["key"] for line in lines] == keys
+    assert [line["id"] for line in lines] == keys
 
 
-def test_what_was_pruned_is_left_out_and_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """The header counts what is there."""
+def test_an_export_leaves_out_pruned_events_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The header counts only the exported events."""
     keep(delivery("a"), delivery("b", 1))
     execute("DELETE FROM bodies WHERE seq = 1", "kept.db")
     execute("UPDATE deliveries SET pruned_at = 1 WHERE seq = 1", "kept.db")
@@ -176,7 +176,7 @@ def test_what_was_pruned_is_left_out_and_told(capsys: pytest.CaptureFixture[str]
 
 
 def test_a_redacted_bundle_hides_pages_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """Keys and types stay; whoever imports it is told."""
+    """Keys and types stay. The plan of an import says that the bundle is redacted."""
     body = b'{"type":"crawl.page","data":[{"markdown":"my secret"}]}'
     keep(delivery("a", body=body))
 
@@ -194,8 +194,8 @@ def test_a_redacted_bundle_hides_pages_and_says_so(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.usefixtures("three")
-def test_a_file_is_replaced_only_if_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """And it is for its owner only, as the database is."""
+def test_a_file_is_replaced_only_with_force(capsys: pytest.CaptureFixture[str]) -> None:
+    """Only its owner may read the file, as with the database."""
     Path("bundle").write_text("precious", encoding="utf-8")
 
     assert invoke("export", "bundle") == 2
@@ -209,27 +209,27 @@ def test_a_file_is_replaced_only_if_that_is_asked_for(capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("file", ["/dev/null", "."])
 @pytest.mark.usefixtures("three")
-def test_what_is_no_file_is_not_replaced(file: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A device would become a file."""
+def test_a_device_is_not_replaced(file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Otherwise a device would become a file."""
     assert invoke("export", file, "--force") == 2
     assert f"{file} is not an ordinary file" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("three")
-def test_a_folder_that_is_not_there_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """In one line."""
+def test_a_missing_folder_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message is one line."""
     assert invoke("export", "nowhere/bundle") == 1
     assert capsys.readouterr().err == "receiver: cannot write nowhere/bundle: No such file or directory\n"
 
 
 def test_without_a_store_there_is_nothing_to_export() -> None:
-    """Exit code 3 as everywhere, and no file is left."""
+    """The exit code is 3, and no file is left."""
     assert invoke("export", "bundle") == 3
     assert list(Path().iterdir()) == []
 
 
 def test_a_full_disk_leaves_no_half_file() -> None:
-    """Exit code 1, a line that says why, and nothing beside the database."""
+    """The exit code is 1, one line says why, and no file is left."""
     keep_many(40, 100_000)
     before = {path.name for path in Path().iterdir()}
     line = ["bash", "-c", 'ulimit -f 2048; exec "$@"', "bash", *command("export", "bundle")]
@@ -243,8 +243,8 @@ def test_a_full_disk_leaves_no_half_file() -> None:
 
 
 @pytest.mark.usefixtures("three")
-def test_a_full_disk_behind_standard_output_is_told() -> None:
-    """A pipe's other end cannot know."""
+def test_a_full_disk_behind_standard_output_is_reported() -> None:
+    """The reader of a pipe cannot know it."""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run(command("export"), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
 
@@ -254,8 +254,8 @@ def test_a_full_disk_behind_standard_output_is_told() -> None:
     )
 
 
-def test_whoever_has_read_enough_ends_an_export() -> None:
-    """As with `head`."""
+def test_a_closed_pipe_ends_an_export() -> None:
+    """A closed pipe is success, as after `head`."""
     keep_many(200, 100_000)
 
     with subprocess.Popen(command("export"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -269,7 +269,7 @@ def test_whoever_has_read_enough_ends_an_export() -> None:
 
 
 def test_ctrl_c_leaves_no_half_file() -> None:
-    """Exit code 130, and it says how far it came."""
+    """The exit code is 130, and a line says how many were written."""
     keep_many(1_500, 100_000)
 
     with subprocess.Popen(
@@ -288,7 +288,7 @@ def test_ctrl_c_leaves_no_half_file() -> None:
 
 @pytest.mark.usefixtures("three")
 def test_a_bundle_is_not_written_to_a_terminal() -> None:
-    """Bodies could steer it."""
+    """Bodies could control it."""
     code, seen = on_a_terminal("events", "export")
 
     assert code == 2
@@ -296,7 +296,7 @@ def test_a_bundle_is_not_written_to_a_terminal() -> None:
 
 
 def test_progress_of_an_export_is_shown_on_a_terminal() -> None:
-    """On standard error, while there is more to come."""
+    """The bar is on standard error."""
     keep_many(1_100)
 
     code, seen = on_a_terminal("events", "export", "bundle")
@@ -319,14 +319,14 @@ def damaged() -> None:
     Path("bundle").write_bytes(b"".join(lines))
 
 
-def test_damage_is_told_by_its_line_and_the_rest_is_imported(capsys: pytest.CaptureFixture[str]) -> None:
-    """The first ten places, and exit code 1."""
+def test_damaged_lines_are_reported_and_the_rest_is_imported(capsys: pytest.CaptureFixture[str]) -> None:
+    """The first ten places are named, and the exit code is 1."""
     damaged()
     capsys.readouterr()
 
     assert invoke("import", "bundle", "--yes", "--store", OTHER) == 1
 
-    why = "its body does not have the SHA-256 that is noted"
+    why = "its body does not have the SHA-256 of the line"
     assert capsys.readouterr().out.splitlines()[2:] == [
         "imported 18 events",
         "12 damaged places",
@@ -369,7 +369,7 @@ def test_a_packed_file_of_empty_lines_ends_with_a_reason(capsys: pytest.CaptureF
 
 
 def test_a_dry_run_finds_all_damage_and_touches_no_store(capsys: pytest.CaptureFixture[str]) -> None:
-    """There need not be one."""
+    """The command needs no store."""
     damaged()
     capsys.readouterr()
 
@@ -381,8 +381,8 @@ def test_a_dry_run_finds_all_damage_and_touches_no_store(capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("three")
-def test_a_conflict_is_told_and_what_is_stored_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1: somebody has to decide which is right."""
+def test_a_conflict_is_reported_and_the_stored_body_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 1, because a person must decide which body is right."""
     invoke("export", "bundle")
     execute("UPDATE bodies SET body = x'00' WHERE seq = (SELECT seq FROM deliveries WHERE key = 'c')", "kept.db")
     before = stored()
@@ -402,17 +402,17 @@ def test_a_conflict_is_told_and_what_is_stored_stays(capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (b"hello\n", 2, "receiver: no bundle: its first line is no header (not JSON)\n"),
-        (b"", 2, "receiver: no bundle: it is empty\n"),
+        (b"hello\n", 2, "receiver: not a bundle: its first line is not a header (not JSON)\n"),
+        (b"", 2, "receiver: not a bundle: it is empty\n"),
         (
-            b'{"format":"crawl-receiver bundle","version":2}\n',
+            b'{"format":"crawl-receiver bundle","version":3}\n',
             2,
-            "receiver: a bundle of version 2, and this program reads version 1: install a newer one\n",
+            "receiver: a bundle of version 3, and this program reads up to version 2: install a newer one\n",
         ),
     ],
 )
 def test_another_file_is_refused(content: bytes, code: int, words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Before anything is asked or made."""
+    """This happens before the question."""
     Path("bundle").write_bytes(content)
 
     assert invoke("import", "bundle", "--yes") == code
@@ -421,15 +421,15 @@ def test_another_file_is_refused(content: bytes, code: int, words: str, capsys: 
     assert not Path("kept.db").exists()
 
 
-def test_a_file_that_is_not_there_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    """Which one is said."""
+def test_a_missing_file_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names the file."""
     assert invoke("import", "nowhere", "--yes") == 2
     assert "'nowhere': No such file or directory" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("three")
-def test_without_a_terminal_nobody_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    """As when the bundle comes through standard input."""
+def test_without_a_terminal_it_needs_yes(capsys: pytest.CaptureFixture[str]) -> None:
+    """This is so if the bundle comes through standard input."""
     invoke("export", "bundle")
 
     assert invoke("import", "bundle", "--store", OTHER) == 2
@@ -440,7 +440,7 @@ def test_without_a_terminal_nobody_can_be_asked(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(("answer", "code", "count"), [("y\n", 0, 3), ("n\n", 1, 0), ("\x03", 130, 0)])
 @pytest.mark.usefixtures("three")
 def test_on_a_terminal_it_asks(answer: str, code: int, count: int) -> None:
-    """After the plan."""
+    """The question comes after the plan."""
     invoke("export", "bundle")
 
     ended, seen = on_a_terminal("events", "import", "bundle", "--store", OTHER, answer=answer)
@@ -468,8 +468,8 @@ def made_elsewhere(trigger: str) -> None:
     execute(trigger)
 
 
-def test_an_error_in_the_middle_tells_how_to_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """Continued, the store is as it would have been without it."""
+def test_after_an_error_the_same_command_continues(capsys: pytest.CaptureFixture[str]) -> None:
+    """After the continuation, the store is the same as without the error."""
     keep_many(2_500)
     invoke("export", "bundle")
     made_elsewhere(BROKEN)
@@ -487,8 +487,8 @@ def test_an_error_in_the_middle_tells_how_to_go_on(capsys: pytest.CaptureFixture
     assert stored(OTHER) == stored()
 
 
-def test_ctrl_c_finishes_what_has_begun_and_tells_how_to_go_on() -> None:
-    """Exit code 130; what it says is in the store, and the same command does the rest."""
+def test_ctrl_c_finishes_the_batch_and_the_same_command_continues() -> None:
+    """The exit code is 130. The store has the number that the message says, and the same command does the rest."""
     keep_many(3_500)
     invoke("export", "bundle")
     made_elsewhere(SLOW)
@@ -515,7 +515,7 @@ def test_ctrl_c_finishes_what_has_begun_and_tells_how_to_go_on() -> None:
     assert stored(OTHER) == stored()
 
 
-def test_a_bundle_is_packed_by_the_name_of_its_file_and_read_whatever_its_name() -> None:
+def test_a_file_name_decides_about_compression_only_for_an_export() -> None:
     """The same deliveries give the same bytes."""
     keep(delivery("a", body=BODY))
     invoke("export", "plain")

@@ -46,12 +46,12 @@ def test_it_repeats_what_the_store_notes_about_its_health(capsys: pytest.Capture
 
 
 def told(capsys: pytest.CaptureFixture[str], part: str = "metrics") -> str:
-    """Return what is said of a part."""
+    """Return the line about a part."""
     [line] = [line for line in capsys.readouterr().out.splitlines() if line.startswith(f"{part} ")]
     return line
 
 
-def test_it_says_whether_search_is_on_and_how_far_it_is(
+def test_it_says_whether_search_is_on_and_what_the_index_lacks(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Off unless switched on; then the index is to come, and to take in what is stored."""

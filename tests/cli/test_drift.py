@@ -37,8 +37,8 @@ def drifted(configured: None) -> None:
 
 
 @pytest.mark.usefixtures("drifted")
-def test_all_that_is_unknown_is_told_with_an_example(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was seen last first; exit code 0, as nothing failed."""
+def test_unknown_types_and_fields_are_listed_with_an_event(capsys: pytest.CaptureFixture[str]) -> None:
+    """The newest is first. The exit code is 0, because nothing failed."""
     odd, form, tone = found(capsys)
 
     assert tone == {
@@ -65,16 +65,16 @@ def test_all_that_is_unknown_is_told_with_an_example(capsys: pytest.CaptureFixtu
         (("--limit", "1"), []),
     ],
 )
-def test_filters_say_what_is_read(
+def test_filters_choose_the_events(
     filters: tuple[str, ...], examples: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A limit takes the newest."""
+    """--limit takes the newest."""
     assert [one["delivery_id"] for one in found(capsys, *filters)] == examples
 
 
 @pytest.mark.usefixtures("drifted")
-def test_for_people_it_is_a_line_each_and_says_how_much_was_read(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing in it can steer a terminal."""
+def test_people_get_a_line_for_each_and_the_number_of_events(capsys: pytest.CaptureFixture[str]) -> None:
+    """No text in it can control a terminal."""
     assert run(receiver.main, ["drift"]) == 0
 
     seen = capsys.readouterr()
@@ -87,8 +87,8 @@ def test_for_people_it_is_a_line_each_and_says_how_much_was_read(capsys: pytest.
 
 
 @pytest.mark.usefixtures("drifted")
-def test_no_drift_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error; what is read by programs stays empty."""
+def test_without_drift_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The remark is on standard error; standard output is empty."""
     assert run(receiver.main, ["drift", "--type", "*.completed"]) == 0
 
     seen = capsys.readouterr()
@@ -98,7 +98,7 @@ def test_no_drift_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("drifted")
 @pytest.mark.parametrize("columns", [80, 160])
 def test_on_a_terminal_it_is_a_table(columns: int) -> None:
-    """That fits."""
+    """The table fits in the terminal."""
     code, seen = on_a_terminal("drift", columns=columns)
 
     assert code == 0
@@ -107,7 +107,7 @@ def test_on_a_terminal_it_is_a_table(columns: int) -> None:
 
 
 def test_a_body_that_cannot_be_read_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    """And ends nothing."""
+    """The command goes on."""
     fill(lambda store: store.log.append(delivery("bad", body=b"{")))
 
     assert run(receiver.main, ["drift"]) == 0

@@ -77,7 +77,7 @@ def shown(capsys: pytest.CaptureFixture[str], key: str) -> dict[str, Any]:
 
 @pytest.mark.usefixtures("kept")
 def test_the_listing_as_json_has_one_object_per_delivery_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the fields that scripts rely on; what an envelope lacks is null."""
+    """Each object has all fields; a field that the envelope lacks is null."""
     assert listed(capsys) == [
         {
             "id": "sha256:ffff",
@@ -140,7 +140,7 @@ def test_the_listing_as_json_has_one_object_per_delivery_newest_first(capsys: py
 def test_filters_narrow_the_listing_together(
     filters: tuple[str, ...], ids: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Since is included, until is not; a zone in a moment counts."""
+    """--since includes its moment, --until does not; the zone of a moment counts."""
     assert [line["id"] for line in listed(capsys, *filters)] == ids
 
 
@@ -156,10 +156,10 @@ def test_filters_narrow_the_listing_together(
         (("--failed", "--type", "agent.*"), []),
     ],
 )
-def test_what_handlers_have_done_narrows_listings_and_bundles(
+def test_handler_and_failed_narrow_listings_and_bundles(
     filters: tuple[str, ...], ids: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only what was given to such handlers, and only what failed with them."""
+    """--handler chooses events with work for these handlers, and --failed those that failed with them."""
     fill(
         lambda store: store.item(DEAD, SAVE),
         lambda store: store.item(DONE, SAVE),
@@ -169,7 +169,7 @@ def test_what_handlers_have_done_narrows_listings_and_bundles(
     assert [line["id"] for line in listed(capsys, *filters)] == ids
     assert invoke("export", *filters) == 0
     _, *lines = capsys.readouterr().out.splitlines()
-    assert [json.loads(line)["key"] for line in lines] == ids[::-1]
+    assert [json.loads(line)["id"] for line in lines] == ids[::-1]
 
 
 @pytest.mark.parametrize(
@@ -185,29 +185,29 @@ def test_what_handlers_have_done_narrows_listings_and_bundles(
         ("90s", NOON - timedelta(seconds=90)),
     ],
 )
-def test_a_moment_is_iso_8601_or_how_long_ago(written: str, moment: datetime) -> None:
-    """Always read as an aware moment in UTC."""
+def test_a_moment_is_iso_8601_or_a_duration_before_now(written: str, moment: datetime) -> None:
+    """The result is an aware moment in UTC."""
     assert parse_moment(written, NOON) == moment
     assert parse_moment(written, NOON).tzinfo is UTC
 
 
 @pytest.mark.parametrize("written", ["2026-08-04T12:00:00", "2026-08-04 12:00"])
 def test_a_moment_without_a_zone_is_local_time(written: str) -> None:
-    """As the clock on the wall shows it."""
+    """It is the time of the machine's clock."""
     assert parse_moment(written, NOON) == datetime(2026, 8, 4, 12).astimezone()
 
 
 @pytest.mark.parametrize("written", ["yesterday", "", "7", "m", "-5m", "1y", "9" * 30 + "w", "2026-13-01"])
 @pytest.mark.parametrize("option", ["--since", "--until"])
-def test_what_is_no_moment_is_wrong_use(written: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The message shows how one is written."""
+def test_an_invalid_timestamp_is_wrong_use(written: str, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The message shows valid timestamps."""
     assert invoke("list", option, written) == 2
     assert "write 2026-08-04T08:00:00Z" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.usefixtures("kept")
 def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line per delivery, whole ids, nothing to strip off; `-` for what is missing."""
+    """Each event is a line with whole ids and no trailing spaces; `-` stands for a missing value."""
     assert invoke("list") == 0
 
     out, err = capsys.readouterr()
@@ -222,7 +222,7 @@ def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.Capt
 
 
 def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error, so that a pipe gets deliveries only. A limit that was asked for needs no words."""
+    """The remark is on standard error, so that a pipe gets only events. With --limit there is no remark."""
     asyncio.run(stored(*(delivery(f"key-{number}") for number in range(51))))
 
     assert invoke("list") == 0
@@ -237,8 +237,8 @@ def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.Capt
     assert len(listed(capsys)) == 51
 
 
-def test_exactly_fifty_are_not_said_to_be_more(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing was cut."""
+def test_exactly_fifty_events_need_no_remark(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a cut there is no remark."""
     asyncio.run(stored(*(delivery(f"key-{number}") for number in range(50))))
 
     assert invoke("list") == 0
@@ -247,15 +247,15 @@ def test_exactly_fifty_are_not_said_to_be_more(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.usefixtures("kept")
-def test_a_listing_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error; it is no failure."""
+def test_an_empty_listing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The remark is on standard error, and the exit code is 0."""
     assert invoke("list", "--type", "nothing.*") == 0
     assert capsys.readouterr() == ("", "no event matched\n")
 
 
 @pytest.mark.usefixtures("kept")
 def test_the_listing_on_a_terminal_is_a_table() -> None:
-    """It has a head, and as many columns as there is room for."""
+    """It has titles, and as many columns as fit."""
     wide = on_a_terminal("events", "list", columns=140)[1].splitlines()
     narrow = on_a_terminal("events", "list", columns=80)[1].splitlines()
 
@@ -285,8 +285,8 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
     assert max(map(len, narrow)) <= 80
 
 
-def test_nothing_from_outside_can_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither in the listing, nor in the table, nor in what is shown of one, nor in JSON on a terminal."""
+def test_no_text_from_outside_can_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """This holds for the listing, the table, the details of one event, and JSON on a terminal."""
     evil = "\x1b]0;owned\x07\x9b2J\u202e[red]"
     body = json.dumps({"type": evil, "error": evil, "metadata": {evil: evil}}, ensure_ascii=False).encode()
     headers: Headers = (("x-" + evil, evil),)
@@ -316,7 +316,7 @@ def test_json_in_a_pipe_is_not_escaped_for_a_terminal(capsysbinary: pytest.Captu
 
 @pytest.mark.usefixtures("kept")
 def test_raw_writes_the_exact_bytes(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
-    """Nothing read, changed or added, not even a line end."""
+    """The body is not parsed, changed or extended, not even by a line end."""
     assert invoke("raw", "aaa-1") == 0
     assert capsysbinary.readouterr().out == BODY
 
@@ -337,17 +337,17 @@ def test_raw_writes_to_a_terminal_only_with_force() -> None:
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("prefix", ["aab-2", "aab", "aab-"])
 def test_an_id_may_be_shortened(prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """To any beginning that only one delivery has."""
+    """Any beginning works that only one event has."""
     assert shown(capsys, prefix)["id"] == "aab-2"
 
 
 @pytest.mark.usefixtures("kept")
 @pytest.mark.parametrize("command", ["show", "raw"])
 @pytest.mark.parametrize("prefix", ["aa", "nothing"])
-def test_an_id_that_names_no_or_several_deliveries_fails(
+def test_an_unknown_or_ambiguous_id_is_an_error(
     command: str, prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1, the id in the message, nothing on standard output."""
+    """The exit code is 1, the message has the id, and standard output is empty."""
     assert invoke(command, prefix) == 1
 
     out, err = capsys.readouterr()
@@ -356,8 +356,8 @@ def test_an_id_that_names_no_or_several_deliveries_fails(
 
 
 @pytest.mark.usefixtures("kept")
-def test_show_as_json_adds_what_the_listing_leaves_out(capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside the listing's fields: error, metadata and number of items of the body; headers; work."""
+def test_show_as_json_has_more_fields_than_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
+    """It adds error, metadata and number of items of the body, the headers, and the work."""
     (line,) = listed(capsys, "--type", "crawl.page")
 
     assert shown(capsys, "aaa-1") == line | {
@@ -369,8 +369,8 @@ def test_show_as_json_adds_what_the_listing_leaves_out(capsys: pytest.CaptureFix
     }
 
 
-def test_show_tells_the_work_of_every_handler(capsys: pytest.CaptureFixture[str]) -> None:
-    """With its id for `work-items show`, what it waits for, and when it is looked at again."""
+def test_show_has_the_work_of_every_handler(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line has the id for `work-items show`, the reason for a wait, and the next time."""
     fill(lambda store: store.item(WorkState.HELD, HandlerName("h.one"), key="key", note="its pages"))
 
     read = shown(capsys, "key")
@@ -389,8 +389,8 @@ def test_show_tells_the_work_of_every_handler(capsys: pytest.CaptureFixture[str]
     ]
 
 
-def test_states_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    """Dead is what needs a person."""
+def test_state_narrows_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
+    """--state dead lists the events that need a person."""
     made(WorkState.DEAD)
 
     assert [line["id"] for line in listed(capsys, "--state", "dead")] == ["key-1"]
@@ -405,8 +405,8 @@ def detail(body: bytes, *work: WorkSummary, state: DeliveryState = DeliveryState
 @pytest.mark.parametrize(
     ("data", "items"), [("[]", 0), ("null", 0), ("{}", 1), ("[1,2,3]", 3), ("[null]", 1), ('"x"', 1)]
 )
-def test_items_are_counted_whatever_form_data_has(data: str, items: int) -> None:
-    """As the events read it: an object is one item, null is none."""
+def test_items_are_counted_in_every_form_of_data(data: str, items: int) -> None:
+    """An object is one item, null is none, as in the typed event."""
     assert event_detail(detail(b'{"type":"x","data":%s}' % data.encode()))["items"] == items
 
 
@@ -428,7 +428,7 @@ def test_items_are_counted_whatever_form_data_has(data: str, items: int) -> None
 def test_any_body_can_be_shown(
     body: bytes, flags: tuple[str, ...], capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    """In valid UTF-8, and the JSON is what every parser takes: no NaN, a lone surrogate as an escape."""
+    """The output is valid UTF-8 and strict JSON: no NaN, and a lone surrogate as an escape."""
     asyncio.run(stored(delivery("key", body=body)))
 
     assert invoke("show", "key", *flags) == 0
@@ -438,8 +438,8 @@ def test_any_body_can_be_shown(
         json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
-def test_a_long_body_is_cut_and_says_where_the_rest_is() -> None:
-    """In lines and in their width; the view stays a view."""
+def test_a_long_body_is_cut_with_a_hint_at_raw() -> None:
+    """The number of lines and their width are bounded."""
     many = readable(detail(json.dumps({"data": list(range(10_000))}).encode()))
     wide = readable(detail(json.dumps({"data": "x" * 100_000}).encode()))
 
@@ -449,15 +449,15 @@ def test_a_long_body_is_cut_and_says_where_the_rest_is() -> None:
         assert "receiver events raw key-1" in lines[-1]
 
 
-def test_a_short_body_is_shown_whole_and_pretty() -> None:
-    """Indented, with its letters and not their escapes."""
+def test_a_short_body_is_shown_in_full() -> None:
+    """It is indented, and its letters are not escaped."""
     lines = readable(detail('{"type":"é"}'.encode()))
 
     assert lines[-4:] == ["body", "  {", '    "type": "é"', "  }"]
 
 
-def test_the_view_for_people_tells_work_and_its_absence() -> None:
-    """A delivery that nobody wanted is told from one that nobody has looked at."""
+def test_the_view_for_people_says_why_there_is_no_work() -> None:
+    """An event without a matching handler differs from a new event."""
     work = WorkSummary(
         id=17,
         key=DeliveryKey("key-1"),
@@ -481,8 +481,8 @@ def test_the_view_for_people_tells_work_and_its_absence() -> None:
 
 
 @pytest.mark.parametrize("command", [("list",), ("list", "--json"), ("show", "x"), ("raw", "x")])
-def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3, one line, and the folder stays empty."""
+def test_without_a_database_no_file_is_made(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 3, the message is one line, and the folder stays empty."""
     assert invoke(*command, "--store", "sqlite:///nowhere.db") == 3
 
     out, err = capsys.readouterr()
@@ -493,7 +493,7 @@ def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: py
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x"])
 def test_a_limit_is_one_or_more(limit: str) -> None:
-    """Anything else is wrong use."""
+    """Other values are wrong use."""
     assert invoke("list", "--limit", limit) == 2
 
 
@@ -522,7 +522,7 @@ class ManyReports:
 
 @pytest.mark.parametrize("as_json", [True, False])
 def test_a_listing_is_written_while_it_is_read(as_json: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So a million deliveries take the memory of a few hundred."""
+    """A million events need the memory of a few hundred."""
     output = io.BytesIO()
     monkeypatch.setattr("sys.stdout", io.TextIOWrapper(output, write_through=True))
     reports = ManyReports(2000, output)

@@ -85,7 +85,7 @@ async def busy(store: Filling) -> None:
 
 
 def test_the_listing_as_json_has_one_object_per_handler(capsys: pytest.CaptureFixture[str]) -> None:
-    """By name, those in the code and those the store knows, with a count for every state."""
+    """The handlers of the code and of the store come in the order of their names, with a count for every state."""
     fill(busy)
 
     lines = listed(capsys)
@@ -118,7 +118,7 @@ def test_the_listing_as_json_has_one_object_per_handler(capsys: pytest.CaptureFi
 
 
 def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
-    """What waits, is queued or held is one number; what is left of a handler is told on standard error."""
+    """Waiting, queued and held items are one number. A remark names handlers that are not in the code."""
     fill(busy)
     capsys.readouterr()
 
@@ -138,7 +138,7 @@ def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.Capt
 
 
 def test_the_listing_on_a_terminal_is_a_table() -> None:
-    """With as many columns as there is room for."""
+    """It has as many columns as fit."""
     fill(busy)
 
     narrow = on_a_terminal("handlers", "list", columns=80)[1].splitlines()[1:]
@@ -164,10 +164,10 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
     ]
 
 
-def test_code_that_does_not_import_is_told_and_the_store_is_listed(
+def test_code_that_cannot_be_imported_is_reported_and_the_store_is_listed(
     code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 0: looking at what waits must not depend on the code. Whether a handler is in it is not known."""
+    """The exit code is 0, since the store can be read without the code. `registered` is then unknown."""
     fill(busy)
     Path(f"{code}.py").write_text("import nothing_like_this\n")
 
@@ -181,8 +181,8 @@ def test_code_that_does_not_import_is_told_and_the_store_is_listed(
     )
 
 
-def test_what_the_code_prints_does_not_get_into_the_output(capsys: pytest.CaptureFixture[str]) -> None:
-    """Programs read it."""
+def test_prints_of_the_code_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs read the output."""
     made(DONE)
 
     assert invoke("list", "--json") == 0
@@ -192,15 +192,15 @@ def test_what_the_code_prints_does_not_get_into_the_output(capsys: pytest.Captur
 
 
 def test_another_router_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """As for every command that imports handlers."""
+    """--handlers works as in every command that imports handlers."""
     made(DONE)
     Path("elsewhere.py").write_text("from receiver import Router\nrouter = Router()\n")
 
     assert [line["name"] for line in listed(capsys, "--handlers", "elsewhere:router")] == [SAVE]
 
 
-def test_no_handler_at_all_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error; it is no failure."""
+def test_without_any_handler_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The remark is on standard error, and the exit code is 0."""
     fill()
     Path("empty_one.py").write_text("from receiver import Router\nrouter = Router()\n")
 
@@ -208,8 +208,8 @@ def test_no_handler_at_all_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr() == ("", "no handler is in the code or in the store\n")
 
 
-def test_nothing_from_outside_can_steer_the_terminal(code: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither errors of handlers, nor what is wrong with the code, nor a name that was asked for."""
+def test_no_text_from_outside_can_control_the_terminal(code: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """This holds for errors of handlers, errors of the import, and names on the command line."""
     evil = "\x1b]0;owned\x07\u202e"
     fill(lambda store: store.item(DEAD, attempt=ended(evil)), lambda store: store.item(WAITING, HandlerName(evil)))
     Path(f"{code}.py").write_text(f"raise ValueError({evil!r})")
@@ -228,7 +228,7 @@ def test_nothing_from_outside_can_steer_the_terminal(code: str, capsys: pytest.C
 
 
 def test_a_paused_handler_is_resumed(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each says what becomes of the work; doing it twice is fine and told."""
+    """Each command says what follows for the work. A second call changes nothing and says so."""
     made(WAITING, HELD)
 
     assert invoke("pause", SAVE) == 0
@@ -249,7 +249,7 @@ def test_a_paused_handler_is_resumed(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_handler_that_has_had_no_work_can_be_paused(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is in the code."""
+    """The code has the handler."""
     made(DONE)
 
     assert invoke("pause", TELL) == 0
@@ -257,7 +257,7 @@ def test_a_handler_that_has_had_no_work_can_be_paused(capsys: pytest.CaptureFixt
 
 
 def test_a_handler_of_broken_code_can_be_paused(code: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The store knows it, so the code is not even imported."""
+    """The store knows the handler, so the code is not imported."""
     made(WAITING)
     Path(f"{code}.py").write_text("import nothing_like_this\n")
 
@@ -265,8 +265,8 @@ def test_a_handler_of_broken_code_can_be_paused(code: str, capsys: pytest.Captur
     assert capsys.readouterr().err == ""
 
 
-def test_globs_name_several_handlers(capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the code and of the store; named twice is switched once."""
+def test_globs_match_several_handlers(capsys: pytest.CaptureFixture[str]) -> None:
+    """They match handlers of the code and of the store. A handler with two matches is switched once."""
     fill(busy)
 
     assert invoke("pause", "handlers.*", SAVE) == 0
@@ -293,10 +293,10 @@ def test_globs_name_several_handlers(capsys: pytest.CaptureFixture[str]) -> None
     ],
 )
 @pytest.mark.parametrize("command", [("pause",), ("resume",), ("disable", "--yes")])
-def test_an_unknown_name_stops_everything(
+def test_an_unknown_name_changes_nothing(
     command: tuple[str, ...], name: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, one line with what is near, and no handler is switched."""
+    """The exit code is 2, one line names similar handlers, and no handler is switched."""
     fill(busy, lambda store: store.controls.switch(SAVE, HandlerSwitch.DISABLED))
 
     assert invoke(*command, SAVE, TELL, name) == 2
@@ -309,8 +309,8 @@ def test_an_unknown_name_stops_everything(
     assert switches(capsys)[TELL] == "on"
 
 
-def test_disabling_shows_what_will_be_skipped(capsys: pytest.CaptureFixture[str]) -> None:
-    """For every handler; what is left of one that is not in the code no worker looks at."""
+def test_disable_shows_the_work_to_skip(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan has every handler, and says that no worker skips the work of a handler that is not in the code."""
     fill(busy)
 
     assert invoke("disable", SAVE, OLD, "--dry-run") == 0
@@ -323,8 +323,8 @@ def test_disabling_shows_what_will_be_skipped(capsys: pytest.CaptureFixture[str]
     assert switches(capsys)[SAVE] == "on"
 
 
-def test_disabling_asks(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a terminal and `--yes` it is wrong use, and nothing is switched."""
+def test_disable_asks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a terminal it needs `--yes`; otherwise nothing is switched."""
     made(WAITING)
 
     assert invoke("disable", SAVE) == 2
@@ -338,8 +338,8 @@ def test_disabling_asks(capsys: pytest.CaptureFixture[str]) -> None:
     assert switches(capsys)[SAVE] == "disabled"
 
 
-def test_resuming_a_disabled_handler_says_how_to_run_what_was_skipped(capsys: pytest.CaptureFixture[str]) -> None:
-    """Skipped work does not come back by itself."""
+def test_resume_says_how_to_run_skipped_work(capsys: pytest.CaptureFixture[str]) -> None:
+    """Skipped work runs only after a retry."""
     fill(
         lambda store: store.items(3, SKIPPED),
         lambda store: store.controls.switch(SAVE, HandlerSwitch.DISABLED),
@@ -357,8 +357,8 @@ def test_resuming_a_disabled_handler_says_how_to_run_what_was_skipped(capsys: py
     assert capsys.readouterr().out.endswith("retried 3 work items\n")
 
 
-def test_a_name_that_a_shell_would_misread_is_quoted(capsys: pytest.CaptureFixture[str]) -> None:
-    """So that the command can be pasted."""
+def test_a_name_is_quoted_for_a_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    """The printed command can be pasted."""
     local = HandlerName("shop.made.<locals>.save")
     made(SKIPPED, handler=local)
 
@@ -367,8 +367,8 @@ def test_a_name_that_a_shell_would_misread_is_quoted(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("command", [("list",), ("list", "--json"), ("pause", "x"), ("disable", "x", "--yes")])
-def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3, one line."""
+def test_without_a_database_no_file_is_made(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 3, and the message is one line."""
     before = set(Path().iterdir())
 
     assert invoke(*command, "--store", "sqlite:///nowhere.db") == 3
@@ -382,10 +382,10 @@ def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: py
 # --- what is left of handlers that are gone
 
 
-def test_check_notes_waiting_work_of_handlers_that_are_gone(
+def test_check_reports_waiting_work_of_removed_handlers(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line for each, with what to do; it is no error."""
+    """Each gets one line with advice, and the exit code is 0."""
     monkeypatch.setenv("RECEIVER_SECRETS", "a-secret")
     fill(busy)
 
@@ -434,14 +434,14 @@ def deployment(tmp_path: Path) -> Deployment:
     return made
 
 
-async def test_a_worker_tells_once_what_is_left_of_handlers_that_are_gone(deployment: Deployment) -> None:
-    """In one line, however much that is, when it starts."""
+async def test_a_worker_reports_waiting_work_of_removed_handlers_once(deployment: Deployment) -> None:
+    """It is one line at the start."""
     await filled(lambda store: store.items(20, WAITING, OLD))
     await filled(lambda store: store.items(3, WAITING, HandlerName("gone"), key="other-{}"))
 
     async with working(deployment) as program:
         line = await program.line("work_without_handler")
-        await filled(lambda store: store.item(WAITING, key="last-{}"))
+        await filled(lambda store: store.log.append(delivery("last")))
         await until(lambda: (deployment.folder / "handled").exists(), "the handler to run")
 
     assert "waiting={'gone': 3, 'handlers.old.index': 20}" in line
@@ -450,7 +450,7 @@ async def test_a_worker_tells_once_what_is_left_of_handlers_that_are_gone(deploy
 
 
 async def test_pausing_and_resuming_reach_a_worker_in_another_process(deployment: Deployment) -> None:
-    """Also one that is started later. What has piled up runs after the resume."""
+    """They also reach a worker that starts later. The work that waited runs after the resume."""
     await filled(lambda store: store.item(DONE))
     assert deployment.run("handlers", "pause", SAVE).code == 0
 
@@ -464,8 +464,8 @@ async def test_pausing_and_resuming_reach_a_worker_in_another_process(deployment
         await until(lambda: work(deployment) == ["done", "done"], "what has piled up to run")
 
 
-async def test_disabling_skips_what_waits_and_what_comes(deployment: Deployment) -> None:
-    """A worker records it; a retry after the resume runs it."""
+async def test_disable_skips_waiting_and_new_work(deployment: Deployment) -> None:
+    """A worker records the work as skipped, and a retry after the resume runs it."""
     await filled(lambda store: store.controls.switch(SAVE, HandlerSwitch.PAUSED))
     await filled(lambda store: store.item(WAITING))
 

@@ -38,7 +38,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("words", COMMANDS)
 def test_an_id_without_a_match_is_an_error(words: tuple[str, ...], command: Command) -> None:
-    """Exit code 1, and one line that says so."""
+    """The exit code is 1, and the message is one line."""
     assert command.exactly(*words, "--job", "other") == 1
     assert "receiver: no job matched 'other'" in command.err
     assert command.out == ""
@@ -86,7 +86,7 @@ def test_a_bundle_has_its_own_jobs(command: Command) -> None:
 
 
 def test_the_same_id_works_for_jobs_show(capsys: pytest.CaptureFixture[str]) -> None:
-    """There it is an argument."""
+    """There the id is an argument."""
     keep(delivery("a", job_id="job-1a"))
 
     assert run(receiver.main, ["jobs", "show", "job", "--json"]) == 0

@@ -30,7 +30,7 @@ def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any
 
 @pytest.fixture
 def two(configured: None) -> None:
-    """A crawl of three pages that is over, and an agent that is at it."""
+    """A crawl of three pages has ended, and an agent runs."""
 
     async def run_all(store: Filling) -> None:
         await store.item(DONE, type="crawl.started", key="started")
@@ -45,7 +45,7 @@ def two(configured: None) -> None:
 
 @pytest.mark.usefixtures("two")
 def test_the_listing_as_json_has_one_object_per_job(capsys: pytest.CaptureFixture[str]) -> None:
-    """The one heard of last first, with the fields that scripts rely on."""
+    """The job with the newest event is first, and each object has all fields."""
     agent, crawl = listed(capsys)
 
     assert crawl == {
@@ -92,13 +92,13 @@ def test_the_listing_as_json_has_one_object_per_job(capsys: pytest.CaptureFixtur
 def test_filters_narrow_the_listing(
     filters: tuple[str, ...], ids: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same as everywhere; --type takes a family too."""
+    """The filters are those of every command; --type also takes a family."""
     assert [one["job_id"] for one in listed(capsys, *filters)] == ids
 
 
 @pytest.mark.usefixtures("two")
 def test_in_a_pipe_a_job_is_an_aligned_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whole ids, whole moments; nothing of it depends on the width of anything."""
+    """Ids and moments are complete, whatever the width of the terminal."""
     assert invoke("list", "--type", "crawl") == 0
 
     (line,) = capsys.readouterr().out.splitlines()
@@ -110,14 +110,14 @@ def test_in_a_pipe_a_job_is_an_aligned_line(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.usefixtures("two")
 def test_a_listing_for_people_says_when_there_is_more(capsys: pytest.CaptureFixture[str]) -> None:
-    """And when nothing fits."""
+    """It also says that no job matched."""
     assert invoke("list", "--type", "nothing") == 0
     assert capsys.readouterr().err == "no job matched\n"
 
 
 @pytest.mark.usefixtures("two")
 def test_on_a_terminal_jobs_are_a_table() -> None:
-    """With titles, and what is missing as a dash."""
+    """It has titles, and a dash for a missing value."""
     code, seen = on_a_terminal("jobs", "list", columns=200)
 
     head, agent, crawl = seen.splitlines()[:3]
@@ -129,7 +129,7 @@ def test_on_a_terminal_jobs_are_a_table() -> None:
 
 @pytest.mark.usefixtures("two")
 def test_the_table_fits_in_80_columns() -> None:
-    """What there is no room for is left out."""
+    """Columns without room are left out."""
     _, seen = on_a_terminal("jobs", "list", columns=80)
 
     assert max(len(line) for line in seen.splitlines()) <= 80
@@ -138,7 +138,7 @@ def test_the_table_fits_in_80_columns() -> None:
 
 @pytest.mark.usefixtures("two")
 def test_one_job_is_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """With arrivals by type and work by handler; its id may be shortened."""
+    """The object has arrivals by type and work by handler. The id may be shortened."""
     assert invoke("show", "job-1", "--json") == 0
 
     shown = json.loads(capsys.readouterr().out)
@@ -157,7 +157,7 @@ def test_one_job_is_shown_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("two")
 def test_one_job_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    """An open one says since when, and what may be wrong; here nothing came for an hour."""
+    """An open job shows its start and its warnings: here no event arrived for an hour."""
     assert invoke("show", "job-2") == 0
 
     out = capsys.readouterr().out
@@ -166,8 +166,8 @@ def test_one_job_is_shown_for_people(capsys: pytest.CaptureFixture[str]) -> None
     assert "\nwarnings\n  nothing came for an hour" in out
 
 
-def test_what_no_webhook_brought_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    """In the listing and of each type."""
+def test_backfilled_events_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    """The listing and each type have the count."""
 
     async def import_deliveries(store: Filling) -> None:
         await store.log.append(delivery("sent"))
@@ -188,10 +188,10 @@ def test_what_no_webhook_brought_is_counted(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.usefixtures("two")
 @pytest.mark.parametrize(("job_id", "words"), [("job", "several jobs have"), ("x", "no job matched")])
-def test_an_id_that_is_none_or_several_is_an_error(
+def test_an_unknown_or_ambiguous_id_is_an_error(
     job_id: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 1, and nothing on standard output."""
+    """The exit code is 1, and standard output is empty."""
     assert invoke("show", job_id) == 1
 
     seen = capsys.readouterr()
@@ -200,13 +200,13 @@ def test_an_id_that_is_none_or_several_is_an_error(
 
 
 def test_without_a_store_the_commands_say_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3."""
+    """The exit code is 3."""
     assert invoke("list") == 3
     assert "there is no database" in capsys.readouterr().err
 
 
-def test_texts_of_the_sender_cannot_steer_the_terminal() -> None:
-    """The type of an event is one of them."""
+def test_no_text_of_the_sender_can_control_the_terminal() -> None:
+    """The type of an event is such a text."""
     detail = JobDetail(JOB, (JobArrivals("crawl.\x1b[2J", True, 1, 0, 1),), 0, ())
 
     lines = list(readable(detail, NOON + timedelta(hours=2)))
@@ -215,8 +215,8 @@ def test_texts_of_the_sender_cannot_steer_the_terminal() -> None:
     assert any("crawl.\\x1b[2J" in line for line in lines)
 
 
-def test_what_a_paused_handler_has_to_do_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """Else nobody would know why it does not go on."""
+def test_work_of_a_paused_handler_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """It shows why the job does not proceed."""
 
     async def pause() -> None:
         async with open_store(STORE).controls() as controls:

@@ -1,4 +1,4 @@
-"""Mass actions apart from what they change: plans, questions, and the doing."""
+"""Actions on many items: plans, questions, and the change."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +18,7 @@ async def chunks(count: int) -> AsyncIterator[Sequence[int]]:
 
 
 def test_kinds_are_counted_with_the_most_frequent_first() -> None:
-    """Ten at the most; what is more than can be counted one by one is one more."""
+    """At most ten names are listed, and the others are one line."""
     counts = {f"type-{number:02}": 1 for number in range(11)} | {"many": 2_000}
 
     lines = list(count_lines("type", counts, 0))
@@ -29,8 +29,8 @@ def test_kinds_are_counted_with_the_most_frequent_first() -> None:
     assert list(count_lines("state", {"dead": 1}, 0)) == ["  by state", "              1  dead"]
 
 
-def test_one_moment_has_no_span() -> None:
-    """What comes first is shown below it, one line each."""
+def test_a_plan_of_one_moment_has_no_span() -> None:
+    """The first examples come below, one line each."""
     assert list(span_and_first(NOON, NOON, ["a\x1b"])) == ["  arrived   2026-08-04T12:00:00Z", "  first     a\\x1b"]
     assert list(span_and_first(NOON, NOON + timedelta(minutes=1), ["a", "b"])) == [
         "  arrived   2026-08-04T12:00:00Z to 2026-08-04T12:01:00Z",
@@ -40,8 +40,8 @@ def test_one_moment_has_no_span() -> None:
     assert list(span_and_first(None, None, [])) == []
 
 
-async def test_what_was_changed_is_counted() -> None:
-    """By what the store says, not by what was asked for."""
+async def test_changed_items_are_counted() -> None:
+    """The store's answer counts."""
 
     async def change(ids: Sequence[int]) -> int:
         return len(ids) - 1
@@ -51,8 +51,8 @@ async def test_what_was_changed_is_counted() -> None:
     assert done == 2 * CHUNK - 2
 
 
-async def test_being_cancelled_waits_for_the_chunk_at_hand(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its transaction is not undone by leaving, so what is told includes it."""
+async def test_a_cancellation_waits_for_the_chunk_at_hand(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its transaction is not undone, so the message counts it."""
     begun, free = asyncio.Event(), asyncio.Event()
     changed: list[int] = []
 
@@ -84,7 +84,7 @@ async def test_being_cancelled_waits_for_the_chunk_at_hand(capsys: pytest.Captur
 
 
 def test_yes_asks_nobody() -> None:
-    """And without it there has to be somebody."""
+    """Without --yes a person must answer."""
     assert agreed("Really?", yes=True)
     with pytest.raises(click.UsageError, match="add --yes"):
         agreed("Really?", yes=False)

@@ -27,7 +27,7 @@ def invoke(*args: str) -> int:
 
 @pytest.fixture
 def filled(configured: None) -> None:
-    """Old ones done, done, dead and waiting, and a young one that is done."""
+    """The store has old events that are done, done, dead and waiting, and a new one that is done."""
 
     async def step(store: Filling) -> None:
         for state in (DONE, DONE, DEAD, WAITING):
@@ -46,8 +46,8 @@ def listed(capsys: pytest.CaptureFixture[str]) -> dict[str, bool]:
 
 
 @pytest.mark.usefixtures("filled")
-def test_what_is_old_and_done_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
-    """After a plan; the rest stays."""
+def test_old_finished_events_are_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan comes first, and other events stay."""
     assert invoke("prune", "--older-than", "30d", "--yes") == 0
 
     out = capsys.readouterr().out.splitlines()
@@ -57,8 +57,8 @@ def test_what_is_old_and_done_is_removed(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.usefixtures("filled")
-def test_bodies_alone_can_be_removed(capsys: pytest.CaptureFixture[str]) -> None:
-    """The deliveries are still listed and shown, and say that their bodies are gone."""
+def test_bodies_alone_can_be_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    """The events are still listed, and show that their bodies were pruned."""
     assert invoke("prune", "--older-than", "30d", "--bodies", "--yes") == 0
 
     assert "deleted 2 bodies" in capsys.readouterr().out
@@ -82,7 +82,7 @@ def test_bodies_alone_can_be_removed(capsys: pytest.CaptureFixture[str]) -> None
     ],
 )
 def test_filters_choose(capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], left: list[int]) -> None:
-    """By age, type and state; what waits is never chosen."""
+    """They choose by age, type and state. Waiting work is never chosen."""
     assert invoke("prune", *flags, "--yes") == 0
 
     assert listed(capsys) == {f"key-{n}": True for n in left}
@@ -90,7 +90,7 @@ def test_filters_choose(capsys: pytest.CaptureFixture[str], flags: tuple[str, ..
 
 @pytest.mark.usefixtures("filled")
 def test_a_dry_run_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    """It shows the plan."""
+    """The command shows the plan."""
     assert invoke("prune", "--older-than", "30d", "--dry-run") == 0
 
     assert "2 events to delete" in capsys.readouterr().out
@@ -98,8 +98,8 @@ def test_a_dry_run_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_without_anybody_to_ask_nothing_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
-    """It says how to do it."""
+def test_without_a_terminal_nothing_is_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message says to add --yes."""
     assert invoke("prune", "--older-than", "30d") == 2
 
     assert "add --yes" in capsys.readouterr().err
@@ -108,8 +108,8 @@ def test_without_anybody_to_ask_nothing_is_removed(capsys: pytest.CaptureFixture
 
 @pytest.mark.usefixtures("filled")
 @pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 3), ("n", 1, 5)])
-def test_somebody_is_asked(capsys: pytest.CaptureFixture[str], answer: str, code: int, left: int) -> None:
-    """And obeyed."""
+def test_it_asks_on_a_terminal(capsys: pytest.CaptureFixture[str], answer: str, code: int, left: int) -> None:
+    """Only the answer yes deletes events."""
     status, seen = on_a_terminal("events", "prune", "--older-than", "30d", answer=f"{answer}\n")
 
     assert "Delete 2 events?" in seen
@@ -120,18 +120,18 @@ def test_somebody_is_asked(capsys: pytest.CaptureFixture[str], answer: str, code
 @pytest.mark.parametrize(
     "flags", [(), ("--older-than", "soon"), ("--older-than", "30d", "--state", "new"), ("--older-than", "30")]
 )
-def test_wrong_use_is_told(capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]) -> None:
-    """Without an age nothing is pruned at all."""
+def test_wrong_use_is_reported(capsys: pytest.CaptureFixture[str], flags: tuple[str, ...]) -> None:
+    """The age is required."""
     assert invoke("prune", *flags, "--yes") == 2
 
 
-def test_without_a_store_it_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3, as everywhere."""
+def test_without_a_store_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 3."""
     assert invoke("prune", "--older-than", "30d", "--yes") == 3
 
 
-def test_more_than_one_step_is_removed(capsys: pytest.CaptureFixture[str]) -> None:
-    """All of it, and what runs stays."""
+def test_more_events_than_one_step_takes_are_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    """All finished events are deleted, and running work stays."""
 
     async def step(store: Filling) -> None:
         await store.items(450, DONE, received_at=OLD)
@@ -156,7 +156,7 @@ def left() -> int:
         return int(connection.execute("SELECT count(*) FROM deliveries").fetchone()[0])
 
 
-def test_ctrl_c_finishes_the_step_at_hand_and_tells_how_to_go_on() -> None:
+def test_ctrl_c_finishes_the_step_at_hand_and_the_same_command_continues() -> None:
     """Exit code 130; what it says is what is in the store, and the same command does the rest."""
     fill(lambda store: store.items(600, DONE, received_at=OLD))
     # Each step takes long enough for the signal to come while one is being written.

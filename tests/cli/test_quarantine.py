@@ -43,7 +43,7 @@ def rows(capsys: pytest.CaptureFixture[str], *flags: str) -> list[int]:
 
 @pytest.mark.usefixtures("filled")
 def test_refused_requests_are_listed_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
-    """As JSON with everything but headers and body."""
+    """The JSON has every field except headers and body."""
     assert invoke("list", "--json") == 0
 
     first = json.loads(capsys.readouterr().out.splitlines()[-1])
@@ -69,13 +69,13 @@ def test_refused_requests_are_listed_newest_first(capsys: pytest.CaptureFixture[
     ],
 )
 def test_filters_choose(capsys: pytest.CaptureFixture[str], flags: tuple[str, ...], expected: list[int]) -> None:
-    """By reason, time and number."""
+    """They choose by reason, time and number."""
     assert rows(capsys, *flags) == expected
 
 
 @pytest.mark.usefixtures("filled")
 def test_the_listing_for_people_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    """In a pipe; on a terminal it is a table."""
+    """A pipe gets lines, and a terminal a table."""
     assert invoke("list") == 0
 
     assert len(capsys.readouterr().out.splitlines()) == 3
@@ -85,8 +85,8 @@ def test_the_listing_for_people_has_a_line_for_each(capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.usefixtures("filled")
-def test_one_is_shown_harmlessly(capsys: pytest.CaptureFixture[str]) -> None:
-    """Reason, headers and body, without anything that could steer a terminal."""
+def test_one_request_is_shown_safely(capsys: pytest.CaptureFixture[str]) -> None:
+    """It shows reason, headers and body, and no text can control a terminal."""
     assert invoke("show", "1") == 0
 
     out = capsys.readouterr().out
@@ -100,7 +100,7 @@ def test_one_is_shown_harmlessly(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("filled")
 def test_the_raw_body_is_exact(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """In a pipe; a terminal is refused."""
+    """A pipe gets the exact bytes, and a terminal is refused."""
     assert invoke("raw", "1") == 0
 
     assert capfdbinary.readouterr().out == b"\x00\xff\x1b[2J"
@@ -110,8 +110,8 @@ def test_the_raw_body_is_exact(capfdbinary: pytest.CaptureFixture[bytes]) -> Non
 
 
 @pytest.mark.usefixtures("filled")
-def test_what_can_be_read_now_becomes_a_delivery(capsys: pytest.CaptureFixture[str]) -> None:
-    """It leaves quarantine, keeps its moment, and waits for a worker."""
+def test_a_readable_request_becomes_a_delivery(capsys: pytest.CaptureFixture[str]) -> None:
+    """The request leaves quarantine, keeps its time, and waits for a worker."""
     assert invoke("release", "3") == 0
 
     assert capsys.readouterr().out == "3  accepted as delivery late\n"
@@ -126,8 +126,8 @@ def test_what_can_be_read_now_becomes_a_delivery(capsys: pytest.CaptureFixture[s
 
 
 @pytest.mark.usefixtures("filled")
-def test_what_is_still_refused_stays(capsys: pytest.CaptureFixture[str]) -> None:
-    """Each with its reason, and the exit code is 1; the others are released."""
+def test_a_refused_request_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line has the reason, and the exit code is 1. The others are released."""
     assert invoke("release", "1", "2", "3", "3", "9") == 1
 
     assert capsys.readouterr().out.splitlines() == [
@@ -141,19 +141,19 @@ def test_what_is_still_refused_stays(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize("command", ["show", "raw"])
 @pytest.mark.usefixtures("filled")
-def test_an_unknown_number_is_told(capsys: pytest.CaptureFixture[str], command: str) -> None:
-    """As with deliveries."""
+def test_an_unknown_number_is_an_error(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """The exit code is 1."""
     assert invoke(command, "9") == 1
     assert "there is no request 9 in quarantine" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flags", [("list",), ("show", "1"), ("raw", "1"), ("release", "1")])
-def test_without_a_store_it_is_told(flags: tuple[str, ...]) -> None:
-    """Exit code 3, as everywhere."""
+def test_without_a_store_it_says_so(flags: tuple[str, ...]) -> None:
+    """The exit code is 3."""
     assert invoke(*flags) == 3
 
 
 @pytest.mark.parametrize("flags", [("show", "x"), ("release",), ("list", "--limit", "0")])
-def test_wrong_use_is_told(flags: tuple[str, ...]) -> None:
-    """Exit code 2."""
+def test_wrong_use_is_reported(flags: tuple[str, ...]) -> None:
+    """The exit code is 2."""
     assert invoke(*flags) == 2

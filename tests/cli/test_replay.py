@@ -22,16 +22,16 @@ def note(*words):
 KEYS = f"""{NOTE}
 @router.on("*")
 async def one(event, ctx):
-    note(ctx.delivery.key)
-    return ctx.delivery.key
+    note(ctx.delivery.id)
+    return ctx.delivery.id
 """
 FAILS = """
 @router.on("crawl.page")
-def good(event, ctx): return ctx.delivery.key
+def good(event, ctx): return ctx.delivery.id
 
 @router.on("crawl.page")
 async def bad(event, ctx):
-    if ctx.delivery.key == "b":
+    if ctx.delivery.id == "b":
         raise ValueError("no \\x1b[31m red")
 """
 PLAN = """2 events to replay here, 172 bytes
@@ -50,7 +50,7 @@ PLAN = """2 events to replay here, 172 bytes
 
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The command, with handlers that write keys down."""
+    """The command with handlers that write keys to a file."""
     write_handlers(KEYS, monkeypatch)
     return Command(monkeypatch, capsys)
 
@@ -58,14 +58,14 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def results(command: Command) -> list[tuple[str, str, object]]:
     """Return key, outcome and value of each line of JSON."""
     found = [json.loads(line) for line in command.out.splitlines()]
-    return [(one["key"], one["outcome"], one["value"]) for one in found]
+    return [(one["id"], one["outcome"], one["value"]) for one in found]
 
 
 # --- the plan
 
 
 def test_a_plan_is_shown_first(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And with --dry-run nothing else."""
+    """With --dry-run only the plan is shown."""
     keep(delivery("a"), delivery("b", 1, type="crawl.failed"))
     write_handlers(KEYS + "\n@router.on('crawl.page', where=lambda e: False)\ndef picky(event): ...\n", monkeypatch)
 
@@ -81,8 +81,8 @@ def test_a_plan_is_shown_first(command: Command, monkeypatch: pytest.MonkeyPatch
     assert "may want fewer" not in command.out, "nothing of this plan is for it"
 
 
-def test_nobody_to_ask_is_wrong_use(command: Command) -> None:
-    """Nothing runs."""
+def test_without_a_terminal_it_needs_yes(command: Command) -> None:
+    """No handler runs."""
     keep(delivery("a"))
 
     assert command(yes=False) == 2
@@ -90,8 +90,8 @@ def test_nobody_to_ask_is_wrong_use(command: Command) -> None:
     assert handled() == []
 
 
-def test_somebody_is_asked() -> None:
-    """On a terminal; a no is exit code 1."""
+def test_it_asks_on_a_terminal() -> None:
+    """The answer no is exit code 1."""
     keep(delivery("a"))
     Path("handlers.py").write_text(f"from receiver import Router\nrouter = Router()\n{KEYS}")
 
@@ -106,7 +106,7 @@ def test_somebody_is_asked() -> None:
 
 
 def test_ctrl_c_at_the_question_ends_it() -> None:
-    """At once."""
+    """The command stops at once."""
     keep(delivery("a"))
     Path("handlers.py").write_text(f"from receiver import Router\nrouter = Router()\n{KEYS}")
 
@@ -116,8 +116,8 @@ def test_ctrl_c_at_the_question_ends_it() -> None:
     assert "nothing was changed" in seen
 
 
-def test_a_plan_leaves_out_what_was_replayed_before(command: Command) -> None:
-    """As --after says."""
+def test_a_plan_leaves_out_events_before_the_place(command: Command) -> None:
+    """--after leaves them out."""
     keep_jobs(4)
 
     assert command("--after", "3", "--dry-run") == 0
@@ -129,8 +129,8 @@ def test_a_plan_leaves_out_what_was_replayed_before(command: Command) -> None:
     assert (command.out, command.err) == ("", "no event matched\n")
 
 
-def test_deliveries_of_a_clock_that_is_ahead_are_replayed(command: Command) -> None:
-    """Whatever ours says."""
+def test_events_from_the_future_are_replayed(command: Command) -> None:
+    """Our clock does not matter."""
     keep(delivery("a", 60 * 24 * 365 * 50))
 
     assert command() == 0
@@ -157,8 +157,8 @@ def test_deliveries_of_a_clock_that_is_ahead_are_replayed(command: Command) -> N
         (("--handler", "*.on?"), "k0 k1 k2 k3 k4 k5"),
     ],
 )
-def test_deliveries_are_chosen(asked: tuple[str, ...], expected: str, command: Command) -> None:
-    """By the filters of every listing, by an expression, by place; in either order."""
+def test_events_are_chosen(asked: tuple[str, ...], expected: str, command: Command) -> None:
+    """Filters, an expression, a place and the order choose them."""
     keep_jobs(6)
 
     assert command(*asked) == 0
@@ -166,7 +166,7 @@ def test_deliveries_are_chosen(asked: tuple[str, ...], expected: str, command: C
 
 
 def test_handlers_are_chosen_by_globs(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Several of them; the others do not run."""
+    """Only the handlers that match run."""
     keep(delivery("a"))
     write_handlers(
         "".join(f"@router.on('*')\ndef {name}(event): return '{name}'\n" for name in ("ab", "cd", "ce", "f")),
@@ -177,10 +177,8 @@ def test_handlers_are_chosen_by_globs(command: Command, monkeypatch: pytest.Monk
     assert [value for _, _, value in results(command)] == ["cd", "ce", "f"]
 
 
-def test_what_failed_is_replayed_for_the_handlers_that_failed(
-    command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And for no other."""
+def test_failed_replays_only_the_handlers_that_failed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other handler runs."""
 
     async def some(store: Filling) -> None:
         await store.item(WorkState.DONE, SAVE)
@@ -200,7 +198,7 @@ def test_what_failed_is_replayed_for_the_handlers_that_failed(
 
 
 def test_a_bundle_is_replayed_without_a_store(command: Command) -> None:
-    """With filters and both orders; what is damaged is told, the rest is replayed, and the file stays as it is."""
+    """Filters and both orders work. A damaged line is reported, and the other events are replayed."""
     keep_jobs(4)
     command.exactly("events", "export", "bundle.gz")
     command.exactly("events", "export", "bundle")
@@ -220,7 +218,7 @@ def test_a_bundle_is_replayed_without_a_store(command: Command) -> None:
 
 
 def test_results_are_written_and_counted(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line for each, the traceback of what raised, a summary; a failure is exit code 1."""
+    """Each result is a line, a failure has its traceback, and a summary ends it. A failure is exit code 1."""
     keep(delivery("a"), delivery("b", 1), delivery("c", 2, type="agent.action", body=b'{"type":"agent.action"}'))
     write_handlers(FAILS, monkeypatch)
 
@@ -255,8 +253,8 @@ def test_json_is_one_object_a_line_and_nothing_else(command: Command, monkeypatc
     assert "printed\n" in command.err
 
 
-def test_what_handlers_print_keeps_its_place(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the line of their result, also when that goes to a file."""
+def test_prints_of_handlers_keep_their_place(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their prints come before the line of their result, also in a file."""
     keep(delivery("a"), delivery("b", 1))
     write_handlers("@router.on('*')\ndef one(event): print('printed')\n", monkeypatch)
 
@@ -265,8 +263,8 @@ def test_what_handlers_print_keeps_its_place(command: Command, monkeypatch: pyte
     assert words[:4] == ["printed", "succeeded", "printed", "succeeded"]
 
 
-def test_the_store_stays_as_it_is(command: Command) -> None:
-    """Unless results are recorded."""
+def test_the_store_does_not_change(command: Command) -> None:
+    """Without --record nothing is stored."""
     keep_jobs(3)
     with closing(sqlite3.connect("kept.db")) as connection:
         before = list(connection.iterdump())
@@ -275,7 +273,7 @@ def test_the_store_stays_as_it_is(command: Command) -> None:
 
 
 def test_results_are_recorded(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As work items that are done or dead, each time anew."""
+    """Each replay makes new work items that are done or dead."""
     keep(delivery("a"), delivery("b", 1))
     write_handlers(FAILS, monkeypatch)
 
@@ -301,8 +299,8 @@ async def one(event, ctx): return await ctx.once("key")
 """
 
 
-def test_once_is_asked_of_this_replay_or_of_the_store(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorded one leaves what it asked for behind."""
+def test_once_counts_in_this_replay_or_in_the_store(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A recorded replay stores the keys."""
     keep(delivery("a"), delivery("b", 1))
     write_handlers(ONCE, monkeypatch)
 
@@ -317,8 +315,8 @@ def test_once_is_asked_of_this_replay_or_of_the_store(command: Command, monkeypa
 # --- surroundings
 
 
-def test_frozen_time_is_the_arrival(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the context and for what the module has imported; after it, time is real."""
+def test_frozen_time_is_the_time_of_arrival(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The context and the imports of the module see it. Afterwards time is real."""
     keep(delivery("a"), delivery("b", 1))
     code = """
 from datetime import UTC, datetime
@@ -336,7 +334,7 @@ async def one(event, ctx):
 
 
 def test_without_network_connections_fail(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of handlers and of their resources, with what they wanted to reach."""
+    """This holds for handlers and resources, and the error names the address."""
     keep(delivery("a"))
     code = """
 import socket
@@ -384,7 +382,7 @@ def write_valued(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
 
 
 def test_runs_are_compared(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is the same is counted only; exit code 1 is for what fails and did not."""
+    """Equal results are only counted. The exit code is 1 if a handler fails that did not fail before."""
     keep(delivery("a"))
     save(command, monkeypatch, same=1, other=1, broken=1, changed=ValueError("x"), gone=1, still=ValueError("y"))
     now = {"same": 1, "other": 2, "broken": ValueError("z"), "changed": 1, "still": ValueError("y"), "new": 1}
@@ -412,10 +410,10 @@ def test_runs_are_compared(command: Command, monkeypatch: pytest.MonkeyPatch) ->
     ("now", "code"),
     [({"one": 2}, 0), ({"one": ValueError("x")}, 1), ({"one": 1, "new": ValueError("x")}, 1)],
 )
-def test_the_exit_code_tells_of_new_failures(
+def test_the_exit_code_reports_new_failures(
     now: dict[str, Any], code: int, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of handlers that succeeded before, and of those that were not there."""
+    """A failure is new if the handler succeeded before or did not run."""
     keep(delivery("a"))
     save(command, monkeypatch, one=1)
     write_valued(monkeypatch, **now)
@@ -423,8 +421,8 @@ def test_the_exit_code_tells_of_new_failures(
     assert command("--compare", "earlier") == code
 
 
-def test_old_failures_are_no_failure(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With JSON each line says how it compares."""
+def test_old_failures_do_not_change_the_exit_code(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With --json each line has the change."""
     keep(delivery("a"))
     save(command, monkeypatch, one=ValueError("x"))
 
@@ -439,16 +437,16 @@ def test_old_failures_are_no_failure(command: Command, monkeypatch: pytest.Monke
     [
         (
             ("--save", "other.py"),
-            "other.py is no file that `receiver replay --save` has written; it is left as it is",
+            "other.py was not written by `receiver replay --save`; it is left as it is",
         ),
-        (("--compare", "other.py"), "other.py is no file that"),
+        (("--compare", "other.py"), "other.py was not written by"),
         (("--save", "none/file"), "cannot write none/file: No such file or directory"),
         (("--compare", "none"), "cannot read none: No such file or directory"),
         (("--save", "a", "--compare", "./a"), "--save would replace the file that --compare reads"),
     ],
 )
 def test_wrong_files_are_refused(asked: tuple[str, ...], told: str, command: Command) -> None:
-    """Before any handler runs, and what is there stays."""
+    """This happens before a handler runs, and the file does not change."""
     keep(delivery("a"))
     Path("other.py").write_text("precious")
 
@@ -458,8 +456,8 @@ def test_wrong_files_are_refused(asked: tuple[str, ...], told: str, command: Com
     assert Path("other.py").read_text() == "precious"
 
 
-def test_a_full_disk_is_told(command: Command) -> None:
-    """With the file, and how to go on when there is room."""
+def test_a_full_disk_is_reported(command: Command) -> None:
+    """The message has the file and the command that continues."""
     keep(delivery("a"))
 
     assert command("--save", "/dev/full") == 1
@@ -482,7 +480,7 @@ def test_a_full_disk_is_told(command: Command) -> None:
         (("there", "--record"), "run `receiver events import` first"),
         (("there", "--failed"), "a bundle has no work items to choose by"),
         (("there", "--state", "dead"), "a bundle has no work items to choose by"),
-        (("there",), "there: no bundle"),
+        (("there",), "there: not a bundle"),
         (("--after", "x"), "as 17 or 17:JOB"),
         (("--after", "17:j"), "add --order job"),
         (("--where", "data.0 ="), "data.0 ="),
@@ -490,8 +488,8 @@ def test_a_full_disk_is_told(command: Command) -> None:
         (("--handlers", "replayed:nothing"), "replayed has nothing named 'nothing'"),
     ],
 )
-def test_what_means_nothing_is_refused(asked: tuple[str, ...], told: str, command: Command) -> None:
-    """With exit code 2, what is wrong, and what to do."""
+def test_options_that_do_not_go_together_are_refused(asked: tuple[str, ...], told: str, command: Command) -> None:
+    """The exit code is 2, and the message says what to change."""
     keep(delivery("a"))
     Path("there").write_text("{}\n")
 
@@ -509,15 +507,15 @@ def test_a_router_without_handlers_is_refused(command: Command, monkeypatch: pyt
     assert command.err == "receiver: replayed:router has no handlers: nothing would run\n"
 
 
-def test_a_missing_store_is_told(command: Command) -> None:
-    """And not made."""
+def test_a_missing_store_is_reported(command: Command) -> None:
+    """The command does not make a store."""
     assert command() == 3
     assert "there is no database at kept.db" in command.err
     assert not Path("kept.db").exists()
 
 
-def test_the_body_that_was_pruned_is_passed_over(command: Command) -> None:
-    """And counted in the plan."""
+def test_an_event_without_its_body_is_skipped(command: Command) -> None:
+    """The plan counts it."""
     keep(delivery("a"), delivery("b", 1, body=BODY))
     with closing(sqlite3.connect("kept.db")) as connection, connection:
         connection.execute("DELETE FROM bodies WHERE seq = 1")

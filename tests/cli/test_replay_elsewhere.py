@@ -44,7 +44,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
 
 
 def test_work_is_made_for_the_workers(command: Command) -> None:
-    """For each handler that wants a delivery, beside what there was, with the trigger `replay`."""
+    """Each matching handler gets a new work item with the trigger `replay`; older items stay."""
     keep(delivery("a"), delivery("b", 1, type="agent.action", body=b'{"type":"agent.action"}'))
 
     for _ in range(2):
@@ -60,8 +60,8 @@ def test_work_is_made_for_the_workers(command: Command) -> None:
     assert len(command.out.splitlines()) == 4
 
 
-def test_work_is_made_for_the_handlers_that_were_chosen(command: Command) -> None:
-    """And for the deliveries."""
+def test_work_is_made_for_the_chosen_handlers(command: Command) -> None:
+    """Only the chosen events count."""
     keep_jobs(6)
 
     assert command("--enqueue", "--handler", "*.one", "--limit", "2", "--where", "metadata.a == '1'") == 0
@@ -76,8 +76,8 @@ def test_work_is_made_for_the_handlers_that_were_chosen(command: Command) -> Non
         ["work-items", "bury", "--state", "waiting", "--reason", "too late", "--yes"],
     ],
 )
-def test_the_log_of_the_database_is_empty_afterwards(command: Command, arguments: list[str]) -> None:
-    """Else the next command would have to read through it, up to 256 MiB, before it can begin."""
+def test_the_write_ahead_log_is_empty_afterwards(command: Command, arguments: list[str]) -> None:
+    """Otherwise the next command would first read up to 256 MiB."""
     keep(delivery("a"))
     assert command("--enqueue") == 0
 
@@ -86,8 +86,8 @@ def test_the_log_of_the_database_is_empty_afterwards(command: Command, arguments
     assert not Path("kept.db-wal").exists()
 
 
-def test_a_disabled_handlers_work_is_skipped(command: Command) -> None:
-    """As that of new deliveries is."""
+def test_work_of_a_disabled_handler_is_skipped(command: Command) -> None:
+    """New deliveries are handled the same way."""
     keep(delivery("a"))
 
     async def disable(store: Filling) -> None:
@@ -99,7 +99,7 @@ def test_a_disabled_handlers_work_is_skipped(command: Command) -> None:
 
 
 def test_json_leaves_standard_output_alone(command: Command) -> None:
-    """There is nothing to list."""
+    """The command lists nothing."""
     keep(delivery("a"))
 
     assert command("--enqueue", "--json") == 0
@@ -110,8 +110,8 @@ def test_json_leaves_standard_output_alone(command: Command) -> None:
 # --- --to
 
 
-def test_exact_bytes_are_sent_freshly_signed(command: Command, endpoint: Endpoint) -> None:
-    """In their order, without handlers."""
+def test_exact_bytes_are_sent_with_a_new_signature(command: Command, endpoint: Endpoint) -> None:
+    """They keep their order, and no handler runs."""
     keep(delivery("a"), delivery("b", 1, body=b'{"type" : "crawl.page", "webhookId":"b"}'))
 
     assert command("--to", endpoint.url, "--handlers", "none:none") == 0
@@ -126,7 +126,7 @@ def test_exact_bytes_are_sent_freshly_signed(command: Command, endpoint: Endpoin
 
 
 def test_new_ids_make_new_deliveries(command: Command, endpoint: Endpoint) -> None:
-    """Each another one, each time."""
+    """Each run makes new ids."""
     keep(*[delivery(key, n, body=f'{{"type":"t","webhookId":"{key}"}}'.encode()) for n, key in enumerate("ab")])
 
     for _ in range(2):
@@ -137,8 +137,8 @@ def test_new_ids_make_new_deliveries(command: Command, endpoint: Endpoint) -> No
     assert not ids & {"a", "b"}
 
 
-def test_refusals_are_told_and_the_rest_is_sent(command: Command, endpoint: Endpoint) -> None:
-    """With exit code 1; a retry cannot help them."""
+def test_refusals_are_reported_and_the_rest_is_sent(command: Command, endpoint: Endpoint) -> None:
+    """The exit code is 1, because a retry cannot help."""
     keep_jobs(4)
     endpoint.statuses = iter([200, 401])
 
@@ -150,8 +150,8 @@ def test_refusals_are_told_and_the_rest_is_sent(command: Command, endpoint: Endp
 
 
 @pytest.mark.parametrize("failing", range(4))
-def test_a_receiver_that_cannot_store_ends_it(failing: int, command: Command, endpoint: Endpoint) -> None:
-    """What it did not take, and what was on its way behind that, is sent by the command that is printed."""
+def test_a_receiver_that_cannot_store_stops_the_replay(failing: int, command: Command, endpoint: Endpoint) -> None:
+    """The printed command sends the refused delivery and the later ones that were open."""
     keep(*[delivery(f"k{n}", n, body=f'{{"type":"t","n":{n}}}'.encode()) for n in range(4)])
     endpoint.statuses = iter([*[200] * failing, 503])
 
@@ -164,16 +164,16 @@ def test_a_receiver_that_cannot_store_ends_it(failing: int, command: Command, en
     assert [payload["n"] for payload in endpoint.payloads] == [0, 1, 2, 3]
 
 
-def test_equal_bodies_and_empty_ones_are_told_apart(command: Command, endpoint: Endpoint) -> None:
-    """Several may be on their way."""
+def test_equal_and_empty_bodies_are_distinguished(command: Command, endpoint: Endpoint) -> None:
+    """Several of them may be open at one time."""
     keep(*[delivery(f"k{n}", n, body=b"") for n in range(20)])
 
     assert command("--to", endpoint.url, "--rate", "1000") == 0
     assert len(endpoint.requests) == 20
 
 
-def test_nobody_listening_is_told(command: Command) -> None:
-    """With how to go on once somebody does."""
+def test_a_receiver_that_does_not_run_is_reported(command: Command) -> None:
+    """The message has the command that continues."""
     keep_jobs(2)
     with served() as server:
         url = server.url
@@ -184,7 +184,7 @@ def test_nobody_listening_is_told(command: Command) -> None:
 
 
 def test_a_wrong_address_is_refused(command: Command) -> None:
-    """In words."""
+    """The message says why."""
     keep_jobs(2)
 
     assert command("--to", "ftp://x") == 2

@@ -65,7 +65,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 def stop_at(*numbers: int) -> None:
-    """Say when Ctrl-C comes, and begin to count anew."""
+    """Set the deliveries at which Ctrl-C comes, and count from 0."""
     Path("stops").write_text(" ".join(map(str, numbers)))
     Path("count").unlink(missing_ok=True)
     HANDLED.unlink(missing_ok=True)
@@ -83,10 +83,10 @@ def recorded() -> Counter[tuple[str, ...]]:
 
 
 @_ORDERS
-def test_handlers_run_once_for_each_delivery_wherever_they_are_stopped(
+def test_handlers_run_once_for_each_event_after_any_stop(
     order: str, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once at each point: each handler in the order of deliveries, batches too; saved and recorded is the same."""
+    """After a stop at any event each handler gets all events in order; saved and recorded results are the same."""
     keep_jobs(_COUNT)
     write_handlers(_HERE, monkeypatch)
     asked = ("--order", order, "--record", "--save")
@@ -114,10 +114,10 @@ def of(handler: str, lines: list[str]) -> list[str]:
 
 
 @_ORDERS
-def test_a_replay_can_be_stopped_at_every_delivery(
+def test_a_replay_can_be_stopped_at_every_event(
     order: str, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And what it prints to go on with stays short."""
+    """The printed command does not grow."""
     keep_jobs(_COUNT)
     write_handlers(_HERE, monkeypatch)
     stop_at()
@@ -132,10 +132,10 @@ def test_a_replay_can_be_stopped_at_every_delivery(
 
 
 @_ORDERS
-def test_work_items_are_made_once_wherever_it_is_stopped(
+def test_work_items_are_made_once_after_any_stop(
     order: str, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Once at each point, and at all of them."""
+    """A stop comes at each delivery, and then at all."""
     keep_jobs(_COUNT)
     write_handlers(_ENQUEUE, monkeypatch)
     asked = ("--order", order, "--enqueue")
@@ -150,7 +150,7 @@ def test_work_items_are_made_once_wherever_it_is_stopped(
         assert recorded() == whole
 
 
-def test_what_arrives_meanwhile_is_another_replays(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_that_arrive_meanwhile_are_not_replayed(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a limit, the newest are those that were the newest when it began."""
     keep_jobs(_COUNT)
     write_handlers(_HERE, monkeypatch)
@@ -163,8 +163,8 @@ def test_what_arrives_meanwhile_is_another_replays(command: Command, monkeypatch
     assert handled() == ["first k5", "first k6", "first k7"]
 
 
-def test_the_command_to_go_on_is_the_one_that_was_given(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its moments are written out, each option is there once, and words are quoted."""
+def test_the_printed_command_has_all_given_options(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moments are absolute, each option appears once, and words are quoted."""
     keep(delivery("a", job_id="j 1"), delivery("b", 1, job_id="j 1"))
     write_handlers(_HERE, monkeypatch)
     stop_at(0)
@@ -176,8 +176,8 @@ def test_the_command_to_go_on_is_the_one_that_was_given(command: Command, monkey
     ]
 
 
-def test_a_bundle_is_gone_on_with(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its name, whatever that looks like."""
+def test_a_replay_of_a_bundle_is_continued(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name may look like anything."""
     keep_jobs(4)
     command.exactly("events", "export", "a bundle")
     write_handlers(_HERE, monkeypatch)
@@ -189,8 +189,8 @@ def test_a_bundle_is_gone_on_with(command: Command, monkeypatch: pytest.MonkeyPa
     assert handled() == [f"first k{n}" for n in range(4)]
 
 
-def test_a_job_id_cannot_steer_the_terminal(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It comes from outside, and is part of the command that is printed."""
+def test_a_job_id_cannot_control_the_terminal(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes from outside and is part of the printed command."""
     keep(*[delivery(key, job_id="\x1b[31m", body=BODY) for key in "ab"])
     write_handlers(_HERE, monkeypatch)
     stop_at(0)

@@ -40,7 +40,7 @@ URLS = ("https://example.com/docs/a", "https://example.com/docs/b", "https://sho
 
 
 def test_words_narrow_a_listing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Together with every other filter; a pasted URL finds its pages."""
+    """They combine with every other filter. A pasted URL finds its pages."""
     stored(*URLS, index=9)
 
     assert found(capsys, "--text", "docs") == (["k1", "k0"], "")
@@ -49,8 +49,8 @@ def test_words_narrow_a_listing(capsys: pytest.CaptureFixture[str]) -> None:
     assert found(capsys, "--text", "docs", "--until", "2026-08-04T12:01:00Z") == (["k0"], "")
 
 
-def test_an_index_that_is_behind_says_how_far_it_reaches(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error, so that programs read nothing but deliveries."""
+def test_an_incomplete_index_says_what_it_lacks(capsys: pytest.CaptureFixture[str]) -> None:
+    """The remark is on standard error, so that programs read only events."""
     stored(*URLS, index=2)
 
     ids, said = found(capsys, "--text", "example")
@@ -59,8 +59,8 @@ def test_an_index_that_is_behind_says_how_far_it_reaches(capsys: pytest.CaptureF
     assert said == "the search index ends at 2026-08-04T12:01:00Z: it lacks 1 event\n"
 
 
-def test_an_index_with_nothing_in_it_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """As just after it was switched on."""
+def test_an_empty_index_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """This is so just after it was switched on."""
     stored(*URLS, index=0)
 
     assert found(capsys, "--text", "example") == (
@@ -70,7 +70,7 @@ def test_an_index_with_nothing_in_it_says_so(capsys: pytest.CaptureFixture[str])
 
 
 def test_without_an_index_it_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    """And the error says what to do."""
+    """The error says what to do."""
     stored(*URLS)
 
     assert run(receiver.main, ["events", "list", "--text", "docs"]) == 2
@@ -79,8 +79,8 @@ def test_without_an_index_it_is_wrong_use(capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.mark.parametrize("words", ["", "***", "\udcff"])
-def test_what_has_no_word_is_wrong_use(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 2, in words."""
+def test_a_text_without_words_is_wrong_use(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 2, and the message says why."""
     stored(*URLS, index=9)
 
     assert run(receiver.main, ["events", "list", "--text", words]) == 2
@@ -88,8 +88,8 @@ def test_what_has_no_word_is_wrong_use(words: str, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("words", ['"', "a AND", "url:", "NEAR(", "{a}:b", "a^b", "' OR 1", "col : *", '"a" * "b"'])
-def test_no_syntax_of_the_index_leaks_through(words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing that is written is an error of the database."""
+def test_no_text_is_a_syntax_error_of_the_index(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """No text causes an error of the database."""
     stored(*URLS, index=9)
 
     assert run(receiver.main, ["events", "list", "--text", words]) in (0, 2)

@@ -47,7 +47,7 @@ def types(endpoint: Endpoint) -> list[str]:
 def test_a_sample_goes_signed_to_the_receiver_of_the_settings(
     endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One signed request; a line for it with an arrow, and a summary."""
+    """It sends one signed request, and prints a line with an arrow and a summary."""
     assert invoke("crawl.page") == 0
 
     ((path, headers, body),) = endpoint.requests
@@ -61,7 +61,7 @@ def test_a_sample_goes_signed_to_the_receiver_of_the_settings(
 
 
 def test_another_address_can_be_given(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings then count for the secret only."""
+    """The settings then give only the secret."""
     monkeypatch.setenv("RECEIVER_PORT", "1")
 
     assert invoke("crawl.page", "--to", f"http://127.0.0.1:{endpoint.server_port}/other?x=1") == 0
@@ -79,7 +79,7 @@ def test_nothing_is_signed_without_a_secret(endpoint: Endpoint, monkeypatch: pyt
 def test_the_static_header_goes_along_when_one_is_configured(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its first value, beside the signature."""
+    """The request has its first value and the signature."""
     monkeypatch.setenv("RECEIVER_TOKEN_HEADER", "X-Token")
     monkeypatch.setenv("RECEIVER_TOKENS", "token-1,token-2")
 
@@ -95,7 +95,7 @@ def test_every_sample_can_be_sent(endpoint: Endpoint, name: str) -> None:
 
 
 def test_a_family_is_sent_as_the_story_of_a_job(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
-    """In order: started, as many pages as asked for, completed; all of one job."""
+    """The order is started, the pages, completed, and all have one job id."""
     assert invoke("crawl", "--pages", "4") == 0
 
     assert types(endpoint) == ["crawl.started", *["crawl.page"] * 4, "crawl.completed"]
@@ -104,7 +104,7 @@ def test_a_family_is_sent_as_the_story_of_a_job(endpoint: Endpoint, capsys: pyte
 
 
 def test_a_count_repeats_with_fresh_ids(endpoint: Endpoint) -> None:
-    """Of single events and of whole jobs."""
+    """This holds for single events and for whole jobs."""
     assert invoke("batch_scrape", "--pages", "1", "--count", "3") == 0
 
     assert Counter(types(endpoint)) == {
@@ -116,22 +116,22 @@ def test_a_count_repeats_with_fresh_ids(endpoint: Endpoint) -> None:
     assert len({payload["id"] for payload in endpoint.payloads}) == 3
 
 
-def test_several_deliveries_can_be_on_their_way_together(endpoint: Endpoint) -> None:
-    """All of them arrive, each once."""
+def test_several_deliveries_are_sent_at_one_time(endpoint: Endpoint) -> None:
+    """Each arrives once."""
     assert invoke("crawl.page", "--count", "40", "--concurrency", "8") == 0
 
     assert len({payload["webhookId"] for payload in endpoint.payloads}) == 40
 
 
 def test_a_rate_sends_everything_too(endpoint: Endpoint) -> None:
-    """How it is spaced is the sender's test."""
+    """The tests of the sender check the rate."""
     assert invoke("crawl.page", "--count", "5", "--rate", "1000") == 0
 
     assert len(endpoint.requests) == 5
 
 
 def test_a_seed_repeats_a_command_to_the_byte(endpoint: Endpoint) -> None:
-    """And another command with the same seed makes other deliveries, not conflicts with these."""
+    """Another command with the same seed makes other deliveries, without conflicts."""
     invoke("crawl", "--pages", "2", "--seed", "5")
     invoke("crawl", "--pages", "2", "--seed", "5")
     invoke("extract", "--seed", "5")
@@ -157,8 +157,8 @@ def test_a_seed_repeats_a_command_to_the_byte(endpoint: Endpoint) -> None:
         ("1e999", "1e999"),
     ],
 )
-def test_a_changed_value_is_json_or_else_text(endpoint: Endpoint, written: str, value: object) -> None:
-    """What only looks like JSON is text."""
+def test_a_changed_value_is_json_or_text(endpoint: Endpoint, written: str, value: object) -> None:
+    """A value that is not JSON is text."""
     assert invoke("crawl.page", "--set", f"data.0.metadata.statusCode={written}", "--set", "metadata.new=1") == 0
 
     payload = endpoint.payloads[0]
@@ -167,15 +167,17 @@ def test_a_changed_value_is_json_or_else_text(endpoint: Endpoint, written: str, 
 
 
 def test_a_wrong_path_sends_nothing(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong use, and the message names the part that does not exist."""
+    """It is wrong use, and the message names the part that does not exist."""
     assert invoke("crawl.page", "--set", "data.0.metdata.statusCode=404") == 2
 
     assert not endpoint.requests
     assert "data.0 has no 'metdata'" in capsys.readouterr().err
 
 
-def test_an_unknown_type_is_told_with_the_near_ones(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
-    """And where to see them all."""
+def test_an_unknown_type_is_reported_with_similar_ones(
+    endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The message also says how to list them all."""
     assert invoke("crawl.paeg") == 2
 
     message = capsys.readouterr().err
@@ -185,7 +187,7 @@ def test_an_unknown_type_is_told_with_the_near_ones(endpoint: Endpoint, capsys: 
 
 
 @pytest.mark.parametrize("body", [b'{ "type": "crawl.page" }\n', b"\xff\x00 no JSON at all", b""])
-def test_a_file_goes_as_it_is(endpoint: Endpoint, body: bytes) -> None:
+def test_a_file_is_sent_unchanged(endpoint: Endpoint, body: bytes) -> None:
     """Not one byte is read, changed or added."""
     Path("body").write_bytes(body)
 
@@ -194,7 +196,7 @@ def test_a_file_goes_as_it_is(endpoint: Endpoint, body: bytes) -> None:
 
 
 def test_a_file_can_come_from_standard_input(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `events raw ID | send --file -` has it."""
+    """`events raw ID | send --file -` works so."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b'{"type":"x"}')))
 
     assert invoke("--file", "-") == 0
@@ -223,7 +225,7 @@ def test_a_file_can_come_from_standard_input(endpoint: Endpoint, monkeypatch: py
 def test_wrong_use_sends_nothing(
     endpoint: Endpoint, args: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2 and a message."""
+    """The exit code is 2, with a message."""
     Path("body").write_bytes(b"{}")
 
     assert invoke(*args) == 2
@@ -242,7 +244,7 @@ def test_wrong_use_sends_nothing(
 def test_a_refusal_is_exit_code_1_and_explained_once(
     endpoint: Endpoint, status: int, code: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the number of deliveries that met it; the secret is not shown."""
+    """The message has the number of deliveries, and not the secret."""
     endpoint.status, endpoint.content = status, json.dumps({"error": code, "detail": "..."}).encode()
 
     assert invoke("crawl.page", "--count", "3") == 1
@@ -255,9 +257,7 @@ def test_a_refusal_is_exit_code_1_and_explained_once(
     assert SECRET not in shown.out + shown.err
 
 
-def test_a_receiver_that_does_not_run_is_told_in_words(
-    endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_receiver_that_does_not_run_is_explained(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
     """With the command that starts it. Port 1 of this machine listens nowhere."""
     assert invoke("crawl.page", "--to", "http://127.0.0.1:1/webhooks") == 1
 
@@ -267,7 +267,7 @@ def test_a_receiver_that_does_not_run_is_told_in_words(
 
 
 def test_json_has_one_object_per_delivery(endpoint: Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
-    """And nothing else on standard output."""
+    """Standard output has nothing else."""
     endpoint.content = b'{"status":"duplicate","id":"the-key"}'
 
     assert invoke("crawl.page", "--count", "2", "--json") == 0
@@ -290,10 +290,10 @@ def test_json_has_one_object_per_delivery(endpoint: Endpoint, capsys: pytest.Cap
     )
 
 
-def test_what_a_server_says_cannot_steer_the_terminal(
+def test_no_text_of_a_server_can_control_the_terminal(
     endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor what a file holds: escape sequences are shown, not obeyed."""
+    """The same holds for a file: escape sequences are shown as text."""
     endpoint.content = json.dumps({"status": "\x1b[2Jgone\u202e", "id": "\x1b]0;title\x07"}).encode()
     Path("body").write_text(json.dumps({"type": "\x1b[31mred", "webhookId": "x"}))
 
@@ -305,7 +305,7 @@ def test_what_a_server_says_cannot_steer_the_terminal(
 
 
 def test_the_list_names_every_job_and_every_sample(capsys: pytest.CaptureFixture[str]) -> None:
-    """For people, and one object per line for programs."""
+    """People get names, and programs one object per line."""
     assert invoke("--list") == 0
     names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert invoke("--list", "--json") == 0
@@ -327,12 +327,12 @@ def test_the_list_names_every_job_and_every_sample(capsys: pytest.CaptureFixture
         ("", "http://127.0.0.1:8000/hooks"),
     ],
 )
-def test_the_address_is_where_a_receiver_with_these_settings_is_found(host: str, url: str) -> None:
+def test_the_default_address_is_that_of_the_settings(host: str, url: str) -> None:
     """An address that means all of them is not one to connect to."""
     assert default_url(load_settings(host=host, port=8000, path="/hooks")) == url
 
 
-def test_a_free_port_has_no_address_to_guess() -> None:
+def test_a_free_port_needs_an_address() -> None:
     """The message says how to give it."""
     with pytest.raises(ConfigurationError, match="--to URL"):
         default_url(load_settings(port=0))

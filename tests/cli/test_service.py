@@ -44,7 +44,7 @@ def invoke(*args: str) -> int:
 def test_a_crawl_is_started_with_this_receiver_as_its_webhook(
     stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The id is all of the output, so that a script can take it; what to run next stands beside it."""
+    """Standard output has only the id, for scripts; the next command is on standard error."""
     answers["POST /v2/crawl"] = (200, {"success": True, "id": JOB, "url": "https://api/…"})
 
     code = invoke(
@@ -70,7 +70,7 @@ def test_a_crawl_is_started_with_this_receiver_as_its_webhook(
 def test_a_batch_says_which_urls_were_left_out(
     stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also as JSON."""
+    """This holds for JSON too."""
     answers["POST /v2/batch/scrape"] = (200, {"id": JOB, "url": "u", "invalidURLs": ["http://b\x1b[2J"]})
 
     assert invoke("start", "batch", "https://example.com/1", "http://b", "--json") == 0
@@ -94,10 +94,10 @@ def test_a_batch_says_which_urls_were_left_out(
         (("batch",), "Missing argument"),
     ],
 )
-def test_what_the_service_would_refuse_is_not_sent(
+def test_an_invalid_request_is_not_sent(
     stub: Stub, capsys: pytest.CaptureFixture[str], args: tuple[str, ...], words: str
 ) -> None:
-    """It is wrong use, exit code 2."""
+    """It is wrong use with exit code 2."""
     assert invoke("start", *args) == 2
     assert words in capsys.readouterr().err
     assert stub.connections == []
@@ -122,7 +122,7 @@ def test_a_missing_setting_is_named(
     setting: str,
     args: tuple[str, ...],
 ) -> None:
-    """Exit code 2, and nothing is sent."""
+    """The exit code is 2, and nothing is sent."""
     monkeypatch.delenv(f"RECEIVER_{setting}")
 
     assert invoke(*args) == 2
@@ -140,10 +140,10 @@ def test_a_missing_setting_is_named(
         (500, {"error": "oh\x1b[2J", "code": "UNKNOWN_ERROR"}, "the service has a fault: try again later"),
     ],
 )
-def test_what_the_service_refuses_is_said_with_what_to_do(
+def test_a_refusal_of_the_service_has_advice(
     answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str], status: int, body: Any, words: str
 ) -> None:
-    """In one line, harmless, without the key; exit code 1."""
+    """The message is one safe line without the key, and the exit code is 1."""
     answers["POST /v1/scrape"] = (status, body)
 
     assert invoke("scrape", "https://example.com") == 1
@@ -159,7 +159,7 @@ def test_what_the_service_refuses_is_said_with_what_to_do(
     [(500, {"error": "oh"}, True), (200, {"success": True}, True), (402, {"error": "no"}, False), (307, {}, False)],
 )
 @pytest.mark.parametrize(("kind", "path"), [("crawl", "crawl"), ("batch", "batch/scrape")])
-def test_a_start_of_which_nobody_knows_whether_it_was_one_is_said_so(
+def test_a_start_with_an_unknown_result_is_reported(
     stub: Stub,
     answers: dict[str, tuple[int, Any]],
     capsys: pytest.CaptureFixture[str],
@@ -169,7 +169,7 @@ def test_a_start_of_which_nobody_knows_whether_it_was_one_is_said_so(
     body: Any,
     may_run: bool,
 ) -> None:
-    """To start it again would cost again; it is not done by itself."""
+    """A second start would cost again, so the command does not try it."""
     answers[f"POST /v2/{path}"] = (status, body)
 
     assert invoke("start", kind, "https://example.com") == 1
@@ -178,20 +178,20 @@ def test_a_start_of_which_nobody_knows_whether_it_was_one_is_said_so(
     assert len(stub.connections) == 1
 
 
-def test_an_answer_of_something_else_asks_for_the_address(
+def test_an_answer_of_another_server_has_advice_about_the_address(
     answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A redirect, as from http to https, or the page of another server."""
+    """Such an answer is a redirect, or the page of another server."""
     answers["POST /v1/scrape"] = (301, {})
 
     assert invoke("scrape", "https://example.com") == 1
     assert "a redirect, which is not followed: is RECEIVER_BASE_URL the address" in capsys.readouterr().err
 
 
-def test_a_service_that_cannot_be_reached_is_said_so(
+def test_an_unreachable_service_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With what to look at; an address that is none is wrong use."""
+    """The message says what to check. An invalid address is wrong use."""
     monkeypatch.setenv("RECEIVER_BASE_URL", "ftp://127.0.0.1")
 
     assert invoke("scrape", "https://example.com") == 2
@@ -201,7 +201,7 @@ def test_a_service_that_cannot_be_reached_is_said_so(
 def test_a_page_is_written_as_markdown(
     stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What could steer a terminal is escaped, lines stay; a page that answered 404 is said beside it."""
+    """Control characters are escaped, and lines stay. A remark says that the page answered 404."""
     found = {"markdown": "# A\n\tb\x1b[2J", "metadata": {"statusCode": 404}}
     answers["POST /v1/scrape"] = (200, {"success": True, "data": found})
 
@@ -213,10 +213,10 @@ def test_a_page_is_written_as_markdown(
     assert stub.connections[0].body == {"url": "https://example.com"}
 
 
-def test_every_asked_format_is_written(
+def test_every_requested_format_is_written(
     stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What is no text as JSON; exit code 1 when one is missing. --json has all, known or not."""
+    """Values that are not text become JSON. The exit code is 1 if a format is missing. --json has all fields."""
     found = {"html": "<p>", "links": ["https://a"], "someNewKey": {"a": 1}, "warning": "slow"}
     answers["POST /v1/scrape"] = (200, {"success": True, "data": found})
     formats = ("--format", "html", "--format", "links", "--format", "rawHtml")
@@ -261,10 +261,10 @@ def test_monitors_are_listed(
     assert "Prices" in seen
 
 
-def test_all_monitors_are_asked_for(
+def test_all_monitors_are_read(
     stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Some at a time; for people there is an end to it, and a word of that."""
+    """The command reads page by page. For people it stops and says so."""
     answers["GET /v2/monitor"] = (200, {"success": True, "data": [MONITOR] * 51})
 
     assert invoke("monitors", "list") == 0
@@ -277,10 +277,10 @@ def test_all_monitors_are_asked_for(
     assert capsys.readouterr().err == "the account has no monitor\n"
 
 
-def test_a_monitor_is_shown_with_all_that_is_told_of_it(
+def test_a_monitor_is_shown_with_all_its_fields(
     answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Known to our models or not."""
+    """This includes fields that our models do not know."""
     answers["GET /v2/monitor/mon-1"] = (200, {"success": True, "data": MONITOR})
 
     assert invoke("monitors", "show", "mon-1") == 0
@@ -292,7 +292,7 @@ def test_a_monitor_is_shown_with_all_that_is_told_of_it(
 
 
 def test_a_monitor_is_run(answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]) -> None:
-    """Its check's id is the output; one that is paused is said so."""
+    """The output is the id of the check. A paused monitor is reported."""
     check = {"id": JOB, "status": "queued", "summary": None}
     answers["POST /v2/monitor/mon-1/run"] = (200, {"success": True, "id": JOB, "data": check})
 

@@ -37,7 +37,7 @@ def invoke(*args: str) -> int:
 
 
 def test_sign_prints_the_header_value_for_a_file(capsys: pytest.CaptureFixture[str]) -> None:
-    """Made with the first secret, over the exact bytes."""
+    """It is made with the first secret over the exact bytes."""
     assert invoke("sign", "body") == 0
     assert capsys.readouterr().out == SIGNATURE + "\n"
 
@@ -46,7 +46,7 @@ def test_sign_prints_the_header_value_for_a_file(capsys: pytest.CaptureFixture[s
 def test_sign_reads_standard_input(
     args: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Also when no file is named."""
+    """This is so without a file name too."""
     stdin(monkeypatch, BODY)
 
     assert invoke(*args) == 0
@@ -57,7 +57,7 @@ def test_sign_reads_standard_input(
 def test_verify_accepts_the_signature_of_any_configured_secret(
     secrets: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As the receiver does while a secret is rotated."""
+    """The receiver does the same while a secret is rotated."""
     monkeypatch.setenv("RECEIVER_SECRETS", secrets)
 
     assert invoke("verify", "body", "--signature", SIGNATURE) == 0
@@ -77,7 +77,7 @@ def test_verify_accepts_the_signature_of_any_configured_secret(
 def test_verify_says_why_a_signature_is_not_valid(
     signature: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With exit code 1, and without showing the right one."""
+    """The exit code is 1, and the right signature is not shown."""
     assert invoke("verify", "body", "--signature", signature) == 1
 
     said = capsys.readouterr().out
@@ -87,7 +87,7 @@ def test_verify_says_why_a_signature_is_not_valid(
 
 
 def test_verify_refuses_other_bytes() -> None:
-    """A line end more, as an editor adds it, is another body."""
+    """An extra line end makes another body."""
     Path("body").write_bytes(BODY + b"\n")
 
     assert invoke("verify", "body", "--signature", SIGNATURE) == 1
@@ -97,7 +97,7 @@ def test_verify_refuses_other_bytes() -> None:
 def test_without_a_secret_there_is_nothing_to_sign_with(
     command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Wrong use: the message names the variable to set."""
+    """It is wrong use, and the message names the variable."""
     monkeypatch.delenv("RECEIVER_SECRETS")
 
     assert invoke(*command) == 2
@@ -105,16 +105,14 @@ def test_without_a_secret_there_is_nothing_to_sign_with(
 
 
 @pytest.mark.parametrize("command", [("sign",), ("verify", "--signature", SIGNATURE)])
-def test_a_file_that_is_not_there_is_wrong_use(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Named in the message."""
+def test_a_missing_file_is_wrong_use(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The message names it."""
     assert invoke(command[0], "nowhere", *command[1:]) == 2
     assert "nowhere" in capsys.readouterr().err
 
 
 def test_neither_command_shows_a_secret(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever comes out."""
+    """This holds for all output."""
     invoke("sign", "body")
     invoke("verify", "body", "--signature", SIGNATURE)
     invoke("verify", "body", "--signature", "x")

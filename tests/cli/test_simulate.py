@@ -45,8 +45,8 @@ def objects(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_an_outage_is_told_in_a_sentence_with_bars(capsys: pytest.CaptureFixture[str]) -> None:
-    """One delivery a second for an hour, unless something else is said."""
+def test_an_outage_is_summarised_in_a_sentence_with_bars(capsys: pytest.CaptureFixture[str]) -> None:
+    """The default is one delivery a second for an hour."""
     assert invoke("--outage", "10m..32m") == 0
 
     shown = capsys.readouterr().out
@@ -56,8 +56,8 @@ def test_an_outage_is_told_in_a_sentence_with_bars(capsys: pytest.CaptureFixture
     assert any("█" in line and line.rstrip().endswith("outage") for line in shown.splitlines())
 
 
-def test_nothing_lost_is_said_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """And what arrived too late is told apart from what never did."""
+def test_a_simulation_without_losses_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """Late deliveries differ from lost ones."""
     assert invoke("--at", "0s", "--at", "5m") == 0
     assert invoke("--at", "0s", "--latency", "1m") == 0
 
@@ -67,7 +67,7 @@ def test_nothing_lost_is_said_too(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_json_is_one_object_with_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
-    """Those of the documentation at least."""
+    """It has at least the documented figures."""
     assert invoke("--json", "--outage", "10m..32m") == 0
 
     (figures,) = objects(capsys)
@@ -81,7 +81,7 @@ def test_json_is_one_object_with_every_figure(capsys: pytest.CaptureFixture[str]
 
 
 def test_the_trace_has_every_attempt(capsys: pytest.CaptureFixture[str]) -> None:
-    """The closed form with time-outs, on standard output and nothing else there."""
+    """The attempts match the closed form with time-outs, and standard output has nothing else."""
     assert invoke("--at", "0s", "--outage", "0s..1h:hang", "--trace") == 0
 
     assert objects(capsys) == [
@@ -105,7 +105,7 @@ def test_the_trace_has_every_attempt(capsys: pytest.CaptureFixture[str]) -> None
 def test_a_trace_in_a_file_leaves_standard_output_to_the_figures(
     capsys: pytest.CaptureFixture[str], scenario: str
 ) -> None:
-    """As many lines as there were attempts."""
+    """The file has one line per attempt."""
     assert invoke(scenario, "--json", "--trace", "attempts.jsonl") == 0
 
     (figures,) = objects(capsys)
@@ -113,7 +113,7 @@ def test_a_trace_in_a_file_leaves_standard_output_to_the_figures(
 
 
 def test_the_same_scenario_gives_the_same_bytes_in_another_process(scenario: str) -> None:
-    """Figures and trace, with a seed, random latency and errors; hashes of texts differ between the two."""
+    """This holds for figures and trace with random latency and errors, though hashes of texts differ."""
     program = [sys.executable, "-m", "receiver", "simulate", scenario, "--json", "--trace"]
     results = []
     for number in (1, 2):
@@ -127,8 +127,8 @@ def test_the_same_scenario_gives_the_same_bytes_in_another_process(scenario: str
     assert json.loads(results[0][0])["late"] > 0
 
 
-def test_flags_take_the_place_of_what_the_file_says(capsys: pytest.CaptureFixture[str], scenario: str) -> None:
-    """Each key by itself; outages as a whole."""
+def test_flags_replace_the_settings_of_the_file(capsys: pytest.CaptureFixture[str], scenario: str) -> None:
+    """Each key is replaced alone; outages are replaced together."""
     flags = ("--latency", "100ms", "--error-rate", "0", "--outage", "0s..30s", "--outage", "60s..70s:status=500")
     assert invoke(scenario, "--json", "--rate", "60/min", "--duration", "5m", *flags) == 0
 
@@ -138,7 +138,7 @@ def test_flags_take_the_place_of_what_the_file_says(capsys: pytest.CaptureFixtur
 
 
 def test_every_setting_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    """The words of the summary repeat what was understood."""
+    """The summary shows all values."""
     flags = [
         "--seed",
         "3",
@@ -190,10 +190,10 @@ def test_every_setting_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
         (["capacity", "--at", "0s"], "deliveries at more than one moment"),
     ],
 )
-def test_wrong_use_is_told_with_what_to_write(
+def test_wrong_use_is_reported_with_an_example(
     args: list[str], words: str, capsys: pytest.CaptureFixture[str], scenario: str
 ) -> None:
-    """Exit code 2, nothing on standard output, and the scenario as it was."""
+    """The exit code is 2, standard output is empty, and the scenario does not change."""
     assert invoke(*args) == 2
 
     captured = capsys.readouterr()
@@ -203,7 +203,7 @@ def test_wrong_use_is_told_with_what_to_write(
 
 
 def test_a_wrong_file_is_named_with_the_key(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every mistake in it, each on a line."""
+    """Each mistake is one line."""
     Path("bad.toml").write_text("sead = 1\narrivals.rate = 0\n")
 
     assert invoke("bad.toml") == 2
@@ -214,7 +214,7 @@ def test_a_wrong_file_is_named_with_the_key(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_page_and_picture_are_written(capsys: pytest.CaptureFixture[str]) -> None:
-    """Beside the summary."""
+    """The summary is printed too."""
     assert invoke("--outage", "10m..32m", "--html", "page.html", "--svg", "picture.svg") == 0
 
     assert Path("page.html").read_text().startswith("<!doctype html>")
@@ -222,8 +222,8 @@ def test_page_and_picture_are_written(capsys: pytest.CaptureFixture[str]) -> Non
     assert "deliveries fail" in capsys.readouterr().out
 
 
-def test_survive_tells_simulation_and_theory(capsys: pytest.CaptureFixture[str]) -> None:
-    """Side by side, and the rule in a sentence."""
+def test_survive_prints_simulation_and_theory(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each line has both, and a sentence has the rule."""
     assert invoke("survive", "--rate", "1/min") == 0
 
     lines = capsys.readouterr().out.splitlines()
@@ -243,7 +243,7 @@ def test_survive_tells_simulation_and_theory(capsys: pytest.CaptureFixture[str])
 
 
 def test_survive_has_json(capsys: pytest.CaptureFixture[str]) -> None:
-    """One object for each line of the table."""
+    """Each line of the table is one object."""
     assert invoke("survive", "--at", "1m", "--json") == 0
 
     answers = objects(capsys)
@@ -258,7 +258,7 @@ def test_survive_has_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_maintenance_gives_its_advice_in_one_sentence(capsys: pytest.CaptureFixture[str], scenario: str) -> None:
-    """With the traffic of a scenario or of flags."""
+    """The traffic comes from a scenario or from flags."""
     assert invoke("maintenance", "--length", "22m", "--from", "10m", "--duration", "50m") == 0
     assert invoke("maintenance", "--length", "3m", "--traffic", scenario, "--error-rate", "0") == 0
 
@@ -270,8 +270,8 @@ def test_maintenance_gives_its_advice_in_one_sentence(capsys: pytest.CaptureFixt
     assert whole == "3m at one go loses 0 of 600 deliveries: there is no need to split it."
 
 
-def test_maintenance_that_cannot_be_saved_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1, and no split in the JSON."""
+def test_maintenance_that_always_loses_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 1, and the JSON has no split."""
     rate = ("--rate", "0.1", "--duration", "20m", "--pauses", "1s,1s,1s")
     assert invoke("maintenance", "--length", "3m", *rate) == 1
     assert invoke("maintenance", "--length", "3m", *rate, "--json") == 1
@@ -282,7 +282,7 @@ def test_maintenance_that_cannot_be_saved_is_a_failure(capsys: pytest.CaptureFix
 
 
 def test_capacity_is_found_by_halving(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line for each that was tried, and the answer with the theory."""
+    """Each trial is a line, and the answer has the theory."""
     flags = ("--latency", "2s", "--outage", "1m..20m")
     assert invoke("capacity", *flags) == 0
     assert invoke("capacity", *flags, "--json") == 0
@@ -295,8 +295,8 @@ def test_capacity_is_found_by_halving(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 @pytest.mark.parametrize("question", ["survive", "maintenance", "capacity"])
-def test_questions_are_listed_and_have_help(question: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Under the command's own, with a usage that can be typed."""
+def test_subcommands_are_listed_and_have_help(question: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """They come after the options, and their usage can be typed."""
     assert run(receiver.main, ["simulate", "--help"], prog_name="receiver") == 0
     assert run(receiver.main, ["simulate", question, "--help"], prog_name="receiver") == 0
 
@@ -305,8 +305,8 @@ def test_questions_are_listed_and_have_help(question: str, capsys: pytest.Captur
     assert own.startswith(f"receiver simulate {question} [OPTIONS]\n")
 
 
-def test_a_reader_that_has_enough_ends_the_trace_as_done() -> None:
-    """As with every other command."""
+def test_a_closed_pipe_ends_the_trace_with_success() -> None:
+    """Every other command does the same."""
     program = f"{sys.executable} -m receiver simulate --trace | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["/bin/bash", "-c", program], capture_output=True, text=True, timeout=LONG, check=True)
 
@@ -315,7 +315,7 @@ def test_a_reader_that_has_enough_ends_the_trace_as_done() -> None:
 
 
 def test_the_picture_among_the_examples_is_what_the_command_makes() -> None:
-    """The one that the README shows, byte for byte."""
+    """The README shows this picture."""
     assert invoke("--outage", "10m..35m", "--svg", "outage.svg") == 0
 
     assert Path("outage.svg").read_bytes() == (EXAMPLES / "outage.svg").read_bytes()

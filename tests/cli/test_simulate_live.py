@@ -45,10 +45,10 @@ def invoke(*args: str) -> int:
         (["--to", URL, "--slow", "2"], "--slow: faults.slow is 2.0: it has to be less than or equal to 1"),
     ],
 )
-def test_wrong_use_is_told_before_anything_is_sent(
+def test_wrong_use_is_reported_before_anything_is_sent(
     args: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit code 2, and nothing on standard output."""
+    """The exit code is 2, and standard output is empty."""
     assert invoke(*args) == 2
 
     captured = capsys.readouterr()
@@ -56,8 +56,8 @@ def test_wrong_use_is_told_before_anything_is_sent(
     assert words in " ".join(captured.err.split())
 
 
-def test_faults_stand_in_the_scenario_too(capsys: pytest.CaptureFixture[str]) -> None:
-    """A simulation says that it does not have them; a wrong one is named."""
+def test_faults_can_be_part_of_the_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    """A simulation says that it ignores faults. An unknown fault is named."""
     Path("some.toml").write_text("arrivals.at = ['0s']\n[faults]\nduplicates = 0.1\n")
     Path("wrong.toml").write_text("[faults]\nduplicate = 0.1\n")
 
@@ -70,8 +70,8 @@ def test_faults_stand_in_the_scenario_too(capsys: pytest.CaptureFixture[str]) ->
     assert 'no key "faults.duplicate"; there are duplicates, reordered, forged, truncated, slow' in captured.err
 
 
-def test_what_a_live_run_does_not_have_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """The outages, the endpoint, and a time-out that is shorter than the receiver's own deadline."""
+def test_a_live_run_says_what_it_ignores(capsys: pytest.CaptureFixture[str]) -> None:
+    """These are the outages, the endpoint, and a time-out that is shorter than the receiver's deadline."""
     arguments = ["--at", "0s", "--outage", "1h..2h", "--latency", "1s", "--speed", "60", "--pauses", "1ms,1ms,1ms"]
     assert invoke("--to", "http://127.0.0.1:9/webhooks", "--no-check", *arguments) == 1
 
@@ -89,7 +89,7 @@ def test_what_a_live_run_does_not_have_is_said(capsys: pytest.CaptureFixture[str
 async def posted(
     request: SimulatedRequest, answer: Callable[[httpx.Request], httpx.Response]
 ) -> tuple[Reply, list[tuple[bytes, str]]]:
-    """Send one request; return what it met, and what came: bodies and signatures."""
+    """Send one request; return the reply, and the bodies and signatures that arrived."""
     came: list[tuple[bytes, str]] = []
 
     def handle(received: httpx.Request) -> httpx.Response:
@@ -117,7 +117,7 @@ async def posted(
 async def test_each_way_of_sending_has_its_bytes_and_its_signature(
     way: FaultKind, body: bytes, signed: bytes, secret: str
 ) -> None:
-    """What is cut has its own signature or that of the whole; what is forged has another secret's."""
+    """A cut body has its own signature or that of the whole. A forged one has that of another secret."""
     upload = timedelta(microseconds=1) if way is FaultKind.SLOW else timedelta(0)
     _, [(came, signature)] = await posted(SimulatedRequest(BODY, way, upload), lambda _: httpx.Response(200))
 
@@ -146,7 +146,7 @@ def failing(error: Exception) -> Callable[[httpx.Request], httpx.Response]:
 async def test_each_answer_has_its_outcome(
     answer: Callable[[httpx.Request], httpx.Response], outcome: ResponseKind, status: int | None, known: bool
 ) -> None:
-    """A connection that ends before the answer is no answer: the request may have arrived."""
+    """If the connection ends before the answer, the request may have arrived."""
     reply, _ = await posted(SimulatedRequest(BODY), answer)
 
     assert reply[:3] == (outcome, status, known)
@@ -157,8 +157,8 @@ def played(created: int = 2, *, interrupted: bool = False) -> Played:
     return Played(scenario, URL, 60, report_on(scenario), created, {"slow": 1, "forged": 0}, interrupted)
 
 
-def test_a_store_that_has_everything_is_told_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    """With what others brought meanwhile."""
+def test_a_complete_store_is_reported_in_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """It also counts deliveries of other senders."""
     print_played(played(), Findings(stored=2, duplicates=1, unanswered=1, quarantined=3, others=4), checked=True)
 
     shown = capsys.readouterr().out
@@ -172,8 +172,8 @@ def test_a_store_that_has_everything_is_told_in_a_sentence(capsys: pytest.Captur
 
 
 @pytest.mark.parametrize("kind", Wrong)
-def test_whatever_is_wrong_is_told_with_examples(kind: Wrong, capsys: pytest.CaptureFixture[str]) -> None:
-    """Three of them, harmless to a terminal, in words and as JSON."""
+def test_every_fault_is_reported_with_examples(kind: Wrong, capsys: pytest.CaptureFixture[str]) -> None:
+    """It shows three examples, safe for a terminal, as text and as JSON."""
     findings = Findings()
     findings.add(kind, ["a\x1b[2J", "b", "c", "d"])
     print_played(played(3, interrupted=True), findings, checked=True)
@@ -188,7 +188,7 @@ def test_whatever_is_wrong_is_told_with_examples(kind: Wrong, capsys: pytest.Cap
 
 
 def test_json_leaves_out_what_a_sender_cannot_know() -> None:
-    """How much arrived too late."""
+    """A sender cannot know how many arrived too late."""
     fields = as_json(played(), Findings(), checked=False)
 
     assert "late" not in fields

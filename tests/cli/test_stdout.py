@@ -1,5 +1,7 @@
-"""Standard output that cannot be written: words and exit code 1, whatever the command."""
+"""Standard output: a full disk is an error with exit code 1, and a terminal gets no control characters."""
 
+import io
+import json
 import os
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from tempfile import TemporaryFile
 
 import pytest
 
+from receiver.cli.common.output import write_json
 from tests.cli.kept import DEAD, STORE, WAITING, items, made
 from tests.doubles import LONG
 from tests.process import warm
@@ -61,7 +64,7 @@ def ran(command: Sequence[str], to: str, **environment: str) -> "subprocess.Comp
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
 def test_each_command_reports_a_full_disk(configured: None) -> None:
-    """Also where Python notices only when the process ends."""
+    """This also holds if Python notices it only at the end of the process."""
     Path("handlers.py").write_text(HANDLERS)
     made(WAITING, DEAD)
 
@@ -82,7 +85,7 @@ def test_each_command_reports_a_full_disk(configured: None) -> None:
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("command", UNBUFFERED, ids=" ".join)
 def test_a_full_disk_is_reported_where_python_has_no_buffer(configured: None, command: Sequence[str]) -> None:
-    """The write itself fails then."""
+    """In this case the write itself fails."""
     made(WAITING)
 
     done = ran(command, f">{FULL}", PYTHONUNBUFFERED="1")
@@ -99,8 +102,8 @@ def check_full_disk_reported(command: Sequence[str], code: int, stderr: str) -> 
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="needs a device that is always full")
-def test_nothing_is_changed_before_the_plan_could_be_written(configured: None) -> None:
-    """Whoever sees no plan has agreed to nothing."""
+def test_nothing_is_changed_if_the_plan_cannot_be_written(configured: None) -> None:
+    """Nobody agrees to a plan without seeing it."""
     made(DEAD)
 
     assert ran(["work-items", "retry", "1", "--yes"], f">{FULL}").returncode == 1
@@ -109,10 +112,37 @@ def test_nothing_is_changed_before_the_plan_could_be_written(configured: None) -
 
 
 @pytest.mark.parametrize("command", [["events", "list"], ["--version"]], ids=" ".join)
-def test_without_a_standard_output_nobody_reads(configured: None, command: Sequence[str]) -> None:
-    """As after `>&-`: the command runs, and is done."""
+def test_without_a_standard_output_the_command_runs(configured: None, command: Sequence[str]) -> None:
+    """After `>&-` the command runs and succeeds."""
     made(WAITING)
 
     done = ran(command, ">&-")
 
     assert (done.returncode, done.stderr) == (0, "")
+
+
+class Terminal(io.TextIOWrapper):
+    """A standard output that says it is a terminal, or not."""
+
+    def __init__(self, *, is_terminal: bool) -> None:
+        self.written = io.BytesIO()
+        super().__init__(self.written, encoding="utf-8")
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_json_on_a_terminal_holds_no_control_characters(monkeypatch: pytest.MonkeyPatch, is_terminal: bool) -> None:
+    """C1 controls and marks that turn the text around are escapes there; the JSON says the same."""
+    value = {"a\x9b31m": "\u202eevil\x7f \U000e0001 café 😀"}
+    out = Terminal(is_terminal=is_terminal)
+    monkeypatch.setattr(sys, "stdout", out)
+
+    write_json(value)
+
+    text = out.written.getvalue().decode()
+    assert json.loads(text) == value
+    assert text.removesuffix("\n").isprintable() == is_terminal
+    assert "café 😀" in text

@@ -31,7 +31,7 @@ HALF = timedelta(milliseconds=500)
 
 
 class Tail:
-    """A tail that runs, with what it has shown and said."""
+    """A running tail with its events and remarks."""
 
     def __init__(self, store: Store, max_followed: int = MAX_FOLLOWED) -> None:
         self.keys: list[str] = []
@@ -43,7 +43,7 @@ class Tail:
         self.keys += [one.key for one in deliveries]
 
     async def shows(self, *keys: str) -> None:
-        """Return once exactly these have been shown, a virtual half second after the other."""
+        """Return when exactly these events have been shown."""
 
         def all_there() -> bool:
             self.clock.advance(HALF)
@@ -53,7 +53,7 @@ class Tail:
         assert self.keys == list(keys)
 
     async def tells(self, words: str) -> None:
-        """Return once it has said this."""
+        """Return when it has written this remark."""
 
         def said() -> bool:
             self.clock.advance(HALF)
@@ -66,7 +66,7 @@ class Tail:
 async def tailing(
     store: Store, lines: int = 10, max_followed: int = MAX_FOLLOWED, **wanted: Any
 ) -> AsyncIterator[Tail]:
-    """Run a tail for a block."""
+    """Run a tail during the block."""
     tail = Tail(store, max_followed)
     running = asyncio.create_task(tail.follower.run(DeliveryFilter(**wanted), lines=lines))
     try:
@@ -86,11 +86,11 @@ async def add(store: Store, *keys: str, **changes: Any) -> None:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def store(request: pytest.FixtureRequest) -> Store:
-    """Every store there is, empty."""
+    """Each kind of store, empty."""
     return MemoryStore() if request.param == "memory" else open_store(STORE)
 
 
-async def test_it_begins_with_the_last_few_and_goes_on(store: Store) -> None:
+async def test_it_begins_with_the_last_few_and_continues(store: Store) -> None:
     """Each is shown once, in the order of arrival."""
     await add(store, "a", "b", "c")
 
@@ -103,8 +103,8 @@ async def test_it_begins_with_the_last_few_and_goes_on(store: Store) -> None:
     assert tail.notes == []
 
 
-async def test_without_lines_it_begins_with_what_comes_next(store: Store) -> None:
-    """As many programs want it."""
+async def test_without_lines_it_begins_with_the_next_event(store: Store) -> None:
+    """--lines 0 suits programs."""
     await add(store, "a")
 
     async with tailing(store, lines=0) as tail:
@@ -116,7 +116,7 @@ async def test_without_lines_it_begins_with_what_comes_next(store: Store) -> Non
 
 
 async def test_filters_hold_for_the_first_and_for_all_that_follow(store: Store) -> None:
-    """By type and job, as everywhere."""
+    """They choose by type and job."""
     await add(store, "a", "b", job_id="job-1")
     await add(store, "c", job_id="job-2")
 
@@ -143,8 +143,8 @@ async def test_a_shortened_job_id_stands_for_the_one_job_that_has_it() -> None:
         await tail.shows("c")
 
 
-async def test_more_than_one_read_can_hold_are_shown_all() -> None:
-    """Without waiting between the reads."""
+async def test_more_events_than_one_read_takes_are_all_shown() -> None:
+    """It does not wait between the reads."""
     store = MemoryStore()
     await add(store, "first")
 
@@ -155,8 +155,8 @@ async def test_more_than_one_read_can_hold_are_shown_all() -> None:
         await tail.shows("first", *keys)
 
 
-async def test_a_store_that_is_not_there_yet_is_waited_for() -> None:
-    """That is said once; then all that it has is shown, as all of it has arrived since."""
+async def test_it_waits_for_a_missing_store() -> None:
+    """The remark comes once. Then all events of the store are shown, because they arrived since."""
     store = open_store(STORE)
 
     async with tailing(store, lines=1) as tail:
@@ -167,8 +167,8 @@ async def test_a_store_that_is_not_there_yet_is_waited_for() -> None:
     assert len(tail.notes) == 2
 
 
-async def test_a_store_that_is_put_back_goes_on_where_it_was(configured: None) -> None:
-    """Nothing of it is shown twice, and what came meanwhile is not lost."""
+async def test_a_restored_store_continues_at_the_same_place(configured: None) -> None:
+    """No event is shown twice, and none that arrived meanwhile is lost."""
     store, path = open_store(STORE), Path("kept.db")
     await add(store, "a", "b")
 
@@ -183,8 +183,8 @@ async def test_a_store_that_is_put_back_goes_on_where_it_was(configured: None) -
         await tail.tells("following")
 
 
-async def test_a_new_store_in_its_place_is_shown_from_its_beginning(configured: None) -> None:
-    """Its places begin anew, and so does what is shown."""
+async def test_a_new_store_is_shown_from_its_beginning(configured: None) -> None:
+    """The seqs start again, and all events are shown."""
     store, path = open_store(STORE), Path("kept.db")
     await add(store, "a", "b", "c")
 
@@ -196,16 +196,16 @@ async def test_a_new_store_in_its_place_is_shown_from_its_beginning(configured: 
         await tail.shows("c", "d", "e")
 
 
-async def test_a_file_that_is_no_database_ends_it_at_the_start(configured: None) -> None:
-    """Waiting would not help. Later on it is waited out: a copy may be under way."""
+async def test_a_file_that_is_not_a_database_is_an_error_at_the_start(configured: None) -> None:
+    """A wait would not help. After the start it waits, because somebody may be copying the file."""
     spoil(Path("kept.db"))
 
     with pytest.raises(StoreRefused):
         await soon(Tail(open_store(STORE)).follower.run(DeliveryFilter(), lines=1))
 
 
-async def test_a_file_that_is_half_copied_is_waited_for(configured: None) -> None:
-    """Once it has been followed."""
+async def test_it_waits_for_a_file_that_is_being_copied(configured: None) -> None:
+    """This is so after the tail has followed it."""
     store, path = open_store(STORE), Path("kept.db")
     await add(store, "a")
 
@@ -220,20 +220,20 @@ async def test_a_file_that_is_half_copied_is_waited_for(configured: None) -> Non
 
 
 class Working:
-    """Works on what the store has, beside the tail."""
+    """Works on the events of the store during a tail."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def route(self, *, handler: bool = True) -> None:
-        """Make a work item for each new delivery, or none for any."""
+        """Make a work item for each new delivery, or for none."""
         async with self._store.queue() as queue:
             batch = await queue.routing_batch(limit=100_000, max_bytes=10**9)
             new = [NewWork(one.seq, SAVE, claim=False) for one in batch.deliveries] if handler else []
             await queue.route(batch, new, lease=Lease(WorkerId("w"), NOON), now=NOON)
 
     async def bury(self, *work_ids: int) -> None:
-        """Let work items be dead."""
+        """Bury work items."""
         async with self._store.controls() as controls:
             await controls.bury(work_ids, "no", now=NOON)
 
@@ -249,8 +249,8 @@ class Working:
             await queue.settle(ends)
 
 
-async def test_with_a_state_each_is_shown_when_it_comes_to_it(store: Store) -> None:
-    """Whenever that is, and not again; what ends otherwise is not shown."""
+async def test_with_a_state_each_event_is_shown_when_it_reaches_it(store: Store) -> None:
+    """It is shown once. An event that ends in another state is not shown."""
     working = Working(store)
     await add(store, "a")
     await working.route()
@@ -271,8 +271,8 @@ async def test_with_a_state_each_is_shown_when_it_comes_to_it(store: Store) -> N
         await tail.shows("a", "c", "d", "e")
 
 
-async def test_what_arrived_before_is_followed_to_its_end(store: Store) -> None:
-    """It may be the very one that somebody waits for. No handler is an end, too."""
+async def test_earlier_events_are_followed_to_their_end(store: Store) -> None:
+    """Somebody may wait for it. An event without a handler is done too."""
     working = Working(store)
     await add(store, "a", "b")
     await working.route()
@@ -289,7 +289,7 @@ async def test_what_arrived_before_is_followed_to_its_end(store: Store) -> None:
 
 
 async def test_the_other_filters_hold_with_a_state(store: Store) -> None:
-    """All of them have to fit."""
+    """An event must match all of them."""
     working = Working(store)
 
     async with tailing(store, state=DeliveryState.WORKING, job_id="job-2") as tail:
@@ -300,7 +300,7 @@ async def test_the_other_filters_hold_with_a_state(store: Store) -> None:
 
 
 async def test_new_ones_are_shown_as_they_arrive(store: Store) -> None:
-    """Nothing comes to that state later."""
+    """No event enters that state later."""
     working = Working(store)
     await add(store, "a")
     await working.route()
@@ -311,8 +311,8 @@ async def test_new_ones_are_shown_as_they_arrive(store: Store) -> None:
         await tail.shows("b")
 
 
-async def test_a_store_that_is_put_back_finishes_what_was_waited_for(configured: None) -> None:
-    """Also what came to the state while it was away, and although nothing had been shown yet."""
+async def test_followed_events_are_shown_after_the_store_is_restored(configured: None) -> None:
+    """This includes events that reached the state meanwhile, even if none was shown before."""
     store, path = open_store(STORE), Path("kept.db")
     working = Working(store)
     await add(store, "a", "b")
@@ -382,7 +382,7 @@ async def add_both(log: Any) -> None:
         await log.append(delivery(key))
 
 
-def test_json_is_that_of_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_is_that_of_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
     """One object per line, written at once."""
     show_json(summaries())
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -392,7 +392,7 @@ def test_json_is_that_of_the_listing(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_in_a_pipe_each_is_a_line_of_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whether they come together or one by one."""
+    """They may come together or one by one."""
     show = ShownToPeople()
     for one in summaries():
         show([one])
@@ -402,13 +402,13 @@ def test_in_a_pipe_each_is_a_line_of_the_listing(capsys: pytest.CaptureFixture[s
     assert lines == capsys.readouterr().out
 
 
-def test_a_database_in_a_folder_that_is_not_there_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """It could not be created either: exit code 3 as everywhere."""
+def test_a_database_in_a_missing_folder_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """It could not be created, so the exit code is 3."""
     assert run(receiver.main, ["tail", "--store", "sqlite:///nowhere/x.db"]) == 3
     assert "there is no folder nowhere" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("wrong", [("--lines", "-1"), ("--limit", "3"), ("--state", "odd")])
-def test_what_cannot_be_asked_of_the_future_is_wrong_use(wrong: tuple[str, ...]) -> None:
-    """Exit code 2."""
+def test_options_for_past_events_are_wrong_use(wrong: tuple[str, ...]) -> None:
+    """The exit code is 2."""
     assert run(receiver.main, ["tail", *wrong]) == 2

@@ -61,8 +61,8 @@ EVERY_STATE = ["waiting", "held", "running", "done", "dead", "skipped", "dead", 
 
 
 @pytest.mark.usefixtures("every_state")
-def test_retry_takes_what_is_dead_or_skipped_and_shows_it_first(capsys: pytest.CaptureFixture[str]) -> None:
-    """The plan says how many, of which handlers, types and states, from when to when, and the newest three."""
+def test_retry_takes_dead_and_skipped_items_and_shows_a_plan(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan has counts by handler, type and state, the span of time, and the newest three."""
     assert invoke("retry", *ALL, "--yes") == 0
 
     assert capsys.readouterr() == (
@@ -100,8 +100,8 @@ def test_retry_takes_what_is_dead_or_skipped_and_shows_it_first(capsys: pytest.C
         (("--until", "2026-08-04T12:01:00Z", "--limit", "1"), [6]),
     ],
 )
-def test_filters_choose_what_is_retried(filters: tuple[str, ...], changed: list[int]) -> None:
-    """Dead and skipped ones, unless a state is named; a limit takes the newest of all of them."""
+def test_filters_choose_the_items_to_retry(filters: tuple[str, ...], changed: list[int]) -> None:
+    """They choose dead and skipped items, or those of --state. --limit takes the newest of all."""
     assert invoke("retry", *filters, "--yes") == 0
 
     assert states() == ["waiting" if n in changed else state for n, state in enumerate(EVERY_STATE, start=1)]
@@ -109,7 +109,7 @@ def test_filters_choose_what_is_retried(filters: tuple[str, ...], changed: list[
 
 @pytest.mark.usefixtures("every_state")
 def test_waiting_items_are_retried_when_that_state_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    """They are due at once then."""
+    """They are then due at once."""
     before = items()[0].due_at
 
     assert invoke("retry", "--state", "waiting", "--yes") == 0
@@ -130,7 +130,7 @@ def test_states_that_cannot_be_retried_are_wrong_use(state: str, capsys: pytest.
 
 @pytest.mark.usefixtures("every_state")
 def test_ids_choose_exactly(capsys: pytest.CaptureFixture[str]) -> None:
-    """What cannot be retried is left alone, and counted; an id twice is one item."""
+    """Items that cannot be retried are counted and left alone. A repeated id is one item."""
     assert invoke("retry", "1", "5", "5", "3", "4", "8", "--yes") == 0
 
     out = capsys.readouterr().out
@@ -143,8 +143,8 @@ def test_ids_choose_exactly(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.usefixtures("every_state")
-def test_an_unknown_id_stops_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is changed before all are known. As with `show`: exit code 1, one line."""
+def test_an_unknown_id_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is changed, the exit code is 1, and the message is one line."""
     assert invoke("retry", "5", "99", "--yes") == 1
 
     assert capsys.readouterr() == ("", "receiver: there is no work item 99\n")
@@ -165,7 +165,7 @@ def test_an_unknown_id_stops_everything(capsys: pytest.CaptureFixture[str]) -> N
 def test_everything_is_not_chosen_by_accident(
     args: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One filter at least, and `--handler '*'` says that everything is meant."""
+    """At least one filter is needed; `--handler '*'` chooses everything."""
     assert invoke("retry", *args) == 2
     out, err = capsys.readouterr()
     assert words in " ".join(err.split())
@@ -177,7 +177,7 @@ def test_everything_is_not_chosen_by_accident(
 
 
 @pytest.mark.usefixtures("every_state")
-def test_without_a_terminal_nobody_can_be_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_it_needs_yes(capsys: pytest.CaptureFixture[str]) -> None:
     """The plan is shown, the message says what to add, and nothing is changed."""
     for command in (("retry", "5"), (*BURY, *ALL)):
         assert invoke(*command) == 2
@@ -190,7 +190,7 @@ def test_without_a_terminal_nobody_can_be_asked(capsys: pytest.CaptureFixture[st
 @pytest.mark.usefixtures("every_state")
 @pytest.mark.parametrize("flags", [("--dry-run",), ("--dry-run", "--yes")])
 def test_a_dry_run_stops_after_the_plan(flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """It is a success, and needs nobody."""
+    """It is a success, and asks nobody."""
     assert invoke("retry", *ALL, *flags) == 0
     assert invoke(*BURY, *ALL, *flags) == 0
 
@@ -202,8 +202,8 @@ def test_a_dry_run_stops_after_the_plan(flags: tuple[str, ...], capsys: pytest.C
     assert states() == EVERY_STATE
 
 
-def test_nothing_to_do_is_told_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the states that could be chosen, as one may have thought of another."""
+def test_without_a_match_it_says_so_and_succeeds(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message lists the states that the action takes."""
     made(DONE, RUNNING)
 
     assert invoke("retry", *ALL, "--yes") == 0
@@ -217,8 +217,8 @@ def test_nothing_to_do_is_told_and_is_no_failure(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr() == ("", "no work item matched; bury takes waiting, queued, held or dead items\n")
 
 
-def test_the_plan_tells_of_handlers_that_will_not_run_them(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a disabled handler is given is skipped again; what a paused one is given waits."""
+def test_the_plan_names_paused_and_disabled_handlers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Work of a disabled handler is skipped again, and work of a paused one waits."""
 
     async def step(store: Filling) -> None:
         await store.item(DEAD, SAVE)
@@ -237,7 +237,7 @@ def test_the_plan_tells_of_handlers_that_will_not_run_them(capsys: pytest.Captur
 
 
 def test_a_plan_counts_kinds_and_shows_the_most_frequent(capsys: pytest.CaptureFixture[str]) -> None:
-    """Types come from outside, and there may be many."""
+    """Types come from outside, so there may be many."""
 
     async def step(store: Filling) -> None:
         await store.items(2, DEAD, type="crawl.page")
@@ -256,8 +256,8 @@ def test_a_plan_counts_kinds_and_shows_the_most_frequent(capsys: pytest.CaptureF
 
 
 @pytest.mark.usefixtures("every_state")
-def test_bury_takes_what_will_run_and_what_stops_a_lane(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither what runs, nor what is over; the reason becomes the error of those that had none."""
+def test_bury_takes_items_that_have_not_run_and_those_that_stop_a_lane(capsys: pytest.CaptureFixture[str]) -> None:
+    """Running and ended items stay. The reason becomes the error of each item without one."""
     assert invoke(*BURY, *ALL, "--yes") == 0
 
     out, err = capsys.readouterr()
@@ -290,7 +290,7 @@ def test_bury_takes_what_will_run_and_what_stops_a_lane(capsys: pytest.CaptureFi
 
 @pytest.mark.usefixtures("every_state")
 def test_burying_a_dead_item_lets_its_lane_go_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """The next in the lane comes forward. A dead one that stops no lane is over."""
+    """The next item of the lane can run. A dead item that holds no lane has ended."""
     assert invoke(*BURY, "5", "7", "3", "--yes") == 0
 
     out = capsys.readouterr().out
@@ -301,14 +301,14 @@ def test_burying_a_dead_item_lets_its_lane_go_on(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.usefixtures("every_state")
 def test_dead_items_that_hold_their_lanes_can_be_chosen_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """With a limit too, which counts only those that can be buried."""
+    """This works with --limit, which counts only items that can be buried."""
     assert invoke(*BURY, "--state", "dead", "--limit", "1", "--dry-run") == 0
     assert "\n  first     7  " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("reason", [(), ("--reason", ""), ("--reason", "  ")])
 def test_burying_needs_a_reason(reason: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """It is what somebody reads who finds the item dead."""
+    """People read it later on the dead item."""
     made(WAITING)
 
     assert invoke("bury", *ALL, *reason, "--yes") == 2
@@ -320,7 +320,7 @@ def test_burying_needs_a_reason(reason: tuple[str, ...], capsys: pytest.CaptureF
 
 
 def test_retried_items_of_a_lane_come_in_the_order_of_arrival() -> None:
-    """Also when they are more than one transaction takes: the first to run is the oldest."""
+    """This also holds for several transactions: the oldest item runs first."""
     count = CHUNK + 20
 
     async def step(store: Filling) -> None:
@@ -334,7 +334,7 @@ def test_retried_items_of_a_lane_come_in_the_order_of_arrival() -> None:
 
 
 def test_a_lane_is_buried_from_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    """So that none of it comes forward, and perhaps runs, before its turn to be buried."""
+    """Otherwise an item could run before it is buried."""
     fill(
         lambda store: store.item(DEAD, lane="lane-1", holds_lane=True),
         lambda store: store.items(CHUNK + 20, QUEUED, lane="lane-1"),
@@ -358,8 +358,8 @@ def execute(statement: str) -> None:
 # --- being stopped
 
 
-def test_an_error_in_the_middle_tells_how_far_it_came(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whole transactions are kept; the same command goes on."""
+def test_after_an_error_it_says_how_many_were_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    """Complete transactions stay, and the same command continues."""
     fill(lambda store: store.items(2 * CHUNK + 1, DEAD))
     execute(
         f"""CREATE TRIGGER broken AFTER UPDATE ON work_items WHEN NEW.id = {CHUNK + 1}
@@ -379,8 +379,8 @@ def test_an_error_in_the_middle_tells_how_far_it_came(capsys: pytest.CaptureFixt
     assert "retried 501 work items\n" in capsys.readouterr().out
 
 
-def test_with_a_limit_it_tells_the_rest_of_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same limit again would take more than was asked for."""
+def test_with_a_limit_it_prints_the_rest_of_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    """The same limit would take too many."""
     fill(lambda store: store.items(2 * CHUNK, DEAD))
     execute(
         """CREATE TRIGGER broken AFTER UPDATE ON work_items WHEN NEW.id = 1000
@@ -397,7 +397,7 @@ def command(*args: str) -> list[str]:
     return [sys.executable, "-m", "receiver", "work-items", *args]
 
 
-def test_ctrl_c_finishes_the_chunk_at_hand_and_tells_how_to_go_on() -> None:
+def test_ctrl_c_finishes_the_chunk_at_hand_and_the_same_command_continues() -> None:
     """Exit code 130; what it says is what is in the store, and the same command does the rest."""
     fill(lambda store: store.items(3 * CHUNK, DEAD))
     # Each transaction takes long enough for the signal to come while one is being written.
@@ -426,8 +426,8 @@ def test_ctrl_c_finishes_the_chunk_at_hand_and_tells_how_to_go_on() -> None:
     assert set(states()) == {"waiting"}
 
 
-def test_whoever_closes_the_output_does_not_stop_the_action() -> None:
-    """It was said that it shall be done; nobody reading about it is no reason not to."""
+def test_a_closed_output_does_not_stop_the_action() -> None:
+    """The user has agreed, so the action goes on without a reader."""
     fill(lambda store: store.items(20, DEAD))
 
     with subprocess.Popen(
@@ -442,8 +442,8 @@ def test_whoever_closes_the_output_does_not_stop_the_action() -> None:
     assert set(states()) == {"waiting"}
 
 
-def test_a_listing_ends_quietly_when_its_reader_does() -> None:
-    """As with `head`."""
+def test_a_listing_ends_when_its_reader_ends() -> None:
+    """A closed pipe is success, as after `head`."""
     fill(lambda store: store.items(3_000, DEAD))
 
     with subprocess.Popen(
@@ -458,8 +458,8 @@ def test_a_listing_ends_quietly_when_its_reader_does() -> None:
     assert (process.returncode, err) == (0, "")
 
 
-def test_a_closed_standard_input_is_no_terminal() -> None:
-    """As under some supervisors."""
+def test_a_closed_standard_input_is_not_a_terminal() -> None:
+    """Some supervisors start programs so."""
     made(DEAD)
     line = ["sh", "-c", 'exec "$@" <&-', "sh", *command("retry", *ALL)]
 
@@ -481,7 +481,7 @@ def test_a_closed_standard_input_is_no_terminal() -> None:
     ],
 )
 def test_on_a_terminal_it_asks(answer: str, code: int, last: str, after: str) -> None:
-    """After the plan; no is the default, and Ctrl-C and the end of input mean no."""
+    """The question comes after the plan. No is the default; Ctrl-C and the end of input mean no."""
     made(DEAD)
 
     ended, seen = on_a_terminal("work-items", "retry", *ALL, answer=answer)
@@ -493,7 +493,7 @@ def test_on_a_terminal_it_asks(answer: str, code: int, last: str, after: str) ->
 
 
 def test_progress_is_shown_on_a_terminal() -> None:
-    """While there is more to come; what is done at once needs none."""
+    """A short action shows no bar."""
     fill(lambda store: store.items(2 * CHUNK, DEAD))
 
     _, seen = on_a_terminal("work-items", "retry", *ALL, answer="y\n")

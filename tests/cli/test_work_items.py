@@ -46,7 +46,7 @@ def listed(capsys: pytest.CaptureFixture[str], *args: str) -> list[dict[str, Any
 
 @pytest.fixture
 def six(configured: None) -> None:
-    """Work items in six states, each a minute after the other."""
+    """Work items in six states arrive a minute apart."""
 
     async def run_all() -> None:
         async with filling() as store:
@@ -62,7 +62,7 @@ def six(configured: None) -> None:
 
 @pytest.mark.usefixtures("six")
 def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the fields that scripts rely on, in this order; what an item has not is null."""
+    """Each object has all fields in this order; a missing value is null."""
     lines = listed(capsys)
 
     assert [line["id"] for line in lines] == [6, 5, 4, 3, 2, 1]
@@ -131,19 +131,19 @@ def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest
 def test_filters_narrow_the_listing_together(
     filters: tuple[str, ...], ids: list[int], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Those of deliveries, with the states of work items, and the handler as a glob of its whole name."""
+    """They are the filters of events, with states of work items and --handler as a glob."""
     assert [line["id"] for line in listed(capsys, *filters)] == ids
 
 
 def test_a_state_of_deliveries_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
-    """The message lists the states there are."""
+    """The message lists the valid states."""
     assert invoke("list", "--state", "working") == 2
     assert "'waiting', 'queued', 'held', 'running', 'done', 'dead', 'skipped'" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("six")
 def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.CaptureFixture[str]) -> None:
-    """A line per item, whole ids; `-` for what is missing; at the end the error, or what a held one waits for."""
+    """Each item is a line with whole ids and `-` for a missing value. It ends with the error or the note."""
     assert invoke("list") == 0
 
     out, err = capsys.readouterr()
@@ -167,7 +167,7 @@ def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.Capt
 
 
 def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """As every listing does."""
+    """Every listing does so."""
     fill(lambda store: store.items(51, WAITING))
 
     assert invoke("list") == 0
@@ -177,8 +177,8 @@ def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.Capt
     assert len(listed(capsys)) == 51
 
 
-def test_a_listing_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """On standard error; it is no failure."""
+def test_an_empty_listing_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The remark is on standard error, and the exit code is 0."""
     made(DONE)
 
     assert invoke("list", "--handler", "nobody") == 0
@@ -187,7 +187,7 @@ def test_a_listing_without_a_hit_says_so(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.usefixtures("six")
 def test_the_listing_on_a_terminal_is_a_table() -> None:
-    """With as many columns as there is room for; the end of a handler's name is what tells it from others."""
+    """It has as many columns as fit. A long handler name keeps its end."""
     narrow = on_a_terminal("work-items", "list", columns=80)[1].splitlines()
     wide = on_a_terminal("work-items", "list", columns=180)[1].splitlines()
 
@@ -200,7 +200,7 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
 
 
 def test_a_long_name_of_a_handler_loses_its_beginning() -> None:
-    """Modules are mostly the same, functions are not."""
+    """The end is the function, which differs more than the module."""
     from receiver.core.types import HandlerName
 
     made(DONE, handler=HandlerName("shop.handlers.of.pages.save_everything"))
@@ -224,8 +224,8 @@ async def evil(store: Filling) -> None:
     await store.item(HELD, note=EVIL)
 
 
-def test_nothing_from_outside_can_steer_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither in the listing, nor in the table, nor in what is shown of one, nor in a plan."""
+def test_no_text_from_outside_can_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    """This holds for the listing, the table, the details of one item, and a plan."""
     fill(evil)
 
     invoke("list")
@@ -250,7 +250,7 @@ def shown(capsys: pytest.CaptureFixture[str], work_id: int) -> dict[str, Any]:
 
 
 def test_show_as_json_has_the_listing_and_every_attempt(capsys: pytest.CaptureFixture[str]) -> None:
-    """And whether a dead item holds its lane. Bare numbers have their unit in their name."""
+    """It also shows whether a dead item holds its lane. The name of a number has its unit."""
     attempt = ended("ValueError: no", seconds=61.5, traceback="Traceback\n  there", overdue=True)
     fill(lambda store: store.item(DEAD, lane="lane-1", holds_lane=True, attempt=attempt))
     (line,) = listed(capsys)
@@ -275,8 +275,8 @@ def test_show_as_json_has_the_listing_and_every_attempt(capsys: pytest.CaptureFi
     assert list(read)[-2:] == ["holds_lane", "history"]
 
 
-def test_show_tells_people_everything(capsys: pytest.CaptureFixture[str]) -> None:
-    """The delivery, the state, each attempt with its traceback, and what can be done now."""
+def test_show_prints_everything_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    """It shows the delivery, the state, each attempt with its traceback, and helpful commands."""
     attempt = ended(
         "ValueError: no\nway", seconds=61.5, traceback="Traceback\n  there\nValueError: no", overdue=True
     )
@@ -341,15 +341,15 @@ def detail(state: WorkState, *attempts: Attempt, **changes: Any) -> WorkDetail:
     ],
 )
 def test_show_says_what_each_state_means(state: WorkState, changes: dict[str, Any], words: str) -> None:
-    """Only what is dead or skipped needs advice."""
+    """Only dead and skipped items need advice."""
     lines = readable(detail(state, **changes))
 
     assert any(words in line for line in lines)
     assert any("runs it again" in line for line in lines) == (state in (DEAD, SKIPPED))
 
 
-def test_an_attempt_that_nobody_saw_has_no_duration() -> None:
-    """Its worker died: when it began is not known."""
+def test_a_lost_attempt_has_no_duration() -> None:
+    """Its worker died, so its start is unknown."""
     lost = Attempt(1, Trigger.DELIVERY, None, NOON, AttemptOutcome.LOST, LOST)
     second = ended(number=2, trigger=Trigger.RETRY, seconds=-1)
     shown_item = detail(DONE, lost, second)
@@ -361,8 +361,8 @@ def test_an_attempt_that_nobody_saw_has_no_duration() -> None:
 
 
 @pytest.mark.parametrize("flags", [(), ("--json",)])
-def test_an_unknown_id_fails_as_with_deliveries(flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 1, one line, nothing on standard output."""
+def test_an_unknown_id_is_an_error(flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 1, the message is one line, and standard output is empty."""
     made(DONE)
 
     assert invoke("show", "12", *flags) == 1
@@ -370,8 +370,8 @@ def test_an_unknown_id_fails_as_with_deliveries(flags: tuple[str, ...], capsys: 
 
 
 @pytest.mark.parametrize("written", ["x", "-1", "1.5", "9223372036854775808", ""])
-def test_what_is_no_id_is_wrong_use(written: str) -> None:
-    """A number too large for any database included."""
+def test_an_invalid_id_is_wrong_use(written: str) -> None:
+    """This includes a number too large for a database."""
     made(DONE)
 
     assert invoke("show", "--", written) == 2
@@ -388,8 +388,8 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """Exit code 3, one line, and the folder stays empty."""
+def test_without_a_database_no_file_is_made(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 3, the message is one line, and the folder stays empty."""
     assert invoke(*command, "--store", "sqlite:///nowhere.db") == 3
 
     out, err = capsys.readouterr()
@@ -399,10 +399,8 @@ def test_without_a_database_nothing_is_made(command: tuple[str, ...], capsys: py
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_no_database_of_ours_is_refused(
-    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Exit code 3, one line, and the file is left as it was."""
+def test_a_foreign_database_is_refused(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 3, the message is one line, and the file does not change."""
     Path("other.db").write_text("no database")
 
     assert invoke(*command, "--store", "sqlite:///other.db") == 3
@@ -413,8 +411,8 @@ def test_what_is_no_database_of_ours_is_refused(
     assert Path("other.db").read_text() == "no database"
 
 
-def test_durations_are_told_in_units_that_say_enough() -> None:
-    """From milliseconds to days."""
+def test_durations_have_their_two_largest_units() -> None:
+    """The units go from milliseconds to days."""
     from receiver.cli.common.output import duration
 
     told = [duration(timedelta(seconds=seconds)) for seconds in (0, 0.0124, 3.42, 59.94, 125, 5400, 273_600)]

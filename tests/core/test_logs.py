@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import receiver.core.logs
 from receiver.core.logs import BackgroundHandler, ConsoleFormatter, JsonFormatter, configure_logs
 
-DELIVERY: dict[str, Any] = {"key": "6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", "type": "crawl.page", "job_id": "job-1"}
+DELIVERY: dict[str, Any] = {"id": "6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", "type": "crawl.page", "job_id": "job-1"}
 ATTEMPT: dict[str, Any] = DELIVERY | {"handler": "handlers.pages.write", "attempt": 2}
 
 # Every event word of the code, with its fields, and the text that a person must see.
@@ -43,12 +43,12 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("✗", "DEAD after attempt 2", "ValueError: no", "\n  Traceback:\n    line\n"),
     ),
     "attempt_overdue": (ATTEMPT | {"timeout_s": 60.0}, ("!", "crawl.page", "handlers.pages.write", "60 s")),
-    "attempt_broken": ({"handler": "handlers.pages.write"}, ("attempt_broken", "handlers.pages.write")),
+    "attempt_crashed": ({"handler": "handlers.pages.write"}, ("attempt_crashed", "handlers.pages.write")),
     "event_unhandled": (
         {"type": "new.thing", "stub": "@router.on('new.thing')\nasync def on_new(event): ...\n"},
         ("new.thing", "no handler wants it. One to paste:\n@router.on('new.thing')\nasync def on_new(event)"),
     ),
-    "event_unreadable": ({"key": "k", "type": "crawl.page"}, ("event_unreadable", "key=k", "type=crawl.page")),
+    "event_unreadable": ({"id": "k", "type": "crawl.page"}, ("event_unreadable", "id=k", "type=crawl.page")),
     "store_unavailable": ({"reason": "locked"}, ("WARNING", "store_unavailable", "locked")),
     "settle_retrying": ({"count": 3, "reason": "locked"}, ("settle_retrying", "count=3", "locked")),
     "worker_blocked": ({"advice": "look"}, ("worker_blocked", "look")),
@@ -58,13 +58,13 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "leases_not_renewed": ({"reason": "locked"}, ("leases_not_renewed", "locked")),
     "lease_lost": ({"work_id": 7}, ("lease_lost", "7")),
     "worker_finishing": ({"running": 2}, ("worker_finishing", "2")),
-    "work_not_given_back": ({"count": 2, "reason": "locked"}, ("work_not_given_back", "count=2", "locked")),
-    "work_not_absolved": ({"reason": "locked"}, ("work_not_absolved", "locked")),
+    "leases_not_released": ({"count": 2, "reason": "locked"}, ("leases_not_released", "count=2", "locked")),
+    "start_marks_not_cleared": ({"reason": "locked"}, ("start_marks_not_cleared", "locked")),
     "start_mark_failed": ({"count": 2, "reason": "locked"}, ("start_mark_failed", "count=2", "locked")),
-    "search_index_waits": ({"reason": "locked"}, ("search_index_waits", "locked")),
-    "search_index_broken": ({}, ("search_index_broken",)),
+    "search_index_retrying": ({"reason": "locked"}, ("search_index_retrying", "locked")),
+    "search_index_crashed": ({}, ("search_index_crashed",)),
     "event_drift": (
-        {"type": "crawl.page", "kind": "field", "path": "data[].newThing", "key": "k1"},
+        {"type": "crawl.page", "kind": "field", "path": "data[].newThing", "id": "k1"},
         ("event_drift", "data[].newThing"),
     ),
     "backfilled": (
@@ -74,12 +74,12 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "backfill_not_needed": ({"job_id": "job-1", "count": 0}, ("backfill_not_needed", "job_id=job-1")),
     "backfill_impossible": ({"job_id": "job-1", "reason": "404"}, ("backfill_impossible", "job-1", "reason=404")),
     "backfill_deferred": ({"reason": "500"}, ("backfill_deferred", "reason=500")),
-    "backfill_broken": ({}, ("backfill_broken",)),
+    "backfill_crashed": ({}, ("backfill_crashed",)),
     "late_webhook_skipped": (
-        {"key": "k1", "type": "crawl.page", "as": "backfill:0a1b"},
-        ("late_webhook_skipped", "key=k1", "as=backfill:0a1b"),
+        {"id": "k1", "type": "crawl.page", "as": "backfill:0a1b"},
+        ("late_webhook_skipped", "id=k1", "as=backfill:0a1b"),
     ),
-    "upkeep_failed": ({"reason": "locked"}, ("upkeep_failed", "locked")),
+    "maintenance_failed": ({"reason": "locked"}, ("maintenance_failed", "locked")),
     "maintenance_crashed": ({}, ("maintenance_crashed",)),
     "pruned": ({"bodies": 2, "deliveries": 3}, ("pruned", "bodies=2", "deliveries=3")),
     "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),
@@ -190,8 +190,8 @@ def test_every_event_word_has_a_line_for_people(word: str) -> None:
     ],
 )
 def test_a_delivery_is_named_by_a_beginning_of_its_id(key: str, shown: str) -> None:
-    """It tells the delivery from others, and `events show` takes it."""
-    line = ConsoleFormatter().format(record("attempt_succeeded", **ATTEMPT | {"key": key, "seconds": 1}))
+    """One that tells it from others, and that `events show` takes."""
+    line = ConsoleFormatter().format(record("attempt_succeeded", **ATTEMPT | {"id": key, "seconds": 1}))
 
     assert shown in line
     assert key.startswith(shown.strip())
@@ -234,7 +234,7 @@ def test_a_users_own_record_may_have_the_same_words(formatter: logging.Formatter
 
 
 def test_a_handlers_own_line_names_handler_and_delivery() -> None:
-    """Control characters become escapes, also line ends."""
+    """Line feeds and other control characters become escapes, so that it stays one line."""
     line = ConsoleFormatter().format(record("wrote page\nsecond \x1b[31mline", **ATTEMPT))
 
     assert "handlers.pages.write: wrote page\\nsecond \\x1b[31mline" in line
@@ -247,7 +247,7 @@ FORGED = "12:00:00 → crawl.page               6f1d3c52     2.0 KiB  accepted"
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x85", "\u2028", "\x0b"])
 @pytest.mark.parametrize("field", ["message", "page", "traceback", "stub", "handler", "exception"])
 def test_no_text_of_a_handler_forges_a_line(field: str, end: str) -> None:
-    """Whatever ends a line in it, only the formatter begins a line with a time."""
+    """Only the formatter begins a line at the left, whichever character ends a line in the text."""
     text = f"wrote page{end}{FORGED}"
     one = record(text if field == "message" else "wrote", **ATTEMPT)
     if field == "exception":
@@ -264,7 +264,7 @@ def test_no_text_of_a_handler_forges_a_line(field: str, end: str) -> None:
     assert all(line.startswith("  ") for line in others)
 
 
-text_fields = st.fixed_dictionaries({"key": st.text(), "type": st.text(), "job_id": st.none() | st.text()})
+text_fields = st.fixed_dictionaries({"id": st.text(), "type": st.text(), "job_id": st.none() | st.text()})
 
 
 @given(st.sampled_from(sorted(WORDS)), text_fields, st.text())

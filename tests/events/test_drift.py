@@ -99,35 +99,35 @@ def test_names_from_outside_are_readable() -> None:
 
 def test_a_counter_counts_deliveries_and_remembers_the_last() -> None:
     """The order in which they are read does not matter."""
-    tally = DriftCounter()
+    counter = DriftCounter()
     for minutes, key in ((1, "b"), (2, "c"), (0, "a")):
         seen = delivery(key, received_at=NOON + minutes * MINUTE)
-        tally.add(event(data=[{"tone": 1}, {"tone": 2}]), seen)
-    tally.add(event(), delivery("d", received_at=NOON + 9 * MINUTE))
+        counter.add(event(data=[{"tone": 1}, {"tone": 2}]), seen)
+    counter.add(event(), delivery("d", received_at=NOON + 9 * MINUTE))
 
-    (one,) = tally.counts()
+    (one,) = counter.counts()
 
     assert (one.count, one.first_at, one.last_at, one.key) == (3, NOON, NOON + 2 * MINUTE, "c")
 
 
 def test_the_most_recent_drift_comes_first() -> None:
     """Recent changes matter most."""
-    tally = DriftCounter()
-    tally.add(event(new=1), delivery(received_at=NOON + MINUTE))
-    tally.add(event(old=1), delivery(received_at=NOON))
+    counter = DriftCounter()
+    counter.add(event(new=1), delivery(received_at=NOON + MINUTE))
+    counter.add(event(old=1), delivery(received_at=NOON))
 
-    assert [one.drift.path for one in tally.counts()] == ["new", "old"]
+    assert [one.drift.path for one in counter.counts()] == ["new", "old"]
 
 
 def test_the_number_of_kinds_is_limited() -> None:
     """Further kinds are counted together; known kinds are still counted one by one."""
-    tally = DriftCounter()
+    counter = DriftCounter()
     for number in range(MAX_DRIFTS + 5):
-        tally.add(event(f"type{number}.x"), delivery())
-    tally.add(event("type0.x"), delivery())
+        counter.add(event(f"type{number}.x"), delivery())
+    counter.add(event("type0.x"), delivery())
 
-    assert (len(tally.counts()), tally.others) == (MAX_DRIFTS, 5)
-    assert {one.count for one in tally.counts() if one.drift.type == "type0.x"} == {2}
+    assert (len(counter.counts()), counter.others) == (MAX_DRIFTS, 5)
+    assert {one.count for one in counter.counts() if one.drift.type == "type0.x"} == {2}
 
 
 def test_a_worker_logs_each_drift_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -135,10 +135,10 @@ def test_a_worker_logs_each_drift_once(caplog: pytest.LogCaptureFixture) -> None
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
     for key in ("a", "b"):
-        drifting.look(event(sentAt=1), replace(delivery(), key=DeliveryKey(key)))
-    drifting.look(event(sentAt=1, other=2), delivery("c"))
+        drifting.log_new(event(sentAt=1), replace(delivery(), key=DeliveryKey(key)))
+    drifting.log_new(event(sentAt=1, other=2), delivery("c"))
 
-    seen = [(vars(record)["path"], vars(record)["key"]) for record in caplog.records]
+    seen = [(vars(record)["path"], vars(record)["id"]) for record in caplog.records]
     assert {record.message for record in caplog.records} == {"event_drift"}
     assert seen == [("sentAt", "a"), ("other", "c")]
 
@@ -148,6 +148,6 @@ def test_a_worker_limits_its_log_lines_of_drift(caplog: pytest.LogCaptureFixture
     drifting = DriftLogger()
     caplog.set_level(logging.INFO)
     for number in range(MAX_DRIFTS + 5):
-        drifting.look(event(f"type{number}.x"), delivery())
+        drifting.log_new(event(f"type{number}.x"), delivery())
 
     assert len(caplog.records) == MAX_DRIFTS

@@ -15,7 +15,7 @@ from receiver.core.signing import sign
 from receiver.settings import Settings
 from receiver.signals import contracts as signals
 from tests.doubles import LONG, SECRET, body_of
-from tests.signals.test_metrics import Samples, samples
+from tests.signals.exposition import Samples, samples
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 BODY = body_of(webhookId="w-1")

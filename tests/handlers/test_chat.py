@@ -1,4 +1,4 @@
-"""Messages to the chat webhook: what is sent, what becomes of refusals, and that its address stays a secret."""
+"""Messages to the chat webhook: their content, refusals by the chat, and the secrecy of its address."""
 
 import json
 import logging
@@ -16,7 +16,8 @@ import pytest
 
 from handlers import monitors
 from handlers.monitors import router
-from receiver import GiveUp, Retry
+from receiver import Context, GiveUp, Retry, Router
+from receiver.events import Event
 from tests.handlers.deliveries import handle, payload
 
 SECRET = "T0000-B0000-chat-secret"
@@ -121,10 +122,10 @@ def test_a_page_cannot_mention_people_or_leave_its_block(chat: Chat) -> None:
         (503, None, 1, None),
     ],
 )
-def test_a_busy_chat_is_tried_again_when_it_says(
+def test_a_busy_chat_is_tried_again_after_the_pause_it_asks_for(
     chat: Chat, status: int, header: str | None, attempt: int, pause: timedelta | None
 ) -> None:
-    """After what it asks for, longer with each attempt, at most an hour at first; else by the usual schedule."""
+    """Longer with each attempt, and at most an hour at first. Without such a pause the usual schedule applies."""
     chat.status, chat.headers = status, {} if header is None else {"Retry-After": header}
 
     with pytest.raises(Retry, match=f"answered {status}") as raised:
@@ -147,7 +148,7 @@ def test_a_chat_that_refuses_is_given_up(chat: Chat, status: int) -> None:
 
 
 def test_a_chat_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its network will come back."""
+    """The network may work again later."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # and does not listen
         monkeypatch.setenv("CHAT_WEBHOOK_URL", f"http://127.0.0.1:{taken.getsockname()[1]}/{SECRET}")
@@ -158,14 +159,18 @@ def test_a_chat_that_cannot_be_reached_is_tried_again(monkeypatch: pytest.Monkey
     assert not_told(raised.value)
 
 
-def test_a_chat_that_never_answers_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A handler's thread is not held for longer than the time-out."""
-    monkeypatch.setattr(monitors, "CHAT_TIMEOUT_SECONDS", 0.01)
+def test_a_chat_that_never_answers_is_tried_again() -> None:
+    """The handler's thread is free again after the time-out."""
+    posts = Router()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        monkeypatch.setenv("CHAT_WEBHOOK_URL", f"http://127.0.0.1:{silent.getsockname()[1]}/{SECRET}")
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}/{SECRET}"
+
+        @posts.on("*", name="post")
+        def post(event: Event, ctx: Context) -> None:
+            monitors.post(address, "news", ctx, timeout_seconds=0.01)
 
         with pytest.raises(Retry, match="Timeout") as raised:
-            handle(router, payload("monitor.page"))
+            handle(posts, payload("monitor.page"))
 
     assert not_told(raised.value)
 
@@ -173,8 +178,8 @@ def test_a_chat_that_never_answers_is_tried_again(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "address", [SECRET, f"ftp://example.com/{SECRET}", f"http://example.com:x/{SECRET}", f"http:///{SECRET}"]
 )
-def test_an_address_that_is_none_is_given_up(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
-    """The operator has to mend it, and learns which variable it is."""
+def test_an_invalid_address_is_given_up(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    """The operator has to correct it, and the error names the variable."""
     monkeypatch.setenv("CHAT_WEBHOOK_URL", address)
 
     with pytest.raises(GiveUp, match="CHAT_WEBHOOK_URL") as raised:

@@ -1,4 +1,4 @@
-"""What a job's summary says, for every kind of job, page and ending."""
+"""The summary of a job, for every kind of job, page and ending."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -111,7 +111,7 @@ def test_a_job_whose_start_was_lost_says_so(output: Path) -> None:
 
 
 def test_a_cancelled_job_counts_its_waiting_pages_apart(output: Path) -> None:
-    """They are no faults of pages and not among the problems."""
+    """They are not among the problems."""
     for number in range(3):
         handle(jobs.router, page("crawl.page.cancelled", f"https://example.com/{number}"))
 
@@ -120,8 +120,8 @@ def test_a_cancelled_job_counts_its_waiting_pages_apart(output: Path) -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_page_counts_once_with_the_best_that_was_heard_of_it(output: Path, order: int) -> None:
-    """A page can succeed and fail under one URL; that it was good stands, and it is no problem any more."""
+def test_a_page_counts_once_with_its_best_outcome(output: Path, order: int) -> None:
+    """A page can succeed and fail under one URL. If it was good once, it is not a problem."""
     url = "https://example.com/prices"
     for name in ["crawl.page.cancelled", "crawl.page.error", "crawl.page.404", "crawl.page"][::order]:
         handle(jobs.router, page(name, url))
@@ -140,7 +140,7 @@ def test_pages_without_a_document_are_counted_by_delivery(output: Path) -> None:
 
 @pytest.mark.parametrize("job_id", ["../../etc/passwd", "A", "a/b", "con", "x" * 300, "\ud83d", "é"])
 def test_any_job_id_is_a_file_in_the_folder(output: Path, job_id: str) -> None:
-    """And no two ids share one."""
+    """No two ids share a file."""
     handle(jobs.router, payload("crawl.started", id=job_id))
     handle(jobs.router, payload("crawl.started", id=job_id.swapcase() + "2"))
 

@@ -1,4 +1,4 @@
-"""People hear of what matters, in the log or in their chat, and nobody hears the chat's address."""
+"""Messages about important changes go to the log or to the chat, and never contain the chat's address."""
 
 import logging
 import re
@@ -34,8 +34,8 @@ def no_chat(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHAT_WEBHOOK_URL", raising=False)
 
 
-def test_a_change_is_told_with_its_reason_and_its_lines(caplog: pytest.LogCaptureFixture) -> None:
-    """Of the diff only the lines that went and came, without its headers."""
+def test_a_message_about_a_change_has_its_reason_and_its_lines(caplog: pytest.LogCaptureFixture) -> None:
+    """Of the diff only the removed and added lines, without its headers."""
     assert logged(caplog, payload("monitor.page")) == (
         "Page changed: https://example.com/prices\n"
         "      The price of a gear tune went up, which is inside the goal.\n"
@@ -44,8 +44,8 @@ def test_a_change_is_told_with_its_reason_and_its_lines(caplog: pytest.LogCaptur
     )
 
 
-def test_a_change_of_extracted_values_is_told_by_value(caplog: pytest.LogCaptureFixture) -> None:
-    """Each path with what it was and what it is."""
+def test_a_message_about_extracted_values_has_old_and_new_values(caplog: pytest.LogCaptureFixture) -> None:
+    """For each path."""
     event = payload("monitor.page.json")
     del event["data"][0]["diff"]["text"]
 
@@ -83,8 +83,8 @@ def test_a_change_of_extracted_values_is_told_by_value(caplog: pytest.LogCapture
         ),
     ],
 )
-def test_everything_else_is_told_in_a_line_or_two(caplog: pytest.LogCaptureFixture, name: str, text: str) -> None:
-    """What happened, where, and why if that is known."""
+def test_all_other_messages_have_one_or_two_lines(caplog: pytest.LogCaptureFixture, name: str, text: str) -> None:
+    """The event, the place, and the reason if it is known."""
     assert logged(caplog, payload(name)) == text
 
 
@@ -108,8 +108,8 @@ def test_everything_else_is_told_in_a_line_or_two(caplog: pytest.LogCaptureFixtu
         (payload("monitor.check.completed", data=[]), True),
     ],
 )
-def test_only_news_is_told(event: dict[str, Any], told: bool) -> None:
-    """A change that the monitor's judge found meaningless is none; a check that differs in nothing neither."""
+def test_only_important_changes_make_a_message(event: dict[str, Any], told: bool) -> None:
+    """Not a change that the monitor's judge found meaningless, and not a check without differences."""
     assert bool(wanted_by(router, event)) is told
 
 
@@ -134,10 +134,10 @@ def test_a_long_diff_is_cut(caplog: pytest.LogCaptureFixture) -> None:
         ("", []),
     ],
 )
-def test_lines_that_look_like_headers_are_told_too(
+def test_lines_that_look_like_headers_are_kept(
     caplog: pytest.LogCaptureFixture, diff: str, told: list[str]
 ) -> None:
-    """Headers come before the first hunk; below it every plus and minus is a line of the page."""
+    """Headers come before the first hunk. Below it every plus and minus is a line of the page."""
     text = logged(caplog, page(diff={"text": diff}, judgment=None))
 
     assert [line.strip() for line in text.splitlines()[1:]] == told

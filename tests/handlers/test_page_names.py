@@ -1,4 +1,4 @@
-"""Where a page's file belongs: one path per URL, inside the folder, creatable everywhere."""
+"""The path of a page's file: one for each URL, inside the folder, valid on every file system."""
 
 import os
 from itertools import combinations

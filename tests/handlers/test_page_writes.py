@@ -1,4 +1,4 @@
-"""A page's file is whole at every moment, and never older than it was."""
+"""A page's file is complete at every moment, and an older delivery never replaces it."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

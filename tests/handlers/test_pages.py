@@ -1,4 +1,4 @@
-"""Which pages become files, and what is in them."""
+"""The pages that become files, and the content of the files."""
 
 import base64
 import re
@@ -47,8 +47,8 @@ def test_a_batch_scraped_page_becomes_one_too(output: Path) -> None:
     assert header["cached_at"] == "2026-08-03T21:11:25.636000+00:00"
 
 
-def test_a_page_belongs_to_the_address_that_was_asked_for(output: Path) -> None:
-    """Two addresses that lead to one page are two files, and each tells where it led."""
+def test_a_page_belongs_to_the_requested_address(output: Path) -> None:
+    """Two addresses that lead to one page are two files, and each names the final address."""
     for url in (PRICES, "https://example.com/old-prices"):
         handle(router, page_of(url, data__0__metadata__url=PRICES))
 
@@ -106,15 +106,15 @@ def test_an_unparsed_pdf_is_saved_beside_its_file(output: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["JVBERi0 is how a PDF begins in base64", "JVBERi0xLjcKJ"])
-def test_a_text_that_only_begins_like_a_pdf_is_a_text(output: Path, text: str) -> None:
-    """What cannot be decoded is kept as it came."""
+def test_a_text_that_only_starts_like_a_pdf_is_a_text(output: Path, text: str) -> None:
+    """A text that cannot be decoded is kept as it came."""
     handle(router, page_of(PRICES, data__0__markdown=text))
 
     assert body_of(output / "pages/example.com/prices.md") == text
 
 
-def test_a_page_without_markdown_says_what_there_is(output: Path) -> None:
-    """And how to get at it."""
+def test_a_page_without_markdown_names_its_other_formats(output: Path) -> None:
+    """And how to read them."""
     event = page_of(PRICES, data__0__html="<p>Hi</p>", data__0__rawHtml="<p>Hi</p>")
     del event["data"][0]["markdown"]
 
@@ -122,8 +122,7 @@ def test_a_page_without_markdown_says_what_there_is(output: Path) -> None:
 
     body = body_of(output / "pages/example.com/prices.md")
     assert body == (
-        "No Markdown came with this page. The delivery has html, links, raw_html: "
-        f"`receiver events raw {run.key}`\n"
+        f"No Markdown came with this page. The delivery has html, links, raw_html: `receiver events raw {run.id}`\n"
     )
 
 

@@ -1,4 +1,4 @@
-"""All handlers together: their names, what they import, and that no payload there is makes them fail."""
+"""All handlers together: their names, their imports, and all known payloads."""
 
 import ast
 import importlib
@@ -42,7 +42,7 @@ def test_every_odd_payload_is_handled(output: Path, monkeypatch: pytest.MonkeyPa
     handle(router, path.read_bytes())
 
 
-def test_the_shown_way_to_the_output_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_documented_output_folder_is_the_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without OUTPUT_DIR everything is below `output` in the current folder."""
     monkeypatch.delenv("OUTPUT_DIR", raising=False)
     monkeypatch.chdir(tmp_path)
@@ -53,8 +53,8 @@ def test_the_shown_way_to_the_output_is_the_default(tmp_path: Path, monkeypatch:
     assert [path.name for path in tmp_path.iterdir()] == ["output"]
 
 
-def test_of_a_monitors_change_one_record_is_logged(output: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """It is what a newcomer sees first, and other threads cannot write between its lines."""
+def test_a_change_of_a_monitor_is_logged_in_one_record(output: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A new user sees it first, and other threads cannot write between its lines."""
     with caplog.at_level(logging.INFO):
         handle(router, load_sample("monitor.page"))
 

@@ -1,4 +1,4 @@
-"""Counting is right whatever the order of deliveries, their repeats, how many run at once, and where it breaks."""
+"""Counting is right for every order of deliveries, for repeats, for several at one time, and after crashes."""
 
 import multiprocessing
 import random
@@ -59,10 +59,8 @@ def test_many_processes_can_count_at_once(output: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["count", "read", "replace_file"])
-def test_a_crash_anywhere_is_mended_by_the_next_run(
-    output: Path, monkeypatch: pytest.MonkeyPatch, step: str
-) -> None:
-    """The delivery counts once all the same, and the summary has it."""
+def test_the_next_run_repairs_a_crash_at_any_step(output: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """The delivery counts once, and the summary has it."""
     with monkeypatch.context() as patch:
         patch.setattr(jobs, step, _crash)
         with pytest.raises(KeyboardInterrupt):
@@ -74,8 +72,8 @@ def test_a_crash_anywhere_is_mended_by_the_next_run(
     assert "| crawl.page | 1 |" in summary_of(output)
 
 
-def test_a_fault_in_the_middle_of_counting_counts_nothing(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A delivery is taken into account as a whole or not at all."""
+def test_an_error_in_the_middle_of_counting_counts_nothing(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delivery is counted completely or not at all."""
     with monkeypatch.context() as patch:
         patch.setattr(tally, "_count_page", _crash)
         with pytest.raises(KeyboardInterrupt):
@@ -112,7 +110,7 @@ def test_the_work_per_delivery_does_not_grow_with_the_job(output: Path) -> None:
 
 
 def test_a_removed_output_folder_is_made_again(output: Path) -> None:
-    """Whoever tidies up while a worker runs has an empty start, not a broken worker."""
+    """A worker goes on after somebody has deleted the folder."""
     handle(jobs.router, page("crawl.page", "https://example.com/1"))
     for path in [*output.glob("jobs.db*"), *output.glob("jobs/*.md")]:
         path.unlink()
@@ -122,11 +120,10 @@ def test_a_removed_output_folder_is_made_again(output: Path) -> None:
     assert pages_in(output)["good"] == "1"
 
 
-def test_a_tally_that_another_program_locks_is_an_error_to_try_again(
-    output: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attempt_fails_while_another_program_locks_the_tally(output: Path) -> None:
     """Nothing is half done, and the next attempt succeeds."""
-    monkeypatch.setattr(tally, "BUSY_SECONDS", 0)
+    output.mkdir(exist_ok=True)
+    tally.open_tally(output / "jobs.db", busy_seconds=0)
     handle(jobs.router, page("crawl.page", "https://example.com/1"))
     other = sqlite3.connect(output / "jobs.db", isolation_level=None)
     other.execute("begin immediate")
@@ -139,7 +136,7 @@ def test_a_tally_that_another_program_locks_is_an_error_to_try_again(
     assert pages_in(output)["good"] == "2"
 
 
-def test_a_tally_that_is_no_database_is_an_error_and_stays(output: Path) -> None:
+def test_another_file_in_place_of_the_tally_is_an_error_and_stays(output: Path) -> None:
     """It may be somebody's file."""
     output.mkdir()
     (output / "jobs.db").write_text("not a database, but a text of some length" * 50)

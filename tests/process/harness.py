@@ -28,6 +28,7 @@ __all__ = [
     "PATIENCE_SECONDS",
     "POISON",
     "SECRET",
+    "STEADY",
     "Answer",
     "Connection",
     "Deployment",
@@ -45,6 +46,9 @@ __all__ = [
     "request",
     "until",
 ]
+
+STEADY = {"lease": "60"}
+"""For tests that count runs: on a machine that stalls, a shorter lease may end, and its work runs again."""
 
 POISON = "workers died or lost their leases while it ran"
 """Part of the error of a work item that is dead for that."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.harness import PATIENCE_SECONDS, Deployment, Serving, post, until
+from tests.process.harness import PATIENCE_SECONDS, STEADY, Deployment, Serving, post, until
 from tests.replay.backfill.world import JOB, crawl, document, sent
 from tests.service.client.calling import KEY
 from tests.service.client.stub import Connection, Stub, serving
@@ -63,7 +63,7 @@ async def test_events_without_a_webhook_are_handled_exactly_once(tmp_path: Path)
     """Each page, and the end of the job: whatever came before, after, twice, and late after all."""
     expected = Counter([f"https://example.com/{number}" for number in range(PAGES)] + ["crawl.completed"])
     with service() as stub:
-        deployment = Deployment(tmp_path, base_url=stub.address, api_key=KEY)
+        deployment = Deployment(tmp_path, base_url=stub.address, api_key=KEY, **STEADY)
         deployment.write_handlers(HANDLERS)
         async with deployment.serve() as serving_:
             for number in SEEN_BEFORE:
@@ -101,7 +101,7 @@ async def test_fetched_events_are_handled_when_they_are_replayed(tmp_path: Path)
     """Not before, though a worker runs; and by its handlers like everything else that is replayed."""
     expected = Counter([f"https://example.com/{number}" for number in range(PAGES)] + ["crawl.completed"])
     with service() as stub:
-        deployment = Deployment(tmp_path, base_url=stub.address, api_key=KEY)
+        deployment = Deployment(tmp_path, base_url=stub.address, api_key=KEY, **STEADY)
         deployment.write_handlers(HANDLERS)
         async with deployment.serve() as serving_:
             await sends(serving_, 0)

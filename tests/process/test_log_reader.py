@@ -5,7 +5,7 @@ import random
 import signal
 from pathlib import Path
 
-from tests.process.harness import Deployment, Load
+from tests.process.harness import STEADY, Deployment, Load
 
 COUNT = 1_000
 PIPE_BYTES = 64 * 1024
@@ -19,7 +19,7 @@ def lines_of(lines: list[str], word: str) -> list[str]:
 
 async def test_an_unread_log_delays_no_acknowledgement_and_no_handler(tmp_path: Path) -> None:
     """And once it is read again, every line is there."""
-    deployment = Deployment(tmp_path, log_level="debug", json_logs="true")
+    deployment = Deployment(tmp_path, log_level="debug", json_logs="true", **STEADY)
     load = Load(random.Random(5))
     async with deployment.serve() as serving:
         await serving.line("worker_started")
@@ -39,7 +39,7 @@ async def test_an_unread_log_delays_no_acknowledgement_and_no_handler(tmp_path: 
 
 async def test_an_unread_log_delays_no_exit(tmp_path: Path) -> None:
     """What is still in the queue is given up after a while."""
-    deployment = Deployment(tmp_path, log_level="debug", json_logs="true")
+    deployment = Deployment(tmp_path, log_level="debug", json_logs="true", **STEADY)
     load = Load(random.Random(6))
     async with deployment.serve() as serving:
         await serving.line("worker_started")

@@ -11,6 +11,7 @@ from receiver.core.signing import sign
 from tests.process.harness import (
     HANDLERS,
     PATIENCE_SECONDS,
+    STEADY,
     Answer,
     Deployment,
     Load,
@@ -20,7 +21,7 @@ from tests.process.harness import (
     raw_request,
     until,
 )
-from tests.signals.test_metrics import Samples, samples
+from tests.signals.exposition import Samples, samples
 
 TOKEN = "token-of-the-scraper"
 BEARER = ("Authorization", f"Bearer {TOKEN}")
@@ -85,7 +86,7 @@ async def worker_port(serving: Serving) -> int:
 
 async def test_both_processes_count_their_work(tmp_path: Path) -> None:
     """The endpoint of deliveries, the worker of handlers; both ask for the token."""
-    deployment = Deployment(tmp_path, metrics="true", metrics_port="0", metrics_token=TOKEN)
+    deployment = Deployment(tmp_path, metrics="true", metrics_port="0", metrics_token=TOKEN, **STEADY)
     bodies = [Load(random.Random(number)).body() for number in range(6)]
     async with deployment.serve() as serving:
         worker = await worker_port(serving)
@@ -169,7 +170,7 @@ def test_metrics_for_the_open_network_need_a_token(tmp_path: Path) -> None:
 
 async def test_subscribers_that_block_or_raise_cost_no_handler_anything(tmp_path: Path) -> None:
     """Nor the subscribers beside them, nor a clean and timely end."""
-    deployment = Deployment(tmp_path)
+    deployment = Deployment(tmp_path, **STEADY)
     deployment.write_handlers(WATCHED)
     async with deployment.serve() as serving:
         for number in range(20):

@@ -18,8 +18,9 @@ from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Died, Failed, Refused, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.routing import Router
+from receiver.worker.attempts import Claimed, Ended
 from receiver.worker.process_pool import Processes
-from receiver.worker.runner import Claimed, Ended, Runner
+from receiver.worker.runner import Runner
 from tests.doubles import Inline, body_of, delivery, eventually, soon
 from tests.process import computing
 

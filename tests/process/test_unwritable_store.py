@@ -16,7 +16,8 @@ import pytest
 
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Load, Serving, get, post
 
-SHORT = {"ack_deadline": "1", "read_timeout": "1"}
+SHORT = {"ack_deadline": "2", "read_timeout": "1"}
+"""Where every answer waits for its deadline. Elsewhere a machine that stalls may not turn a 200 into a 503."""
 LIMITED = """
 import resource, runpy, signal
 
@@ -89,7 +90,7 @@ def make_room(disk: Path) -> None:
 
 async def test_a_full_disk_refuses_deliveries_until_there_is_room_again(tmp_path: Path, small_disk: Path) -> None:
     """Filled to the brim by deliveries under load: each of them is either stored or answered 503."""
-    deployment = Deployment(tmp_path, store=f"sqlite:///{small_disk}/receiver.db", **SHORT)
+    deployment = Deployment(tmp_path, store=f"sqlite:///{small_disk}/receiver.db")
     deployment.database = small_disk / "receiver.db"
     load = Load(random.Random(1))
     async with deployment.serve() as serving:
@@ -111,7 +112,7 @@ async def test_a_limit_on_file_sizes_refuses_deliveries_until_it_is_lifted(tmp_p
     """The same wherever there are no mounts: every write of the web process fails, then succeeds again."""
     if resource.getrlimit(resource.RLIMIT_FSIZE)[1] != resource.RLIM_INFINITY:
         pytest.skip("this user's file sizes are limited already")
-    deployment = Deployment(tmp_path, **SHORT)
+    deployment = Deployment(tmp_path)
     load = Load(random.Random(1))
     async with deployment.serve(launcher=("-c", LIMITED)) as serving:
         await load.send(serving.port, 20)
@@ -203,7 +204,7 @@ def delete(folder: Path) -> None:
 
 async def test_a_database_that_is_moved_away_refuses_deliveries_until_it_is_back(tmp_path: Path) -> None:
     """Nothing is acknowledged into a file that nobody can find; once it is back there is no need to restart."""
-    deployment = Deployment(tmp_path, **SHORT)
+    deployment = Deployment(tmp_path)
     load = Load(random.Random(1))
     async with deployment.serve() as serving:
         await load.send(serving.port, 20)
@@ -220,7 +221,7 @@ async def test_a_database_that_is_moved_away_refuses_deliveries_until_it_is_back
 
 async def test_a_database_that_is_replaced_is_not_written_to(tmp_path: Path) -> None:
     """Another file under the same name is left as it is; a restart takes it, and deliveries with it."""
-    deployment = Deployment(tmp_path, **SHORT)
+    deployment = Deployment(tmp_path)
     load = Load(random.Random(1))
     async with deployment.serve() as serving:
         serving.send_signal(signal.SIGTERM)
@@ -248,7 +249,7 @@ async def test_a_database_that_is_replaced_is_not_written_to(tmp_path: Path) -> 
 
 async def test_a_deleted_database_is_made_anew_by_a_restart_only(tmp_path: Path) -> None:
     """Nothing is acknowledged after the deletion, as an empty database in its place would hide the loss."""
-    deployment = Deployment(tmp_path, **SHORT)
+    deployment = Deployment(tmp_path)
     load = Load(random.Random(1))
     async with deployment.serve() as serving:
         await load.send(serving.port, 20)

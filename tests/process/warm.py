@@ -54,19 +54,24 @@ class Fork:
     def poll(self) -> int | None:
         """Return the exit code, negative for a signal, or None while the process runs."""
         with self._lock:
-            if self._code is None and select.select([self._status], [], [], 0)[0]:
+            if self._code is None and self._readable(0):
                 self._code = int(self._read())
             return self._code
 
     def wait(self, timeout: float | None = None) -> int:
         """Return the exit code when the process has ended."""
         while (code := self.poll()) is None:
-            if not select.select([self._status], [], [], timeout)[0]:
+            if not self._readable(timeout):
                 raise TimeoutError(f"process {self.pid} did not end within {timeout} s")
         return code
 
     def __del__(self) -> None:
         os.close(self._status)
+
+    def _readable(self, timeout: float | None) -> bool:
+        poller = select.poll()  # `select.select` takes no descriptor above 1023
+        poller.register(self._status, select.POLLIN)
+        return bool(poller.poll(None if timeout is None else timeout * 1000))
 
     def _read(self) -> bytes:
         answer = b""
@@ -197,6 +202,7 @@ class _Forking:
 
     def _become(self, request: dict[str, Any], descriptors: list[int]) -> None:
         os.setsid()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored where the tests run under nohup
         *output, _ = descriptors
         for number, descriptor in enumerate([os.open(os.devnull, os.O_RDONLY), *output]):
             os.dup2(descriptor, number)

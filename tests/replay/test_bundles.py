@@ -162,6 +162,23 @@ def test_a_file_that_gzip_has_packed_itself_is_read() -> None:
     assert read(data)[1] == []
 
 
+VERSION_1 = b"""{"format":"crawl-receiver bundle","version":1,"made_at":"2026-08-04T12:00:00.000000Z","count":2,"redacted":false}
+{"key":"w-1","type":"crawl.page","job_id":"job","webhook_id":"w-1","success":true,"received_at":"2026-08-04T12:00:00.000000Z","duplicates":2,"headers":[["content-type","application/json"]],"sha256":"44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a","body":"{}"}
+{"key":"sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945","type":"crawl.page","job_id":null,"webhook_id":null,"success":null,"received_at":"2026-08-04T12:00:01.000000Z","duplicates":0,"headers":[],"sha256":"4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945","body":"[]"}
+"""  # noqa: E501 - a file is kept as it was written
+
+
+def test_a_bundle_of_version_1_is_read() -> None:
+    """In it the id of a delivery is named `key`."""
+    found, damages = read(VERSION_1)
+
+    assert damages == []
+    assert [(one.delivery.key, one.delivery.body, one.duplicates) for one in found] == [
+        ("w-1", b"{}", 2),
+        ("sha256:4f53cda18c2baa0c0354bb5f9a3ecbe5ed12ab4d8e11ba873c2f11161202b945", b"[]", 0),
+    ]
+
+
 # --- the schema
 
 
@@ -192,7 +209,7 @@ def test_what_is_written_fits_the_schema(entries: list[tuple[Delivery, int]]) ->
 
 
 @pytest.mark.parametrize(
-    "field", ["key", "type", "job_id", "received_at", "duplicates", "headers", "sha256", "body"]
+    "field", ["id", "type", "job_id", "received_at", "duplicates", "headers", "sha256", "body"]
 )
 def test_what_lacks_a_field_fits_neither_schema_nor_reader(field: str) -> None:
     """Both refuse the same."""
@@ -216,12 +233,12 @@ def changed(number: int, **fields: Any) -> bytes:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"body": "[]"}, "its body does not have the SHA-256 that is noted"),
-        ({"sha256": "0" * 64}, "its body does not have the SHA-256 that is noted"),
-        ({"key": "another"}, "its key fits neither its body nor its webhook_id"),
-        ({"key": "sha256:" + "0" * 64}, "its key fits neither its body nor its webhook_id"),
-        ({"key": "a b", "webhook_id": "a b"}, "its key fits neither its body nor its webhook_id"),
-        ({"key": 5}, "key: Input should be a valid string"),
+        ({"body": "[]"}, "its body does not have the SHA-256 of the line"),
+        ({"sha256": "0" * 64}, "its body does not have the SHA-256 of the line"),
+        ({"id": "another"}, "its id matches neither its body nor its webhook_id"),
+        ({"id": "sha256:" + "0" * 64}, "its id matches neither its body nor its webhook_id"),
+        ({"id": "a b", "webhook_id": "a b"}, "its id matches neither its body nor its webhook_id"),
+        ({"id": 5}, "id: Input should be a valid string"),
         ({"type": ""}, "type, job_id or webhook_id has control characters, is empty, or is too long"),
         ({"type": "\x1b[31m"}, "type, job_id or webhook_id has control characters, is empty, or is too long"),
         ({"job_id": "x" * 201}, "type, job_id or webhook_id has control characters, is empty, or is too long"),
@@ -240,8 +257,8 @@ def changed(number: int, **fields: Any) -> bytes:
         ({"headers": [["a"]]}, "headers.0.1: Field required"),
         ({"headers": [["a", "€"]]}, "headers: not Latin-1"),
         ({"headers": None}, "headers: Input should be a valid array"),
-        ({"body_base64": ""}, "it has to have either body or body_base64"),
-        ({"body": None}, "it has to have either body or body_base64"),
+        ({"body_base64": ""}, "it needs either body or body_base64"),
+        ({"body": None}, "it needs either body or body_base64"),
         ({"body": None, "body_base64": "#"}, "body_base64: not base64"),
         ({"body": None, "body_base64": "é"}, "body_base64: not base64"),
         ({"job_id": "\ud83d"}, "not JSON"),
@@ -262,7 +279,7 @@ def test_what_no_version_knows_is_passed_over() -> None:
     assert read(changed(1, more=[1]))[1] == []
 
 
-@pytest.mark.parametrize("line", [b"", b"{", b"nonsense", b"[]", b"null", b"\xff", b'{"key":"k1"}', b"\0" * 100])
+@pytest.mark.parametrize("line", [b"", b"{", b"nonsense", b"[]", b"null", b"\xff", b'{"id":"k1"}', b"\0" * 100])
 def test_a_line_that_is_no_delivery_costs_that_line(line: bytes) -> None:
     """Also an empty one, which is missed in the end."""
     header, *rest = bundled(some(3)).splitlines(keepends=True)
@@ -393,20 +410,23 @@ def test_a_packed_bundle_takes_little_memory_whatever_it_unpacks_to() -> None:
     assert peak < 20 * 2**20
 
 
-# --- what is no bundle
+# --- files that are not bundles
 
 
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (b"", "no bundle: it is empty"),
-        (b"\n \n", "no bundle: it is empty"),
-        (b"hello\n", r"no bundle: its first line is no header \(not JSON\)"),
-        (b"{}\n", r"no bundle: its first line is no header \(format: Field required\)"),
-        (b'{"format":"tar","version":1}', r"its first line is no header \(format: Input should be 'crawl-receiver"),
-        (b"\x1f\x8b\x08\x00broken", r"no bundle: its first line is no header \(the compressed data"),
-        (b"x" * 5_000_000, r"no bundle: its first line is no header \(longer than"),
-        (b"SQLite format 3\0" + b"\0" * 5000, r"no bundle: its first line is no header \(not JSON\)"),
+        (b"", "not a bundle: it is empty"),
+        (b"\n \n", "not a bundle: it is empty"),
+        (b"hello\n", r"not a bundle: its first line is not a header \(not JSON\)"),
+        (b"{}\n", r"not a bundle: its first line is not a header \(format: Field required\)"),
+        (
+            b'{"format":"tar","version":1}',
+            r"its first line is not a header \(format: Input should be 'crawl-receiver",
+        ),
+        (b"\x1f\x8b\x08\x00broken", r"not a bundle: its first line is not a header \(the compressed data"),
+        (b"x" * 5_000_000, r"not a bundle: its first line is not a header \(longer than"),
+        (b"SQLite format 3\0" + b"\0" * 5000, r"not a bundle: its first line is not a header \(not JSON\)"),
     ],
 )
 def test_another_file_is_refused(data: bytes, words: str) -> None:
@@ -421,7 +441,9 @@ def test_a_newer_version_is_refused() -> None:
         {"format": "crawl-receiver bundle", "version": VERSION + 1},
         {"format": "crawl-receiver bundle", "version": 99, "made_at": 5, "count": "many"},
     ):
-        with pytest.raises(NoBundle, match=r"a bundle of version \d+, and this program reads version 1: install"):
+        with pytest.raises(
+            NoBundle, match=r"a bundle of version \d+, and this program reads up to version 2: install"
+        ):
             opened(json.dumps(header).encode() + b"\n")
 
 

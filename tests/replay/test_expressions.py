@@ -16,7 +16,7 @@ from receiver.replay.expressions.nodes import (
     OPERATORS,
     And,
     Comparison,
-    Condition,
+    EventCondition,
     Existence,
     Literal,
     Match,
@@ -316,13 +316,13 @@ plain_paths = st.builds(Path, st.lists(names, max_size=3).map(tuple))
 paths = st.builds(Path, st.lists(names | st.none(), max_size=3).map(tuple))
 literals = st.builds(Literal, scalars | st.lists(scalars, max_size=3).map(tuple))
 operands: st.SearchStrategy[Operand] = plain_paths | literals
-tests: st.SearchStrategy[Condition] = st.one_of(
+tests: st.SearchStrategy[EventCondition] = st.one_of(
     st.builds(Comparison, paths, st.sampled_from(sorted(OPERATORS)), operands),
     st.builds(Comparison, operands, st.sampled_from(sorted(OPERATORS)), paths),
     st.builds(Match, paths, st.text(max_size=5).map(re.escape).map(re.compile)),
     st.builds(Existence, paths),
 )
-conditions: st.SearchStrategy[Condition] = st.recursive(
+conditions: st.SearchStrategy[EventCondition] = st.recursive(
     tests,
     lambda inner: (
         st.builds(Not, inner)
@@ -334,7 +334,7 @@ conditions: st.SearchStrategy[Condition] = st.recursive(
 
 
 @given(conditions.filter(lambda condition: len(written(condition)) <= MAX_LENGTH), json_values)
-def test_what_is_written_down_is_read_back(condition: Condition, value: object) -> None:
+def test_what_is_written_down_is_read_back(condition: EventCondition, value: object) -> None:
     """Every condition has a text that means it, and none raises for any value."""
     assert parse(written(condition)) == condition
     assert condition.holds(value) in (True, False)

@@ -170,7 +170,7 @@ async def test_handlers_are_told_what_they_run_for(router: Router) -> None:
 
     async def look(event: object, ctx: Context) -> None:
         ctx.heartbeat()
-        seen.extend([ctx.trigger, ctx.attempt, ctx.delivery.key, ctx.job, await ctx.once("key")])
+        seen.extend([ctx.trigger, ctx.attempt, ctx.delivery.id, ctx.job_id, await ctx.once("key")])
 
     router.add(look, "*", name="one")
     await here(router).run(stored(1))
@@ -199,7 +199,7 @@ async def test_batches_are_called_when_they_are_full(router: Router) -> None:
     """The rest at the end; the value of a call is that of each in it."""
 
     async def many(events: list[Any], ctx: BatchContext) -> list[str]:
-        return [info.key for info in ctx.deliveries]
+        return [info.id for info in ctx.deliveries]
 
     router.add(many, "*", name="many", batch=2)
     router.add(len_of_type, "*", name="one")
@@ -246,7 +246,7 @@ async def test_arrivals_are_told_before_each_call(router: Router) -> None:
 
     router.add(note, "*", name="one")
     router.add(note_many, "*", name="many", batch=2)
-    run = here(router, arrived=arrivals.append)
+    run = here(router, before_call=arrivals.append)
     for seq in (1, 2):
         await run.run(stored(seq))
 

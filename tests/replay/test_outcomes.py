@@ -16,8 +16,10 @@ from receiver.core.rules import Failed, Succeeded
 from receiver.core.types import AttemptOutcome, Trigger
 from receiver.core.work import Attempt
 from receiver.errors import ConfigurationError
+from receiver.replay.comparison import Change, Earlier
 from receiver.replay.local import LocalRun
-from receiver.replay.outcomes import Change, Earlier, RunResult, go_on, header
+from receiver.replay.outcomes import RunResult
+from receiver.replay.saved_results import header, read_results, seek_end
 from receiver.routing import Router
 from tests.doubles import NOON, delivery
 
@@ -118,7 +120,7 @@ def test_errors_are_equal_in_every_run() -> None:
 
     assert outcome.error == "KeyError: <object object>"
     assert outcome.failed
-    assert outcome.shown == "raised KeyError: <object object>"
+    assert outcome.text == "raised KeyError: <object object>"
 
 
 def test_a_line_is_json_in_ascii_with_more_fields_if_given() -> None:
@@ -127,7 +129,7 @@ def test_a_line_is_json_in_ascii_with_more_fields_if_given() -> None:
 
     assert line.isascii()
     assert json.loads(line) == {
-        "key": "k",
+        "id": "k",
         "type": "crawl.page",
         "handler": "one",
         "outcome": "succeeded",
@@ -150,8 +152,8 @@ def test_whatever_was_returned_is_the_same_in_the_next_run(value: object) -> Non
     """Written to a file and read from it."""
     outcome = RunResult.of(ran(value))
 
-    with Earlier(saved(outcome), "file") as earlier:
-        assert earlier.compare(RunResult.of(ran(value))) == (Change.SAME, outcome.shown)
+    with Earlier(read_results(saved(outcome), "file")) as earlier:
+        assert earlier.compare(RunResult.of(ran(value))) == (Change.SAME, outcome.text)
         assert earlier.missing() == 0
 
 
@@ -161,7 +163,7 @@ def test_whatever_was_raised_is_the_same_in_the_next_run(text: str) -> None:
     error = text.encode("utf-8", "backslashreplace").decode()
     outcome = RunResult.of(ran(error=f"ValueError: {error}"))
 
-    with Earlier(saved(outcome), "file") as earlier:
+    with Earlier(read_results(saved(outcome), "file")) as earlier:
         assert earlier.compare(outcome)[0] is Change.SAME
 
 
@@ -180,10 +182,10 @@ def test_whatever_was_raised_is_the_same_in_the_next_run(text: str) -> None:
 )
 def test_outcomes_are_compared(before: LocalRun, now: LocalRun, change: Change) -> None:
     """How long it took is no difference."""
-    with Earlier(saved(RunResult.of(before)), "file") as earlier:
+    with Earlier(read_results(saved(RunResult.of(before)), "file")) as earlier:
         found = earlier.compare(RunResult.of(now))
 
-        assert found == (change, None if change is Change.ADDED else RunResult.of(before).shown)
+        assert found == (change, None if change is Change.ADDED else RunResult.of(before).text)
         assert earlier.missing() == (change is Change.ADDED)
 
 
@@ -191,8 +193,27 @@ def test_the_last_outcome_of_a_call_counts() -> None:
     """A replay that went on may have repeated some."""
     first, last = RunResult.of(ran(1)), RunResult.of(ran(2))
 
-    with Earlier(saved(first, last), "file") as earlier:
+    with Earlier(read_results(saved(first, last), "file")) as earlier:
         assert earlier.compare(last)[0] is Change.SAME
+
+
+VERSION_1 = b"""{"format": "receiver-outcomes", "version": 1}
+{"key": "k", "type": "crawl.page", "handler": "one", "outcome": "succeeded", "error": null, "seconds": 0.25, "value": 1}
+{"key": "l", "type": "crawl.page", "handler": "one", "outcome": "failed", "error": "E: no", "seconds": 1, "value": null}
+"""  # noqa: E501 - a file is kept as it was written
+
+
+def test_a_file_of_version_1_is_read_and_can_be_continued() -> None:
+    """In it the id of a delivery is named `key`."""
+    file = io.BytesIO(VERSION_1)
+    seek_end(file, "file")
+    file.write(f"{RunResult.of(ran(3, key='m')).line()}\n".encode())
+    file.seek(0)
+
+    with Earlier(read_results(file, "file")) as earlier:
+        assert earlier.compare(RunResult.of(ran(1, key="k"))) == (Change.SAME, "returned 1")
+        assert earlier.compare(RunResult.of(ran(1, key="l"))) == (Change.NEWLY_PASSING, "raised E: no")
+        assert earlier.compare(RunResult.of(ran(3, key="m"))) == (Change.SAME, "returned 3")
 
 
 _LINE = RunResult.of(ran(1)).line()
@@ -201,21 +222,21 @@ _LINE = RunResult.of(ran(1)).line()
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"", "file is no file that `receiver replay --save` has written"),
-        (b"print('hello')\n", "file is no file that"),
-        (b"[1]\n", "file is no file that"),
-        (b'{"format":"receiver-outcomes","version":2}\n', "format 2, this one reads 1"),
-        (header() + b"{}\n", "file, line 2: this is no outcome"),
-        (header() + f"{_LINE}\n{_LINE[:-5]}".encode(), "file, line 3: this is no outcome"),
-        (header() + _LINE.replace('"key": "k"', '"key": 7').encode(), "file, line 2"),
-        (header() + _LINE.replace('"key": "k"', '"key": "\\ud800"').encode(), "file, line 2"),
+        (b"", "file was not written by `receiver replay --save`"),
+        (b"print('hello')\n", "file was not written by"),
+        (b"[1]\n", "file was not written by"),
+        (b'{"format":"receiver-outcomes","version":3}\n', "format is 3, and this program reads up to 2"),
+        (header() + b"{}\n", "file, line 2: this is not a result"),
+        (header() + f"{_LINE}\n{_LINE[:-5]}".encode(), "file, line 3: this is not a result"),
+        (header() + _LINE.replace('"id": "k"', '"id": 7').encode(), "file, line 2"),
+        (header() + _LINE.replace('"id": "k"', '"id": "\\ud800"').encode(), "file, line 2"),
         (header() + b"\xff\n", "file, line 2"),
     ],
 )
 def test_what_is_no_outcome_is_told_with_its_line(content: bytes, told: str) -> None:
     """Which file, which line."""
     with pytest.raises(ConfigurationError, match=re.escape(told)):
-        Earlier(io.BytesIO(content), "file")
+        list(read_results(io.BytesIO(content), "file"))
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20])
@@ -225,7 +246,7 @@ def test_a_file_is_gone_on_with_behind_its_last_whole_line(cut: int) -> None:
     half = RunResult.of(ran(2, key="b")).line()[:cut].encode()
     file = io.BytesIO(whole + half)
 
-    go_on(file, "file")
+    seek_end(file, "file")
     file.write(f"{RunResult.of(ran(3, key='c')).line()}\n".encode())
 
     assert file.getvalue() == whole + f"{RunResult.of(ran(3, key='c')).line()}\n".encode()
@@ -236,6 +257,6 @@ def test_another_file_is_not_gone_on_with() -> None:
     file = io.BytesIO(b"import os\n")
 
     with pytest.raises(ConfigurationError, match="left as it is"):
-        go_on(file, "file")
+        seek_end(file, "file")
 
     assert file.getvalue() == b"import os\n"

@@ -1,4 +1,4 @@
-"""What a handler's function takes beside its event: read from its signature, once."""
+"""The parameters of a handler's function beside its event, read from its signature."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Annotated, Any, NewType, Optional
@@ -58,10 +58,10 @@ def only_keywords(event: Any, **rest: Any) -> None: ...
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_a_signature_says_what_is_given(
+def test_the_signature_decides_the_arguments(
     function: Callable[..., Any], takes_context: bool, context_name: str | None, needs: dict[str, Any]
 ) -> None:
-    """The context by place or annotation, resources by annotation, defaults left alone."""
+    """The context by place or annotation, resources by annotation. Parameters with defaults get nothing."""
     handler = added(CrawlPage, function=function)
 
     assert (handler.takes_context, handler.context_name) == (takes_context, context_name)
@@ -84,20 +84,20 @@ def batch_context(event: Any, ctx: BatchContext) -> None: ...
     ("function", "words"),
     [
         (two_contexts, "takes the context twice"),
-        (vague, "what else it takes must be annotated with the type of a resource"),
-        (no_annotation, "what else it takes must be annotated with the type of a resource"),
+        (vague, "every other parameter needs the type of a resource as its annotation"),
+        (no_annotation, "every other parameter needs the type of a resource as its annotation"),
         (two_events, "cannot be called as (event) or (event, ctx)"),
-        (positional, "'pool' must not be positional-only; it is given by name"),
+        (positional, "'pool' must not be positional-only; it is passed by name"),
         (positional_context, "'pool' must not be positional-only"),
-        (number, "parameter 'size': int tells no resource from another"),
-        (several, "parameter 'sizes': list tells no resource from another"),
-        (missing, "'NotImported' cannot be resolved; import it, and not for the type checker only"),
-        (batch_context, "takes a BatchContext, and without batch= it is given a Context"),
+        (number, "parameter 'size': int does not name one resource"),
+        (several, "parameter 'sizes': list does not name one resource"),
+        (missing, "'NotImported' cannot be resolved; import it at run time too"),
+        (batch_context, "takes a BatchContext, and without batch= it gets a Context"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_signature_that_cannot_be_filled_is_a_mistake(function: Any, words: str) -> None:
-    """In words."""
+    """The error says which parameter and why."""
     assert words in mistake(CrawlPage, function=function)
 
 
@@ -116,22 +116,22 @@ def with_single_context(events: list[CrawlPage], ctx: Context) -> None: ...
 
 @pytest.mark.parametrize("function", [of_list, of_sequence, of_union, of_anything, of_bare_list, index])
 def test_a_batch_is_taken_as_a_list(function: Any) -> None:
-    """Or as anything a list is."""
+    """Or as a sequence, collection or iterable."""
     assert added(CrawlPage, function=function, batch=10).batch is not None
 
 
 @pytest.mark.parametrize(
     ("function", "options", "words"),
     [
-        (of_event, {"batch": 10}, "it is given a list, write list[...]"),
+        (of_event, {"batch": 10}, "it gets a list, write list[...]"),
         (of_other_list, {"batch": 10}, "is registered for CrawlPage and takes list["),
-        (with_single_context, {"batch": 10}, "takes a Context, and with batch= it is given a BatchContext"),
+        (with_single_context, {"batch": 10}, "takes a Context, and with batch= it gets a BatchContext"),
         (of_list, {}, "add batch=, or take one event"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_list_in_the_wrong_place_is_a_mistake(function: Any, options: Any, words: str) -> None:
-    """And so is a single event."""
+    """So is a single event in the place of a list."""
     assert words in mistake(CrawlPage, function=function, **options)
 
 
@@ -150,8 +150,8 @@ async def make_another_pool() -> AsyncIterator[Pool]:
     yield Pool()
 
 
-def test_the_resource_decorator_hands_the_function_back() -> None:
-    """And the router knows what it gives."""
+def test_the_resource_decorator_returns_the_function() -> None:
+    """The router knows the type of the resource."""
     router = Router()
 
     assert router.resource(make_pool) is make_pool
@@ -171,8 +171,8 @@ def test_handlers_share_the_resources_of_a_merged_router() -> None:
         Router(handlers, makers).check()
 
 
-def test_a_router_that_gives_all_that_is_wanted_is_fine() -> None:
-    """Handlers and other resources."""
+def test_a_router_with_all_needed_resources_is_valid() -> None:
+    """For handlers and for other resources."""
     router = Router()
     router.resource(make_other)
     router.add(resource_first, Event)

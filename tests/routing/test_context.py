@@ -1,4 +1,4 @@
-"""What a handler is lent: `once`, heartbeats and clients, in async and in plain code."""
+"""The tools of a context: `once`, heartbeats and clients, in async and in plain code."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,8 @@ from receiver.routing import Router
 from receiver.routing.context import Context
 from receiver.service.client import AsyncClient, Client
 from receiver.service.client.shared import ServiceClients
-from receiver.worker.runner import Claimed, Ended, Runner
+from receiver.worker.attempts import Claimed, Ended
+from receiver.worker.runner import Runner
 from tests.doubles import NOON, Inline, delivery, soon
 
 
@@ -54,7 +55,7 @@ async def run(function: Callable[..., Any], **lent: Any) -> Ended:
 
 
 async def test_once_is_awaited_in_async_code() -> None:
-    """The store is asked for the handler and the key, at the time of asking."""
+    """The store gets the handler, the key and the current time."""
     asked, answers = Asked(), []
 
     async def handler(event: Event, ctx: Context) -> None:
@@ -80,7 +81,7 @@ async def test_once_is_true_or_false_in_plain_code() -> None:
 
 
 async def test_a_forgotten_await_is_an_error() -> None:
-    """It would be true every time; nothing is asked, so that the mended handler gets its yes."""
+    """Without the error the condition would always be true. The store is not asked."""
     asked, sent = Asked(), []
 
     async def handler(event: Event, ctx: Context) -> None:
@@ -94,7 +95,7 @@ async def test_a_forgotten_await_is_an_error() -> None:
 
 
 async def test_an_answer_stays_the_answer() -> None:
-    """Looking at it twice asks once."""
+    """The store is asked once, even if the answer is used twice."""
     asked, answers = Asked(), []
 
     async def handler(event: Event, ctx: Context) -> None:
@@ -112,8 +113,8 @@ async def test_an_answer_stays_the_answer() -> None:
     assert len(asked.questions) == 2
 
 
-async def test_a_plain_handler_may_have_an_event_loop_of_its_own() -> None:
-    """The store is still asked in the worker's."""
+async def test_a_plain_handler_may_run_its_own_event_loop() -> None:
+    """The store is still asked in the event loop of the worker."""
     answers: list[bool] = []
 
     def handler(event: Event, ctx: Context) -> None:
@@ -127,7 +128,7 @@ async def test_a_plain_handler_may_have_an_event_loop_of_its_own() -> None:
 
 
 async def test_a_store_that_cannot_answer_fails_the_attempt() -> None:
-    """In both worlds; the attempt is made again."""
+    """In async and in plain handlers. The attempt is made again."""
 
     async def handler(event: Event, ctx: Context) -> None:
         await ctx.once("mail")
@@ -150,8 +151,8 @@ async def test_a_store_that_cannot_answer_fails_the_attempt() -> None:
     ],
     ids=repr,
 )
-async def test_a_key_that_cannot_be_kept_is_an_error(key: Any, words: str) -> None:
-    """Found before it is asked for."""
+async def test_an_invalid_key_is_an_error(key: Any, words: str) -> None:
+    """The store is not asked."""
 
     async def handler(event: Event, ctx: Context) -> None:
         ctx.once(key)
@@ -161,7 +162,7 @@ async def test_a_key_that_cannot_be_kept_is_an_error(key: Any, words: str) -> No
 
 @pytest.mark.parametrize("key", ["\ud800", "a\0b", "line\nline"])
 async def test_a_key_with_characters_that_a_store_refuses_is_kept_as_its_digest(key: str) -> None:
-    """They come from the sender; another such key is another key."""
+    """Such keys come from the sender. Different keys stay different."""
     asked, answers = Asked(), []
 
     async def handler(event: Event, ctx: Context) -> None:
@@ -174,7 +175,7 @@ async def test_a_key_with_characters_that_a_store_refuses_is_kept_as_its_digest(
 
 
 async def test_without_a_store_once_is_an_error() -> None:
-    """Not a yes."""
+    """It does not answer True."""
     answers: list[bool] = []
 
     async def handler(event: Event, ctx: Context) -> None:
@@ -188,7 +189,7 @@ async def test_without_a_store_once_is_an_error() -> None:
 
 
 async def test_each_kind_of_handler_has_its_client() -> None:
-    """The same for all attempts."""
+    """It is the same in all attempts."""
     async with AsyncClient("fc-1") as for_async:
         with Client("fc-1") as for_plain:
             seen: list[object] = []
@@ -205,8 +206,8 @@ async def test_each_kind_of_handler_has_its_client() -> None:
     assert seen == [for_async, for_plain]
 
 
-async def test_the_client_of_the_other_world_is_an_error() -> None:
-    """One does not work there, the other stops the worker."""
+async def test_the_client_for_the_other_kind_of_handler_is_an_error() -> None:
+    """One does not work there, and the other blocks the worker."""
 
     async def handler(event: Event, ctx: Context) -> None:
         assert ctx.sync_client
@@ -222,7 +223,7 @@ async def test_the_client_of_the_other_world_is_an_error() -> None:
 
 
 async def test_without_a_key_the_work_item_is_dead_at_once() -> None:
-    """No later attempt of this worker could do better; the text says what to do."""
+    """A later attempt of this worker cannot succeed. The error says how to fix it."""
 
     async def handler(event: Event, ctx: Context) -> None:
         assert ctx.client
@@ -239,8 +240,8 @@ async def test_without_a_key_the_work_item_is_dead_at_once() -> None:
 # --- the context itself
 
 
-async def test_a_context_shows_and_compares_what_is_public() -> None:
-    """What the worker lends is none of that."""
+async def test_a_context_hides_its_private_fields() -> None:
+    """In its `repr` and in comparisons."""
     seen: list[Context] = []
 
     async def handler(event: Event, ctx: Context) -> None:
@@ -251,17 +252,20 @@ async def test_a_context_shows_and_compares_what_is_public() -> None:
     assert "_services" not in repr(seen[0])
 
 
-async def test_a_context_is_made_only_for_handlers_that_take_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most do not, and there are thousands of attempts a second."""
-    made: list[object] = []
+async def test_a_context_is_made_only_for_handlers_that_take_one() -> None:
+    """Most handlers take none, and there are thousands of attempts per second."""
+    asked: list[datetime] = []
     router = Router()
 
     @router.on("*", name="h")
     async def handler(event: Event) -> None: ...
 
-    runner = Runner(VirtualClock(NOON), Inline())
-    monkeypatch.setattr(runner, "_context", lambda *_: made.append(1))
+    def now() -> datetime:
+        asked.append(NOON)
+        return NOON
+
+    runner = Runner(VirtualClock(NOON), Inline(), told_now=now)
     item = WorkItem(1, HandlerName("h"), 1, 0, 0, Trigger.DELIVERY, StoredDelivery(1, 0, delivery("k")))
     await soon(runner.run(Claimed(item, router[HandlerName("h")])))
 
-    assert made == []
+    assert asked == []

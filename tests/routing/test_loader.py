@@ -1,4 +1,4 @@
-"""Importing the router that the settings name: each mistake in words."""
+"""The import of the router that the settings name, and the message for each mistake."""
 
 import sys
 import traceback
@@ -32,14 +32,14 @@ def refusal(name: str, folder: Path) -> HandlerError:
 
 
 def test_a_router_is_found_in_a_module(folder: Path) -> None:
-    """By its name there."""
+    """By its name."""
     (folder / "own_hooks.py").write_text(GOOD)
 
     assert [handler.name for handler in load_router("own_hooks:router", folder=folder)] == ["own_hooks.tell"]
 
 
 def test_a_router_is_found_in_a_package(folder: Path) -> None:
-    """And in a module of one."""
+    """Also in a module of a package."""
     (folder / "own_package").mkdir()
     (folder / "own_package" / "__init__.py").write_text("from own_package.deep import router as main\n")
     (folder / "own_package" / "deep.py").write_text(GOOD)
@@ -49,7 +49,7 @@ def test_a_router_is_found_in_a_package(folder: Path) -> None:
 
 
 def test_the_folder_comes_before_everything_else(folder: Path) -> None:
-    """A package of the same name that is installed must not win, also when the folder is on the path already."""
+    """An installed package of the same name must not win, even if the folder is on the path already."""
     (folder / "first").mkdir()
     (folder / "second").mkdir()
     (folder / "first" / "own_twice.py").write_text("router = 1\n")
@@ -61,7 +61,7 @@ def test_the_folder_comes_before_everything_else(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "handlers", ":router", "handlers:", ":", "handlers.router"])
 def test_a_name_without_both_halves_is_refused(folder: Path, name: str) -> None:
-    """With the form it should have."""
+    """The error shows the right form."""
     assert f"RECEIVER_HANDLERS={name!r}: write module:router, as in handlers:router" in str(refusal(name, folder))
 
 
@@ -72,8 +72,8 @@ def test_a_name_without_both_halves_is_refused(folder: Path, name: str) -> None:
         "own_nothing.at.all:router",
     ],
 )
-def test_a_module_that_is_not_there_is_refused(folder: Path, name: str) -> None:
-    """With where it was looked for and what makes one."""
+def test_a_missing_module_is_refused(folder: Path, name: str) -> None:
+    """The error says where it was searched and which command creates it."""
     text = str(refusal(name, folder))
 
     assert f"there is no module {name.partition(':')[0]!r}" in text
@@ -104,16 +104,16 @@ def test_a_module_that_does_not_import_is_refused(folder: Path, code: str, words
     assert "own_broken" in "".join(traceback.format_exception(error.__cause__))
 
 
-def test_ctrl_c_during_an_import_is_ctrl_c(folder: Path) -> None:
-    """Not a mistake of the module's."""
+def test_ctrl_c_during_an_import_is_raised(folder: Path) -> None:
+    """It is not an error of the module."""
     (folder / "own_interrupted.py").write_text("raise KeyboardInterrupt")
 
     with pytest.raises(KeyboardInterrupt):
         load_router("own_interrupted:router", folder=folder)
 
 
-def test_a_mistake_at_registration_comes_in_its_own_words(folder: Path) -> None:
-    """It names the handler and says what to do already."""
+def test_a_mistake_at_registration_keeps_its_message(folder: Path) -> None:
+    """It names the handler and says how to fix it."""
     (folder / "own_mistake.py").write_text(GOOD.replace("'*'", "'crawl.pages'"))
 
     assert "own_mistake.tell: no event type matches 'crawl.pages'" in str(refusal("own_mistake:router", folder))
@@ -129,15 +129,15 @@ def test_a_mistake_at_registration_comes_in_its_own_words(folder: Path) -> None:
         ("router.on", "own_other has nothing named 'router.on'"),
     ],
 )
-def test_what_is_no_router_is_refused(folder: Path, attribute: str, words: str) -> None:
-    """With what is there instead."""
+def test_another_object_than_a_router_is_refused(folder: Path, attribute: str, words: str) -> None:
+    """The error names its type."""
     (folder / "own_other.py").write_text(GOOD + "number = 5\n")
 
     assert words in str(refusal(f"own_other:{attribute}", folder))
 
 
 def test_a_router_that_does_not_work_as_a_whole_is_refused(folder: Path) -> None:
-    """What a handler lacks can be seen only when everything is registered."""
+    """A missing resource shows only when everything is registered."""
     (folder / "own_hooks.py").write_text(
         "from receiver import Router\nrouter = Router()\nclass Pool: ...\n"
         "@router.on('*')\ndef tell(event, pool: Pool): ...\n"

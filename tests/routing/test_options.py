@@ -1,4 +1,4 @@
-"""Options of handlers: the policies they become, and every combination that makes no sense."""
+"""Options of handlers: their policies, and all wrong combinations."""
 
 import ast
 import functools
@@ -50,7 +50,7 @@ def test_ordered_makes_the_job_the_lane() -> None:
 
 
 def test_lane_takes_another_key() -> None:
-    """And may be stopped by a dead item."""
+    """A dead item may stop the lane."""
     lane = added(CrawlPage, lane=lambda event: event.url, on_dead="hold").lane
 
     assert lane is not None
@@ -59,8 +59,8 @@ def test_lane_takes_another_key() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"ordered": False}, {"lane": None}], ids=told)
-def test_there_are_no_lanes_unless_asked_for(options: dict[str, Any]) -> None:
-    """Everything runs at one time."""
+def test_there_are_no_lanes_by_default(options: dict[str, Any]) -> None:
+    """All events may run at one time."""
     assert added(CrawlPage, **options).lane is None
 
 
@@ -80,7 +80,7 @@ def test_there_are_no_lanes_unless_asked_for(options: dict[str, Any]) -> None:
     ids=told,
 )
 def test_the_last_event_waits_for_its_pages(options: dict[str, Any], expected: AfterPages | None) -> None:
-    """The default covers the sender's first retry, and is not longer than the whole."""
+    """The default covers the sender's first retry, and is never longer than the whole wait."""
     assert added(CrawlCompleted, **options).after_pages == expected
     assert timedelta(seconds=90) == DEFAULT_QUIET
 
@@ -139,7 +139,7 @@ def test_other_events_cannot_wait_for_pages(wanted: tuple[Any, ...], words: str)
     ids=told,
 )
 def test_a_batch_has_a_size_and_a_time(options: dict[str, Any], batch: Batch | None) -> None:
-    """Whichever is reached first."""
+    """It is called when one of them is reached."""
     assert added(CrawlPage, **options).batch == batch
 
 
@@ -155,12 +155,12 @@ def test_a_batch_has_a_size_and_a_time(options: dict[str, Any], batch: Batch | N
     ],
 )
 def test_a_rate_is_a_number_and_a_unit(written: str, interval: timedelta) -> None:
-    """Evenly spaced."""
+    """Attempts are evenly spaced."""
     assert added(CrawlPage, rate=written).rate == Rate(interval)
 
 
-def test_a_rate_that_no_clock_can_tell_apart_is_refused() -> None:
-    """Its attempts would be no time apart."""
+def test_a_rate_above_the_resolution_of_the_clock_is_refused() -> None:
+    """Its attempts would have no time between them."""
     with pytest.raises(HandlerError, match="leave the rate out"):
         added(CrawlPage, rate="9000000/s")
 
@@ -182,7 +182,7 @@ def test_concurrency_is_a_number() -> None:
     ids=told,
 )
 def test_exceptions_are_one_class_or_several(options: Any, retry_on: Any, give_up_on: Any) -> None:
-    """What they mean is said where they are used."""
+    """Their meaning is tested with the failures of the worker."""
     handler = added(CrawlPage, **options)
 
     assert (handler.retry_on, handler.give_up_on) == (retry_on, give_up_on)
@@ -240,8 +240,8 @@ of_main.__module__ = "__main__"
     ],
     ids=told,
 )
-def test_what_cannot_run_in_a_process_is_a_mistake(function: Any, words: str) -> None:
-    """Another process imports it, and only the deliveries are sent there."""
+def test_a_function_that_cannot_run_in_a_process_is_a_mistake(function: Any, words: str) -> None:
+    """Another process imports the function, and gets only the deliveries."""
     assert words in mistake(CrawlPage, function=function, run_in="process", name="h")
 
 
@@ -261,7 +261,7 @@ def hidden(event: Event) -> None: ...
 
 
 def test_a_function_that_another_decorator_hides_is_a_mistake() -> None:
-    """Found once its module is complete: the other process would call what the module names."""
+    """The other process would import the decorated function."""
     with pytest.raises(HandlerError, match=r"hidden is not this function; .* must be its outermost decorator"):
         hiding.check()
 
@@ -298,23 +298,23 @@ def test_a_function_that_another_decorator_hides_is_a_mistake() -> None:
         ({"concurrency": True}, "concurrency= takes a whole number"),
         ({"concurrency": 1.5}, "concurrency= takes a whole number"),
         ({"rate": 30}, "rate= takes a text such as '30/min', not 30"),
-        ({"rate": "30"}, "'30' is no rate: write a number and a unit"),
-        ({"rate": "0/min"}, "'0/min' is no rate"),
-        ({"rate": "30/fortnight"}, "is no rate"),
-        ({"rate": "30 / min"}, "is no rate"),
+        ({"rate": "30"}, "'30' is not a rate: write a number and a unit"),
+        ({"rate": "0/min"}, "'0/min' is not a rate"),
+        ({"rate": "30/fortnight"}, "is not a rate"),
+        ({"rate": "30 / min"}, "is not a rate"),
         ({"retry_on": "OSError"}, "retry_on= takes exception classes, one or a tuple of them, not 'OSError'"),
         ({"retry_on": OSError()}, "retry_on= takes exception classes"),
         ({"give_up_on": [OSError]}, "give_up_on= takes exception classes"),
         ({"give_up_on": (OSError, int)}, "give_up_on= takes exception classes"),
         ({"retry_on": OSError, "give_up_on": (KeyError, OSError)}, "OSError is in retry_on= and in give_up_on="),
-        ({"run_in": "thread"}, "run_in='thread' is not known; leave it out"),
+        ({"run_in": "thread"}, "run_in='thread' is not known. Without run_in="),
         ({"run_in": True}, "run_in=True is not known"),
-        ({"name": 5}, "5 is no name for a handler"),
+        ({"name": 5}, "5 is not a name for a handler"),
     ],
     ids=told,
 )
 def test_options_that_make_no_sense_are_mistakes(options: dict[str, Any], words: str) -> None:
-    """Each in words, and nothing is registered."""
+    """Each has its message, and nothing is registered."""
     assert words in mistake(CrawlPage, **options)
 
 
@@ -334,7 +334,7 @@ def test_options_that_make_no_sense_are_mistakes(options: dict[str, Any], words:
     ids=told,
 )
 def test_a_wait_that_makes_no_sense_is_a_mistake(options: dict[str, Any], words: str) -> None:
-    """Minutes are easily taken for seconds."""
+    """People confuse minutes and seconds easily."""
     assert words in mistake(CrawlCompleted, **options)
 
 
@@ -342,7 +342,7 @@ def test_a_wait_that_makes_no_sense_is_a_mistake(options: dict[str, Any], words:
 
 
 def test_the_page_handlers_of_a_job_are_found() -> None:
-    """By class, base class, name and glob; `where` is not asked, there is no event yet."""
+    """By class, base class, name and glob. `where` is not asked, because there is no event yet."""
     router = Router()
     wanted: dict[str, type[Event] | str] = {
         "page": CrawlPage,
@@ -380,7 +380,7 @@ def test_the_page_handlers_of_a_job_are_found() -> None:
     ],
 )
 def test_the_page_type_of_a_job_is_that_of_its_family(event_type: str, expected: str | None) -> None:
-    """None for what ends no job, or a job without pages."""
+    """There is none for events that do not end a job, and for jobs without pages."""
     assert Router.page_type(event_type) == expected
 
 
@@ -388,7 +388,7 @@ def test_the_page_type_of_a_job_is_that_of_its_family(event_type: str, expected:
 
 
 def test_every_option_is_explained() -> None:
-    """In the source, behind its line: editors show it there."""
+    """In a text below its line, which editors show."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(HandlerOptions))).body
     assert isinstance(definition, ast.ClassDef)
     lines = definition.body[1:]

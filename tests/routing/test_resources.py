@@ -1,4 +1,4 @@
-"""Resources: how they are declared, in which order they are made and closed, and what if one cannot be."""
+"""Resources: their declaration, the order in which they are made and closed, and errors in that."""
 
 import asyncio
 import logging
@@ -158,8 +158,8 @@ async def unhashable() -> AsyncIterator[Annotated[Pool, []]]:
         (coroutine, "must yield what it makes: write a generator, async or plain"),
         (returns_a_number, "must yield what it makes, or be annotated with a context manager"),
         (Pool, "must yield what it makes: write a generator, async or plain"),
-        (yields_a_number, "int tells no resource from another"),
-        (yields_anything, "Any tells no resource from another"),
+        (yields_a_number, "int does not name one resource"),
+        (yields_anything, "Any does not name one resource"),
         (vague_parameter, "parameter 'pool': "),
         (positional_only, "'pool' must not be positional-only"),
         (unknown_name, "annotate it with -> AsyncIterator[...]"),
@@ -168,8 +168,8 @@ async def unhashable() -> AsyncIterator[Annotated[Pool, []]]:
     ],
     ids=told,
 )
-def test_what_is_no_resource_is_a_mistake(function: Any, words: str) -> None:
-    """Found when it is registered."""
+def test_a_wrong_declaration_of_a_resource_is_a_mistake(function: Any, words: str) -> None:
+    """It is found at registration."""
     with pytest.raises(HandlerError) as caught:
         Resource.of(function)
 
@@ -214,8 +214,8 @@ class Story:
         return resources(last, middle, first)
 
 
-async def test_resources_are_made_after_what_they_need_and_closed_in_reverse() -> None:
-    """Whatever the order in which they were registered."""
+async def test_resources_are_made_after_those_they_need_and_closed_in_reverse() -> None:
+    """In whatever order they were registered."""
     story = Story()
     async with open_resources(story.makers()) as made:
         story.tell("work")
@@ -226,8 +226,8 @@ async def test_resources_are_made_after_what_they_need_and_closed_in_reverse() -
     assert story.told == [*made_first, "work", *(f"close {name}" for name in reversed(names))]
 
 
-async def test_plain_resources_live_in_a_thread_of_their_own() -> None:
-    """The same one for all: some libraries insist."""
+async def test_plain_resources_share_one_thread() -> None:
+    """Some libraries need that."""
     threads: list[threading.Thread] = []
 
     def plain() -> Iterator[Pool]:
@@ -245,7 +245,7 @@ async def test_plain_resources_live_in_a_thread_of_their_own() -> None:
 @pytest.mark.parametrize("name", ["first", "middle", "last"])
 @pytest.mark.parametrize("error", [ValueError("no\nroute"), SystemExit(1)], ids=told)
 async def test_a_resource_that_cannot_be_made_stops_the_start(name: str, error: BaseException) -> None:
-    """It is named, and what was made before it is closed again."""
+    """The error names it, and resources made before are closed."""
     story = Story()
     story.failing = {f"make {name}": error}
     with pytest.raises(HandlerError) as caught:
@@ -259,8 +259,10 @@ async def test_a_resource_that_cannot_be_made_stops_the_start(name: str, error: 
     assert [told for told in story.told if told.startswith("close")] == ["close middle", "close first"][2 - count :]
 
 
-async def test_one_that_cannot_be_closed_does_not_keep_the_others_open(caplog: pytest.LogCaptureFixture) -> None:
-    """It is told, and the work that was done stays done."""
+async def test_an_error_while_closing_one_resource_does_not_keep_others_open(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is logged."""
     story = Story()
     story.failing = {"close last": ValueError("stuck"), "close middle": SystemExit(1)}
     async with open_resources(story.makers()):
@@ -271,8 +273,8 @@ async def test_one_that_cannot_be_closed_does_not_keep_the_others_open(caplog: p
     assert "last" in vars(caplog.records[0])["resource"]
 
 
-async def test_they_are_closed_when_the_work_breaks_off() -> None:
-    """Also when it is cancelled."""
+async def test_resources_are_closed_after_an_error() -> None:
+    """Also after a cancellation."""
     story = Story()
 
     async def work() -> None:
@@ -305,13 +307,13 @@ async def yields_nothing() -> AsyncIterator[Pool]:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (not_a_manager, "it returned int, which is no async context manager"),
-        (not_a_plain_manager, "it returned int, which is no context manager"),
+        (not_a_manager, "it returned int, which is not an async context manager"),
+        (not_a_plain_manager, "it returned int, which is not a context manager"),
         (yields_nothing, "generator didn't yield"),
     ],
     ids=told,
 )
-async def test_one_that_does_not_do_what_it_says_is_named(function: Any, words: str) -> None:
+async def test_a_resource_that_returns_something_else_is_named(function: Any, words: str) -> None:
     """At the start."""
     with pytest.raises(HandlerError) as caught:
         async with open_resources(resources(function)):
@@ -321,8 +323,8 @@ async def test_one_that_does_not_do_what_it_says_is_named(function: Any, words: 
     assert function.__name__ in str(caught.value)
 
 
-async def test_nothing_is_made_when_there_is_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """Not even a thread."""
+async def test_no_thread_is_made_without_resources(caplog: pytest.LogCaptureFixture) -> None:
+    """The result is empty."""
     caplog.set_level(logging.DEBUG)
     before = threading.active_count()
     async with open_resources({}) as made:
@@ -345,7 +347,7 @@ def test_resources_that_need_each_other_are_a_mistake() -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_resource_that_needs_what_nobody_gives_is_a_mistake() -> None:
-    """It says who wants what."""
+def test_a_resource_that_needs_a_missing_one_is_a_mistake() -> None:
+    """The error names both."""
     with pytest.raises(HandlerError, match=r"needs_model wants Model as 'model', and no resource gives one"):
         in_order(resources(needs_model))

@@ -1,4 +1,4 @@
-"""Routers: which handler wants which event, and every mistake that is found at registration."""
+"""Routers: the events that handlers want, and all mistakes that are found at registration."""
 
 import functools
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -86,15 +86,15 @@ ALL = {"page": PAGE, "started": STARTED, "batch": BATCH_PAGE, "check": CHECK, "u
     ],
     ids=told,
 )
-def test_events_fit_by_class_base_class_name_and_glob(wanted: tuple[Any, ...], fits: set[str]) -> None:
-    """One of several is enough."""
+def test_events_match_by_class_base_class_name_and_glob(wanted: tuple[Any, ...], fits: set[str]) -> None:
+    """One match of several is enough."""
     handler = added(*wanted)
 
     assert {name for name, event in ALL.items() if handler.wants(event)} == fits
 
 
-def test_where_narrows_what_fits() -> None:
-    """It is asked for events that fit, and for no others; any true value is a yes."""
+def test_where_narrows_the_events() -> None:
+    """It is called for matching events only. Every true value counts as yes."""
     asked: list[Event] = []
 
     def where(event: Event) -> object:
@@ -109,8 +109,8 @@ def test_where_narrows_what_fits() -> None:
     assert len(asked) == 2
 
 
-def test_what_where_raises_comes_through() -> None:
-    """The caller decides; it is not a no."""
+def test_an_error_in_where_is_raised() -> None:
+    """The caller decides what it means."""
     handler = added(CrawlPage, where=lambda event: event.nothing)
 
     with pytest.raises(AttributeError):
@@ -120,7 +120,7 @@ def test_what_where_raises_comes_through() -> None:
 # --- how it is registered
 
 
-def test_the_decorator_hands_the_function_back() -> None:
+def test_the_decorator_returns_the_function() -> None:
     """Unchanged, so it can be called and registered again."""
     router = Router()
 
@@ -132,7 +132,7 @@ def test_the_decorator_hands_the_function_back() -> None:
 
 
 def test_a_handler_has_the_documented_defaults() -> None:
-    """Design, section 7."""
+    """Attempts, pauses, jitter and time-out."""
     assert added(CrawlPage) == Handler(
         name=HandlerName("tests.routing.test_router.index"),
         function=index,
@@ -189,7 +189,7 @@ class AsyncCallable:
 def test_every_callable_of_one_or_two_arguments_is_a_handler(
     function: Callable[..., Any], is_async: bool, takes_context: bool
 ) -> None:
-    """Sync or async is settled once, and so is whether it wants the context."""
+    """Whether it is async and takes the context is decided once."""
     handler = added(CrawlPage, function=function, name="h")
 
     assert (handler.is_async, handler.takes_context) == (is_async, takes_context)
@@ -227,7 +227,7 @@ def test_the_timeout_is_in_seconds_or_a_duration(timeout: float | timedelta, exp
 
 
 def test_routers_merge_in_order() -> None:
-    """Taken over are the handlers of then; later additions are not."""
+    """With the handlers that are registered at that time."""
     one, two = Router(), Router()
     one.add(index, CrawlPage, name="one")
     two.add(index, CrawlPage, name="two")
@@ -240,7 +240,7 @@ def test_routers_merge_in_order() -> None:
 
 
 def test_a_name_in_two_routers_is_a_mistake() -> None:
-    """It says which, and what to do."""
+    """The error names it and says what to do."""
     one, two = Router(), Router()
     one.add(index, CrawlPage, name="same")
     two.add(index_async, CrawlPage, name="same")
@@ -250,7 +250,7 @@ def test_a_name_in_two_routers_is_a_mistake() -> None:
 
 
 def test_a_clash_leaves_nothing_half_merged() -> None:
-    """The router is what it was before."""
+    """The router is unchanged."""
     one, two = Router(), Router()
     one.add(index, CrawlPage, name="same")
     two.add(index, CrawlPage, name="first")
@@ -264,7 +264,7 @@ def test_a_clash_leaves_nothing_half_merged() -> None:
 
 @pytest.mark.parametrize("other", [None, index, [], "handlers"], ids=told)
 def test_only_routers_are_included(other: Any) -> None:
-    """A module or a function in its place is a usual slip."""
+    """A module or a function in place of a router is a usual mistake."""
     with pytest.raises(HandlerError, match="can include routers only"):
         Router(other)
 
@@ -309,7 +309,7 @@ def needs_option(event: Any, *, option: int) -> None: ...
     ids=told,
 )
 def test_an_event_that_does_not_exist_is_a_mistake(wanted: tuple[Any, ...], words: str) -> None:
-    """With the handler's name, and the near one where there is one."""
+    """The error names the handler and a similar event."""
     text = mistake(*wanted)
 
     assert words in text
@@ -322,7 +322,7 @@ def test_an_event_that_does_not_exist_is_a_mistake(wanted: tuple[Any, ...], word
         (none_at_all, "cannot be called as (event) or (event, ctx)"),
         (three, "cannot be called as (event) or (event, ctx)"),
         (keyword_only, "cannot be called as (event) or (event, ctx)"),
-        (needs_option, "parameter 'option': int tells no resource from another"),
+        (needs_option, "parameter 'option': int does not name one resource"),
         (generator, "is a generator"),
         (async_generator, "is a generator"),
         (None, "a handler must be a function, not None"),
@@ -332,15 +332,15 @@ def test_an_event_that_does_not_exist_is_a_mistake(wanted: tuple[Any, ...], word
     ],
     ids=told,
 )
-def test_a_function_that_cannot_be_called_so_is_a_mistake(function: Any, words: str) -> None:
-    """Found now and not at the first event."""
+def test_a_function_that_cannot_take_an_event_is_a_mistake(function: Any, words: str) -> None:
+    """It is found at registration, not at the first event."""
     assert words in mistake(CrawlPage, function=function)
 
 
 @pytest.mark.parametrize("name", ["", " ", "a b", "a/b", "x" * 201, "a\nb", "ä;"])
-def test_a_name_that_cannot_be_written_everywhere_is_a_mistake(name: str) -> None:
-    """It is kept in the store and typed into commands."""
-    assert "is no name for a handler" in mistake(CrawlPage, name=name)
+def test_an_invalid_name_is_a_mistake(name: str) -> None:
+    """Names are kept in the store and typed into commands."""
+    assert "is not a name for a handler" in mistake(CrawlPage, name=name)
 
 
 def test_a_name_used_twice_is_a_mistake() -> None:
@@ -370,14 +370,14 @@ async def async_where(event: Any) -> bool:
     ],
     ids=told,
 )
-def test_a_where_that_cannot_be_asked_is_a_mistake(where: Any, words: str) -> None:
+def test_a_wrong_where_is_a_mistake(where: Any, words: str) -> None:
     """An async one would always be true."""
     assert words in mistake(CrawlPage, where=where)
 
 
 @pytest.mark.parametrize("function", [bool, str, dict], ids=told)
-def test_a_class_of_pythons_own_will_do_as_where_and_as_handler(function: Any) -> None:
-    """Some of them do not tell their signature; that is no error of the user's."""
+def test_built_in_classes_can_be_where_and_handler(function: Any) -> None:
+    """Some of them do not tell their signature, which is not the user's mistake."""
     handler = added(CrawlPage, function=function, name="h", where=function)
 
     assert (handler.function, handler.where) == (function, function)
@@ -389,7 +389,7 @@ def test_a_class_of_pythons_own_will_do_as_where_and_as_handler(function: Any) -
         ({"attempts": 0}, "attempts must be 1 or more"),
         ({"attempts": -3}, "attempts must be 1 or more"),
         ({"attempts": "3"}, "tests.routing.test_router.index: "),
-        ({"pauses": [-SECOND]}, "a pause is from 0 to 3650 days long"),
+        ({"pauses": [-SECOND]}, "a pause must be from 0 to 3650 days long"),
         ({"pauses": [5]}, "tests.routing.test_router.index: "),
         ({"pauses": 5}, "tests.routing.test_router.index: "),
         ({"jitter": -0.1}, "jitter is a share of the pause"),
@@ -407,15 +407,15 @@ def test_a_class_of_pythons_own_will_do_as_where_and_as_handler(function: Any) -
     ids=told,
 )
 def test_a_policy_that_makes_no_sense_is_a_mistake(options: dict[str, Any], words: str) -> None:
-    """Each with the handler's name."""
+    """The error names the handler."""
     text = mistake(CrawlPage, **options)
 
     assert words in text
     assert text.startswith("tests.routing.test_router.index: ")
 
 
-def test_an_option_nobody_knows_is_a_mistake() -> None:
-    """A slip such as retries= must not be ignored."""
+def test_an_unknown_option_is_a_mistake() -> None:
+    """A mistake such as retries= must not be ignored."""
     with pytest.raises(TypeError, match=r"no option attempt=; did you mean attempts=\?"):
         Router().on(CrawlPage, attempt=3)(index)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="no option colour="):
@@ -453,8 +453,8 @@ of_broken_text.__annotations__["event"] = "CrawlPage["
     ],
     ids=told,
 )
-def test_an_annotation_that_covers_the_events_is_fine(function: Any, wanted: tuple[Any, ...]) -> None:
-    """Names that only a type checker can resolve are left to it."""
+def test_an_annotation_that_covers_the_events_is_valid(function: Any, wanted: tuple[Any, ...]) -> None:
+    """Names that only a type checker can resolve are not checked."""
     added(*wanted, function=function)
 
 

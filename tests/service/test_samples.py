@@ -259,7 +259,7 @@ def test_a_value_is_set_at_its_path(path: str, read: Any) -> None:
 
 
 @for_each(
-    ("path", "told"),
+    ("path", "expected"),
     [
         ("data.0.metdata.statusCode", "data.0 has no 'metdata'; it has markdown, links, metadata"),
         ("data.1.markdown", "data is a list of 1 and has no '1'"),
@@ -272,14 +272,14 @@ def test_a_value_is_set_at_its_path(path: str, read: Any) -> None:
         ("metadata.", "metadata has no ''"),
     ],
 )
-def test_a_wrong_path_names_the_part_that_does_not_exist(path: str, told: str) -> None:
+def test_a_wrong_path_names_the_part_that_does_not_exist(path: str, expected: str) -> None:
     """The payload stays unchanged."""
     payload = load_sample("crawl.page")
 
     with pytest.raises(ConfigurationError) as caught:
         set_value(payload, path, 1)
 
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
     assert payload == load_sample("crawl.page")
 
 

@@ -22,9 +22,10 @@ from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
-from tests.stores.test_sqlite_effort import FACTOR, MANY, fill
+from tests.stores.test_sqlite_effort import FACTOR, fill
 
-SOME = 20_000
+SOME, MANY = 12_000, 36_000
+"""More than a page or a step examines."""
 DONE = "behind done ones"
 """The first is waiting."""
 LATER = NOON + timedelta(days=1)
@@ -32,7 +33,7 @@ LATER = NOON + timedelta(days=1)
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A database with some deliveries of one job, and one with five times as many."""
+    """A database with some deliveries of one job, and one with three times as many."""
     folder = tmp_path_factory.mktemp("stores")
     some, many = folder / "some.db", folder / "many.db"
     fill(some, DONE, SOME)
@@ -47,13 +48,13 @@ class Steps:
         self.count = 0
 
     def add(self) -> int:
-        """Count a step; 0 lets SQLite go on."""
-        self.count += 1
+        """Count ten steps; 0 lets SQLite go on."""
+        self.count += 10
         return 0
 
     def watch(self, connection: sqlite3.Connection) -> None:
         """Count the steps of this connection from now on."""
-        connection.set_progress_handler(self.add, 1)
+        connection.set_progress_handler(self.add, 10)
 
     async def watch_database(self, database: SqlDatabase) -> None:
         """Count the steps of this one."""

@@ -1,4 +1,4 @@
-"""Waiting work costs nothing: a worker's calls take as many steps beside 100,000 work items as beside one.
+"""Waiting work costs nothing: a worker's calls take as many steps beside 20,000 work items as beside one.
 
 The steps are instructions of SQLite's virtual machine (SQLite manual, `sqlite3_progress_handler`), so no clock and
 no other process can change their number.
@@ -28,9 +28,9 @@ from tests.stores.conftest import open_all
 from tests.stores.opened import AFTER, MUCH, ONE, QUEUED, SECOND, SKIPPED, A, ended
 from tests.stores.rows import MOMENTS, moments
 
-MANY = 100_000
+MANY = 20_000
 FACTOR = 1.2
-"""Room for a tree that has grown higher; whatever looks at all the items takes a thousand times as many steps."""
+"""Room for a tree that has grown higher. A statement that reads all items takes a hundred times as many."""
 
 SHAPES = {
     "in one lane": ("iif(seq = 1, 'waiting', 'queued')", "'lane'", "seq = 1"),

@@ -23,7 +23,7 @@ from tests.stores.rows import MOMENTS, moments
 from tests.stores.test_sqlite_bulk_effort import Steps
 from tests.stores.test_sqlite_effort import FACTOR, fill
 
-SOME, MANY = 2_000, 50_000
+SOME, MANY = 2_000, 30_000
 EVERY = [
     DeliveryFilter(state=state, failed=failed, handler=handler)
     for state in (None, *DeliveryState)
@@ -134,7 +134,7 @@ async def test_a_listing_of_long_jobs_takes_no_more_steps_of_a_larger_store(
     done: Callable[[int], Path], state: JobState | None
 ) -> None:
     """Behind the newest deliveries it goes from job to job, and not through the pages of each."""
-    some, many = [await listing_jobs(done(count), JobFilter(state=state)) for count in (50_000, 100_000)]
+    some, many = [await listing_jobs(done(count), JobFilter(state=state)) for count in (30_000, 60_000)]
 
     assert many <= some * FACTOR
 

@@ -10,6 +10,7 @@ from freezegun import freeze_time
 from freezegun.api import FrozenDateTimeFactory
 
 from receiver.testing import SteppedClock
+from tests.doubles import soon, turns
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -35,7 +36,7 @@ async def test_it_stands_still_until_it_is_moved(clock: SteppedClock) -> None:
 
 
 async def test_each_thing_happens_at_its_own_moment(clock: SteppedClock) -> None:
-    """Also what an earlier one has brought about on the way; what was taken back does not."""
+    """Also its effects on the way. A cancelled timer does nothing."""
     start, happened = clock.now(), []
 
     async def sleeps() -> None:
@@ -52,26 +53,37 @@ async def test_each_thing_happens_at_its_own_moment(clock: SteppedClock) -> None
     sleeping.cancel()
 
 
-async def test_what_was_cancelled_in_its_sleep_is_not_asleep(clock: SteppedClock) -> None:
-    """It would be taken for quiet for ever."""
-    sleeping = asyncio.create_task(clock.sleep(MINUTE))
-    await clock.settle()
+async def test_a_task_that_was_cancelled_in_its_sleep_is_awake(clock: SteppedClock) -> None:
+    """Until it has ended the clock waits for it."""
+    released = asyncio.Event()
 
-    await clock.all_ended(lambda: {sleeping})  # returns, though it goes on
+    async def sleep_then_clean_up() -> None:
+        try:
+            await clock.sleep(MINUTE)
+        finally:
+            await released.wait()
+
+    sleeping = asyncio.create_task(sleep_then_clean_up())
+    await clock.settle()
+    await clock.all_ended(lambda: {sleeping})
     assert not sleeping.done()
 
     sleeping.cancel()
-    await asyncio.wait([sleeping])
-    assert not clock._asleep
+    await turns()
+    ended = asyncio.create_task(clock.all_ended(lambda: set() if sleeping.done() else {sleeping}))
+    await turns()
+    assert not ended.done()
+    released.set()
+    await soon(ended)
 
 
-async def test_no_sleep_is_no_wait(clock: SteppedClock) -> None:
+async def test_a_sleep_of_zero_does_not_wait(clock: SteppedClock) -> None:
     """As with the other clocks."""
     await clock.sleep(timedelta(0))
 
 
-async def test_frozen_time_is_its_time(clock: SteppedClock, frozen: FrozenDateTimeFactory) -> None:
-    """Whichever of them is moved, and to where."""
+async def test_the_clock_follows_frozen_time(clock: SteppedClock, frozen: FrozenDateTimeFactory) -> None:
+    """In both directions."""
     assert clock.now() == NOON
 
     frozen.tick(90)
@@ -88,10 +100,8 @@ async def test_frozen_time_is_its_time(clock: SteppedClock, frozen: FrozenDateTi
     assert clock.now() == NOON
 
 
-async def test_what_frozen_time_has_passed_over_happens_at_its_own_moment(
-    clock: SteppedClock, frozen: FrozenDateTimeFactory
-) -> None:
-    """As if the clock had been advanced; everyone who asks for the time is told that moment."""
+async def test_skipped_timers_fire_at_their_own_moments(clock: SteppedClock, frozen: FrozenDateTimeFactory) -> None:
+    """As if the clock had been advanced: all code sees those moments."""
     happened = []
 
     async def sleeps() -> None:
@@ -110,8 +120,8 @@ async def test_what_frozen_time_has_passed_over_happens_at_its_own_moment(
     sleeping.cancel()
 
 
-async def test_what_waits_when_time_is_frozen_or_let_go_keeps_the_rest_of_its_wait(clock: SteppedClock) -> None:
-    """The clock goes on from where the frozen time stood, so nothing is skipped."""
+async def test_a_wait_keeps_its_rest_when_time_is_frozen_or_released(clock: SteppedClock) -> None:
+    """The clock goes on from the frozen time, so nothing is skipped."""
     woken = []
     clock.call_later(3 * MINUTE, lambda: woken.append("a"))
     await clock.advance(minutes=1)

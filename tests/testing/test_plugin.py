@@ -1,14 +1,20 @@
-"""The plugin in test runs of other projects: what runs its async fixtures, and what it costs."""
+"""The plugin in test runs of other projects: it works with each plugin for async tests, and loads little.
+
+Most runs are in this process. A run that depends on which modules are imported has its own process.
+"""
 
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from tests.doubles import LONG
 from tests.test_layers import imported
+
+pytest_plugins = ["pytester"]
 
 CONFTEST = 'pytest_plugins = ["receiver.testing"]\n'
 HANDLERS = """
@@ -49,13 +55,26 @@ def anyio_backend():
 """
 
 
-def run_pytest(folder: Path, conftest: str, tests: str, *options: str) -> str:
-    """Run tests in a folder of their own with the plugins that are installed; return what pytest says."""
+def write_project(folder: Path, conftest: str, tests: str, options: Sequence[str]) -> tuple[str, ...]:
+    """Write a project with one test file; return all options of its test run."""
     folder.joinpath("conftest.py").write_text(conftest, encoding="utf-8")
     folder.joinpath("test_own.py").write_text(tests, encoding="utf-8")
     scope = "" if "no:asyncio" in options else "asyncio_default_fixture_loop_scope = function\n"
-    folder.joinpath("pytest.ini").write_text(f"[pytest]\nfilterwarnings = error\n{scope}", encoding="utf-8")
-    command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *options)
+    # In this process the plugin has been imported before, which pytest warns of.
+    warnings = "filterwarnings =\n    error\n    ignore:Module already imported\n"
+    folder.joinpath("pytest.ini").write_text(f"[pytest]\n{warnings}{scope}", encoding="utf-8")
+    return ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", *options)
+
+
+def run_here(pytester: pytest.Pytester, conftest: str, tests: str, *options: str) -> str:
+    """Run tests in this process; return the output of pytest."""
+    done = pytester.runpytest_inprocess(*write_project(pytester.path, conftest, tests, options))
+    return str(done.stdout) + str(done.stderr)
+
+
+def run_apart(folder: Path, conftest: str, tests: str, *options: str) -> str:
+    """Run tests in a process of their own; return the output of pytest."""
+    command = (sys.executable, "-m", "pytest", *write_project(folder, conftest, tests, options))
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3 * LONG, check=False)
     return done.stdout + done.stderr
 
@@ -71,64 +90,64 @@ def run_pytest(folder: Path, conftest: str, tests: str, *options: str) -> str:
     ],
     ids=["asyncio alone", "asyncio, strict", "asyncio, auto", "anyio alone", "anyio beside asyncio"],
 )
-def test_whatever_runs_the_tests_runs_the_fixtures(
-    tmp_path: Path, mark: str, extra: str, options: list[str]
+def test_fixtures_run_in_the_event_loop_of_the_test(
+    pytester: pytest.Pytester, mark: str, extra: str, options: list[str]
 ) -> None:
-    """In the event loop of the test; with warnings as errors."""
-    said = run_pytest(tmp_path, CONFTEST, HANDLERS + extra + ASYNC.format(mark=mark), *options)
+    """Whichever plugin runs async tests. Warnings are errors."""
+    said = run_here(pytester, CONFTEST, HANDLERS + extra + ASYNC.format(mark=mark), *options)
 
     assert re.search(r"\b3 passed in", said), said
 
 
-def test_plain_tests_need_no_plugin_for_async_ones(tmp_path: Path) -> None:
-    """Nor ours, as long as they want no fixture."""
-    said = run_pytest(tmp_path, "", HANDLERS, "-p", "no:asyncio", "-p", "no:anyio")
+def test_plain_tests_without_fixtures_need_no_plugin(pytester: pytest.Pytester) -> None:
+    """Neither ours nor one for async tests."""
+    said = run_here(pytester, "", HANDLERS, "-p", "no:asyncio", "-p", "no:anyio")
 
     assert re.search(r"\b2 passed in", said), said
 
 
-def test_the_fixtures_are_documented(tmp_path: Path) -> None:
+def test_the_fixtures_are_documented(pytester: pytest.Pytester) -> None:
     """In `pytest --fixtures`."""
-    said = run_pytest(tmp_path, CONFTEST, "", "--fixtures", "-p", "no:asyncio")
+    said = run_here(pytester, CONFTEST, "", "--fixtures", "-p", "no:asyncio")
 
     listed = said.partition("fixtures defined from receiver.testing.fixtures")[2]
     for name in ("clock", "router", "resources", "receiver_settings", "receiver_app", "sender", "work_items"):
         assert re.search(rf"^{name}\b.*\n    \w", listed, re.MULTILINE), name
 
 
-def test_a_failure_of_a_handler_shows_its_line(tmp_path: Path) -> None:
-    """Between the test's own line and the error there is nothing to read of a worker's attempts."""
+def test_a_failure_of_a_handler_shows_its_line(pytester: pytest.Pytester) -> None:
+    """The output shows the line of the test and the line of the handler."""
     failing = HANDLERS.replace("lambda event: event.type", "fails") + (
         "\ndef fails(event):\n    raise ValueError('price of the gear')\n"
     )
 
-    said = run_pytest(tmp_path, CONFTEST, failing, "-k", "test_plain and not frozen")
+    said = run_here(pytester, CONFTEST, failing, "-k", "test_plain and not frozen")
 
     assert ">       assert_handled(deliver(sample" in said or ">   assert_handled(deliver(sample" in said, said
     assert re.search(r">\s+raise ValueError\('price of the gear'\)", said), said
 
 
 def test_installation_alone_registers_nothing(tmp_path: Path) -> None:
-    """A test run that does not ask for the plugin imports nothing of the package."""
-    said = run_pytest(
+    """A test run without the plugin imports nothing of the package."""
+    said = run_apart(
         tmp_path, "", "import sys\n\ndef test_it():\n    assert not [n for n in sys.modules if 'receiver' in n]\n"
     )
 
     assert re.search(r"\b1 passed in", said), said
 
 
-def test_coverage_has_begun_before_anything_is_imported(tmp_path: Path) -> None:
-    """The plugin is loaded with the conftest, after the hook in which pytest-cov starts, and not before."""
+def test_coverage_starts_before_anything_is_imported(tmp_path: Path) -> None:
+    """The plugin is loaded with the conftest, after the hook in which pytest-cov starts."""
     early = "import sys\n\ndef pytest_load_initial_conftests():\n    assert 'receiver' not in sys.modules\n"
-    tmp_path.joinpath("begins.py").write_text(early, encoding="utf-8")
+    tmp_path.joinpath("early.py").write_text(early, encoding="utf-8")
 
-    said = run_pytest(tmp_path, CONFTEST, HANDLERS, "-p", "begins")
+    said = run_apart(tmp_path, CONFTEST, HANDLERS, "-p", "early")
 
     assert re.search(r"\b2 passed in", said), said
 
 
 def test_importing_the_tools_costs_little() -> None:
-    """Not much more than `Receiver` itself: no test runner, HTTP client, database or server until one is used."""
+    """Little more than `Receiver` itself: test runner, HTTP client, database and server are loaded on use."""
     more = imported("import receiver.testing") - imported("import receiver.app")
 
     heavy = {"httpx", "sqlite3", "uvicorn", "pytest", "freezegun", "hypothesis", "prometheus_client"}
@@ -145,7 +164,7 @@ def test_importing_the_tools_costs_little() -> None:
 
 
 def test_without_pytest_everything_but_the_fixtures_works() -> None:
-    """They are loaded by pytest alone, so its absence is nobody's error."""
+    """Only pytest loads the fixtures, so the other tools work without pytest."""
     program = (
         "import sys; sys.modules['pytest'] = None\n"
         "from receiver import Router\nfrom receiver.testing import *\n"
@@ -157,7 +176,7 @@ def test_without_pytest_everything_but_the_fixtures_works() -> None:
 
 
 def test_the_plugin_imports_no_more_than_its_fixtures_need() -> None:
-    """Their parts are loaded when a test wants them."""
+    """Other parts are loaded when a test uses a fixture."""
     more = imported("import receiver.testing.fixtures") - imported("import receiver.app, pytest")
 
     assert not {"httpx", "uvicorn", "freezegun", "receiver.stores.sqlite.store"} & more

@@ -1,4 +1,4 @@
-"""Handlers that are called as before, with a note of each call."""
+"""Recorded calls of handlers."""
 
 import pytest
 
@@ -26,8 +26,8 @@ def filled() -> tuple[Router, list[str]]:
     return router, called
 
 
-def test_each_call_is_noted_and_made() -> None:
-    """What the handler returns is returned still, and the router it came from is as it was."""
+def test_each_call_is_recorded_and_made() -> None:
+    """The handler's return value is returned, and the original router is unchanged."""
     router, called = filled()
     recorded = record_calls(router)
 
@@ -44,8 +44,8 @@ def test_each_call_is_noted_and_made() -> None:
     assert called == ["index", "tell"] * 2
 
 
-def test_the_functions_can_be_left_out() -> None:
-    """Calls are noted, and nothing else happens."""
+def test_functions_need_not_be_called() -> None:
+    """Calls are recorded, and nothing else happens."""
     router, called = filled()
     recorded = record_calls(router, run=False)
 
@@ -56,8 +56,8 @@ def test_the_functions_can_be_left_out() -> None:
     assert called == []
 
 
-def test_a_call_that_fails_is_noted_with_its_error() -> None:
-    """And the error comes through."""
+def test_a_failed_call_is_recorded_with_its_error() -> None:
+    """The error is raised."""
     router = Router()
     error = ValueError("no")
 

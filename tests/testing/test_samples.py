@@ -1,4 +1,4 @@
-"""Samples and stories for tests: typed and as bytes, the same for the same seed."""
+"""Samples and stories for tests. The same seed gives the same bytes."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from receiver.testing.samples import as_body
 
 @pytest.mark.parametrize("event_type", EVENT_CLASSES)
 def test_there_is_a_sample_of_every_type(event_type: str) -> None:
-    """Asked for by type or by class it is the same, and the event is what the bytes say."""
+    """By type and by class it is the same, and its event is that of the bytes."""
     made = sample(event_type)
 
     assert type(made.event) is EVENT_CLASSES[event_type]
@@ -22,8 +22,8 @@ def test_there_is_a_sample_of_every_type(event_type: str) -> None:
 
 
 @pytest.mark.parametrize("name", sample_names())
-def test_every_variant_can_be_asked_for(name: str) -> None:
-    """By the name that `receiver send` has for it."""
+def test_every_variant_has_a_sample(name: str) -> None:
+    """By the name that `receiver send` uses."""
     assert sample(name).event.type == name or name.startswith(sample(name).event.type)
 
 
@@ -36,14 +36,14 @@ def test_a_sample_of_a_class_has_its_type() -> None:
 
 
 def test_the_seed_makes_the_ids() -> None:
-    """The same seed gives the same bytes, another one another delivery."""
+    """The same seed gives the same bytes, and another seed another delivery."""
     assert sample("crawl.page", seed=1).body == sample("crawl.page", seed=1).body
     assert sample("crawl.page").event.webhook_id != sample("crawl.page", seed=1).event.webhook_id
     assert sample("crawl.page").event.job_id != sample("crawl.page", seed=1).event.job_id
 
 
 def test_values_are_set_by_attribute_and_by_path() -> None:
-    """What every event has goes by its attribute's name."""
+    """Fields of every event are set by the name of their attribute."""
     event = sample("crawl.page", job_id="j", webhook_id="w", success=False, data__0__metadata__statusCode=404).event
 
     assert isinstance(event, CrawlPage)
@@ -55,20 +55,20 @@ def test_values_are_set_by_attribute_and_by_path() -> None:
     ("wanted", "values", "told"),
     [
         ("crawl.pages", {}, "did you mean crawl.page"),
-        (PageEvent, {}, "the class of several types"),
-        (Event, {}, "the class of several types"),
+        (PageEvent, {}, "stands for several types"),
+        (Event, {}, "stands for several types"),
         ("crawl.page", {"data__7__markdown": ""}, "data is a list of 1 and has no '7'"),
     ],
 )
-def test_what_does_not_exist_is_told(wanted: Any, values: dict[str, object], told: str) -> None:
-    """With what there is."""
+def test_an_unknown_name_or_path_is_an_error(wanted: Any, values: dict[str, object], told: str) -> None:
+    """It lists the known ones."""
     with pytest.raises(ConfigurationError, match=told):
         sample(wanted, **values)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("family", ["crawl", "batch_scrape", "extract", "agent", "monitor"])
 def test_a_story_is_one_job(family: str) -> None:
-    """All of its events have the same job id, and the last one ends it."""
+    """All events have the same job id, and the last one ends the job."""
     story = job_story(family, pages=4)
 
     assert len({one.event.job_id for one in story}) == 1
@@ -78,7 +78,7 @@ def test_a_story_is_one_job(family: str) -> None:
 
 
 def test_a_story_is_shuffled_and_loses_pages() -> None:
-    """Never its start or its end; what is kept is the same events in another order."""
+    """It never loses its start or its end. The other events are the same, in another order."""
     told = job_story("crawl", pages=20)
     shuffled = job_story("crawl", pages=20, order="shuffled", lost=2)
 
@@ -98,14 +98,14 @@ def test_no_more_pages_are_lost_than_there_are(family: str, lost: int) -> None:
 
 
 def test_there_are_two_orders() -> None:
-    """A wrong one is told."""
+    """Another order is an error."""
     with pytest.raises(ValueError, match="'told' or 'shuffled', not 'random'"):
         job_story("crawl", order="random")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", sample_names())
-def test_an_event_becomes_the_bytes_that_give_it_back(name: str) -> None:
-    """So one made by hand can be delivered, too."""
+def test_an_event_becomes_bytes_that_parse_to_it(name: str) -> None:
+    """So an event that a test made can be delivered too."""
     event = sample(name).event
 
     assert parse_event(as_body(event)) == event

@@ -1,4 +1,4 @@
-"""The service's side in a test: its schedule and time-out, outages; the same as the model, and as the network."""
+"""The service in a test: schedule, time-out and outages, compared with the model and with a real server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -80,10 +80,10 @@ async def test_a_delivery_is_stored_and_acknowledged(
     assert dict(stored.delivery.headers)["x-firecrawl-signature"] == "***"
 
 
-async def test_what_fails_at_once_is_tried_after_1_5_and_15_minutes(
+async def test_an_immediate_failure_is_retried_after_1_5_and_15_minutes(
     sender: ScheduledSender, clock: SteppedClock
 ) -> None:
-    """At 0, 1:00, 6:00 and 21:00; then it has failed for good."""
+    """At 0, 1:00, 6:00 and 21:00. Then the delivery has failed for good."""
     with sender.outage():
         sent = await sender.send(sample("crawl.page"))
         await clock.advance(minutes=30)
@@ -94,8 +94,8 @@ async def test_what_fails_at_once_is_tried_after_1_5_and_15_minutes(
     assert [one.number for one in sender.attempts] == [1, 2, 3, 4]
 
 
-async def test_what_hangs_is_given_up_after_ten_seconds(sender: ScheduledSender, clock: SteppedClock) -> None:
-    """At 0, 1:10, 6:20 and 21:30; the last one ends at 21:40."""
+async def test_a_hanging_attempt_ends_after_ten_seconds(sender: ScheduledSender, clock: SteppedClock) -> None:
+    """At 0, 1:10, 6:20 and 21:30. The last attempt ends at 21:40."""
     with sender.outage(OutageKind.HANG):
         sent = await sender.send(sample("crawl.page"))
         assert sent.attempts == []
@@ -105,8 +105,8 @@ async def test_what_hangs_is_given_up_after_ten_seconds(sender: ScheduledSender,
     assert sent.state is State.FAILED
 
 
-async def test_a_retry_delivers_what_failed_before(sender: ScheduledSender, clock: SteppedClock) -> None:
-    """And then there is no other."""
+async def test_a_retry_succeeds_after_an_outage(sender: ScheduledSender, clock: SteppedClock) -> None:
+    """Then there is no further attempt."""
     with sender.outage(OutageKind.STATUS, status=502):
         sent = await sender.send(sample("crawl.page"))
     await clock.advance(seconds=59)
@@ -138,7 +138,7 @@ async def test_an_answer_later_than_the_time_out_counts_as_failed(
 
 @pytest.mark.parametrize(("status", "state"), [(204, State.DELIVERED), (301, State.RETRY_1), (401, State.RETRY_1)])
 async def test_only_a_2xx_is_a_success(clock: SteppedClock, status: int, state: State) -> None:
-    """No redirect is followed."""
+    """Redirects are not followed."""
     async with open_sender(Slow(clock, status=status), clock) as sender:
         assert (await sender.send(sample("crawl.page"))).state is state
 
@@ -156,7 +156,7 @@ async def test_an_app_that_raises_is_a_failure(clock: SteppedClock) -> None:
 
 
 async def test_a_forged_delivery_is_refused(receiver_app: RunningReceiver, clock: SteppedClock) -> None:
-    """And tried again, as the service does with a wrong secret."""
+    """The service retries it, as it does with a wrong secret."""
     async with open_sender(receiver_app, clock, secret="not-the-secret") as sender:
         sent = await sender.send(sample("crawl.page"))
         await clock.advance(minutes=30)
@@ -167,7 +167,7 @@ async def test_a_forged_delivery_is_refused(receiver_app: RunningReceiver, clock
 async def test_a_late_answer_makes_the_retry_a_duplicate(
     receiver_app: RunningReceiver, clock: SteppedClock
 ) -> None:
-    """The first attempt arrived, and the service does not know it."""
+    """The first attempt was stored, and the service does not know that."""
     delays = [11 * SECOND, timedelta(0)]
 
     async def slow_way_back(scope: Scope, receive: Receive, send: Send) -> None:
@@ -190,7 +190,7 @@ async def test_a_late_answer_makes_the_retry_a_duplicate(
 
 
 async def test_a_static_header_is_sent_when_that_is_configured(tmp_path: Path, clock: SteppedClock) -> None:
-    """By `open_sender` as by the fixture."""
+    """By `open_sender` and by the fixture."""
     settings = settings_for_test(tmp_path, secrets=(), token_header="X-Token", tokens=("one",))
     async with open_receiver(Router(), settings, clock) as app:
         async with open_sender(app, clock, token=("X-Token", "one")) as sender:
@@ -207,8 +207,8 @@ def jumping(frozen: FrozenDateTimeFactory) -> Iterator[None]:
     yield
 
 
-async def test_frozen_time_brings_the_same_attempts(sender: ScheduledSender, clock: SteppedClock) -> None:
-    """`tick` and `move_to` may pass over several retries; each is made at its own moment."""
+async def test_frozen_time_makes_the_same_attempts(sender: ScheduledSender, clock: SteppedClock) -> None:
+    """`tick` and `move_to` may skip several retries; each is made at its own moment."""
     with freeze_time(NOON, real_asyncio=True) as frozen, sender.outage(OutageKind.HANG):
         sent = await sender.send(sample("crawl.page"))
         assert isinstance(frozen, FrozenDateTimeFactory)
@@ -326,8 +326,8 @@ async def kept(reports: Reports) -> list[tuple[object, ...]]:
     ]
 
 
-async def test_what_is_under_way_at_the_end_is_cancelled(clock: SteppedClock) -> None:
-    """A test ends though an answer never comes."""
+async def test_running_attempts_are_cancelled_at_the_end(clock: SteppedClock) -> None:
+    """A test ends even if an answer never comes."""
     async with open_sender(Slow(clock, HOUR), clock) as sender:
         sent = await sender.send(sample("crawl.page"))
 

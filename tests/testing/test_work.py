@@ -1,4 +1,4 @@
-"""The assertions, and that their failures can be read."""
+"""The assertions about work, and the texts of their failures."""
 
 import re
 from collections.abc import Callable
@@ -23,14 +23,14 @@ WAITING = work("handlers.tell", WorkState.WAITING, "ValueError: 7")
 
 
 @pytest.mark.parametrize("handler", ["*", "index", "handlers.index", "handlers.*", "*.index"])
-def test_done_is_handled(handler: str) -> None:
-    """Named in full, by the function alone, or by a glob."""
+def test_done_work_is_handled(handler: str) -> None:
+    """The handler's complete name, the function's name, or a glob selects it."""
     assert_handled([DONE], handler, times=1)
 
 
 @pytest.mark.parametrize("handler", ["tell", "handlers.tell"])
-def test_dead_is_dead(handler: str) -> None:
-    """Of the error that is named."""
+def test_dead_work_is_dead(handler: str) -> None:
+    """With the named error."""
     assert_dead([DONE, DEAD], handler, error="no chat", times=1)
 
 
@@ -69,14 +69,14 @@ def test_dead_is_dead(handler: str) -> None:
     ],
     ids=range(6),
 )
-def test_a_failure_shows_all_there_is(check: Callable[[], None], told: str) -> None:
-    """What was expected, each piece of work, and the tracebacks of the handlers."""
+def test_a_failure_shows_all_work_items(check: Callable[[], None], told: str) -> None:
+    """The expectation, each work item, and the tracebacks of the handlers."""
     with pytest.raises(AssertionError, match=f"^{re.escape(told)}$"):
         check()
 
 
-def test_what_deliver_returns_can_be_asserted_on() -> None:
-    """Its handlers' own tracebacks are in the failure."""
+def test_results_of_deliver_can_be_asserted() -> None:
+    """A failure shows the tracebacks of the handlers."""
     router = Router()
 
     @router.on("*", name="tell")

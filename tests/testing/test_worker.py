@@ -1,4 +1,4 @@
-"""The handlers of the fixtures' worker: in virtual time, with all that a worker does."""
+"""The worker of the fixtures, in virtual time."""
 
 import asyncio
 import hashlib
@@ -7,11 +7,12 @@ from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import httpx
 import pytest
 from freezegun import freeze_time
 from freezegun.api import freeze_factories
 
-from receiver import Context, GiveUp, HandlerError, Receiver, Router
+from receiver import Context, GiveUp, HandlerError, Router
 from receiver.core.types import WorkState
 from receiver.events import CrawlCompleted, CrawlEvent, CrawlPage, Event
 from receiver.settings import Settings
@@ -88,7 +89,7 @@ def called(router: Router) -> list[str]:
 async def test_handlers_run_and_are_tried_again_in_virtual_time(
     called: list[str], sender: ScheduledSender, clock: SteppedClock, work_items: WorkItems
 ) -> None:
-    """Each of them by its own schedule, on the test's clock; nobody waits four minutes."""
+    """Each by its own schedule on the clock of the test, without waiting."""
     await sender.send(sample("crawl.page"))
     assert called == ["index 1", "shelve once True, closed False"]
     assert_handled(await work_items(), "shelve")
@@ -127,8 +128,10 @@ async def test_frozen_time_moves_the_worker_too(
     assert told == [(noon + MINUTE,) * 3, (noon + 3 * MINUTE, noon + 3 * MINUTE, noon + MINUTE)]
 
 
-async def test_what_gives_up_is_dead(called: list[str], sender: ScheduledSender, work_items: WorkItems) -> None:
-    """With the error that says why, and its traceback."""
+async def test_a_handler_that_gives_up_leaves_dead_work(
+    called: list[str], sender: ScheduledSender, work_items: WorkItems
+) -> None:
+    """With the error and its traceback."""
     await sender.send(sample("agent.started"))
 
     assert_dead(await work_items(), "shop.refuse", error="no agents here", times=1)
@@ -171,10 +174,10 @@ def posting(app: RunningReceiver, clock: SteppedClock) -> AbstractAsyncContextMa
     return open_sender(app, clock, secret=app.settings.plain_secrets()[0])
 
 
-async def test_a_handler_is_ended_at_its_time_out(
+async def test_a_handler_is_cancelled_at_its_time_out(
     router: Router, receiver_settings: Settings, clock: SteppedClock
 ) -> None:
-    """Of virtual time, if it waits for that."""
+    """In virtual time, if it waits on the clock of the test."""
 
     @router.on("*", name="slow", timeout=30, attempts=1)
     async def slow(event: Event) -> None:
@@ -195,10 +198,10 @@ def work_for_a_while() -> None:
     hashlib.pbkdf2_hmac("sha256", b"", b"", 50_000)
 
 
-async def test_a_handler_that_takes_real_time_is_waited_for(
+async def test_the_clock_waits_for_a_handler_that_takes_real_time(
     router: Router, receiver_settings: Settings, clock: SteppedClock
 ) -> None:
-    """The clock stands still meanwhile: threads, files and other event loops are no virtual time."""
+    """Threads, files and other event loops do not use virtual time."""
     before, after = [], []
 
     @router.on("*", name="plain")
@@ -221,8 +224,8 @@ async def test_a_handler_that_takes_real_time_is_waited_for(
         assert_handled(await app.work_items(), times=2)
 
 
-async def test_a_handler_that_never_ends_is_told(router: Router, receiver_settings: Settings) -> None:
-    """Instead of a test that hangs."""
+async def test_a_handler_that_never_ends_is_an_error(router: Router, receiver_settings: Settings) -> None:
+    """The test does not hang."""
     clock = SteppedClock(patience=timedelta(milliseconds=50))
 
     @router.on("*", name="hangs")
@@ -237,7 +240,7 @@ async def test_a_handler_that_never_ends_is_told(router: Router, receiver_settin
 async def test_resources_are_made_and_closed_as_by_a_worker(
     router: Router, receiver_settings: Settings, clock: SteppedClock
 ) -> None:
-    """Those that the test does not give."""
+    """Except for those that the test gives."""
     made: list[Shelf] = []
 
     @router.resource
@@ -257,10 +260,10 @@ async def test_resources_are_made_and_closed_as_by_a_worker(
     assert [shelf.closed for shelf in made] == [True]
 
 
-async def test_a_resource_that_nobody_gives_is_told(
+async def test_a_missing_resource_is_an_error(
     router: Router, receiver_settings: Settings, clock: SteppedClock
 ) -> None:
-    """Before anything runs, as `receiver work` does."""
+    """It is raised before anything runs, as in `receiver work`."""
 
     @router.on("*", name="save")
     async def save(event: Event, shelf: Shelf) -> None: ...
@@ -271,7 +274,8 @@ async def test_a_resource_that_nobody_gives_is_told(
 
 
 async def test_the_app_is_the_real_one(receiver_app: RunningReceiver) -> None:
-    """Its settings are those of a test, whatever this machine's environment says."""
-    assert isinstance(receiver_app._app, Receiver)
+    """Its settings are those of a test, and the environment of this machine is ignored."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(receiver_app), base_url="http://r.test") as client:
+        assert (await client.get("/readyz")).status_code == 200
     assert receiver_app.settings.authenticated
     assert await receiver_app.work_items() == []

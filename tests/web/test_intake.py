@@ -4,7 +4,7 @@ import asyncio
 import base64
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -344,6 +344,71 @@ async def test_what_a_request_holds_is_free_when_the_store_is_done(body: bytes) 
     answer.exception()
 
 
+LONG_BODY = BODY + b" " * 256 * 1024
+
+
+class HeldGate(Authenticator):
+    """A gate that looks at a long body for as long as the test wants."""
+
+    def __init__(self) -> None:
+        super().__init__(signature_header="X-Firecrawl-Signature", secrets=[SECRET], token_header=None, tokens=())
+        self.begun, self.released = threading.Event(), threading.Event()
+
+    def check_body(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
+        """Look at it."""
+        if len(body) > len(BODY):
+            self.begun.set()
+            assert self.released.wait(LONG)
+        super().check_body(headers, body)
+
+
+async def test_other_deliveries_do_not_wait_for_a_long_body() -> None:
+    """It is examined in a thread, so that the event loop takes and answers others."""
+    gate, store = HeldGate(), MemoryStore()
+    taker = intake(store, gate, max_body=10**6, max_in_flight=10**6)
+    long_headers, short_headers = signed(LONG_BODY), signed()
+    long_one = taker.accept(long_headers, dict(long_headers), LONG_BODY, taker.admit(dict(long_headers), None))
+    assert await asyncio.to_thread(gate.begun.wait, LONG)
+
+    short_one = taker.accept(short_headers, dict(short_headers), BODY, taker.admit(dict(short_headers), None))
+    assert (await soon(short_one)).outcome is AppendOutcome.ACCEPTED
+    assert not long_one.done()
+
+    gate.released.set()
+    assert (await soon(long_one)).outcome is AppendOutcome.CONFLICT
+    taker.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "secret", "error"),
+    [
+        (LONG_BODY, SECRET, None),
+        (LONG_BODY, "another", Unauthenticated),
+        (b"x" + LONG_BODY, SECRET, Malformed),
+        (b"[" + LONG_BODY + b"]", SECRET, Malformed),
+    ],
+    ids=["accepted", "not authentic", "not JSON", "no object"],
+)
+async def test_a_long_body_fares_as_a_short_one(body: bytes, secret: str, error: type[Exception] | None) -> None:
+    """What no longer counts is given back in any case."""
+    store = MemoryStore()
+    taker = intake(store, max_body=10**6, max_in_flight=10**6)
+    headers = signed(body, secret)
+    admission = taker.admit(dict(headers), None)
+    admission.grow(len(body))
+    answer = taker.accept(headers, dict(headers), body, admission)
+
+    if error is None:
+        assert (await soon(answer)).outcome is AppendOutcome.ACCEPTED
+    else:
+        with pytest.raises(error):
+            await soon(answer)
+    await turns()
+    assert taker.bytes_in_flight == 0
+    assert len(store.state.quarantined) == (error is Malformed)
+    taker.close()
+
+
 async def test_what_an_overloaded_request_took_at_the_door_comes_back() -> None:
     """Refusing thousands must not leak the budget away."""
     taker = intake(MemoryStore(), max_in_flight=5_000)
@@ -378,7 +443,7 @@ async def test_each_outcome_is_logged(caplog: pytest.LogCaptureFixture) -> None:
         ("INFO", "delivery_duplicate"),
         ("ERROR", "delivery_conflict"),
     ]
-    assert vars(caplog.records[0])["key"] == "w-1"
+    assert vars(caplog.records[0])["id"] == "w-1"
 
 
 async def test_a_conflict_is_an_alarm_at_every_log_level(caplog: pytest.LogCaptureFixture) -> None:

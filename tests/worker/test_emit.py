@@ -1,4 +1,4 @@
-"""From the end of an attempt to the signals that tell of it."""
+"""The signals about attempts and work items."""
 
 from collections.abc import Iterator
 from datetime import timedelta
@@ -55,15 +55,15 @@ def settlement(outcome: AttemptOutcome, state: WorkState, **more: Any) -> Settle
     return Settlement(11, WorkerId("w"), attempt, state, NOON + 9 * SECOND)
 
 
-def test_the_start_of_an_attempt_is_told(seen: list[Any]) -> None:
-    """With the work item, and when."""
+def test_the_start_of_an_attempt_is_emitted(seen: list[Any]) -> None:
+    """With the work item and the time."""
     emit_started(ITEM, NOON)
 
     assert seen == [signals.AttemptStarted(**COMMON, at=NOON)]  # type: ignore[arg-type]
 
 
-def test_a_success_is_told_of_the_attempt_and_of_the_work_item(seen: list[Any]) -> None:
-    """In this order; the first says how long it took, the second since when the delivery waited."""
+def test_a_success_emits_the_attempt_and_then_the_work_item(seen: list[Any]) -> None:
+    """The first has the duration, the second the time of arrival."""
     emit_ended(ITEM, settlement(AttemptOutcome.SUCCEEDED, WorkState.DONE, overdue=True), recorded=True)
 
     at = NOON + 2 * SECOND
@@ -74,8 +74,8 @@ def test_a_success_is_told_of_the_attempt_and_of_the_work_item(seen: list[Any]) 
 
 
 @pytest.mark.parametrize("outcome", [AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT])
-def test_a_failure_says_when_it_runs_again(seen: list[Any], outcome: AttemptOutcome) -> None:
-    """The work item lives, so nothing is told of it."""
+def test_a_failure_emits_when_it_runs_again(seen: list[Any], outcome: AttemptOutcome) -> None:
+    """Nothing is emitted about the work item, which goes on."""
     emit_ended(ITEM, settlement(outcome, WorkState.WAITING, error="ValueError: no"), recorded=True)
 
     [failed] = seen
@@ -83,8 +83,8 @@ def test_a_failure_says_when_it_runs_again(seen: list[Any], outcome: AttemptOutc
     assert (failed.outcome, failed.error, failed.retry_at) == (outcome, "ValueError: no", NOON + 9 * SECOND)
 
 
-def test_a_last_failure_is_told_of_the_attempt_and_of_the_work_item(seen: list[Any]) -> None:
-    """There is no next time."""
+def test_a_last_failure_emits_the_attempt_and_the_work_item(seen: list[Any]) -> None:
+    """There is no next attempt."""
     emit_ended(ITEM, settlement(AttemptOutcome.FAILED, WorkState.DEAD, error="ValueError: no"), recorded=True)
 
     failed, dead = seen
@@ -107,10 +107,10 @@ def test_a_last_failure_is_told_of_the_attempt_and_of_the_work_item(seen: list[A
         (AttemptOutcome.FAILED, WorkState.DEAD),
     ],
 )
-def test_an_attempt_whose_lease_was_lost_is_told_as_lost(
+def test_an_attempt_whose_lease_was_lost_is_emitted_as_lost(
     seen: list[Any], outcome: AttemptOutcome, state: WorkState
 ) -> None:
-    """However it ended: the work item belongs to another worker, and what becomes of it is not known here."""
+    """The work item belongs to another worker, so nothing is emitted about it."""
     emit_ended(ITEM, settlement(outcome, state), recorded=False)
 
     [lost] = seen
@@ -120,7 +120,7 @@ def test_an_attempt_whose_lease_was_lost_is_told_as_lost(
     assert lost.retry_at is None
 
 
-def test_nothing_is_made_when_nobody_watches() -> None:
-    """Not even looked at: this work item is none."""
+def test_no_record_is_made_without_subscribers() -> None:
+    """The work item is not even read: here it is not a real one."""
     emit_started(None, NOON)  # type: ignore[arg-type]
     emit_ended(None, settlement(AttemptOutcome.FAILED, WorkState.WAITING), recorded=True)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Why an attempt failed: as text, and as what it means for the work item."""
+"""The reason of a failed attempt as text, and its meaning for the work item."""
 
 from datetime import timedelta
 from typing import Any
@@ -79,13 +79,13 @@ AGAIN, DEAD = Failed(), Refused()
     ],
     ids=str,
 )
-def test_the_policy_says_what_an_exception_means(options: Any, error: BaseException, result: object) -> None:
-    """Retry and GiveUp come first, then the nearest class that is named; a dead process is nobody's fault."""
+def test_the_policy_decides_what_an_exception_means(options: Any, error: BaseException, result: object) -> None:
+    """`Retry` and `GiveUp` come first, then the nearest class in the policy, which a dead process never asks."""
     assert result_of(Raised.of(error), handler(**options)) == result
 
 
-def test_what_was_raised_elsewhere_means_the_same() -> None:
-    """Its classes came along by name."""
+def test_an_exception_of_another_process_means_the_same() -> None:
+    """The names of its classes are sent along."""
     raised = Raised.of(OwnError("far away"))
 
     assert Raised.of(RaisedElsewhere(raised)) is raised
@@ -95,8 +95,8 @@ def test_what_was_raised_elsewhere_means_the_same() -> None:
 # --- how it is told
 
 
-def test_class_and_message_are_told_in_one_line() -> None:
-    """The class without its module: that is in the traceback."""
+def test_an_error_is_described_by_class_and_message_in_one_line() -> None:
+    """The module of the class is in the traceback only."""
     assert describe(OwnError("no such\n host")) == "OwnError: no such host"
     assert describe(TimedOut("took longer than 3 s and was cancelled")) == "took longer than 3 s and was cancelled"
     assert "ConnectionError" in str(Raised.of(OwnError("x")).classes)
@@ -111,7 +111,7 @@ def test_notes_do_not_hide_the_error() -> None:
 
 
 def test_a_syntax_error_is_described_by_its_text() -> None:
-    """Not by the arrow under its line."""
+    """The arrow under the line is left out."""
     with pytest.raises(SyntaxError) as caught:
         compile("a b", "x", "exec")
 
@@ -120,7 +120,7 @@ def test_a_syntax_error_is_described_by_its_text() -> None:
 
 @given(st.text())
 def test_every_description_is_one_short_line(text: str) -> None:
-    """That every store takes."""
+    """Every store takes it."""
     described = describe(ValueError(text))
 
     assert len(described.encode()) < 6_000
@@ -129,7 +129,7 @@ def test_every_description_is_one_short_line(text: str) -> None:
 
 
 def test_a_long_traceback_keeps_its_end() -> None:
-    """What happened stands there."""
+    """The end says what happened."""
 
     def deep(depth: int = 400) -> None:
         if depth == 0:

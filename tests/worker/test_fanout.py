@@ -1,4 +1,4 @@
-"""From stored deliveries to events and the handlers that want them."""
+"""Events of stored deliveries, the handlers that want them, and stubs for unhandled types."""
 
 import ast
 import json
@@ -17,8 +17,10 @@ from receiver.core.types import Trigger
 from receiver.events import EVENT_CLASSES, CrawlPage, Event, UnknownEvent, parse_event
 from receiver.routing import Handler, Router
 from receiver.service.samples import load_sample, sample_names
-from receiver.worker.fanout import Unhandled, read_event, stub, wanting
-from receiver.worker.runner import Claimed, Runner
+from receiver.worker.attempts import Claimed
+from receiver.worker.fanout import read_event, wanting
+from receiver.worker.runner import Runner
+from receiver.worker.unhandled import Unhandled, handler_stub
 from tests.doubles import NOON, Inline, body_of, delivery
 
 
@@ -27,7 +29,7 @@ def stored(body: bytes, kind: str = "crawl.page") -> StoredDelivery:
 
 
 def test_a_delivery_is_read_as_its_event() -> None:
-    """By the class of its type."""
+    """Its class is that of its type."""
     event = read_event(stored(body_of(id="j")))
 
     assert isinstance(event, CrawlPage)
@@ -36,7 +38,7 @@ def test_a_delivery_is_read_as_its_event() -> None:
 
 @pytest.mark.parametrize("body", [b"not json", b"", b"[]", b"\xff\0"])
 def test_an_unreadable_delivery_is_an_unknown_event(body: bytes, caplog: pytest.LogCaptureFixture) -> None:
-    """With what the envelope said when it came; the fault is logged, the event is never lost."""
+    """It has the fields of the envelope, and the error is logged."""
     event = read_event(stored(body))
 
     assert isinstance(event, UnknownEvent)
@@ -44,8 +46,8 @@ def test_an_unreadable_delivery_is_an_unknown_event(body: bytes, caplog: pytest.
     assert [record.getMessage() for record in caplog.records] == ["event_unreadable"]
 
 
-def test_handlers_that_want_an_event_come_in_their_order() -> None:
-    """One whose `where` raises is among them: its attempt fails where it can be seen."""
+def test_handlers_that_want_an_event_are_in_order_of_registration() -> None:
+    """A handler whose `where` raises is among them: its attempt fails, and the store keeps the error."""
     router = Router()
 
     def handler(event: Any) -> None: ...
@@ -58,12 +60,12 @@ def test_handlers_that_want_an_event_come_in_their_order() -> None:
     assert [one.name for one in wanting(router, CrawlPage())] == ["broken", "yes"]
 
 
-def test_an_unhandled_type_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unhandled_type_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """With a handler to paste."""
     caplog.set_level(logging.INFO)
     unhandled = Unhandled()
     for event in (CrawlPage(), CrawlPage(), UnknownEvent(type="new.thing"), CrawlPage()):
-        unhandled.tell(event, Router())
+        unhandled.log_new(event, Router())
 
     assert [(record.getMessage(), vars(record)["type"]) for record in caplog.records] == [
         ("event_unhandled", "crawl.page"),
@@ -71,23 +73,23 @@ def test_an_unhandled_type_is_told_once(caplog: pytest.LogCaptureFixture) -> Non
     ]
 
 
-def test_a_type_whose_handler_says_no_is_handled(caplog: pytest.LogCaptureFixture) -> None:
-    """Its `where` wants another event, and nobody needs a handler to paste."""
+def test_a_type_with_a_handler_that_refuses_the_event_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody needs a handler to paste."""
     caplog.set_level(logging.INFO)
     router = Router()
     router.add(lambda event: None, CrawlPage, name="h", where=lambda event: False)
 
-    Unhandled().tell(CrawlPage(), router)
+    Unhandled().log_new(CrawlPage(), router)
 
     assert caplog.records == []
 
 
-def test_a_type_without_end_is_cut(caplog: pytest.LogCaptureFixture) -> None:
-    """It comes from outside, and a log line has to be read."""
+def test_a_very_long_type_is_cut(caplog: pytest.LogCaptureFixture) -> None:
+    """It comes from outside, and people have to read the log line."""
     caplog.set_level(logging.INFO)
     unhandled = Unhandled()
     for ending in "ab":
-        unhandled.tell(UnknownEvent(type="x" * 100_000 + ending), Router())
+        unhandled.log_new(UnknownEvent(type="x" * 100_000 + ending), Router())
 
     (record,) = caplog.records
     assert len(vars(record)["type"]) == 200
@@ -107,12 +109,12 @@ def pasted(text: str) -> Handler:
 
 
 @pytest.mark.parametrize("name", sample_names())
-async def test_a_stub_handles_the_event_it_was_made_for(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    """Pasted into a module with a router, it is registered for the type, runs, and logs what it has read."""
+async def test_a_stub_handles_its_event(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Pasted into a module with a router, it is registered for the type, runs, and logs the fields."""
     caplog.set_level(logging.INFO)
     body = json.dumps(load_sample(name)).encode()
     event = parse_event(body)
-    handler = pasted(stub(event))
+    handler = pasted(handler_stub(event))
     assert handler.wants(event)
 
     item = WorkItem(1, handler.name, 1, 0, 0, Trigger.DELIVERY, stored(body))
@@ -126,7 +128,7 @@ async def test_a_stub_handles_the_event_it_was_made_for(name: str, caplog: pytes
 @pytest.mark.parametrize("event_class", EVENT_CLASSES.values(), ids=lambda cls: cls.type_name)
 def test_a_stub_is_for_the_class_of_its_event(event_class: type[Event]) -> None:
     """With the import of the class."""
-    text = stub(event_class())  # type: ignore[call-arg]
+    text = handler_stub(event_class())  # type: ignore[call-arg]
 
     assert pasted(text).wanted == (event_class,)
     assert f"from receiver.events import {event_class.__name__}\n" in text
@@ -148,27 +150,27 @@ def test_a_stub_is_for_the_class_of_its_event(event_class: type[Event]) -> None:
         ("new.thing", ["success", "error", "data"]),
     ],
 )
-def test_a_stub_shows_what_there_is_to_read(kind: str, fields: list[str]) -> None:
-    """By the names that the class has, and no others."""
-    text = stub(EVENT_CLASSES.get(kind, UnknownEvent)(type=kind))
+def test_a_stub_has_the_attributes_of_the_class(kind: str, fields: list[str]) -> None:
+    """And no others."""
+    text = handler_stub(EVENT_CLASSES.get(kind, UnknownEvent)(type=kind))
 
     assert re.findall(r"event\.(\w+)", text.partition("seen = ")[2]) == ["job_id", *fields]
 
 
-def test_a_stub_shows_the_keys_that_no_model_knows() -> None:
-    """Those of this event, as far as they are names."""
+def test_a_stub_has_the_keys_that_no_model_knows() -> None:
+    """If they are short enough."""
     keys = {"batchId": 1, "quote\"and'quote": 2, "\U0001f600": 3, "x" * 1_000: 4}
     event = parse_event(json.dumps({"type": "new.thing", **keys}).encode())
-    text = stub(event)
+    text = handler_stub(event)
 
     assert "extra = event.model_extra or {}" in text
     assert re.findall(r"extra\.get\((.*)\)", text) == [repr(key) for key in list(keys)[:3]]
     assert pasted(text).wants(event)
 
 
-def test_a_known_type_that_could_not_be_read_gets_the_stub_of_its_class() -> None:
-    """The next one may be readable."""
-    assert pasted(stub(UnknownEvent(type="crawl.page"))).wanted == (CrawlPage,)
+def test_an_unreadable_event_of_a_known_type_gets_the_stub_of_its_class() -> None:
+    """The next event may be readable."""
+    assert pasted(handler_stub(UnknownEvent(type="crawl.page"))).wanted == (CrawlPage,)
 
 
 @given(st.text(min_size=1, max_size=300).filter(lambda kind: kind not in EVENT_CLASSES))
@@ -177,9 +179,9 @@ def test_a_known_type_that_could_not_be_read_gets_the_stub_of_its_class() -> Non
 @example("new\nline")
 @example("m\xb2.\xbd")
 @example("\ud800")
-def test_every_stub_is_python(kind: str) -> None:
-    """Whatever characters a new type is made of, what is pasted compiles."""
-    *imports, function = ast.parse(stub(UnknownEvent(type=kind))).body
+def test_every_stub_compiles(kind: str) -> None:
+    """Whatever characters a new type has."""
+    *imports, function = ast.parse(handler_stub(UnknownEvent(type=kind))).body
 
     assert all(isinstance(one, ast.ImportFrom) for one in imports)
     assert isinstance(function, ast.AsyncFunctionDef)

@@ -1,4 +1,4 @@
-"""A worker fills the index of words beside its work."""
+"""A worker fills the search index beside its work."""
 
 import asyncio
 from datetime import timedelta
@@ -44,8 +44,8 @@ async def store() -> Failing:
         return store
 
 
-async def test_what_is_there_and_what_comes_is_taken_in(store: Failing) -> None:
-    """A part at a time with pauses, and then as it comes, within the second."""
+async def test_stored_and_new_deliveries_are_indexed(store: Failing) -> None:
+    """Stored ones in parts with pauses, new ones within a second."""
     clock = VirtualClock()
     for number in range(250):
         await store.append(delivery(str(number), body=PAGE))
@@ -63,15 +63,15 @@ async def test_what_is_there_and_what_comes_is_taken_in(store: Failing) -> None:
     running.cancel()
 
 
-async def test_a_store_that_cannot_now_is_asked_again(store: Failing, caplog: pytest.LogCaptureFixture) -> None:
-    """Each second, and each time it is logged; the worker goes on."""
+async def test_an_unavailable_store_is_tried_again(store: Failing, caplog: pytest.LogCaptureFixture) -> None:
+    """Once a second. Each failure is logged, and the worker goes on."""
     clock = VirtualClock()
     await store.append(delivery("a", body=PAGE))
     store.broken = StoreError("the disk is full")
     running = asyncio.create_task(keep_indexed(store, clock))
     await pass_time(clock, SECOND)
     assert store.asked == 2
-    assert [record.message for record in caplog.records] == ["search_index_waits"] * 2
+    assert [record.message for record in caplog.records] == ["search_index_retrying"] * 2
 
     store.broken = None
     await pass_time(clock, SECOND)
@@ -79,14 +79,14 @@ async def test_a_store_that_cannot_now_is_asked_again(store: Failing, caplog: py
     running.cancel()
 
 
-async def test_a_fault_of_ours_is_told_and_tried_again(store: Failing, caplog: pytest.LogCaptureFixture) -> None:
-    """With its traceback, each minute: it does not end the index silently, nor fill the log."""
+async def test_a_bug_is_logged_and_tried_again(store: Failing, caplog: pytest.LogCaptureFixture) -> None:
+    """With its traceback, once a minute."""
     clock = VirtualClock()
     await store.append(delivery("a", body=PAGE))
     store.broken = KeyError("odd")
     running = asyncio.create_task(keep_indexed(store, clock))
     await pass_time(clock, 59 * SECOND)
-    assert [record.message for record in caplog.records] == ["search_index_broken"]
+    assert [record.message for record in caplog.records] == ["search_index_crashed"]
     assert caplog.records[0].exc_info is not None
 
     store.broken = None

@@ -1,4 +1,4 @@
-"""What a worker believes of its leases, over a MemoryStore and a clock that is moved by hand."""
+"""The leases that a worker keeps, over a store in memory and a clock that is moved by hand."""
 
 from datetime import timedelta
 
@@ -8,8 +8,8 @@ from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import HandlerName, Trigger, WorkerId
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore
+from receiver.worker.attempts import Claimed
 from receiver.worker.leases import Leases
-from receiver.worker.runner import Claimed
 from tests.doubles import NOON, delivery
 
 MINUTE = timedelta(minutes=1)
@@ -29,19 +29,19 @@ class LeaseBench:
         router.add(nothing, "*", name="h")
         self._handler = router[HandlerName("h")]
 
-    def take(self, work_id: int, attempt: int = 1) -> None:
-        """Hold a work item from now on."""
+    def add(self, work_id: int, attempt: int = 1) -> None:
+        """Lease a work item from now on."""
         stored = StoredDelivery(1, 0, delivery())
         item = WorkItem(work_id, self._handler.name, attempt, 0, 0, Trigger.DELIVERY, stored)
-        self.leases.take([Claimed(item, self._handler)], self.leases.new(self.clock.now()))
+        self.leases.add([Claimed(item, self._handler)], self.leases.new_lease(self.clock.now()))
 
 
 def test_a_lease_has_ended_when_its_time_is_over() -> None:
-    """From then on another worker may have the item, and nothing tells this one."""
+    """From then on another worker may have the item, and nobody tells this worker."""
     bench = LeaseBench()
-    bench.take(1)
+    bench.add(1)
     bench.clock.advance(MINUTE / 2)
-    bench.take(2)
+    bench.add(2)
     assert not bench.leases.any_ended()
 
     bench.clock.advance(MINUTE / 2)
@@ -52,11 +52,11 @@ def test_a_lease_has_ended_when_its_time_is_over() -> None:
 
 
 async def test_a_renewal_in_time_moves_the_end() -> None:
-    """Of everything that is held."""
+    """The end of every lease."""
     bench = LeaseBench()
-    bench.take(1)
+    bench.add(1)
     bench.clock.advance(MINUTE * 0.9)
-    bench.take(2)
+    bench.add(2)
 
     await bench.leases.renew_if_late()
 
@@ -67,11 +67,11 @@ async def test_a_renewal_in_time_moves_the_end() -> None:
 
 
 async def test_a_renewal_that_comes_too_late_proves_nothing() -> None:
-    """The store renews only what is still this worker's, and does not say what that was."""
+    """The store renews only leases that this worker still has, and does not say which."""
     bench = LeaseBench()
-    bench.take(1)
+    bench.add(1)
     bench.clock.advance(MINUTE)
-    bench.take(2)
+    bench.add(2)
 
     await bench.leases.renew_if_late()
 
@@ -80,10 +80,10 @@ async def test_a_renewal_that_comes_too_late_proves_nothing() -> None:
     assert not bench.leases.ended(2)
 
 
-def test_what_is_not_held_any_more_has_no_end() -> None:
-    """Its lease cannot be the one that ends first."""
+def test_a_dropped_lease_has_no_end() -> None:
+    """It cannot be the lease that ends first."""
     bench = LeaseBench()
-    bench.take(1)
+    bench.add(1)
     bench.leases.drop(1)
     bench.clock.advance(MINUTE)
 
@@ -91,17 +91,17 @@ def test_what_is_not_held_any_more_has_no_end() -> None:
     assert bench.leases.ended(1)
 
 
-def test_the_late_end_of_a_lost_attempt_leaves_the_lease_of_the_next_one_alone() -> None:
-    """A worker that was blocked may claim again what it is still running; its bytes count once."""
+def test_the_late_end_of_a_lost_attempt_keeps_the_lease_of_the_next_one() -> None:
+    """A worker that was blocked may claim an item again that it still runs. The bytes count once."""
     bench = LeaseBench()
-    bench.take(1, attempt=1)
+    bench.add(1, attempt=1)
     held = bench.leases.bytes
-    bench.take(1, attempt=2)
+    bench.add(1, attempt=2)
     assert bench.leases.bytes == held
 
-    bench.leases.over(1, 1)
+    bench.leases.drop_attempt(1, 1)
     assert 1 in bench.leases
 
-    bench.leases.over(1, 2)
+    bench.leases.drop_attempt(1, 2)
     assert 1 not in bench.leases
     assert bench.leases.bytes == 0

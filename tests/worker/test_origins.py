@@ -1,4 +1,4 @@
-"""Where a delivery came from decides whether a worker makes work for it, and why that runs."""
+"""The origin of a delivery decides whether a worker makes work for it, and with which trigger."""
 
 from datetime import timedelta
 
@@ -12,14 +12,14 @@ from tests.doubles import delivery
 from tests.workbench import bench
 
 
-async def test_what_was_imported_is_looked_at_and_not_worked_on() -> None:
-    """No handler runs, and what arrives after it does."""
+async def test_imported_deliveries_are_routed_without_work() -> None:
+    """No handler runs for them, and later deliveries are handled."""
     router = Router()
     ran: list[str] = []
 
     @router.on("*")
     async def run(event: Event, ctx: Context) -> None:
-        ran.append(ctx.delivery.key)
+        ran.append(ctx.delivery.id)
 
     async with bench(router) as at:
         await at.store.import_deliveries([Imported(delivery("imported"))])
@@ -31,8 +31,8 @@ async def test_what_was_imported_is_looked_at_and_not_worked_on() -> None:
         assert len(await at.states()) == 1
 
 
-async def test_what_was_fetched_runs_as_a_backfill() -> None:
-    """The record says so; a later attempt at it is a retry."""
+async def test_backfilled_deliveries_run_with_the_trigger_backfill() -> None:
+    """A later attempt is a retry."""
     router = Router()
     failures = [ValueError("once")]
 

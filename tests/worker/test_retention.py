@@ -1,4 +1,4 @@
-"""What a worker removes by itself, over a MemoryStore and a clock that is moved by hand."""
+"""The deliveries that a worker deletes, over a store in memory and a clock that is moved by hand."""
 
 import asyncio
 import logging
@@ -61,8 +61,8 @@ async def looked(clock: VirtualClock) -> None:
         await pass_time(clock, SECOND)
 
 
-async def test_bodies_go_first_and_their_deliveries_later(caplog: pytest.LogCaptureFixture) -> None:
-    """Each at its age; what was removed is logged."""
+async def test_bodies_are_deleted_before_their_deliveries(caplog: pytest.LogCaptureFixture) -> None:
+    """Each at its age. The numbers are logged."""
     caplog.set_level(logging.INFO, "receiver.worker.retention")
     store, clock = MemoryStore(), VirtualClock(NOON)
     await filled(store, {"old": 10 * DAY, "middle": 4 * DAY, "young": DAY})
@@ -89,8 +89,8 @@ async def test_without_settings_everything_is_kept() -> None:
         assert await kept(store) == {"old": True}
 
 
-async def test_more_than_a_step_is_removed_with_pauses_between() -> None:
-    """Step by step, all in one look."""
+async def test_many_deliveries_are_deleted_in_steps_with_pauses() -> None:
+    """All in one run."""
     store, clock = MemoryStore(), VirtualClock(NOON)
     await filled(store, {f"{n}": 2 * DAY for n in range(450)})
 
@@ -100,8 +100,8 @@ async def test_more_than_a_step_is_removed_with_pauses_between() -> None:
         assert await kept(store) == {}
 
 
-async def test_what_was_asked_for_once_goes_with_the_keys() -> None:
-    """No retry of those deliveries is known either."""
+async def test_once_keys_are_deleted_with_the_delivery_keys() -> None:
+    """No retry of those deliveries can come any more."""
     store, clock = MemoryStore(), VirtualClock(NOON)
     await store.once(HandlerName("h"), "old", now=NOON - 2 * DAY)
     await store.once(HandlerName("h"), "young", now=NOON)
@@ -116,15 +116,15 @@ async def test_what_was_asked_for_once_goes_with_the_keys() -> None:
 @pytest.mark.parametrize(
     ("failure", "event"),
     [
-        (StoreError("the disk is full"), "upkeep_failed"),
-        (ConfigurationError("no full text search"), "upkeep_failed"),
+        (StoreError("the disk is full"), "maintenance_failed"),
+        (ConfigurationError("no full text search"), "maintenance_failed"),
         (KeyError("a fault of ours"), "maintenance_crashed"),
     ],
 )
-async def test_what_fails_is_looked_at_again(
+async def test_a_failure_is_logged_and_tried_again(
     failure: Exception, event: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The failure is logged, a fault of ours with its traceback, and the next look does it."""
+    """A bug is logged with its traceback. The next run succeeds."""
     store, clock = MemoryStore(), VirtualClock(NOON)
     await filled(store, {"old": 2 * DAY})
     failures = [failure]

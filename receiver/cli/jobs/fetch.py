@@ -21,7 +21,7 @@ from receiver.core.clock import SystemClock
 from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, Origin
 from receiver.errors import ConfigurationError, NotComparable, ReceiverError, ServiceError
-from receiver.replay.backfill.comparing import Missing, Spool, compare, to_bring_in
+from receiver.replay.backfill.comparing import Missing, Spool, compare, to_import
 from receiver.service.samples import encode
 from receiver.settings import Settings, load_settings
 
@@ -105,7 +105,7 @@ async def _import(settings: Settings, missing: Missing, spool: Spool) -> int:
     try:
         async with open_controls(settings, create=True) as controls, open_reports(settings) as reports:
             with progress("stored", missing.count) as advance:
-                async for part in to_bring_in(missing, spool, reports, SystemClock(), origin=Origin.IMPORT):
+                async for part in to_import(missing, spool, reports, SystemClock(), origin=Origin.IMPORT):
                     await to_its_end(step(part))
                     advance(len(part))
     except BaseException:

@@ -32,7 +32,7 @@ class ReplayMode(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class WrittenCondition:
     """The expression of `--where`: its text, and the function that checks an event."""
 
     text: str
@@ -46,7 +46,7 @@ class ReplayFlags:
     bundle: Path | None
     wanted: DeliveryFilter
     handler_globs: tuple[str, ...]
-    where: Condition | None
+    where: WrittenCondition | None
     order: str
     after: Cursor | None
     record: bool
@@ -135,9 +135,9 @@ def replay_options(command: Callable[[ReplayFlags], int]) -> Callable[..., int]:
     return decorated
 
 
-def _condition(written: str) -> Condition:
+def _condition(written: str) -> WrittenCondition:
     try:
-        return Condition(written, compile_expression(written))
+        return WrittenCondition(written, compile_expression(written))
     except WrongExpression as exc:
         raise click.BadParameter(str(exc)) from None
 

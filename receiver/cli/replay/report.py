@@ -9,8 +9,9 @@ from receiver.cli.common.progress import ProgressLines
 from receiver.cli.replay.saving import SaveFile
 from receiver.core.text import counted, escape_controls, short_id, shortened
 from receiver.core.types import HandlerName
+from receiver.replay.comparison import Change, Earlier
 from receiver.replay.local import LocalRun
-from receiver.replay.outcomes import Change, Earlier, RunResult
+from receiver.replay.outcomes import RunResult
 
 _SHOWN_VALUE = 200
 
@@ -72,14 +73,14 @@ class ReplayReport:
         elif change is not Change.SAME:
             _write(lines, word, outcome, ran)
             if change is not None:
-                now = _cut(outcome.shown)
+                now = _cut(outcome.text)
                 lines.write(f"    before   {_cut(before or 'nothing')}\n    now      {now}")
 
 
 def _write(lines: ProgressLines, word: str, outcome: RunResult, ran: LocalRun) -> None:
     error = "" if outcome.error is None else f"  {outcome.error}"
     ran_for = duration(timedelta(seconds=outcome.seconds))
-    cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.key):<15} {outcome.handler}  {ran_for}{error}"
+    cells = f"{word:<10} {outcome.type:<22} {short_id(outcome.id):<15} {outcome.handler}  {ran_for}{error}"
     lines.write(escape_controls(cells))
     if ran.traceback is not None:
         text = escape_controls(ran.traceback.rstrip(), keep="\n")

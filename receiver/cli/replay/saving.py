@@ -7,7 +7,8 @@ from typing import IO
 
 from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError, ReceiverError
-from receiver.replay.outcomes import Earlier, go_on, header
+from receiver.replay.comparison import Earlier
+from receiver.replay.saved_results import header, read_results, seek_end
 
 
 class SaveFile:
@@ -41,7 +42,7 @@ def saving_to(path: Path, *, continues: bool) -> Iterator[SaveFile]:
     saved = SaveFile(file, name)
     try:
         if has_some:
-            go_on(file, name)
+            seek_end(file, name)
         if has_some and not continues:
             file.seek(0)
             file.truncate()
@@ -59,7 +60,7 @@ def earlier_in(path: Path) -> Iterator[Earlier]:
     name = escape_controls(str(path))
     try:
         with path.open("rb") as file:
-            earlier = Earlier(file, name)
+            earlier = Earlier(read_results(file, name))
     except OSError as exc:
         raise ConfigurationError(f"cannot read {name}: {exc.strerror}") from None
     with earlier:

@@ -57,22 +57,30 @@ def act(
     if not agreed(f"{action.verb.capitalize()} {counted(count, _NOUN)}?", yes=yes):
         return FAILED
 
-    async def do(reports: Reports, controls: Controls) -> int:
-        return await carry_out(
-            chosen.ids(reports, oldest_first=action.restarts),
-            lambda ids: change(controls, ids),
-            planned=count,
-            noun=_NOUN,
-            done=action.past,
-            limited=wanted.limit is not None,
-        )
-
-    changed = decide_reading(settings, do)
+    changed = _carry_out(action, change, settings, chosen, limited=wanted.limit is not None)
     left = count - changed + chosen.left_out.total()
     say(
         f"{action.past} {counted(changed, _NOUN)}" + (f"; {left:,} left alone: {action.left_alone}" if left else "")
     )
     return OK
+
+
+def _carry_out(
+    action: WorkAction, change: Change, settings: Settings, chosen: "_ChosenItems", *, limited: bool
+) -> int:
+    """Change the chosen items; return how many were changed."""
+
+    async def do(reports: Reports, controls: Controls) -> int:
+        return await carry_out(
+            chosen.ids(reports, oldest_first=action.restarts),
+            lambda ids: change(controls, ids),
+            planned=chosen.plan.count,
+            noun=_NOUN,
+            done=action.past,
+            limited=limited,
+        )
+
+    return decide_reading(settings, do)
 
 
 def _check_choice(action: WorkAction, work_ids: Sequence[int], wanted: WorkFilter) -> None:

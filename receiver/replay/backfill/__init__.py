@@ -1,1 +1,1 @@
-"""Brings in what a job produced and no webhook delivered, as deliveries made from the service's answers."""
+"""Backfill: imports events that no webhook delivered, made from the service's answers about a job."""

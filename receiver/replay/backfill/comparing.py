@@ -1,4 +1,4 @@
-"""What has arrived of a job, and what of its production has not."""
+"""Compares the events of a job that have arrived with those that the job produced."""
 
 import asyncio
 from collections import Counter
@@ -22,18 +22,19 @@ from receiver.events.identity import subject_key
 from receiver.replay.backfill.payloads import Payload, body
 
 FOR_ALL = (KeyRefused, RateLimited, ServiceUnreachable)
-"""Errors that asking about the next job would end with too."""
+"""Errors that a request about the next job would end with too."""
 _IN_MEMORY = 8 * 1024 * 1024
 MAX_ITEMS = 500
 MAX_BYTES = 4 * 1024 * 1024
-"""Deliveries and bytes of bodies that are handed to the store together."""
+"""The most deliveries, and bytes of bodies, that are imported together."""
 
 
 @dataclass(slots=True)
 class Delivered:
-    """What has arrived of a job: the keys of what its events are about, and what is said in them of the job.
+    """The events of a job that have arrived: the subjects of its events, and the facts in them about the job.
 
-    `through` is the seq up to which has been read. `metadata` is None when no event has any.
+    `keys` are the subject keys. `through` is the seq of the last delivery that was read. `metadata` is None if no
+    event has any.
     """
 
     job_id: str
@@ -45,23 +46,23 @@ class Delivered:
 
 
 async def delivered(reports: DeliveryReader, job_id: str, *, after: int = 0, partly: bool = False) -> Delivered:
-    """Return what has arrived of a job behind a seq.
+    """Return the events of a job that have arrived after a seq.
 
-    Raises NotComparable when the bodies of some of it were pruned; `partly` passes over those.
+    Raises NotComparable if the bodies of some were pruned; `partly` skips these.
     """
     wanted = DeliveryFilter(job_id=job_id)
     pruned = (await reports.plan(wanted)).without_body
     if pruned and not partly:
         raise NotComparable(
-            f"the bodies of {pruned:,} of its deliveries were pruned, so nobody knows what they were"
+            f"the bodies of {pruned:,} of its deliveries were pruned, so their events are not known"
         )
     found = Delivered(job_id, through=after)
     async for stored in reports.iter_deliveries(wanted, after=Cursor(after)):
-        await asyncio.sleep(0)  # others in this event loop go on
+        await asyncio.sleep(0)  # let the event loop do other work
         found.through = stored.seq
         try:
             _take(found, parse_event(stored.delivery.body))
-        except Malformed:  # a bundle may bring what no sender sends
+        except Malformed:  # a bundle may contain bodies that no sender sends
             continue
     return found
 
@@ -82,7 +83,7 @@ def _take(found: Delivered, event: Event) -> None:
 
 
 class Spool:
-    """Bodies that are to be brought in, in a temporary file once they are many. Use it in `with`."""
+    """Bodies to import, in memory or, if they are many, in a temporary file. Use it in `with`."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - it lives as long as the spool
@@ -98,15 +99,15 @@ class Spool:
         return self._file.seek(0, 2)
 
     def add(self, one: bytes) -> None:
-        """Keep a body. JSON as we write it has no line breaks."""
+        """Add a body. JSON that this program writes has no line breaks."""
         self._file.write(one + b"\n")
 
     def cut(self, place: int) -> None:
-        """Forget what begins here or later."""
+        """Remove all bodies from this place on."""
         self._file.truncate(place)
 
     def read(self, begin: int, count: int) -> Iterator[bytes]:
-        """Yield so many bodies from a place on."""
+        """Yield this many bodies, from a place on."""
         for _ in range(count):
             self._file.seek(begin)
             line = self._file.readline()
@@ -116,10 +117,10 @@ class Spool:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """What of a job's production has not arrived, by type of event; its bodies lie in a spool from `begin` on.
+    """The events of a job that have not arrived, counted by type. Their bodies are in a spool, from `begin` on.
 
-    `produced` is how many events the service tells of, and `unclear` how many more of them have nothing to be told
-    apart by, so that they are left out.
+    `produced` is how many events the service knows. `unclear` is how many of them have no subject key, so that they
+    cannot be compared and are left out.
     """
 
     job_id: str
@@ -138,9 +139,9 @@ class Missing:
 async def compare(
     found: Delivered, events: AsyncIterator[Payload], spool: Spool, *, wanted: str | None = None
 ) -> Missing:
-    """Put into the spool what has not arrived of these events, of the wanted types (a glob) only.
+    """Put the events that have not arrived into the spool; `wanted` is a glob of types.
 
-    Raises what asking for them raises; the spool is as before then.
+    If `events` raises, the spool is restored and the error is raised.
     """
     begin = spool.end()
     known = set(found.keys)
@@ -163,12 +164,12 @@ async def compare(
     return Missing(found.job_id, produced, unclear, counts, begin, found.through)
 
 
-async def to_bring_in(
+async def to_import(
     missing: Missing, spool: Spool, reports: DeliveryReader, clock: Clock, *, origin: Origin
 ) -> AsyncIterator[list[Imported]]:
-    """Yield what is missing in parts that a store takes at one time, without what has arrived since.
+    """Yield the missing events in parts for the store, without those that have arrived since the comparison.
 
-    Workers handle what is of the origin BACKFILL, and leave an IMPORT alone.
+    Workers handle deliveries of the origin BACKFILL. They do not handle those of the origin IMPORT.
     """
     since = await delivered(reports, missing.job_id, after=missing.through)
     part: list[Imported] = []
@@ -188,5 +189,5 @@ async def to_bring_in(
 
 
 def _headers(origin: Origin) -> Headers:
-    """Return those of a delivery that is made here; the second one is what people see of it."""
+    """Return the headers of a delivery that is made here. The second one tells people its origin."""
     return ("content-type", "application/json"), ("x-receiver-origin", origin.value)

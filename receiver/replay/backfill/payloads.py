@@ -1,7 +1,7 @@
-"""Bodies as the webhook would have sent them, made from what the service answers about a job.
+"""Bodies as the webhook would have sent them, made from the service's answers about a job.
 
-A body says no more than the answer does: a result of an extraction lacks the costs that only the webhook names, and
-`metadata` is that of another delivery of the job, or missing.
+A body has only the facts of the answer. The result of an extraction lacks the costs, which only the webhook names.
+`metadata` is copied from another delivery of the job, or missing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ _HEAD = ("success", "type", "id")
 _CHECK_PAGE = ("url", "status", "previousScrapeId", "currentScrapeId", "error")
 _EXTRACT_RESULT = ("warning", "sources")
 _SEARCH_SENDS = ("new", "error")
-"""The states of a search result that are sent; a page of another target is sent whatever its state."""
+"""The states of a search result for which an event is sent. Pages of other targets are always sent."""
 
 
 def page(family: str, job_id: str, document: object) -> Payload:
@@ -26,7 +26,7 @@ def page(family: str, job_id: str, document: object) -> Payload:
 
 
 def failed_page(family: str, job_id: str, failure: Answer) -> Payload:
-    """Return the event of a page that a crawl or a batch failed on."""
+    """Return the event of a page that failed in a crawl or a batch."""
     data = [{"metadata": {"sourceURL": failure.get("url")}}]
     return _event(f"{family}.page", job_id, data, success=False, error=failure.get("error"))
 
@@ -54,7 +54,7 @@ def agent_end(job_id: str, answer: Answer) -> Payload:
 
 
 def check_page(monitor_id: str, check_id: str, found: Answer) -> Payload | None:
-    """Return the event of a page of a check; None for one of which no event is sent."""
+    """Return the event of a page of a check; None if the service sends no event for it."""
     status, metadata = found.get("status"), found.get("metadata")
     searched = isinstance(metadata, Mapping) and "searchStatus" in metadata
     if status == "removed" or (searched and status not in _SEARCH_SENDS):
@@ -80,7 +80,7 @@ def check_end(monitor_id: str, check_id: str, check: Answer) -> Payload:
 
 
 def body(payload: Payload, key: DeliveryKey, metadata: Mapping[str, Any] | None) -> bytes:
-    """Return the bytes of an event under the key it is stored by, with the metadata that its job was given."""
+    """Return the bytes of an event with the id under which it is stored, and with the metadata of its job."""
     head = {name: payload[name] for name in _HEAD}
     return encode({**head, "webhookId": key, **payload, **({} if metadata is None else {"metadata": metadata})})
 
@@ -97,7 +97,7 @@ def _some(answer: Answer, names: Sequence[str]) -> Payload:
 
 
 def _sent_diff(diff: object) -> object:
-    """Return a diff without the tree of files, which only a check read from the service has."""
+    """Return a diff without the tree of files, which webhooks do not have."""
     if isinstance(diff, Mapping) and isinstance(diff.get("json"), Mapping) and "files" in diff["json"]:
         return {name: value for name, value in diff.items() if name != "json"}
     return diff

@@ -1,4 +1,4 @@
-"""What a job really produced, event by event, as the service tells now. Importing this loads httpx."""
+"""The events that a job produced, as the service reports them now. Importing this loads httpx."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _NEVER_SENT = frozenset({"skipped_overlap", "skipped_no_credits"})
 class Asked:
     """A job to ask the service about. For a check of a monitor `job_id` is the check's id.
 
-    `at_once` is how many pages one answer may hold (1 to 100), None for as many as the service likes.
+    `at_once` is how many pages one answer may have (1 to 100); None lets the service decide.
     """
 
     job_id: str
@@ -30,9 +30,9 @@ class Asked:
 def produced(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
     """Yield the events that the service has or should have sent about a job: its pages, then its end.
 
-    Of the other ones, such as `crawl.started` and `agent.action`, nothing is left to make them from; so it is with
-    URLs that robots.txt forbids, of which the service does not keep what it said. Raises NotOver for a job that
-    still runs, NotComparable for one that cannot be asked about, and ServiceError.
+    Other events, such as `crawl.started` and `agent.action`, cannot be made, because the service does not keep
+    their content. The same is true for URLs that robots.txt forbids. Raises NotOver for a job that still runs,
+    NotComparable for a job that cannot be asked about, and ServiceError.
     """
     match job.family:
         case "crawl":
@@ -91,7 +91,7 @@ async def _check(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
 def _as_it_came(
     call: ServiceCall[Any], following: Callable[[Answer], str | None] | None = None
 ) -> ServiceCall[Answer]:
-    """Return the call without our models: a body is made of what came, whether they know it or not."""
+    """Return the call without our models: a body is made from all fields, known or not."""
     return replace(call, read=lambda answer: answer, next=following)
 
 

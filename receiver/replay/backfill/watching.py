@@ -1,6 +1,6 @@
-"""What a worker asks for by itself: the production of jobs that have ended, or of which nothing comes any more.
+"""The automatic backfill of a worker: it asks the service about jobs that have ended or gone silent.
 
-It runs beside the dispatching and lets it go on after every page that it looks at.
+It runs beside the handlers and gives the event loop back after every page.
 """
 
 import logging
@@ -26,7 +26,7 @@ from receiver.errors import (
     ServiceError,
     StoreError,
 )
-from receiver.replay.backfill.comparing import FOR_ALL, Spool, compare, delivered, to_bring_in
+from receiver.replay.backfill.comparing import FOR_ALL, Spool, compare, delivered, to_import
 from receiver.replay.backfill.production import Asked, produced
 from receiver.service.client import AsyncClient
 from receiver.service.client.advice import advise
@@ -36,15 +36,15 @@ log = logging.getLogger(__name__)
 
 EVERY = timedelta(minutes=5)
 RETRIES_OVER = timedelta(minutes=25)
-"""After a job's end: the sender's last retry ends 22 minutes after its first attempt, and pages go out of order."""
+"""The wait after a job's end: the sender's last retry ends 22 minutes after its first attempt."""
 SILENCE = timedelta(hours=1)
 _KEPT = timedelta(hours=24)
 """How long the service keeps results."""
 MAX_PAGES = 10
-"""Pages in one answer: the event loop reads it in one piece."""
+"""Pages in one answer, which blocks the event loop while it is parsed."""
 _CLAIMS = HandlerName("receiver.replay.backfill")
 _TAKEN = timedelta(hours=1)
-"""How long others leave a job to the worker that asks about it, which may die of it."""
+"""How long other workers leave a job to the worker that asks about it."""
 
 
 class Reason(StrEnum):
@@ -55,18 +55,18 @@ class Reason(StrEnum):
 
 
 def reason_to_ask(job: JobSummary, now: datetime) -> Reason | None:
-    """Return why it is time to ask about a job, None when it is not."""
+    """Return why it is time to ask about a job; None if it is too early."""
     if job.end is not None:
         return Reason.ENDED if now - job.end.at >= RETRIES_OVER else None
     return Reason.SILENT if now - job.last_at >= SILENCE else None
 
 
 class Backfilling:
-    """Looks every few minutes for jobs to ask about; each is asked about once for each reason, by one worker.
+    """Asks the service every few minutes about jobs, once for each job and reason, from one worker only.
 
-    Only a job that is not over yet, and one about which the service could not answer, are asked about again, until
-    the service has forgotten them. Who asks is noted in the store, for an hour at a time: if that worker ends
-    meanwhile, another one takes over.
+    A job is asked about again only if it was not over, or if the service could not answer, and until the service
+    has deleted its results. The store remembers for an hour that a worker asks about a job. If the worker ends,
+    another one asks after that.
     """
 
     def __init__(self, store: Store, queue: OnceKeys, client: AsyncClient, clock: Clock) -> None:
@@ -76,17 +76,17 @@ class Backfilling:
         self._clock = clock
 
     async def run(self) -> None:
-        """Look now and then, until cancelled."""
+        """Ask every few minutes, until cancelled."""
         while True:
             await self._clock.sleep(EVERY)
             try:
-                await self._look()
+                await self._ask_about_due()
             except ReceiverError as exc:
-                log.warning("backfill_deferred", extra={"reason": _told(exc)})
-            except Exception:  # an answer as none was seen before must not end what comes after it
-                log.exception("backfill_broken")
+                log.warning("backfill_deferred", extra={"reason": _reason(exc)})
+            except Exception:  # an unexpected answer must not end the backfill of other jobs
+                log.exception("backfill_crashed")
 
-    async def _look(self) -> None:
+    async def _ask_about_due(self) -> None:
         async with self._store.reports() as reports, self._store.controls() as controls:
             async for job_id, reason in self._due(reports):
                 brought_in: Counter[str] = Counter()
@@ -98,25 +98,26 @@ class Backfilling:
                 await self._settle(job_id, reason, brought_in, error)
 
     async def _due(self, reports: Reports) -> AsyncIterator[tuple[str, Reason]]:
-        """Yield the jobs that are now for this worker to ask about, each with the reason."""
+        """Yield the jobs that this worker has to ask about now, each with the reason."""
         now = self._clock.now()
         jobs = reports.jobs(JobFilter(since=now - _KEPT))
         known = [(one.job_id, reason) async for one in jobs if (reason := reason_to_ask(one, now)) is not None]
-        free = await self._queue.available_once_keys(_CLAIMS, [_claim(*one) for one in known], now=now)
+        available = await self._queue.available_once_keys(_CLAIMS, [_claim(*one) for one in known], now=now)
         for one in known:
             now = self._clock.now()
-            if _claim(*one) in free and await self._queue.once(_CLAIMS, _claim(*one), now=now, until=now + _TAKEN):
+            key = _claim(*one)
+            if key in available and await self._queue.once(_CLAIMS, key, now=now, until=now + _TAKEN):
                 yield one
 
     async def _ask(
         self, reports: Reports, controls: Controls, job_id: str, reason: Reason, brought_in: Counter[str]
     ) -> None:
-        """Bring in what is missing of a job, counted by type."""
+        """Import the missing events of a job, and count them by type."""
         with Spool() as spool:
             found = await delivered(reports, job_id)
             asked = Asked(job_id, found.family or "", found.monitor_id, at_once=MAX_PAGES)
             missing = await compare(found, produced(self._client, asked), spool)
-            async for part in to_bring_in(missing, spool, reports, self._clock, origin=Origin.BACKFILL):
+            async for part in to_import(missing, spool, reports, self._clock, origin=Origin.BACKFILL):
                 outcomes = await controls.import_deliveries(part)
                 new = [
                     one for one, outcome in zip(part, outcomes, strict=True) if outcome is AppendOutcome.ACCEPTED
@@ -132,7 +133,7 @@ class Backfilling:
     async def _settle(
         self, job_id: str, reason: Reason, brought_in: Counter[str], error: ReceiverError | None
     ) -> None:
-        """Tell what came of asking, and note when to ask again. Raises what holds for other jobs too."""
+        """Report the outcome, and store when to ask again. Raises errors that would hit other jobs too."""
         now = self._clock.now()
         outcome, wait = _outcome(brought_in, error)
         job_asked.emit(JobAsked(job_id=job_id, reason=reason, outcome=outcome, brought_in=dict(brought_in), at=now))
@@ -144,11 +145,11 @@ class Backfilling:
         if error is None or isinstance(error, NotOver):
             return
         word = "backfill_impossible" if wait is None else "backfill_deferred"
-        log.warning(word, extra={"job_id": job_id, "reason": _told(error)})
+        log.warning(word, extra={"job_id": job_id, "reason": _reason(error)})
 
 
 def _outcome(brought_in: Counter[str], error: ReceiverError | None) -> tuple[str, timedelta | None]:
-    """Return what came of asking in a word, and after how long to ask again, None for never."""
+    """Return the outcome in a word, and after how long to ask again; None for never."""
     match error:
         case None:
             return ("brought_in" if brought_in else "nothing_missing"), None
@@ -165,5 +166,5 @@ def _claim(job_id: str, reason: Reason) -> str:
     return f"{reason}:{job_id}"
 
 
-def _told(error: ReceiverError) -> str:
+def _reason(error: ReceiverError) -> str:
     return advise(error) if isinstance(error, ServiceError) else str(error)

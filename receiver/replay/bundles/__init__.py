@@ -1,1 +1,1 @@
-"""Bundles: deliveries in a file, to be kept, shared, and brought in elsewhere. `schema.json` describes them."""
+"""Bundles: files of deliveries, to be kept, shared, and imported elsewhere. `schema.json` describes them."""

@@ -1,7 +1,9 @@
 """The lines of a bundle: a header, then one delivery each, all of them JSON objects in UTF-8.
 
-What the envelope said is written beside the body and not read from it again, so that a delivery comes back under
-the same key and type whatever version brings it in, readable or not, and without parsing bodies on the way.
+The fields of the envelope are written beside the body and are not read from it again. So a delivery keeps its id
+and its type, whatever version of this program imports it, and no body has to be parsed.
+
+Version 1 named the id of a delivery `key`. Both names are read, and `id` is written.
 """
 
 import base64
@@ -9,7 +11,16 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, FailFast, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationError,
+)
 from pydantic_core import PydanticCustomError, to_json
 
 from receiver.core.deliveries import Delivery
@@ -17,9 +28,9 @@ from receiver.core.envelope import PLAIN_ID, readable
 from receiver.core.types import DeliveryKey
 from receiver.errors import NoBundle
 
-VERSION = 1
+VERSION = 2
 MORE_THAN_BODY = 2**20
-"""Room for all of a line but its body: headers, which the server limits, and the rest."""
+"""The most bytes of a line beside its body: headers, which the server limits, and the other fields."""
 MAX_HEADERS = 2**16
 MAX_DUPLICATES = 2**31 - 1
 """A store adds the duplicates of many deliveries, and the sum has to fit in 64 bits."""
@@ -29,11 +40,11 @@ _FIRST, _BEHIND_LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tz
 
 
 class NoDelivery(Exception):
-    """A line that is no delivery. The text says why, in words that may be shown."""
+    """A line is not a delivery. The text says why, and may be shown."""
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Return a moment in UTC. Near the ends of the calendar a zone or a pause added to it would overflow."""
+    """Return a moment in UTC. Near the ends of the calendar, a change of its zone would overflow."""
     if not _FIRST <= moment < _BEHIND_LAST:
         raise PydanticCustomError("moment", "Input should be between the years 1970 and 8999")
     return moment.astimezone(UTC)
@@ -52,7 +63,7 @@ class _Kind(_Strict):
 
 
 class Header(_Kind):
-    """The first line: how many deliveries were put in, when, and whether their texts are stand-ins."""
+    """The first line: when the bundle was made, how many deliveries it has, and whether it is redacted."""
 
     format: Literal["crawl-receiver bundle"] = "crawl-receiver bundle"
     version: int = VERSION
@@ -62,7 +73,7 @@ class Header(_Kind):
 
 
 class _Line(_Strict):
-    key: Annotated[str, Field(max_length=200)]
+    id: Annotated[str, Field(max_length=200, validation_alias=AliasChoices("id", "key"))]
     type: str
     job_id: str | None
     webhook_id: str | None
@@ -77,7 +88,7 @@ class _Line(_Strict):
 
 
 def longest_line(max_body: int) -> int:
-    """Return the length in bytes that no line passes whose body has at most `max_body` bytes."""
+    """Return the most bytes of a line whose body has at most `max_body` bytes."""
     return 2 * max_body + MORE_THAN_BODY
 
 
@@ -89,11 +100,11 @@ def header_line(header: Header) -> bytes:
 def delivery_line(delivery: Delivery, duplicates: int) -> bytes:
     """Return the line of a delivery, with its line feed; the same delivery gives the same bytes.
 
-    A body is text where it is UTF-8 and its control characters do not make it more than twice as long, else base64.
+    A body in UTF-8 is written as text, unless escapes make it more than twice as long. Others are base64.
     """
     digest = hashlib.sha256(delivery.body).hexdigest()
     fields = {
-        "key": delivery.key,
+        "id": delivery.key,
         "type": delivery.type,
         "job_id": delivery.job_id,
         "webhook_id": delivery.webhook_id,
@@ -115,17 +126,18 @@ def parse_header(line: bytes) -> Header:
         version = _Kind.model_validate_json(line).version
         if version > VERSION:
             raise NoBundle(
-                f"a bundle of version {version}, and this program reads version {VERSION}: install a newer one"
+                f"a bundle of version {version}, and this program reads up to version {VERSION}: "
+                "install a newer one"
             )
         return Header.model_validate_json(line)
     except ValidationError as exc:
-        raise NoBundle(f"no bundle: its first line is no header ({_complaint(exc)})") from None
+        raise NoBundle(f"not a bundle: its first line is not a header ({_complaint(exc)})") from None
 
 
 def parse_delivery(line: bytes) -> tuple[Delivery, int]:
     """Return the delivery of a line and its duplicates, or raise NoDelivery.
 
-    It is as it was stored, if its body has the SHA-256 that is noted and its key is one that such a delivery has.
+    The delivery is as it was stored: its body has the SHA-256 of the line, and its id matches.
     """
     try:
         fields = _Line.model_validate_json(line)
@@ -134,10 +146,10 @@ def parse_delivery(line: bytes) -> tuple[Delivery, int]:
     body = _body(fields)
     digest = hashlib.sha256(body).hexdigest()
     if digest != fields.sha256:
-        raise NoDelivery("its body does not have the SHA-256 that is noted")
+        raise NoDelivery("its body does not have the SHA-256 of the line")
     _check(fields, digest)
     delivery = Delivery(
-        key=DeliveryKey(fields.key),
+        key=DeliveryKey(fields.id),
         type=fields.type,
         job_id=fields.job_id,
         webhook_id=fields.webhook_id,
@@ -165,7 +177,7 @@ def _body_fields(body: bytes) -> bytes:
 
 def _body(fields: _Line) -> bytes:
     if (fields.body is None) == (fields.body_base64 is None):
-        raise NoDelivery("it has to have either body or body_base64")
+        raise NoDelivery("it needs either body or body_base64")
     if fields.body_base64 is None:
         return (fields.body or "").encode()
     try:
@@ -175,13 +187,13 @@ def _body(fields: _Line) -> bytes:
 
 
 def _check(fields: _Line, digest: str) -> None:
-    """Raise NoDelivery for what no store has: other programs write bundles too, and files are edited."""
-    if fields.key.startswith(_SHA256):
-        fits = fields.redacted or fields.key == _SHA256 + digest
+    """Raise NoDelivery for values that no store has: other programs write bundles too, and people edit them."""
+    if fields.id.startswith(_SHA256):
+        fits = fields.redacted or fields.id == _SHA256 + digest
     else:
-        fits = fields.key == fields.webhook_id and PLAIN_ID.fullmatch(fields.key) is not None
+        fits = fields.id == fields.webhook_id and PLAIN_ID.fullmatch(fields.id) is not None
     if not fits:
-        raise NoDelivery("its key fits neither its body nor its webhook_id")
+        raise NoDelivery("its id matches neither its body nor its webhook_id")
     for text in (fields.type, fields.job_id, fields.webhook_id):
         if text is not None and (not text or readable(text) != text):
             raise NoDelivery("type, job_id or webhook_id has control characters, is empty, or is too long")
@@ -191,7 +203,7 @@ def _check(fields: _Line, digest: str) -> None:
 
 
 def _complaint(exc: ValidationError) -> str:
-    """Return the first complaint, without what was given."""
+    """Return the first complaint, without the value."""
     error = exc.errors(include_url=False, include_context=False, include_input=False)[0]
     if error["type"] == "json_invalid":
         return "not JSON"

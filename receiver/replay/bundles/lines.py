@@ -1,4 +1,4 @@
-"""Cutting what a file holds into lines, none of which takes more memory than it may."""
+"""Cuts a file into lines in bounded memory."""
 
 import re
 from collections.abc import Iterator
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from receiver.replay.bundles.packing import Gap, Unpacked
 
 MAX_SKIPPED = 64 * 1024 * 1024
-"""Bytes of empty and of too long lines that any file may hold."""
+"""Bytes of empty and of too long lines that every file may have."""
 MAX_RATIO = 100
-"""Such bytes that each byte of the file may add. Whole events may be packed more tightly, as redacted ones are."""
+"""More such bytes for each byte of the file. Events have no limit: redacted ones pack much better."""
 _BLANK = re.compile(rb"\s*\n")
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is wrong in a file: the number of the line, counted from 1, and why nothing is taken from it.
+    """Damage in a file: the number of the line, counted from 1, and the reason why the line is not read.
 
-    A gap is where any number of lines may be missing.
+    In a gap any number of lines may be missing.
     """
 
     line: int
@@ -27,7 +27,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class BundleLine:
-    """A line with its number, without its line feed; only the last one may have ended without any."""
+    """A line with its number, without its line feed. `ended` is False for a last line that has no line feed."""
 
     number: int
     text: bytes
@@ -35,10 +35,9 @@ class BundleLine:
 
 
 def lines_of(pieces: Unpacked, *, longest: int) -> Iterator[BundleLine | Damage]:
-    """Yield every line that is not empty, or what is wrong in its place.
+    """Yield every line that is not empty, or the damage in its place.
 
-    Behind a gap lines are counted on, whatever it swallowed. A file that unpacks to very much without any event is
-    not read to its end.
+    The lines missing in a gap are not counted. If very many bytes hold no event, the rest of the file is not read.
     """
     cutting = _Cutting(longest)
     for piece in pieces:
@@ -64,7 +63,7 @@ class _Cutting:
         self._length = 0
 
     def feed(self, piece: bytes) -> Iterator[BundleLine | Damage]:
-        """Yield the lines that end in a piece, and damage as soon as a line is too long."""
+        """Yield the lines that end in this piece. Damage is yielded as soon as a line is too long."""
         start = 0
         while True:
             if self._length == 0 and (blank := _BLANK.match(piece, start)):  # not one by one: there can be millions
@@ -80,7 +79,7 @@ class _Cutting:
             start = end + 1
 
     def line(self, *, ended: bool) -> Iterator[BundleLine]:
-        """Yield what has gathered, if it is a line that is neither empty nor too long."""
+        """Yield the collected parts as a line, unless it is empty or too long."""
         text, is_too_long = b"".join(self._parts), self._length > self._longest
         self.drop_rest()
         if text and not text.isspace():
@@ -89,7 +88,7 @@ class _Cutting:
             self.skipped += len(text)
 
     def drop_rest(self) -> None:
-        """Forget what has gathered."""
+        """Drop the collected parts."""
         self._parts.clear()
         self._length = 0
 

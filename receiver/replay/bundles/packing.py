@@ -1,4 +1,4 @@
-"""gzip in many members (RFC 1952, section 2.2), so that damage to one of them leaves the others readable."""
+"""gzip in many members (RFC 1952, section 2.2): damage to one member leaves the others readable."""
 
 import zlib
 from collections.abc import Generator, Iterator
@@ -8,33 +8,33 @@ from typing import IO
 
 CHUNK = 2**16
 _SLICE = 2**13
-"""Bytes that are given to zlib at once: it copies what lies behind the end of a member."""
+"""Bytes that zlib gets at once. It copies the bytes behind the end of a member, so they must be few."""
 _GZIP = 31
-"""How zlib is told to read and write the format of gzip (zlib manual, deflateInit2 and inflateInit2)."""
+"""Makes zlib read and write the gzip format (zlib manual, deflateInit2 and inflateInit2)."""
 _LEVEL = 3
 """Half again as fast as level 4 and 6 % larger, and three times as fast as level 6; measured on pages of 2 KB."""
 _BEGINNING = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0])
-"""How each member of ours begins: no name and no time, so that the same content gives the same file."""
+"""The first bytes of each member: no name and no time, so that the same content gives the same file."""
 _MAGIC = _BEGINNING[:2]
 
 
 class Gap(Enum):
-    """Where something may be missing in what was unpacked."""
+    """A place where unpacked data may be missing."""
 
     DAMAGED = "the compressed data is damaged here, so lines may be missing"
     CUT = "the compressed data ends too early"
 
 
 def packed(data: bytes) -> bytes:
-    """Return the data as a member of its own."""
+    """Return the data as one member."""
     packing = zlib.compressobj(_LEVEL, wbits=_GZIP)
     return packing.compress(data) + packing.flush()
 
 
 class Unpacked:
-    """What a file holds, piece by piece, and where something may be missing; it need not be packed.
+    """The content of a file, piece by piece, and gaps where data may be missing. It need not be packed.
 
-    It can be gone through once. `bytes_read` counts the bytes of the file.
+    It can be iterated once. `bytes_read` counts the bytes of the file.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -57,28 +57,28 @@ class Unpacked:
 
 
 class _Unpacking:
-    """Unpacks one member after the other; behind damage it goes on with the next that begins as ours do.
+    """Unpacks one member after the other. After damage it goes on with the next member that this program wrote.
 
-    Damage is often noticed behind the place where it is, so the search for the next member goes back a little. A
-    member that was found by going back is not gone back into again: so no byte is unpacked more than twice, however
-    many beginnings lie within one another.
+    zlib often notices damage late, so the search for the next member goes back a little. After damage to a member
+    that was found in this way, the search does not go back. So each byte is unpacked at most twice, however many
+    members begin within one another.
     """
 
     def __init__(self) -> None:
         self._member: zlib._Decompress | None = None
-        """The member that has begun and not ended."""
+        """The member that has begun and has not ended."""
         self._went_back = False
-        """Whether that member begins where another one was read."""
+        """Whether that member begins within another one that was damaged."""
         self._lost = False
-        """Whether the next one is still to be found, behind damage that was told."""
+        """Whether damage has been reported and the next member is not found yet."""
         self._unread = b""
 
     def is_cut(self) -> bool:
-        """Tell whether more would have to come."""
+        """Tell whether the data ends too early."""
         return self._member is not None or (bool(self._unread) and not self._lost)
 
     def feed(self, chunk: bytes) -> Iterator[bytes | Gap]:
-        """Yield what can be unpacked by now."""
+        """Yield the data that can be unpacked now."""
         data, self._unread = self._unread + chunk, b""
         at = seen = 0
         is_full = False
@@ -124,9 +124,9 @@ class _Unpacking:
 
 
 def _salvaged(member: "zlib._Decompress", data: bytes) -> tuple[bytes, int]:
-    """Return what is unpacked from the bytes before the damage, and the number of these bytes.
+    """Return the unpacked data before the damage, and the number of bytes that it was packed in.
 
-    It halves the place of the damage, so that all attempts together read the data once.
+    A binary search finds the damage, so that all attempts together read the data once.
     """
     plain: list[bytes] = []
     whole, end = 0, len(data)

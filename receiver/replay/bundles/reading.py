@@ -1,4 +1,4 @@
-"""Reading a bundle: its header, then every delivery that is whole, and what is wrong in place of the others."""
+"""Reads a bundle: its header, then each delivery, or the damage in its place."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from receiver.replay.bundles.lines import BundleLine, Damage, lines_of
 from receiver.replay.bundles.packing import Unpacked
 
 MAX_DAMAGED = 10_000
-"""Damaged places, and lines that the header does not count, behind which reading a file ends."""
+"""The most damaged places, and the most lines beyond the count in the header. Then reading ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A delivery as a bundle has it, with the count of its later arrivals."""
+    """A delivery of a bundle, with the count of its duplicates."""
 
     line: int
     delivery: Delivery
@@ -25,7 +25,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """A bundle that is being read. `entries` can be gone through once."""
+    """A bundle that is being read. `entries` can be iterated once."""
 
     header: Header
     entries: Iterator[Entry | Damage]
@@ -34,14 +34,14 @@ class Bundle:
 def read_bundle(stream: IO[bytes], *, max_body: int) -> Bundle:
     """Return the bundle in a file, gzip or not, or raise NoBundle.
 
-    Memory is bounded by the longest body that may be in it, whatever the file holds.
+    Memory is bounded by the longest body that is allowed, whatever the file contains.
     """
     lines = lines_of(Unpacked(stream), longest=longest_line(max_body))
     match next(lines, None):
         case None:
-            raise NoBundle("no bundle: it is empty")
+            raise NoBundle("not a bundle: it is empty")
         case Damage(reason=reason):
-            raise NoBundle(f"no bundle: its first line is no header ({reason})")
+            raise NoBundle(f"not a bundle: its first line is not a header ({reason})")
         case BundleLine(text=text):
             header = parse_header(text)
             return Bundle(header, _entries(header, lines))

@@ -1,12 +1,12 @@
-"""Stand-ins for what was on the pages, so that a bundle can go with a bug report.
+"""Redacts deliveries, so that a bundle can be added to a bug report.
 
-Hidden, as letters x of the same number: every text in a body (page texts, addresses, titles, errors, values of
-metadata), and the values of all headers but those about content. Digits in what was extracted become ones. A body
-that is no JSON is hidden as a whole.
+Each character of these texts becomes the letter x: every text in a body (page texts, addresses, titles, errors,
+values of metadata), and the values of all headers except those about content. Digits in extracted data become ones.
+A body that is not JSON is hidden completely.
 
-Left as they are: the names of fields, other numbers, true, false and null, white space, the scheme of an address,
-ids, moments, and the service's own words such as a page's `status`. Bodies so stay as readable, and as unreadable,
-as they were; stand-ins have no way back, and hiding again changes nothing.
+These stay: names of fields, other numbers, true, false and null, white space, the scheme of an address, ids,
+moments, and the service's own words such as a page's `status`. So our models read a redacted body as they read the
+original. The original cannot be restored, and redacting twice changes nothing more.
 """
 
 import json
@@ -19,14 +19,14 @@ from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.types import Headers
 
 _ENVELOPE = frozenset({"type", "id", "jobId", "webhookId"})
-"""On the first level, ids stay if they look like ids."""
+"""On the first level these stay if they look like ids."""
 _EXTRACTED = frozenset(
     {
         *("json", "extract", "llm_extraction", "value", "previous", "current", "input", "sources", "snapshot"),
         *("blocks", "branding", "product", "menu"),
     }
 )
-"""Names whose values are what a page said, whatever their form; and `data` below the first level."""
+"""Fields whose values come from a page, whatever their form. `data` below the first level is one too."""
 _WORDS = frozenset(
     {
         *("new", "same", "changed", "removed", "added", "error", "visible", "hidden", "hit", "miss", "basic"),
@@ -45,7 +45,7 @@ _TOKEN = re.compile(r'(?P<string>"[^"\\]*+(?:\\.[^"\\]*+)*+")(?P<colon>\s*:)?|(?
 
 
 def redacted(delivery: Delivery) -> Delivery:
-    """Return the delivery with stand-ins for what was on the pages. Its key stays."""
+    """Return the delivery without the content of pages. Its id stays."""
     return replace(
         delivery,
         type=_plain(delivery.type) or "",
@@ -57,7 +57,7 @@ def redacted(delivery: Delivery) -> Delivery:
 
 
 def redacted_body(body: bytes) -> bytes:
-    """Return a body with stand-ins in place of its texts, and everything else byte for byte."""
+    """Return a body with hidden texts; everything else stays byte for byte."""
     try:
         text = body.decode()
         load_json(body)
@@ -83,14 +83,14 @@ def _hidden(text: str) -> str:
 
 
 class _Hiding:
-    """Goes through the tokens of one JSON text (RFC 8259, section 2), knowing where it is."""
+    """Goes through the tokens of one JSON text (RFC 8259, section 2) and keeps track of the place."""
 
     def __init__(self) -> None:
         self._name = ""
         self._extracted = False
-        """Whether the place is within what was extracted."""
+        """Whether the place is inside extracted data."""
         self._around: list[tuple[str, bool]] = []
-        """The same of each array and object around the place."""
+        """Name and `_extracted` of each array and object around the place."""
 
     def hide(self, text: str) -> str:
         return _TOKEN.sub(self._stand_in, text)

@@ -1,4 +1,4 @@
-"""Writing a bundle, packed or not, in pieces that are large enough to be worth it."""
+"""Writes a bundle in large pieces, with gzip or without."""
 
 from typing import IO
 
@@ -10,7 +10,7 @@ _PIECE = 2**20
 
 
 class BundleWriter:
-    """Writes a header at once, then one delivery after the other. `finish` writes what is left."""
+    """Writes a header at once, then one delivery after the other. `finish` writes the rest."""
 
     def __init__(self, stream: IO[bytes], header: Header, *, pack: bool) -> None:
         self.count = 0
@@ -29,7 +29,7 @@ class BundleWriter:
             self.finish()
 
     def finish(self) -> None:
-        """Let the stream have everything that was added."""
+        """Write everything that was added to the stream."""
         piece = b"".join(self._lines)
         if piece:
             self._stream.write(packed(piece) if self._pack else piece)

@@ -17,7 +17,7 @@ from receiver.replay.expressions.nodes import (
     OPERATORS,
     And,
     Comparison,
-    Condition,
+    EventCondition,
     Existence,
     Literal,
     Match,
@@ -36,7 +36,7 @@ MAX_DEPTH = 50
 _CONSTANTS: dict[str, Scalar] = {"true": True, "false": False, "null": None}
 
 
-def parse(text: str) -> Condition:
+def parse(text: str) -> EventCondition:
     """Return the condition that the text describes, or raise WrongExpression."""
     if len(text) > MAX_LENGTH:
         raise WrongExpression(f"wrong expression: it has {len(text):,} characters, {MAX_LENGTH:,} are allowed")
@@ -53,7 +53,7 @@ class _Parser:
         self._next = next(self._tokens)
         self._depth = 0
 
-    def either(self) -> Condition:
+    def either(self) -> EventCondition:
         return self._chain("or", lambda: self._chain("and", self._negation, And), Or)
 
     def expect_end(self) -> None:
@@ -61,18 +61,21 @@ class _Parser:
             raise self._expected("and, or, or the end")
 
     def _chain(
-        self, word: str, part: Callable[[], Condition], join: Callable[[tuple[Condition, ...]], Condition]
-    ) -> Condition:
+        self,
+        word: str,
+        part: Callable[[], EventCondition],
+        join: Callable[[tuple[EventCondition, ...]], EventCondition],
+    ) -> EventCondition:
         parts = [part()]
         while self._took(word):
             parts.append(part())
         return parts[0] if len(parts) == 1 else join(tuple(parts))
 
-    def _negation(self) -> Condition:
+    def _negation(self) -> EventCondition:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise wrong(self._text, self._next.at, f"it is nested more than {MAX_DEPTH} deep")
-        condition: Condition
+        condition: EventCondition
         if self._took("not"):
             condition = Not(self._negation())
         elif self._took("("):
@@ -84,7 +87,7 @@ class _Parser:
         self._depth -= 1
         return condition
 
-    def _test(self) -> Condition:
+    def _test(self) -> EventCondition:
         left = self._operand()
         if isinstance(left, Path):
             if self._took("exists"):
@@ -97,7 +100,7 @@ class _Parser:
             return Comparison(left, "==", Literal(True))
         raise self._expected(f"one of {' '.join(OPERATORS)}")
 
-    def _comparison(self, left: Operand, operator: Token) -> Condition:
+    def _comparison(self, left: Operand, operator: Token) -> EventCondition:
         at = self._next.at
         right = self._operand()
         if isinstance(left, Path) and isinstance(right, Path) and None in left.steps and None in right.steps:

@@ -1,4 +1,4 @@
-"""What an expression consists of, and when each part holds for a JSON value."""
+"""The parts of an expression. Each decides whether it is true for a JSON value."""
 
 import operator
 import re
@@ -15,31 +15,31 @@ class _Absence(Enum):
 
 
 MISSING = _Absence.MISSING
-"""Where a path leads that leads nowhere. Only `exists` tells it from null."""
+"""The value of a path that does not exist in the event. Only `exists` tells it from null."""
 
 
-class Condition(Protocol):
-    """A part that holds for a value or does not."""
+class EventCondition(Protocol):
+    """A part that is true or false for a value."""
 
     def holds(self, event: object) -> bool:
-        """Tell whether it holds. Never raises."""
+        """Tell whether it is true. Never raises."""
 
 
 class Operand(Protocol):
-    """A part that stands for values."""
+    """A part that has values."""
 
     def values(self, event: object) -> Sequence[object]:
-        """Return what it stands for: one value, or with `*` any number of them."""
+        """Return its values: one, or with `*` any number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """The way to values, by names and indexes; None is `*`."""
+    """A path to values, by names and indexes; None stands for `*`."""
 
     steps: tuple[str | None, ...]
 
     def values(self, event: object) -> Sequence[object]:
-        """Return what lies at its end."""
+        """Return the values at its end."""
         places = [event]
         for step in self.steps:
             if step is None:
@@ -69,7 +69,7 @@ class Comparison:
     right: Operand
 
     def holds(self, event: object) -> bool:
-        """Tell whether it holds for any pair of values."""
+        """Tell whether it is true for any pair of values."""
         fits = OPERATORS[self.operator]
         rights = [_like_null(value) for value in self.right.values(event)]
         lefts = [_like_null(value) for value in self.left.values(event)]
@@ -78,25 +78,25 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A path whose text has a part that fits a pattern."""
+    """A path and a pattern that a part of its text matches."""
 
     path: Path
     pattern: re.Pattern[str]
 
     def holds(self, event: object) -> bool:
-        """Tell whether any text fits."""
+        """Tell whether any text matches."""
         found = self.path.values(event)
         return any(isinstance(value, str) and self.pattern.search(value) is not None for value in found)
 
 
 @dataclass(frozen=True, slots=True)
 class Existence:
-    """A path that leads somewhere."""
+    """A path that exists."""
 
     path: Path
 
     def holds(self, event: object) -> bool:
-        """Tell whether it does."""
+        """Tell whether the path exists."""
         return any(value is not MISSING for value in self.path.values(event))
 
 
@@ -104,32 +104,32 @@ class Existence:
 class Not:
     """The opposite of a condition."""
 
-    part: Condition
+    part: EventCondition
 
     def holds(self, event: object) -> bool:
-        """Tell whether the condition does not hold."""
+        """Tell whether the condition is false."""
         return not self.part.holds(event)
 
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Conditions that all have to hold."""
+    """Conditions that must all be true."""
 
-    parts: tuple[Condition, ...]
+    parts: tuple[EventCondition, ...]
 
     def holds(self, event: object) -> bool:
-        """Tell whether all do."""
+        """Tell whether all are true."""
         return all(part.holds(event) for part in self.parts)
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Conditions of which one has to hold."""
+    """Conditions of which at least one must be true."""
 
-    parts: tuple[Condition, ...]
+    parts: tuple[EventCondition, ...]
 
     def holds(self, event: object) -> bool:
-        """Tell whether one does."""
+        """Tell whether one is true."""
         return any(part.holds(event) for part in self.parts)
 
 
@@ -158,7 +158,7 @@ def _equal(left: object, right: object) -> bool:
 
 
 def _alike(left: object, right: object) -> bool:
-    """Tell whether both are texts or both are numbers. For Python true is a number, for JSON it is none."""
+    """Tell whether both are texts or both are numbers. In Python True is a number, in JSON it is not."""
     if isinstance(left, str):
         return isinstance(right, str)
     return _is_number(left) and _is_number(right)

@@ -1,4 +1,4 @@
-"""Cutting the text of an expression into words, and saying where one is wrong."""
+"""Splits the text of an expression into tokens, and makes errors that point at a place in it."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _SHOWN_BEFORE, _SHOWN_AFTER = 60, 20
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of the text, and where it begins."""
+    """A token, and the index at which it starts."""
 
     kind: Kind
     text: str
@@ -33,7 +33,7 @@ class Token:
 
 
 def tokens_of(text: str) -> Iterator[Token]:
-    """Yield the pieces of an expression and its end; raise WrongExpression at what is none."""
+    """Yield the tokens of an expression, then its end; raise WrongExpression for text that is not a token."""
     at = 0
     while at < len(text):
         found = _TOKEN.match(text, at)
@@ -54,7 +54,7 @@ def tokens_of(text: str) -> Iterator[Token]:
 
 
 def unquoted(quoted: str) -> str:
-    """Return what stands between quotes, or raise ValueError for an escape that JSON does not know."""
+    """Return the text between quotes, or raise ValueError for an escape that JSON does not have."""
     if quoted.startswith("'"):
         return quoted[1:-1]
     value: str = json.loads(quoted, strict=False)
@@ -68,7 +68,7 @@ def steps_of(path: str) -> tuple[str | None, ...]:
 
 
 def wrong(text: str, at: int, why: str) -> WrongExpression:
-    """Return the error for what is wrong at this place, with the place shown below it."""
+    """Return the error for a mistake at this index; its second and third line show the place."""
     start = max(0, at - _SHOWN_BEFORE)
     shown = _printable(text[start : at + _SHOWN_AFTER])
     return WrongExpression(
@@ -77,5 +77,5 @@ def wrong(text: str, at: int, why: str) -> WrongExpression:
 
 
 def _printable(text: str) -> str:
-    """Return the text in as many characters, so that the mark stays below what it marks."""
+    """Return the text with the same number of characters, so that the mark below it points at the right one."""
     return "".join(char if char.isprintable() else " " for char in text)

@@ -1,4 +1,4 @@
-"""Where two SQL databases differ in what they read: each has a dialect of its own."""
+"""How SQL databases differ in the statements that read."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,7 +8,7 @@ from receiver.stores.sql.connection import SqlConnection
 
 
 class Dialect(Protocol):
-    """How a database spells what the shared statements need. A `name` is that of a value, without its colon."""
+    """How a database spells the parts that differ. A `name` is that of a value, without its colon."""
 
     snapshot: str
     """The statement that begins a transaction whose statements all see the same state."""

@@ -25,7 +25,7 @@ class SettlingStatements(Protocol):
     """Make due at `:now` what comes next in the lanes of `:ids`, where no other item heads the lane."""
 
 
-class Settling:
+class SettlingAlgorithm:
     """The algorithm of settling over the statements of one kind of database."""
 
     def __init__(

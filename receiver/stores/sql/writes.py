@@ -4,7 +4,7 @@ from typing import Protocol
 
 from receiver.stores.sql.claims import Claims, ClaimStatements
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.settling import Settling, SettlingStatements
+from receiver.stores.sql.settling import SettlingAlgorithm, SettlingStatements
 from receiver.stores.sql.work_rows import InsertWithIds, RoutingStatements, WorkRows
 
 
@@ -96,4 +96,4 @@ class Writes:
         self.pruning = pruning
         self.work_rows = WorkRows(routing, insert_with_ids, dialect)
         self.claims = Claims(claims, dialect)
-        self.settling = Settling(settling, routing.insert_attempts, dialect)
+        self.settling = SettlingAlgorithm(settling, routing.insert_attempts, dialect)

@@ -1,7 +1,7 @@
-"""Moving the write-ahead log into the database, off the ack path (SQLite manual, Write-Ahead Logging).
+"""Move the write-ahead log into the database, off the ack path (SQLite manual, Write-Ahead Logging).
 
-SQLite would do that inside the commit that passes 1,000 pages, and that commit's acks would wait for it. Here a
-connection of its own does it in the background, while commits go on.
+SQLite would do that inside the commit that passes 1,000 pages, and the acks of that commit would wait for it. Here
+a connection of its own does it in the background, while commits go on.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Checkpointer:
     async def used(self) -> AsyncIterator[Self]:
         """Run for as long as the block lasts."""
         self._users += 1
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         try:
             yield self

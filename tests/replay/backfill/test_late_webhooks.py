@@ -9,7 +9,7 @@ from receiver import Context, Router
 from receiver.core.bulk import Imported
 from receiver.core.types import Origin, Trigger
 from receiver.events import Event
-from receiver.replay.backfill.comparing import to_bring_in
+from receiver.replay.backfill.comparing import to_import
 from receiver.signals import attempt_started
 from tests.doubles import watching
 from tests.replay.backfill.conftest import Open
@@ -26,7 +26,7 @@ def recording(seen: list[str]) -> Router:
 
     @router.on("*")
     async def note(event: Event, ctx: Context) -> None:
-        seen.append(f"{event.type} {ctx.delivery.key[:9]}")
+        seen.append(f"{event.type} {ctx.delivery.id[:9]}")
 
     return router
 
@@ -69,7 +69,7 @@ async def test_the_late_webhook_of_what_was_brought_in_makes_no_work(
 
         assert seen == ["crawl.page w4"]
         assert (await on.store.detail(sent("crawl.page", "w1").key)).work == ()
-    told = [(record.message, record.__dict__["key"]) for record in caplog.records]
+    told = [(record.message, record.__dict__["id"]) for record in caplog.records]
     assert told == [("late_webhook_skipped", key) for key in ("w1", "w2", "w3")]
 
 
@@ -80,7 +80,7 @@ async def test_of_two_that_wait_together_one_is_handled(open_world: Open) -> Non
         world = open_world(crawl(document(1)))
         world.store = on.store
         missing = await world.compare(family="crawl")
-        found = to_bring_in(missing, world.spool, world.store, world.clock, origin=Origin.BACKFILL)
+        found = to_import(missing, world.spool, world.store, world.clock, origin=Origin.BACKFILL)
         parts = [part async for part in found]
         await on.store.append(sent("crawl.page", "w1", [document(1)]))
         for part in parts:

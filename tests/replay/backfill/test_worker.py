@@ -28,7 +28,7 @@ async def test_a_worker_backfills_only_when_it_is_told_to(switched_on: bool) -> 
 
     @router.on("*")
     async def note(event: Event, ctx: Context) -> None:
-        seen.append(f"{event.type} {ctx.delivery.key[:9]}")
+        seen.append(f"{event.type} {ctx.delivery.id[:9]}")
 
     answers: dict[str, Any] = crawl(document(1)).answers
 

@@ -11,7 +11,7 @@ from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import Delivery, DeliveryFilter
 from receiver.core.envelope import read_envelope
 from receiver.core.types import AppendOutcome, Origin
-from receiver.replay.backfill.comparing import Missing, Spool, compare, delivered, to_bring_in
+from receiver.replay.backfill.comparing import Missing, Spool, compare, delivered, to_import
 from receiver.replay.backfill.production import Asked, produced
 from receiver.service.client import AsyncClient
 from receiver.stores.memory import MemoryStore
@@ -93,7 +93,7 @@ class World:
     async def import_deliveries(self, missing: Missing) -> Counter[AppendOutcome]:
         """Bring in what is missing, and return what became of it."""
         outcomes: Counter[AppendOutcome] = Counter()
-        async for part in to_bring_in(missing, self.spool, self.store, self.clock, origin=Origin.BACKFILL):
+        async for part in to_import(missing, self.spool, self.store, self.clock, origin=Origin.BACKFILL):
             outcomes.update(await self.store.import_deliveries(part))
         return outcomes
 

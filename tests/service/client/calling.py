@@ -19,6 +19,13 @@ from tests.doubles import NOON
 KEY = "fc-0123456789abcdef-sentinel"
 BASE = "https://api.example.com"
 
+PAGE = "https://example.com/"
+JOB = "019f2c10-0000-7000-8000-000000000001"
+MONITOR_ID = "019f2c10-0000-7000-8000-0000000000aa"
+CHECK_ID = "019f2c10-0000-7000-8000-0000000000bb"
+DOCUMENT = {"markdown": "# Hi", "metadata": {"sourceURL": PAGE, "statusCode": 200, "title": ["Hi", "Ho"]}}
+STARTED = {"success": True, "id": JOB, "url": f"{BASE}/v2/crawl/{JOB}"}
+
 Reply = httpx.Response | Exception | Callable[[httpx.Request], httpx.Response]
 
 

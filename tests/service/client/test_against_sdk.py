@@ -122,7 +122,7 @@ def answered(connection: Connection) -> None:
     connection.answer(200, {**ANSWER, "data": [] if lists else {}})
 
 
-def told(connection: Connection) -> tuple[Any, ...]:
+def compared(connection: Connection) -> tuple[Any, ...]:
     """Return the compared parts of a request: method, path, key, and its body without the SDK's own additions."""
     return connection.method, connection.path, connection.headers["authorization"], asked_for(connection.body)
 
@@ -173,7 +173,7 @@ def test_every_call_is_compared(theirs: list[Connection], ours: list[Connection]
 @pytest.mark.parametrize("number", range(COUNT))
 def test_a_request_equals_that_of_the_sdk(theirs: list[Connection], ours: list[Connection], number: int) -> None:
     """Both have the same method, path, query and key, and a body with the same meaning."""
-    assert told(ours[number]) == told(theirs[number])
+    assert compared(ours[number]) == compared(theirs[number])
 
 
 def test_our_requests_contain_only_what_was_given(ours: list[Connection]) -> None:

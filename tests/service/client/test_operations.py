@@ -1,14 +1,11 @@
 """Each operation: its request, and how it reads the answer. Bodies are those of the service."""
 
 import inspect
-import json
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
-import httpx
 import pytest
 
-from receiver.errors import ConfigurationError
 from receiver.requests import (
     AgentRequest,
     BatchScrapeRequest,
@@ -19,25 +16,27 @@ from receiver.requests import (
     Schedule,
     ScrapeRequest,
     ScrapeTarget,
-    WaitAction,
     WebhookConfig,
 )
 from receiver.service.client import AsyncClient, Client
-from receiver.service.client import jobs as job_calls
-from receiver.service.client import scrapes as scrape_calls
-from tests.service.client.calling import BASE, KEY, Caller, Service, said
+from tests.service.client.calling import (
+    CHECK_ID,
+    DOCUMENT,
+    JOB,
+    KEY,
+    MONITOR_ID,
+    PAGE,
+    STARTED,
+    Caller,
+    Service,
+    said,
+)
 
-PAGE = "https://example.com/"
-JOB = "019f2c10-0000-7000-8000-000000000001"
-MONITOR_ID = "019f2c10-0000-7000-8000-0000000000aa"
-CHECK_ID = "019f2c10-0000-7000-8000-0000000000bb"
 HOOK = WebhookConfig(
     url="https://hooks.example.com/webhooks", events=["crawl.page", "completed"], metadata={"a": "b"}
 )
 HOOK_WIRE = {"url": "https://hooks.example.com/webhooks", "events": ["page", "completed"], "metadata": {"a": "b"}}
 
-DOCUMENT = {"markdown": "# Hi", "metadata": {"sourceURL": PAGE, "statusCode": 200, "title": ["Hi", "Ho"]}}
-STARTED = {"success": True, "id": JOB, "url": f"{BASE}/v2/crawl/{JOB}"}
 STATUS = {
     "success": True,
     "status": "completed",
@@ -341,122 +340,3 @@ async def test_a_check_is_read_with_all_its_results(caller: Caller, service: Ser
     (read,) = check.pages
     assert (read.target_id, read.status_code, read.snapshot.json_) == ("t1", 200, {"price": 9})
     assert read.diff.model_extra == {"json": {"files": [{"chunks": []}]}}
-
-
-async def test_an_idempotency_key_is_sent_as_a_uuid(caller: Caller, service: Service) -> None:
-    """The service honours only UUIDs. Any other text becomes one, always the same."""
-    service.replies = [said(**STARTED)]
-    for key in (JOB, "sha256:abc", "sha256:abc", "another"):
-        await caller.call("crawl", PAGE, idempotency_key=key)
-    await caller.call("crawl", PAGE)
-
-    keys = [request.headers.get("x-idempotency-key") for request in service.requests]
-    assert keys[0] == JOB
-    assert keys[1] == keys[2]
-    assert keys[1] != keys[3]
-    assert keys[4] is None
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "words"),
-    [
-        ("crawl_status", ("",), "job_id: an id is a text"),
-        ("cancel_crawl", ("..",), "job_id: an id is a text"),
-        ("monitor", (".",), "monitor_id: an id is a text"),
-        ("check", (MONITOR_ID, ""), "check_id: an id is a text"),
-    ],
-)
-async def test_a_text_that_cannot_be_an_id_is_not_sent(
-    caller: Caller, service: Service, name: str, args: Any, words: str
-) -> None:
-    """It would lead to another path, where DELETE would mean something else."""
-    with pytest.raises(ValueError, match=words):
-        await caller.call(name, *args)
-    assert service.requests == []
-
-
-async def test_an_id_stays_one_part_of_its_path(caller: Caller, service: Service) -> None:
-    """Special characters are quoted."""
-    service.replies = [said(success=True, status="scraping")]
-    await caller.call("crawl_status", "a/../b?c#d")
-
-    assert service.sent == [("GET", "/v2/crawl/a%2F..%2Fb%3Fc%23d", None)]
-
-
-@pytest.mark.parametrize(
-    ("name", "args", "options", "words"),
-    [
-        ("crawl_status", (JOB,), {"limit": 1001}, "limit: 1 to 1000, not 1001"),
-        ("batch_status", (JOB,), {"limit": 0}, "limit: 1 to 1000, not 0"),
-        ("crawl_status", (JOB,), {"skip": -1}, "skip: 0 or more, not -1"),
-        ("monitors", (), {"limit": 101}, "limit: 1 to 100, not 101"),
-        ("checks", (MONITOR_ID,), {"offset": -1}, "offset: 0 or more, not -1"),
-        ("check", (MONITOR_ID, CHECK_ID), {"limit": 101}, "limit: 1 to 100, not 101"),
-        ("check_pages", (MONITOR_ID, CHECK_ID), {"status": "lost"}, "status: one of same, new, changed, removed, "),
-        ("checks", (MONITOR_ID,), {"status": "lost"}, "status: one of queued, running, completed, partial, "),
-    ],
-)
-async def test_values_out_of_bounds_are_not_sent(
-    caller: Caller, service: Service, name: str, args: Any, options: Any, words: str
-) -> None:
-    """The error names the bounds."""
-    with pytest.raises(ValueError, match=words):
-        await (caller.pages if name.endswith("_pages") else caller.call)(name, *args, **options)
-    assert service.requests == []
-
-
-def test_a_scrape_waits_longer_than_its_own_time_out() -> None:
-    """The client waits for the time-out, for other scrapes before it, and a margin."""
-    plain = scrape_calls.scrape(PAGE)
-    slow = scrape_calls.scrape(
-        ScrapeRequest(url=PAGE, timeout=120_000, wait_for=5_000, actions=[WaitAction(milliseconds=10_000)])
-    )
-
-    assert plain.answered_within == timedelta(seconds=60)
-    assert slow.answered_within == timedelta(seconds=165)
-
-
-async def test_a_call_sets_the_time_out_of_its_own_request(caller: Caller, service: Service) -> None:
-    """Other requests keep the default."""
-    service.replies = [said(success=True, data=DOCUMENT)]
-    await caller.call("scrape", ScrapeRequest(url=PAGE, timeout=120_000))
-
-    timeout = service.requests[0].extensions["timeout"]
-    assert (timeout["read"], timeout["connect"]) == (150.0, 10.0)
-
-
-async def test_get_reaches_any_path(caller: Caller, service: Service) -> None:
-    """The answer is returned unchanged, with any status."""
-    service.replies = [said(404, success=False)]
-    answer = await caller.call("get", "/v2/team/credit-usage", params={"a": "b"})
-
-    assert isinstance(answer, httpx.Response)
-    assert answer.status_code == 404
-    assert service.sent == [("GET", "/v2/team/credit-usage?a=b", None)]
-    assert service.requests[0].headers["authorization"] == f"Bearer {KEY}"
-
-
-@pytest.mark.parametrize("kind", ["async", "plain"])
-async def test_a_self_hosted_service_may_have_a_path(kind: str, service: Service) -> None:
-    """It may stand behind a gateway."""
-    service.replies = [said(**STARTED)]
-    await Caller(kind, service, base="http://127.0.0.1:3002/crawler/").call("crawl", PAGE)
-
-    assert str(service.requests[0].url) == "http://127.0.0.1:3002/crawler/v2/crawl"
-
-
-@pytest.mark.parametrize("made", [AsyncClient, Client])
-def test_a_client_with_an_unusable_address_or_key_cannot_be_made(made: Any) -> None:
-    """The error comes at once."""
-    with pytest.raises(ConfigurationError, match="RECEIVER_BASE_URL"):
-        made(KEY, "nowhere")
-    with pytest.raises(ConfigurationError, match="RECEIVER_API_KEY"):
-        made("two words")
-
-
-def test_the_repr_of_a_call_has_no_body() -> None:
-    """A body may contain headers with a login."""
-    request = CrawlRequest(url=PAGE, scrape_options={"headers": {"Cookie": "s3cret"}})
-
-    assert "s3cret" not in repr(job_calls.crawl(request))
-    assert json.dumps(dict(job_calls.crawl(request).body or {})).count("s3cret") == 1

@@ -78,9 +78,9 @@ class Played:
 
     @property
     def attempts(self) -> list[SimulatedAttempt]:
-        """Those of the schedule, in the order in which a simulation tells them."""
-        told = [one.attempt for one in self.sent if one.attempt is not None]
-        return sorted(told, key=lambda one: (one.ended_us, one.delivery))
+        """The attempts of the schedule, in the order of the simulation."""
+        attempts = [one.attempt for one in self.sent if one.attempt is not None]
+        return sorted(attempts, key=lambda one: (one.ended_us, one.delivery))
 
 
 SECONDS = st.integers(0, 60).map(lambda seconds: seconds * SECOND)
@@ -118,11 +118,11 @@ def test_a_live_run_has_the_timeline_of_the_simulation(
         run = Played(scenario, works)
         return (await run.to_its_end()).attempts
 
-    def told(attempt: SimulatedAttempt) -> tuple[object, ...]:
+    def timeline(attempt: SimulatedAttempt) -> tuple[object, ...]:
         outcome = ResponseKind.TIMEOUT if attempt.outcome is ResponseKind.LATE else attempt.outcome
         return (*attempt[:6], outcome, attempt.state)
 
-    assert [told(one) for one in asyncio.run(played())] == [told(one) for one in simulate(scenario)]
+    assert [timeline(one) for one in asyncio.run(played())] == [timeline(one) for one in simulate(scenario)]
 
 
 async def test_at_sixty_times_the_speed_the_whole_schedule_takes_21_seconds() -> None:
@@ -231,8 +231,8 @@ async def test_a_seed_repeats_the_faults_but_not_the_ids() -> None:
     shares = {"duplicates": 0.3, "reordered": 0.3, "forged": 0.3, "truncated": 0.3, "slow": 0.3}
     runs = [await Played(faulty(**shares)).to_its_end() for _ in range(2)]
 
-    told = [sorted((one.request.way, one.request.upload) for one in run.sent) for run in runs]
-    assert told[0] == told[1]
+    requests = [sorted((one.request.way, one.request.upload) for one in run.sent) for run in runs]
+    assert requests[0] == requests[1]
     assert runs[0].live.faults == runs[1].live.faults
     assert {fault for fault, number in runs[0].live.faults.items() if number} == shares.keys()
 

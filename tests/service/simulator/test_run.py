@@ -31,12 +31,13 @@ def out(kind: OutageKind, end: timedelta = 2 * HOUR, **more: int) -> tuple[Outag
 def clocked(scenario: Scenario) -> list[tuple[str, str, str, str]]:
     """Return start, end, outcome and state of every attempt, moments as minutes and seconds."""
 
-    def told(micros: int) -> str:
+    def times(micros: int) -> str:
         minutes, seconds = divmod(micros // 1_000_000, 60)
         return f"{minutes}:{seconds:02}"
 
     return [
-        (told(one.started_us), told(one.ended_us), one.outcome.value, one.state.value) for one in simulate(scenario)
+        (times(one.started_us), times(one.ended_us), one.outcome.value, one.state.value)
+        for one in simulate(scenario)
     ]
 
 

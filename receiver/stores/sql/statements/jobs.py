@@ -4,51 +4,56 @@ from receiver.core.jobs import LAST_PAGES, PAGE
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.statements.columns import ROUTED
 
-LAST_OF_JOB = "SELECT seq FROM deliveries WHERE job_id = :job_id ORDER BY seq DESC LIMIT 1"
-
 
 class JobStatements:
     """A job has its place by its last delivery. No body is read."""
+
+    # A search from the newest delivery back, for those that are the last of their job, finds a page at once if many
+    # jobs have few deliveries each.
+    last_of_jobs = """
+        SELECT d.seq FROM deliveries AS d
+        WHERE d.seq < :before AND d.seq >= :floor AND d.job_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq) {conditions}
+        ORDER BY d.seq DESC LIMIT :rows
+    """
+    # Going from one job id to the next in their index takes no longer if jobs have many deliveries, or few match.
+    older_jobs = """
+        WITH RECURSIVE jobs (id) AS (
+            SELECT min(job_id) FROM deliveries WHERE job_id IS NOT NULL
+            UNION ALL
+            SELECT (SELECT min(n.job_id) FROM deliveries AS n WHERE n.job_id > jobs.id)
+            FROM jobs WHERE jobs.id IS NOT NULL
+        )
+        SELECT d.seq FROM jobs CROSS JOIN deliveries AS d
+        WHERE d.seq = (SELECT max(latest.seq) FROM deliveries AS latest WHERE latest.job_id = jobs.id)
+            AND d.seq < :floor {conditions}
+        ORDER BY d.seq DESC
+    """
+    job_at = """
+        SELECT max(seq), job_id FROM deliveries
+        WHERE job_id = (SELECT job_id FROM deliveries WHERE seq = :seq) GROUP BY job_id
+    """
+    last_of_job = "SELECT seq FROM deliveries WHERE job_id = :job_id ORDER BY seq DESC LIMIT 1"
+    next_job = (
+        "SELECT job_id FROM deliveries WHERE job_id >= :from_id AND job_id <> :known_id ORDER BY job_id LIMIT 1"
+    )
+    arrivals = """
+        SELECT type, success, count(*), sum(duplicates), min(seq), count(*) FILTER (WHERE origin = 'backfill')
+        FROM deliveries WHERE job_id = :job_id GROUP BY type, success ORDER BY min(seq)
+    """
+    arrived_at = "SELECT received_at FROM deliveries WHERE seq = :seq"
+    new_of_job = f"SELECT count(*) FROM deliveries WHERE job_id = :job_id AND seq > ({ROUTED})"
+    work_of_job = """
+        SELECT w.handler, w.state, count(*)
+        FROM deliveries AS d JOIN work_items AS w ON w.delivery_seq = d.seq
+        WHERE d.job_id = :job_id GROUP BY w.handler, w.state
+    """
 
     def __init__(self, dialect: Dialect) -> None:
         # As in the index job_ends, to the letter: else SQLite does not use it (its manual, Partial Indexes).
         ends_job = " OR ".join(dialect.ends_with("type", end) for end in (".completed", ".failed", ".cancelled"))
         sent_page = f"({dialect.ends_with('type', f'.{PAGE}')} AND origin <> 'backfill')"
-        # Looking from the newest delivery on for those that are the last of their job finds a page at once where
-        # many jobs have few deliveries each.
-        self.last_of_jobs = """
-            SELECT d.seq FROM deliveries AS d
-            WHERE d.seq < :before AND d.seq >= :floor AND d.job_id IS NOT NULL
-                AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq)
-                {conditions}
-            ORDER BY d.seq DESC LIMIT :rows
-        """
-        # Going from one job id to the next in their index takes no longer for jobs with many deliveries, or if few
-        # match.
-        self.older_jobs = """
-            WITH RECURSIVE jobs (id) AS (
-                SELECT min(job_id) FROM deliveries WHERE job_id IS NOT NULL
-                UNION ALL
-                SELECT (SELECT min(n.job_id) FROM deliveries AS n WHERE n.job_id > jobs.id)
-                FROM jobs WHERE jobs.id IS NOT NULL
-            )
-            SELECT d.seq FROM jobs CROSS JOIN deliveries AS d
-            WHERE d.seq = (SELECT max(latest.seq) FROM deliveries AS latest WHERE latest.job_id = jobs.id)
-                AND d.seq < :floor {conditions}
-            ORDER BY d.seq DESC
-        """
         self.conditions = _conditions(dialect, ends_job)
-        self.job_at = """
-            SELECT max(seq), job_id FROM deliveries
-            WHERE job_id = (SELECT job_id FROM deliveries WHERE seq = :seq) GROUP BY job_id
-        """
-        self.last_of_job = LAST_OF_JOB
-        self.arrivals = """
-            SELECT
-                type, success, count(*), sum(duplicates), min(seq), count(*) FILTER (WHERE origin = 'backfill')
-            FROM deliveries WHERE job_id = :job_id GROUP BY type, success ORDER BY min(seq)
-        """
-        self.arrived_at = "SELECT received_at FROM deliveries WHERE seq = :seq"
         self.job_end = f"""
             SELECT seq, type, success, received_at FROM deliveries
             WHERE job_id = :job_id AND ({ends_job}) ORDER BY seq LIMIT 1
@@ -59,16 +64,6 @@ class JobStatements:
                 SELECT success FROM deliveries WHERE job_id = :job_id AND {sent_page}
                 ORDER BY seq DESC LIMIT {LAST_PAGES}
             ) AS last_pages WHERE NOT success
-        """
-        self.next_job = """
-            SELECT job_id FROM deliveries
-            WHERE job_id >= :from_id AND job_id <> :known_id ORDER BY job_id LIMIT 1
-        """
-        self.new_of_job = f"SELECT count(*) FROM deliveries WHERE job_id = :job_id AND seq > ({ROUTED})"
-        self.work_of_job = """
-            SELECT w.handler, w.state, count(*)
-            FROM deliveries AS d JOIN work_items AS w ON w.delivery_seq = d.seq
-            WHERE d.job_id = :job_id GROUP BY w.handler, w.state
         """
 
 
