@@ -187,7 +187,7 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
 @pytest.mark.parametrize(
     ("name", "written", "words"),
     [
-        ("SECRETS", f'["{HIDDEN}"', "looks like a JSON list and cannot be read as one"),
+        ("SECRETS", f'["{HIDDEN}"', "starts like a JSON list but is not valid JSON"),
         ("SECRETS", f'["{HIDDEN}", ""]', "a secret must not be empty"),
         ("SECRETS", f'["{HIDDEN}", 5]', "string"),
         ("SECRETS", f'[["{HIDDEN}"]]', "string"),
@@ -216,17 +216,17 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
         ("SIGNATURE_HEADER", "", "pattern"),
         ("SIGNATURE_HEADER", "X Signature", "pattern"),
         ("SIGNATURE_HEADER", "X-Signature:", "pattern"),
-        ("TOKEN_HEADER", "X-Token", "go together"),
-        ("TOKENS", HIDDEN, "go together"),
-        ("PATH", "/{path}", "a path is made of"),
-        ("PATH", "/a b", "a path is made of"),
-        ("PATH", "/a?b", "a path is made of"),
+        ("TOKEN_HEADER", "X-Token", "belong together"),
+        ("TOKENS", HIDDEN, "belong together"),
+        ("PATH", "/{path}", "a path may have only"),
+        ("PATH", "/a b", "a path may have only"),
+        ("PATH", "/a?b", "a path may have only"),
         ("METRICS", "perhaps", "boolean"),
         ("METRICS_PORT", "65536", "65535"),
-        ("METRICS_TOKEN", "", "a bearer token is made of"),
-        ("METRICS_TOKEN", f"{HIDDEN} ", "a bearer token is made of"),
-        ("METRICS_TOKEN", f"{HIDDEN}é", "a bearer token is made of"),
-        ("METRICS_TOKEN", f"{HIDDEN}\udcff", "a bearer token is made of"),
+        ("METRICS_TOKEN", "", "a bearer token may have only"),
+        ("METRICS_TOKEN", f"{HIDDEN} ", "a bearer token may have only"),
+        ("METRICS_TOKEN", f"{HIDDEN}é", "a bearer token may have only"),
+        ("METRICS_TOKEN", f"{HIDDEN}\udcff", "a bearer token may have only"),
     ],
 )
 def test_a_value_that_does_not_fit_is_named_and_never_shown(
@@ -520,7 +520,7 @@ def test_metrics_are_shown_to_the_network_only_with_a_token(name: str) -> None:
 
 def test_deliveries_and_metrics_do_not_share_a_path() -> None:
     """Unless there are no metrics: then it is a path as any other."""
-    assert "RECEIVER_PATH must not be that of the metrics" in refusal(path="metrics/", metrics=True)
+    assert "RECEIVER_PATH must not be the path of the metrics" in refusal(path="metrics/", metrics=True)
     assert load_settings(path="/metrics").path == "/metrics"
 
 
