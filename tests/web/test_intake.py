@@ -563,6 +563,6 @@ async def test_what_could_not_be_put_in_quarantine_is_not_counted() -> None:
 def test_subscribers_are_told_of_refusals() -> None:
     """Status, reason and a sentence, and when."""
     with watching(delivery_refused) as records:
-        intake(MemoryStore()).tell_refused(413, "too_large", "longer than 5 bytes")
+        intake(MemoryStore()).emit_refused(413, "too_large", "longer than 5 bytes")
 
     assert records == [DeliveryRefused(at=NOON, status=413, reason="too_large", detail="longer than 5 bytes")]
