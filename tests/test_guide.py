@@ -1,4 +1,4 @@
-"""What the README says of each option of a handler happens when its example runs."""
+"""Each example of a handler in the README does what the text beside it says."""
 
 import asyncio
 import logging

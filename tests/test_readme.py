@@ -1,4 +1,4 @@
-"""The README tells the truth: its commands exist, its Python runs, its table lists the settings."""
+"""Tests of the README: its commands exist, its Python runs, and its table lists the settings."""
 
 import re
 from pathlib import Path
@@ -19,7 +19,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_first_screen_has_exactly_two_commands() -> None:
-    """One runs the main job and one the tests, before the first heading of the second level."""
+    """One shows a complete run and one runs the tests. Both are before the first heading of level 2."""
     first_screen = README.read_text(encoding="utf-8").partition("\n## ")[0]
 
     commands = re.findall(r"^```sh\n(.*?)\n```$", first_screen, re.DOTALL | re.MULTILINE)
@@ -29,7 +29,7 @@ def test_the_first_screen_has_exactly_two_commands() -> None:
 
 
 def test_the_router_of_the_readme_registers_its_handlers() -> None:
-    """The block runs as it stands and leaves a router with two handlers."""
+    """The block runs without changes and makes a router with two handlers."""
     names: dict[str, object] = {"__name__": "handlers"}
     exec(compile(blocks("python")[0], "README.md", "exec"), names)
 
@@ -40,7 +40,7 @@ def test_the_router_of_the_readme_registers_its_handlers() -> None:
 
 @pytest.mark.parametrize("block", blocks("python"))
 def test_every_python_block_is_python(block: str) -> None:
-    """A block that does not compile has lost something."""
+    """A block that does not compile has a mistake."""
     compile(block, "README.md", "exec")
 
 
@@ -53,7 +53,7 @@ def test_every_command_of_the_readme_exists() -> None:
 
 
 def test_the_table_lists_every_setting_with_its_description() -> None:
-    """A setting that is added, renamed or explained anew shows in the table."""
+    """The table must change when a setting or its description changes."""
     rows = re.findall(r"^\| `([A-Z_]+)` \|.*\| (.*) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
 
     expected = [(name.upper(), field.description) for name, field in Settings.model_fields.items()]
@@ -61,7 +61,7 @@ def test_the_table_lists_every_setting_with_its_description() -> None:
 
 
 def test_the_example_environment_names_every_setting() -> None:
-    """What `receiver new` writes is complete, and only the secret is not commented out."""
+    """`receiver new` writes every setting, and only the secret is not a comment."""
     lines = env_example().splitlines()
 
     assert {line.removeprefix("# ").partition("=")[0] for line in lines if "RECEIVER_" in line} == {

@@ -53,17 +53,17 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     settings = load_settings(**flags)
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
     settings.require_safe_metrics()
-    ending = _Ending(within=settings.grace + _MARGIN)
+    stopper = _Stopper(within=settings.grace + _MARGIN)
     if with_parent:
         end_after_parent(settings.grace + _MARGIN)
-        threading.Thread(target=ending.begin_at_end_of_input, daemon=True).start()
+        threading.Thread(target=stopper.ask_at_end_of_input, daemon=True).start()
     export_env_file()
     router = _load(settings)
     worker = WorkerId(name) if name else new_worker_id()
     dead = [WorkerId(name) for name in takes_over]
     exhaustion = Exhaustion(settings.max_memory)
     try:
-        left_behind = run(_work(settings, router, worker, dead, ending, exhaustion))
+        left_behind = run(_work(settings, router, worker, dead, stopper, exhaustion))
     except ReceiverError as exc:
         if isinstance(exc, HandlerError) and exc.__cause__ is not None:
             log.error("resource_not_made", exc_info=exc.__cause__)
@@ -100,14 +100,14 @@ async def _work(
     router: Router,
     worker: WorkerId,
     dead: Sequence[WorkerId],
-    ending: "_Ending",
+    stopper: "_Stopper",
     exhaustion: Exhaustion,
 ) -> int:
     stop = asyncio.Event()
-    ending.attach(asyncio.get_running_loop(), stop)
+    stopper.attach(asyncio.get_running_loop(), stop)
     # The event loop's own signal handlers would not run while a handler blocks the loop.
     for signal_number in stop_signals():
-        signal.signal(signal_number, ending.begin)
+        signal.signal(signal_number, stopper.ask)
     log.info("worker_started", extra={"handlers": len(router), "worker": worker})
     await _warn_of_work_without_handler(settings, router)
     watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
@@ -131,7 +131,7 @@ async def _warn_of_work_without_handler(settings: Settings, router: Router) -> N
         log.warning("work_without_handler", extra={"waiting": left, "advice": advice})
 
 
-class _Ending:
+class _Stopper:
     """Asks the worker to stop, and ends the process if the worker does not react.
 
     A worker cannot react while it imports handlers (it has no work then), or while a handler blocks the event loop.
@@ -141,29 +141,29 @@ class _Ending:
         self._within = within
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
-        self._begun = threading.Event()
+        self._asked = threading.Event()
         # A signal handler must not start this thread: it may have interrupted the start of another one.
         threading.Thread(target=self._watch, daemon=True).start()
 
     def attach(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-        """Set the event loop and the event that `begin` uses from now on."""
+        """Set the event loop and the event that `ask` uses from now on."""
         self._loop, self._stop = loop, stop
 
-    def begin(self, *_: object) -> None:
+    def ask(self, *_: object) -> None:
         """Ask the worker to stop. This works from any thread and as a signal handler."""
         if self._loop is not None and self._stop is not None:
             with suppress(RuntimeError):  # the loop is closed: the worker has stopped already
                 self._loop.call_soon_threadsafe(self._stop.set)
-        self._begun.set()
+        self._asked.set()
 
-    def begin_at_end_of_input(self) -> None:
+    def ask_at_end_of_input(self) -> None:
         """Ask the worker to stop when the supervisor has died and so the standard input ends."""
         while os.read(sys.stdin.fileno(), 1024):
             pass
-        self.begin()
+        self.ask()
 
     def _watch(self) -> None:
-        self._begun.wait()
+        self._asked.wait()
         if self._loop is not None:
             time.sleep(self._within.total_seconds())
         log.error("worker_blocked", extra={"advice": "a handler or a resource blocks it; its work will run again"})

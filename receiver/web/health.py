@@ -20,7 +20,7 @@ class Liveness:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        answer = reply(200, {"status": "alive"}) if _reads(scope) else method_not_allowed("GET")
+        answer = reply(200, {"status": "alive"}) if _is_read(scope) else method_not_allowed("GET")
         for message in answer:
             await send(message)
 
@@ -41,7 +41,7 @@ class Readiness:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if not _reads(scope):
+        if not _is_read(scope):
             answer = method_not_allowed("GET")
         elif not await self._ready():
             answer = unavailable("the store cannot be written")
@@ -62,7 +62,7 @@ class Readiness:
     async def _ready(self) -> bool:
         if self._probe is None or self._probe.done():
             self._probe = asyncio.create_task(self._intake.probe())
-            self._probe.add_done_callback(_seen)
+            self._probe.add_done_callback(_retrieve_exception)
         done, _ = await asyncio.wait([self._probe], timeout=self._deadline.total_seconds())
         if not done:
             return False
@@ -74,11 +74,11 @@ class Readiness:
         return error is None and not self._probe.cancelled()
 
 
-def _seen(probe: "asyncio.Task[None]") -> None:
+def _retrieve_exception(probe: "asyncio.Task[None]") -> None:
     """Retrieve the exception: the request that began the probe may have been answered already."""
     if not probe.cancelled():
         probe.exception()
 
 
-def _reads(scope: Scope) -> bool:
+def _is_read(scope: Scope) -> bool:
     return scope["method"] in ("GET", "HEAD")

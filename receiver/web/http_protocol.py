@@ -37,7 +37,7 @@ _NO_MEMORY = (
 )
 
 
-class _Together:
+class _JoiningTransport:
     """A transport that joins its writes and sends them at the end of the event loop's turn, as uvloop does.
 
     While a request is still arriving, it closes in two steps. To close at once would reset the connection, and the
@@ -157,7 +157,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wrap the transport, start the timer for the first request, and apply the limit on connections."""
-        super().connection_made(cast("asyncio.Transport", _Together(transport, self)))
+        super().connection_made(cast("asyncio.Transport", _JoiningTransport(transport, self)))
         self._start_timer()
         self.idle[self] = None
         if len(self.connections) > self.most_connections and len(self.idle) > 1:
@@ -261,7 +261,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _lingers(self) -> bool:
-        return cast("_Together", self.transport).lingers
+        return cast("_JoiningTransport", self.transport).lingers
 
     def _app_for_request(self) -> ASGIApp:
         hosts = sum(name == b"host" for name, _ in self.headers)

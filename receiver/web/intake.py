@@ -197,7 +197,7 @@ class Intake:
         examine = functools.partial(self._examine, raw_headers, headers, body, self._clock.now())
         if len(body) > _LONG_BODY:
             stored = asyncio.ensure_future(self._accept_long(examine, admission))
-            stored.add_done_callback(_seen)
+            stored.add_done_callback(_retrieve_exception)
             return stored
         try:
             return self._store(examine(), admission)
@@ -239,7 +239,7 @@ class Intake:
             written.add_done_callback(admission.release)
             written.add_done_callback(self._count_quarantined)
             refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, Malformed(examined.detail)))
-            refused.add_done_callback(_seen)
+            refused.add_done_callback(_retrieve_exception)
             return refused
         appended = self._log.append(examined)
         appended.add_done_callback(admission.release)
@@ -319,7 +319,7 @@ def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
         )
 
 
-def _seen(refused: asyncio.Future[Receipt]) -> None:
+def _retrieve_exception(refused: asyncio.Future[Receipt]) -> None:
     """Retrieve the exception, or asyncio logs it if the request has been answered before."""
     if not refused.cancelled():
         refused.exception()

@@ -37,7 +37,7 @@ async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> Asyn
         yield
         return
     server = make_server(
-        _only(endpoint),
+        _only_metrics(endpoint),
         read_timeout=_READ_TIMEOUT,
         shutdown=timedelta(seconds=1),
         most_connections=MAX_CONNECTIONS,
@@ -64,7 +64,7 @@ def _run(server: Server, listener: socket.socket) -> None:
         log.exception("metrics_not_served")
 
 
-def _only(endpoint: MetricsEndpoint) -> ASGIApp:
+def _only_metrics(endpoint: MetricsEndpoint) -> ASGIApp:
     """Return an app that serves only this endpoint."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:

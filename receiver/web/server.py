@@ -81,11 +81,11 @@ def bind(host: str, port: int) -> socket.socket:
         listener.listen(1)  # two programs may bind the same address, but only one may listen
     except OSError as exc:
         listener.close()
-        raise ConfigurationError(_why_not(exc, host, port)) from None
+        raise ConfigurationError(_explain_bind_error(exc, host, port)) from None
     return listener
 
 
-def _why_not(error: OSError, host: str, port: int) -> str:
+def _explain_bind_error(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} on {host} is taken by another program; choose another with --port"
     if error.errno == errno.EACCES:
