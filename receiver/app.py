@@ -34,6 +34,7 @@ from receiver.web.paths import EndpointPaths, not_running
 from receiver.worker import Retention, Worker, WorkerLimits, ask_store, open_processes, open_runner
 from receiver.worker.background import running_beside
 from receiver.worker.indexer import indexing
+from receiver.worker.memory_budget import MemoryBudget
 
 if TYPE_CHECKING:  # every request comes with it
     from receiver.requests.webhooks import WebhookConfig
@@ -183,6 +184,7 @@ async def _open_worker(
         processes=settings.processes,
         lease=settings.lease,
     )
+    memory = MemoryBudget()
     async with (
         open_processes(
             clock, settings.processes, log_level=settings.log_level, json_logs=settings.json_logs
@@ -195,10 +197,11 @@ async def _open_worker(
             ask_once=ask_store(queue),
             processes=processes,
             clients=clients,
+            memory=memory,
         ) as runner,
     ):
         rng = random.Random()  # noqa: S311 - spreads retries, protects nothing
-        yield Worker(queue, router, clock, runner, worker=worker, limits=limits, rng=rng)
+        yield Worker(queue, router, clock, runner, worker=worker, limits=limits, rng=rng, memory=memory)
 
 
 @asynccontextmanager

@@ -23,7 +23,8 @@ from receiver.worker.emit import emit_started
 from receiver.worker.holds import Holds
 from receiver.worker.isolation import Isolation
 from receiver.worker.leases import Leases
-from receiver.worker.planning import RoutingPlanner
+from receiver.worker.memory_budget import MemoryBudget
+from receiver.worker.planning import PlannedBatch, RoutingPlanner, costly_apart
 from receiver.worker.settling import ResultSettler
 from receiver.worker.slots import HandlerCall, ReadyQueues
 
@@ -72,7 +73,12 @@ class Worker:
         worker: WorkerId,
         limits: WorkerLimits,
         rng: random.Random,
+        memory: MemoryBudget | None = None,
     ) -> None:
+        """`memory` is what routing and the runner share."""
+        self._memory = memory or MemoryBudget()
+        self._routing_waits = False
+        """Routing waits until attempts have given memory back."""
         self._queue = queue
         self._router = router
         self._clock = clock
@@ -207,9 +213,19 @@ class Worker:
         batch = await self._queue.routing_batch(limit=limit, max_bytes=self._bytes_left())
         if not batch.deliveries:
             return False
-        matches = await self._planner.matches(batch)
+        planned = costly_apart(batch)
+        self._routing_waits = not self._memory.take_now(planned.memory)
+        if self._routing_waits:
+            return False
+        try:
+            return await self._route_planned(planned, lease, now)
+        finally:
+            self._memory.give_back(planned.memory)
+
+    async def _route_planned(self, planned: PlannedBatch, lease: Lease, now: datetime) -> bool:
+        matches = await self._planner.matches(planned)
         work = self._planner.new_work(matches)
-        ids = await self._queue.route(batch, work, lease=lease, now=now)
+        ids = await self._queue.route(planned.batch, work, lease=lease, now=now)
         if ids is None:
             return True  # another worker was first; there may be more behind
         claimed: list[Claimed] = []
@@ -217,7 +233,7 @@ class Worker:
         for work_id, new, match in zip(ids, work, matches, strict=True):
             if work_id is not None:
                 item = WorkItem(work_id, match.handler.name, 1, 0, 0, new.trigger, match.stored)
-                claimed.append(Claimed(item, match.handler, match.event))
+                claimed.append(Claimed(item, match.handler, match.kept))
                 if new.starts:
                     started.append(work_id)
         self._add(claimed, lease, marked=frozenset(started))
@@ -288,6 +304,8 @@ class Worker:
     def _ended(self, task: "asyncio.Task[None]") -> None:
         call = self._running.pop(task)
         self._ready.ended(call)
+        if self._routing_waits:
+            self._wake.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("attempt_crashed", extra={"handler": call[0].item.handler}, exc_info=error)
             now = self._clock.now()
