@@ -16,6 +16,7 @@ from receiver.worker.holds import Holds
 from receiver.worker.lanes import lane_of
 from receiver.worker.late_webhooks import find_repeats
 from receiver.worker.memory_budget import claim_on_memory
+from receiver.worker.routing_trial import Culprits, RoutingTrial
 from receiver.worker.slots import ReadyQueues
 from receiver.worker.unhandled import Unhandled
 
@@ -24,13 +25,15 @@ from receiver.worker.unhandled import Unhandled
 class HandlerMatch:
     """A new delivery, its event, and a handler that wants the event.
 
-    `kept` is the event for the attempt, None if the attempt has to read it again.
+    `kept` is the event for the attempt, None if the attempt has to read it again. `refusal` says why the handler
+    must not be asked about the event.
     """
 
     stored: StoredDelivery
     event: Event
     handler: Handler
     kept: Event | None
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,15 @@ def costly_apart(batch: RoutingBatch) -> PlannedBatch:
 class RoutingPlanner:
     """Plans the work items of new deliveries."""
 
-    def __init__(self, queue: RoutingQueue, router: Router, ready: ReadyQueues, holds: Holds) -> None:
+    def __init__(
+        self,
+        queue: RoutingQueue,
+        router: Router,
+        ready: ReadyQueues,
+        holds: Holds,
+        trial: RoutingTrial | None = None,
+    ) -> None:
+        self._trial = trial
         self._queue = queue
         self._router = router
         self._ready = ready
@@ -66,6 +77,7 @@ class RoutingPlanner:
         """Return the handlers that want these deliveries."""
         batch, costly = planned.batch, planned.memory > 0
         wanted = [one for one in batch.deliveries if one.delivery.origin in TRIGGERS]
+        culprits: Culprits = await self._trial.culprits(wanted) if self._trial is not None else {}
         read = [(one, await _read(one, in_thread=costly)) for one in wanted]
         repeats: frozenset[int] = frozenset()
         if batch.any_backfilled:
@@ -75,9 +87,13 @@ class RoutingPlanner:
             self._drift.log_new(routed.event, stored.delivery)
             if stored.seq in repeats:
                 continue
-            handlers = wanting(self._router, routed)
-            if not handlers:
+            refused = [one for one in self._router if (stored.seq, one.name) in culprits]
+            handlers = wanting([one for one in self._router if one not in refused], routed)
+            if not handlers and not refused:
                 self._unhandled.log_new(routed.event, self._router)
+            matches += [
+                HandlerMatch(stored, routed.event, one, None, culprits[stored.seq, one.name]) for one in refused
+            ]
             # A costly event would take its memory for as long as the work item waits.
             kept = None if costly else routed.whole_event
             matches += [HandlerMatch(stored, routed.event, handler, kept) for handler in handlers]
@@ -95,15 +111,16 @@ class RoutingPlanner:
         for match in matches:
             handler = match.handler
             queue = id(self._ready[handler.name])
+            refused = match.refusal is not None
             unlimited = handler.rate is None and (handler.concurrency is None or handler.batch is not None)
-            claim = unlimited and claimable[queue] > 0
+            claim = refused or (unlimited and claimable[queue] > 0)
             starts = claim and handler.batch is None and startable[queue] > 0 and startable_in_all > 0
             claimable[queue] -= claim
             startable[queue] -= starts
             startable_in_all -= starts
-            hold = self._holds.hold(handler, match.stored)
+            hold = None if refused else self._holds.hold(handler, match.stored)
             trigger = TRIGGERS[match.stored.delivery.origin]
-            lane = lane_of(handler, match.event)
+            lane = None if refused else lane_of(handler, match.event)
             work.append(NewWork(match.stored.seq, handler.name, claim, starts, lane, hold, trigger))
         return work
 

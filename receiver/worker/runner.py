@@ -139,7 +139,7 @@ class Runner:
         else:
             call = partial(function, argument)
         if handler.runs_in is RunsIn.LOOP:
-            return await _within(deadline, call(), "and was cancelled")
+            return await within(deadline, call(), "and was cancelled")
         return await self._in_thread(call, claimed, deadline)
 
     async def _in_thread(
@@ -180,7 +180,7 @@ class Runner:
             tuple([one.item.source for one in claimed]),
         )
         running = self._processes.run(call, deadline.start)
-        await _within(deadline, running, "and its process was killed", started=False)
+        await within(deadline, running, "and its process was killed", started=False)
 
     def _function(self, handler: Handler) -> Callable[..., Any]:
         """Return the handler's function with its resources filled in."""
@@ -214,8 +214,8 @@ async def _read(claimed: Claimed, *, in_thread: bool) -> Event | _CallEnd:
         return _failure(exc, claimed.handler)
 
 
-async def _within(deadline: Deadline, running: Awaitable[object], ending: str, *, started: bool = True) -> object:
-    """Await a call, and cancel it at its deadline."""
+async def within(deadline: Deadline, running: Awaitable[object], ending: str, *, started: bool = True) -> object:
+    """Await a call, and cancel it at its deadline; then raise TimedOut."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(None) as limit:

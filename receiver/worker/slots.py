@@ -127,7 +127,7 @@ class ReadyQueues:
         handler = claimed.handler
         queue = self._by_handler[handler.name]
         queue.claimed += 1
-        if handler.batch is not None and claimed.item.attempt == 1 and not _is_costly(claimed):
+        if handler.batch is not None and claimed.item.attempt == 1 and not _runs_alone(claimed):
             self._add_to_batch(claimed, handler.batch)
         else:
             queue.calls.append((claimed,))
@@ -205,6 +205,6 @@ def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue
     return ReadyQueue(slots, min(slots * 2, MAX_BATCHES) * batch.size, kind)
 
 
-def _is_costly(claimed: Claimed) -> bool:
-    """Tell whether its event takes so much memory that a batch of such events may be too much."""
-    return claim_on_memory(claimed.item.source.delivery.body) > 0
+def _runs_alone(claimed: Claimed) -> bool:
+    """Tell whether it is refused, or takes so much memory that a batch of such events may be too much."""
+    return claimed.refusal is not None or claim_on_memory(claimed.item.source.delivery.body) > 0

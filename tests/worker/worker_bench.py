@@ -15,6 +15,7 @@ from receiver.core.work import NewWork, WorkSummary
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore
 from receiver.worker.memory_budget import MemoryBudget
+from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.runner import Runner
 from receiver.worker.worker import MAX_BYTES, Worker, WorkerLimits
 from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
@@ -94,6 +95,7 @@ class WorkerBench:
         grace: timedelta = 25 * SECOND,
         max_bytes: int = MAX_BYTES,
         memory: MemoryBudget | None = None,
+        trial: RoutingTrial | None = None,
     ) -> AsyncIterator[asyncio.Event]:
         """Run a worker for the length of the block, then stop it."""
         dispatcher = Worker(
@@ -107,6 +109,7 @@ class WorkerBench:
             ),
             rng=random.Random(1),
             memory=memory,
+            trial=trial,
         )
         stop = asyncio.Event()
         running = asyncio.create_task(dispatcher.run(stop, grace=grace))
