@@ -51,7 +51,7 @@ def parse_event(body: bytes) -> Event:
     `Malformed` for everything else, without quoting the body, and `CostlyBody` for a body with so many values that
     its event would take more than 256 MiB of memory.
     """
-    if body_cost(body) > MAX_BODY_COST:
+    if body_cost(body, precise_from=MAX_BODY_COST) > MAX_BODY_COST:
         raise CostlyBody(
             f"the body of {len(body) / _MEBIBYTE:.1f} MiB is not read: as an event it would take more than "
             f"{MAX_BODY_COST // _MEBIBYTE} MiB of memory; `receiver events raw` writes it"
