@@ -266,3 +266,84 @@ async def test_a_deleted_database_is_made_anew_by_a_restart_only(tmp_path: Path)
     (tmp_path / "handled").unlink(missing_ok=True)
     async with deployment.serve() as serving:
         await recovers(deployment, serving, load)
+
+
+# --- a log that is taken away, or of another database, and damage
+
+
+async def test_a_removed_log_refuses_deliveries_and_loses_none(tmp_path: Path) -> None:
+    """What was acknowledged before is in the database after a restart, and nothing is acknowledged after it."""
+    deployment = Deployment(tmp_path)
+    load = Load(random.Random(1))
+    async with deployment.serve("--no-worker") as serving:
+        await load.send(serving.port, 20)
+        deployment.database.with_name("receiver.db-wal").unlink()
+
+        await load.send(serving.port, 20)
+        assert load.answers == {200: 20, 503: 20}
+        await becomes_red(serving)
+        assert "receiver.db-wal was moved or deleted; put it back or restart" in serving.output
+        serving.send_signal(signal.SIGTERM)
+        assert await serving.exit_code() == 0
+        assert "Traceback" not in serving.output
+
+    assert deployment.stored().keys() == load.acknowledged.keys()
+    async with deployment.serve() as serving:
+        await recovers(deployment, serving, load)
+
+
+def damage(path: Path, *, keep: int) -> None:
+    """Overwrite all but the first pages of a database."""
+    content = bytearray(path.read_bytes())
+    content[keep:] = b"\xff" * (len(content) - keep)
+    path.write_bytes(content)
+
+
+COMMANDS = [
+    ("serve", "--port", "0"),
+    ("work",),
+    ("events", "list"),
+    ("jobs", "list"),
+    ("work-items", "list"),
+    ("handlers", "list"),
+    ("quarantine", "list"),
+    ("drift",),
+    ("check",),
+    ("events", "prune", "--older-than", "1d", "--yes"),
+    ("replay", "--yes"),
+]
+
+
+async def test_a_damaged_database_is_one_clear_line_for_every_command(tmp_path: Path) -> None:
+    """The exit code is 3, and there is no traceback."""
+    deployment = Deployment(tmp_path)
+    load = Load(random.Random(1))
+    async with deployment.serve("--no-worker") as serving:
+        await load.send(serving.port, 5)
+    damage(deployment.database, keep=8_192)
+
+    for command in COMMANDS:
+        done = await asyncio.to_thread(deployment.run, *command)
+
+        assert done.code == 3, (command, done.text)
+        assert done.text.count("it is damaged; `receiver restore`") == 1, (command, done.text)
+        assert "Traceback" not in done.text
+
+
+async def test_damage_that_shows_later_is_answered_503_and_logged_without_a_traceback(tmp_path: Path) -> None:
+    """The pages are gone under a running server and its worker."""
+    deployment = Deployment(tmp_path)
+    load = Load(random.Random(1))
+    async with deployment.serve() as serving:
+        await load.send(serving.port, 20)
+        await deployment.all_handled()
+        with closing(sqlite3.connect(deployment.database)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute("UPDATE sqlite_sequence SET seq = seq")  # a commit of ours empties their caches
+            connection.commit()
+        damage(deployment.database, keep=0)
+        while not load.answers[503]:
+            await load.send(serving.port, 20)
+        await becomes_red(serving)
+        assert "not a SQLite database" in serving.output or "is damaged" in serving.output
+        assert "Traceback" not in serving.output

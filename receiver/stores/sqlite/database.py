@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.thread import ConnectionThread
+from receiver.stores.sqlite.opened_files import OPENED
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ _WORDS = {
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; do the folder and the permissions fit?",
     sqlite3.SQLITE_PERM: "permission denied",
     sqlite3.SQLITE_NOTADB: NOT_A_DATABASE,
-    sqlite3.SQLITE_CORRUPT: "it is damaged",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; `receiver restore` puts a backup in its place",
     sqlite3.SQLITE_TOOBIG: "a value is longer than SQLite allows",
 }
 _HOPELESS = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
@@ -82,12 +83,18 @@ class Database:
         thread.join()
 
     def _connect(self) -> None:
-        self._connection = _connect(self._path, self._setup, read_only=self._read_only)
+        OPENED.add(self._path)
+        try:
+            self._connection = _connect(self._path, self._setup, read_only=self._read_only)
+        except BaseException:
+            OPENED.remove(self._path)
+            raise
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+            OPENED.remove(self._path)
 
     async def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a function of the raw connection in the thread and return its result.
@@ -176,10 +183,15 @@ def data_version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def same_file(path: Path, opened_as: os.stat_result) -> bool:
-    """Tell whether the path still leads to the file that was opened."""
+def file_at(path: Path) -> os.stat_result | None:
+    """Return what identifies the file that the path leads to now, None without one."""
     try:
-        now = path.stat()
+        return path.stat()
     except OSError:
-        return False
-    return (now.st_ino, now.st_dev) == (opened_as.st_ino, opened_as.st_dev)
+        return None
+
+
+def same_file(path: Path, opened_as: os.stat_result | None) -> bool:
+    """Tell whether the path still leads to the file that was opened."""
+    now = file_at(path)
+    return now is not None and opened_as is not None and os.path.samestat(now, opened_as)

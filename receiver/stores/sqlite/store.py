@@ -34,6 +34,11 @@ PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limi
 PRAGMA temp_store = MEMORY;
 PRAGMA checkpoint_fullfsync = ON;
 """
+# A damaged database shall show when it is opened, as far as a few pages tell.
+_READABLE = "".join(
+    f"SELECT * FROM {table} LIMIT 1;"  # noqa: S608 - put together from constants
+    for table in ("sqlite_schema", "deliveries", "bodies", "quarantine", "marks", "work_items", "attempts")
+)
 _SYNCED = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;"
 _UNSYNCED = "PRAGMA synchronous = NORMAL;"
 
@@ -100,13 +105,13 @@ class SqliteStore:
     async def reports(self) -> AsyncIterator[Reports]:
         """Open for reading."""
         await asyncio.to_thread(prepare, self._path, create=False)
-        async with Database(self._path, setup=_ANY + _READS, read_only=True) as database:
+        async with Database(self._path, setup=_ANY + _READS + _READABLE, read_only=True) as database:
             yield SqliteReports(database, self._path)
 
     @asynccontextmanager
     async def _writer(self, setup: str, *, create: bool) -> AsyncIterator[Database]:
         await asyncio.to_thread(prepare, self._path, create=create)
-        setup = _ANY + _WRITES + setup
+        setup = _ANY + _WRITES + setup + _READABLE
         after_commit = self._checkpointer.after_commit
         database = Database(self._path, setup=setup, patience=self._patience, after_commit=after_commit)
         async with database, self._checkpointer.used():
