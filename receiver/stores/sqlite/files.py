@@ -57,6 +57,16 @@ def prepare(path: Path, *, create: bool) -> None:
             _migrate(path, migrations)
 
 
+def require_store(path: Path) -> None:
+    """Raise an error unless the file is a store that this version can open. Nothing is changed."""
+    with translated(path):
+        if not exists(path):
+            raise StoreError(f"there is no database at {path}")
+        _require_own_log(path)
+        if _checked_version(path, newest=len(_migrations())) == 0:
+            raise StoreRefused(f"{path} is empty")
+
+
 def _require_own_log(path: Path) -> None:
     """Raise StoreRefused if the log beside the database is certainly of another one, or of another state of it.
 
