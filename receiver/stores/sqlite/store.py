@@ -12,7 +12,7 @@ from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
-from receiver.stores.sqlite.checkpoints import Checkpointer
+from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
 from receiver.stores.sqlite.dialect import require_module
@@ -23,14 +23,15 @@ from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.search import SqliteSearch
+from receiver.stores.sqlite.write_ahead_log import log_path
 
 _ANY = "PRAGMA cache_size = -16000;"
 # To sort a million rows, SQLite takes as much memory as they need, unless it may use a file.
 _READS = "PRAGMA busy_timeout = 5000; PRAGMA temp_store = DEFAULT;"
 # macOS writes through the cache of the drive only on request (SQLite manual, PRAGMA fullfsync). Every checkpoint
 # has to request it, as it removes acknowledged deliveries from the log.
-_WRITES = """
-PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 268435456;
+_WRITES = f"""
+PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {MAX_LOG_BYTES};
 PRAGMA temp_store = MEMORY;
 PRAGMA checkpoint_fullfsync = ON;
 """
@@ -50,7 +51,9 @@ class SqliteStore:
         self._path = database_path(url)
         self._patience = patience
         # A checkpoint also syncs the commits of workers, which are not synced themselves.
-        self._checkpointer = Checkpointer(lambda: Database(self._path, setup=_ANY + _WRITES + _SYNCED))
+        self._checkpointer = Checkpointer(
+            lambda: Database(self._path, setup=_ANY + _WRITES + _SYNCED), log_path(self._path)
+        )
 
     def exists(self) -> bool:
         """Tell whether the file is there."""
