@@ -5,13 +5,12 @@ from pathlib import Path
 import click
 
 from receiver.cli.common.confirm import say
-from receiver.cli.common.contents import contents_line
 from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import store_option
 from receiver.cli.common.progress import progress
+from receiver.cli.common.store_files import contents_line, database_file
 from receiver.settings import load_settings
 from receiver.stores.sqlite.backup import back_up
-from receiver.stores.sqlite.files import database_path
 
 
 @click.command()
@@ -24,7 +23,7 @@ def backup(file: Path, force: bool, store: str | None) -> int:
     The copy has the state of one moment. FILE appears when the copy is complete and checked. Exit code 2 if FILE is
     there already, 3 if the store or the copy is damaged or cannot be written.
     """
-    source = database_path(load_settings(store=store).store)
+    source = database_file(load_settings(store=store))
     with progress("pages copied", None) as advance:
         copied = back_up(source, file, overwrite=force, advance=advance)
     say(f"wrote {file}: {contents_line(copied)}")

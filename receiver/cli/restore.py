@@ -5,17 +5,16 @@ from pathlib import Path
 import click
 
 from receiver.cli.common.confirm import agreed, say
-from receiver.cli.common.contents import contents_line
 from receiver.cli.common.delivery_plans import size
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option
 from receiver.cli.common.progress import progress
+from receiver.cli.common.store_files import contents_line, database_file
 from receiver.core.clock import from_micros, iso
 from receiver.settings import load_settings
 from receiver.stores.sqlite.backup import contents, require_free
 from receiver.stores.sqlite.backup import restore as restore_store
 from receiver.stores.sqlite.database import file_at
-from receiver.stores.sqlite.files import database_path
 from receiver.stores.sqlite.write_ahead_log import log_path
 
 
@@ -29,7 +28,7 @@ def restore(file: Path, yes: bool, dry_run: bool, store: str | None) -> int:
     The command shows a plan first. It asks if there is a store, which is then replaced together with its log. While
     a server, a worker or another program has the store open, it refuses with exit code 3.
     """
-    target = database_path(load_settings(store=store).store)
+    target = database_file(load_settings(store=store))
     held = contents(file)
     require_free(target, overwrite=True, source=file)
     say(f"restore {file} to {target}")

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 
@@ -12,6 +12,7 @@ from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
+from receiver.stores.sqlite.ballast import Ballast
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
@@ -101,8 +102,12 @@ class SqliteStore:
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Maintenance]:
         """Open for pruning and shrinking."""
-        async with self._writer(_UNSYNCED, create=False) as database:
-            yield SqliteMaintenance(database)
+        ballast = Ballast(self._path)
+        async with self._writer(_UNSYNCED, create=False, make_room=ballast.give_up) as database:
+            try:
+                yield SqliteMaintenance(database)
+            finally:
+                ballast.make()
 
     @asynccontextmanager
     async def reports(self) -> AsyncIterator[Reports]:
@@ -112,10 +117,14 @@ class SqliteStore:
             yield SqliteReports(database, self._path)
 
     @asynccontextmanager
-    async def _writer(self, setup: str, *, create: bool) -> AsyncIterator[Database]:
+    async def _writer(
+        self, setup: str, *, create: bool, make_room: Callable[[], bool] = lambda: False
+    ) -> AsyncIterator[Database]:
         await asyncio.to_thread(prepare, self._path, create=create)
         setup = _ANY + _WRITES + setup + _READABLE
         after_commit = self._checkpointer.after_commit
-        database = Database(self._path, setup=setup, patience=self._patience, after_commit=after_commit)
+        database = Database(
+            self._path, setup=setup, patience=self._patience, after_commit=after_commit, make_room=make_room
+        )
         async with database, self._checkpointer.used():
             yield database
