@@ -155,23 +155,25 @@ class ConsoleFormatter(logging.Formatter):
     """One line for people: an arrow for a delivery, a mark for the end of a handler."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line. Control characters from outside become escapes."""
+        """Return the line. Control characters, also line ends, become escapes: a message cannot forge a line.
+
+        A traceback is indented below the line. A handler to paste is not.
+        """
         fields = _fields(record)
         known = _LINES.get(record.getMessage()) if record.name.startswith("receiver.") else None
         try:
             line = known(fields) if known else _other(record, fields)
         except (KeyError, TypeError, ValueError):  # somebody else's record with one of our words
-            line = _other(record, {})
-        # Line feeds become escapes, too: what follows one could look like a line of its own.
+            known, line = None, _other(record, {})
         text = f"{_moment(record).astimezone():%H:%M:%S} {escape_controls(line)}"
-        details = (
-            fields.get("traceback")
-            or fields.get("stub")
-            or (record.exc_info and self.formatException(record.exc_info))
-        )
-        if details:
-            text += "\n" + "\n".join(escape_controls(one) for one in str(details).rstrip().splitlines())
-        return text
+        if known is _unhandled:
+            return "\n".join([text, *_lines(fields["stub"])])
+        details = fields.get("traceback") or (record.exc_info and self.formatException(record.exc_info))
+        return "\n".join([text, *(f"  {one}" for one in _lines(details))])
+
+
+def _lines(details: object) -> list[str]:
+    return [escape_controls(one) for one in str(details or "").rstrip().splitlines()]
 
 
 def _delivery(word: str, fields: dict[str, Any]) -> str:

@@ -16,6 +16,21 @@ def escape_controls(outside: str, *, keep: str = "") -> str:
     )
 
 
+def escape_controls_in_json(written: str) -> str:
+    """Return a JSON text, on one line, with JSON escapes in place of characters that could steer a terminal.
+
+    It has the same value, since such characters are only in its strings.
+    """
+    if written.isprintable():
+        return written
+    return "".join(char if char.isprintable() else _json_escape(char) for char in written)
+
+
+def _json_escape(char: str) -> str:
+    units = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
+
+
 def short_id(key: str) -> str:
     """Return the beginning of a delivery's id: enough to tell it from others, and to ask for it."""
     is_uuid = len(key) == 36 and key[8] == "-"

@@ -336,6 +336,38 @@ def test_damaged_lines_are_reported_and_the_rest_is_imported(capsys: pytest.Capt
     assert len(stored(OTHER)) == 18
 
 
+@pytest.mark.usefixtures("three")
+def test_a_moment_that_no_calendar_has_is_damage(capsys: pytest.CaptureFixture[str]) -> None:
+    """In UTC it would be before the year 1."""
+    invoke("export", "bundle")
+    header, first, *rest = Path("bundle").read_bytes().splitlines(keepends=True)
+    first = first.replace(
+        b'"received_at":"2026-08-04T12:00:00.000000Z"', b'"received_at":"0001-01-01T00:00:00+05:00"'
+    )
+    Path("bundle").write_bytes(b"".join([header, first, *rest]))
+    capsys.readouterr()
+
+    assert invoke("import", "bundle", "--yes", "--store", OTHER) == 1
+
+    assert capsys.readouterr().out.splitlines()[2:] == [
+        "imported 2 events",
+        "1 damaged place",
+        "  line 2: received_at: Input should be between the years 1970 and 8999",
+    ]
+
+
+def test_a_packed_file_of_empty_lines_ends_with_a_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for it, with the place and the number of bytes, and exit code 1."""
+    header = b'{"format":"crawl-receiver bundle","version":1,"made_at":"2026-08-04T12:00:00Z","count":0}\n'
+    Path("bundle.gz").write_bytes(gzip.compress(header) + gzip.compress(b"\n" * 2**24) * 20)
+
+    assert invoke("import", "bundle.gz", "--yes") == 1
+
+    *_, count, line = capsys.readouterr().out.splitlines()
+    assert count == "1 damaged place"
+    assert line.endswith(" bytes hold no event, so the rest of the file is not read")
+
+
 def test_a_dry_run_finds_all_damage_and_touches_no_store(capsys: pytest.CaptureFixture[str]) -> None:
     """The command needs no store."""
     damaged()

@@ -169,7 +169,7 @@ def test_handler_and_failed_narrow_listings_and_bundles(
     assert [line["id"] for line in listed(capsys, *filters)] == ids
     assert invoke("export", *filters) == 0
     _, *lines = capsys.readouterr().out.splitlines()
-    assert [json.loads(line)["key"] for line in lines] == ids[::-1]
+    assert [json.loads(line)["id"] for line in lines] == ids[::-1]
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
 
 
 def test_no_text_from_outside_can_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    """This holds for the listing, the table, the details of one event, and its body on a terminal."""
+    """This holds for the listing, the table, the details of one event, and JSON on a terminal."""
     evil = "\x1b]0;owned\x07\x9b2J\u202e[red]"
     body = json.dumps({"type": evil, "error": evil, "metadata": {evil: evil}}, ensure_ascii=False).encode()
     headers: Headers = (("x-" + evil, evil),)
@@ -294,10 +294,24 @@ def test_no_text_from_outside_can_control_the_terminal(capsys: pytest.CaptureFix
 
     invoke("list")
     invoke("show", "evil")
-    seen = capsys.readouterr().out + on_a_terminal("events", "list")[1] + on_a_terminal("events", "raw", "evil")[1]
+    table, rows, detail = [
+        on_a_terminal("events", *args)[1] for args in (["list"], ["list", "--json"], ["show", "evil", "--json"])
+    ]
+    seen = capsys.readouterr().out + table + rows + detail
 
     assert [char for char in seen if not char.isprintable() and char != "\n"] == []
     assert "\\x1b]0;owned\\x07\\x9b2J\\u202e" in seen
+    assert json.loads(rows)["job_id"] == evil
+    assert json.loads(detail)["metadata"] == {evil: evil}
+
+
+def test_json_in_a_pipe_is_not_escaped_for_a_terminal(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    """It stays as it was: only what JSON demands is escaped."""
+    asyncio.run(stored(delivery("odd", job_id="\x9b2J\u202eé")))
+
+    assert invoke("show", "odd", "--json") == 0
+
+    assert '"job_id":"\x9b2J\u202eé"'.encode() in capsysbinary.readouterr().out
 
 
 @pytest.mark.usefixtures("kept")
@@ -305,6 +319,19 @@ def test_raw_writes_the_exact_bytes(capsysbinary: pytest.CaptureFixture[bytes]) 
     """The body is not parsed, changed or extended, not even by a line end."""
     assert invoke("raw", "aaa-1") == 0
     assert capsysbinary.readouterr().out == BODY
+
+
+def test_raw_writes_to_a_terminal_only_with_force() -> None:
+    """The exact bytes could control it: without --force it is wrong use, in one line, and nothing is written."""
+    asyncio.run(stored(delivery("evil", body=b"\x07owned")))
+
+    code, seen = on_a_terminal("events", "raw", "evil")
+    assert code == 2
+    assert "owned" not in seen
+    assert (
+        "Error: standard output is a terminal, and the body could control it: write it to a file (> FILE)" in seen
+    )
+    assert on_a_terminal("events", "raw", "evil", "--force") == (0, "\x07owned")
 
 
 @pytest.mark.usefixtures("kept")

@@ -100,13 +100,13 @@ def test_one_request_is_shown_safely(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.usefixtures("filled")
 def test_the_raw_body_is_exact(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-    """A pipe gets the exact bytes, and a terminal gets escapes."""
+    """A pipe gets the exact bytes, and a terminal is refused."""
     assert invoke("raw", "1") == 0
 
     assert capfdbinary.readouterr().out == b"\x00\xff\x1b[2J"
     status, seen = on_a_terminal("quarantine", "raw", "1")
-    assert status == 0
-    assert r"\x00\xff\x1b[2J" in seen
+    assert status == 2
+    assert "Error: standard output is a terminal" in seen
 
 
 @pytest.mark.usefixtures("filled")

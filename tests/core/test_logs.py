@@ -40,7 +40,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "work_dead": (
         ATTEMPT | {"seconds": 0.5, "error": "ValueError: no", "traceback": "Traceback:\n  line\nValueError: no"},
-        ("✗", "DEAD after attempt 2", "ValueError: no", "\nTraceback:\n  line\n"),
+        ("✗", "DEAD after attempt 2", "ValueError: no", "\n  Traceback:\n    line\n"),
     ),
     "attempt_overdue": (ATTEMPT | {"timeout_s": 60.0}, ("!", "crawl.page", "handlers.pages.write", "60 s")),
     "attempt_crashed": ({"handler": "handlers.pages.write"}, ("attempt_crashed", "handlers.pages.write")),
@@ -240,6 +240,29 @@ def test_a_handlers_own_line_names_handler_and_delivery() -> None:
 
     assert "handlers.pages.write: wrote page\\nsecond \\x1b[31mline" in line
     assert "6f1d3c52" in line
+
+
+FORGED = "12:00:00 → crawl.page               6f1d3c52     2.0 KiB  accepted"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\x85", "\u2028", "\x0b"])
+@pytest.mark.parametrize("field", ["message", "page", "traceback", "stub", "handler", "exception"])
+def test_no_text_of_a_handler_forges_a_line(field: str, end: str) -> None:
+    """Only the formatter begins a line at the left, whichever character ends a line in the text."""
+    text = f"wrote page{end}{FORGED}"
+    one = record(text if field == "message" else "wrote", **ATTEMPT)
+    if field == "exception":
+        try:
+            raise ValueError(text)
+        except ValueError:
+            one.exc_info = sys.exc_info()
+    elif field != "message":
+        setattr(one, field, text)
+
+    first, *others = ConsoleFormatter().format(one).split("\n")
+
+    assert all(line.isprintable() for line in [first, *others])
+    assert all(line.startswith("  ") for line in others)
 
 
 text_fields = st.fixed_dictionaries({"id": st.text(), "type": st.text(), "job_id": st.none() | st.text()})

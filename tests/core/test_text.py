@@ -1,8 +1,21 @@
 """Texts for people and for stores."""
 
-import pytest
+import json
 
-from receiver.core.text import counted, did_you_mean, escape_controls, first_of, short_id, shortened, storable
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from receiver.core.text import (
+    counted,
+    did_you_mean,
+    escape_controls,
+    escape_controls_in_json,
+    first_of,
+    short_id,
+    shortened,
+    storable,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,6 +44,31 @@ def test_text_from_outside_steers_no_terminal(outside: str, expected: str) -> No
 def test_some_controls_may_stay() -> None:
     """As the ends of lines in a traceback."""
     assert escape_controls("a\n\x07", keep="\n") == "a\n\\x07"
+
+
+@given(st.recursive(st.none() | st.text(), lambda one: st.lists(one) | st.dictionaries(st.text(), one)))
+def test_json_for_a_terminal_has_the_same_value(value: object) -> None:
+    """And no character that could steer the terminal, whichever characters JSON itself lets through."""
+    written = json.dumps(value, ensure_ascii=False)
+
+    escaped = escape_controls_in_json(written)
+
+    assert escaped.isprintable()
+    assert json.loads(escaped) == value
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        ('"é 😀"', '"é 😀"'),
+        ('"\x9b2J\x7f"', '"\\u009b2J\\u007f"'),
+        ('"\u202e"', '"\\u202e"'),
+        ('"\U000e0001"', '"\\udb40\\udc01"'),
+    ],
+)
+def test_json_for_a_terminal_has_escapes(written: str, expected: str) -> None:
+    """In two units for a character beyond 16 bits; printable characters stay."""
+    assert escape_controls_in_json(written) == expected
 
 
 def test_stores_take_every_storable_text() -> None:

@@ -184,7 +184,7 @@ async def test_a_handler_whose_process_ends_under_it_loses_nothing(tmp_path: Pat
         first = await deliver(serving)
         assert "restart_in_s=1.0" in await serving.line("worker_ended", "SIGKILL")
         second = await deliver(serving, seed=2)
-        assert "restart_in_s=2.0" in await serving.line("worker_ended", "7")
+        assert "restart_in_s=2.0" in await serving.line("worker_ended", "exit code 7")
         third = await deliver(serving, seed=3)
         await serving.line("worker_ended", "SIGSEGV")
         fix(deployment)

@@ -4,6 +4,8 @@ import asyncio
 import random
 import shutil
 import signal
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,8 +80,10 @@ async def test_killed_pruning_is_continued_by_the_same_command(
 
 async def test_a_worker_prunes_expired_deliveries(filled: Deployment) -> None:
     """As soon as it runs; deliveries that come meanwhile are acknowledged and kept."""
+    with closing(sqlite3.connect(filled.database)) as connection, connection:
+        connection.execute("UPDATE deliveries SET received_at = received_at - 7200000000")  # by two hours
     [(last,)] = filled.rows("SELECT max(received_at) FROM deliveries")
-    kept = Deployment(filled.folder, retention_bodies="1s", retention_keys="1s")
+    kept = Deployment(filled.folder, retention_bodies="1h", retention_keys="1h")
 
     async with kept.serve() as serving:
         await serving.line("pruned")

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from receiver.core.deliveries import Delivery
 from receiver.core.types import DeliveryKey
 from receiver.errors import NoBundle
-from receiver.replay.bundles.format import VERSION, Header, longest_line
+from receiver.replay.bundles.format import MAX_DUPLICATES, VERSION, Header, longest_line
 from receiver.replay.bundles.lines import Damage
 from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
 from receiver.replay.bundles.writing import BundleWriter
@@ -99,7 +99,7 @@ def deliveries(draw: st.DrawFn) -> Delivery:
         job_id=draw(ids),
         webhook_id=draw(ids) if webhook_id is None else webhook_id,
         success=draw(st.none() | st.booleans()),
-        received_at=draw(st.datetimes(datetime(1970, 1, 1), timezones=st.just(UTC))),
+        received_at=draw(st.datetimes(datetime(1970, 1, 1), datetime(8999, 12, 31), timezones=st.just(UTC))),
         headers=tuple(draw(headers)),
         body=body,
     )
@@ -108,7 +108,7 @@ def deliveries(draw: st.DrawFn) -> Delivery:
 # --- round trips
 
 
-@given(st.lists(st.tuples(deliveries(), st.integers(0, 2**63 - 1)), max_size=5), st.booleans())
+@given(st.lists(st.tuples(deliveries(), st.integers(0, MAX_DUPLICATES)), max_size=5), st.booleans())
 def test_every_delivery_comes_back_as_it_was(entries: list[tuple[Delivery, int]], pack: bool) -> None:
     """With the same bytes, headers, moment and duplicates, in their order; written again, the file is the same."""
     data = bundled(entries, pack=pack)
@@ -244,9 +244,16 @@ def changed(number: int, **fields: Any) -> bytes:
         ({"job_id": "x" * 201}, "type, job_id or webhook_id has control characters, is empty, or is too long"),
         ({"received_at": "2026-08-04T12:00:00"}, "received_at: Input should have timezone info"),
         ({"received_at": 5}, "received_at: Input should be a valid datetime"),
+        ({"received_at": "0001-01-01T00:00:00+05:00"}, "received_at: Input should be between the years 1970 and"),
+        ({"received_at": "0001-01-01T00:00:00Z"}, "received_at: Input should be between the years 1970 and 8999"),
+        ({"received_at": "9999-12-31T23:59:59-05:00"}, "received_at: Input should be between the years 1970 and"),
+        ({"received_at": "10000-01-01T00:00:00Z"}, "received_at: Input should be a valid datetime"),
+        ({"received_at": "1" * 5_000}, "received_at: Input should be a valid datetime"),
         ({"duplicates": -1}, "duplicates: Input should be greater than or equal to 0"),
-        ({"duplicates": 2**63}, "duplicates: Input should be less than 9223372036854775808"),
+        ({"duplicates": 2**31}, "duplicates: Input should be less than or equal to 2147483647"),
         ({"duplicates": True}, "duplicates: Input should be a valid integer"),
+        ({"duplicates": 10**4_000}, "duplicates: Input should be less than or equal to 2147483647"),
+        ({"headers": [["a", "b"]] * 2**16 + [["c", "d"]]}, "headers: List should have at most 65536 items"),
         ({"headers": [["a"]]}, "headers.0.1: Field required"),
         ({"headers": [["a", "€"]]}, "headers: not Latin-1"),
         ({"headers": None}, "headers: Input should be a valid array"),
@@ -456,8 +463,9 @@ def test_base64_is_for_what_is_no_text() -> None:
 
 
 def test_moments_are_kept_to_the_microsecond() -> None:
-    """In UTC, at either end of the calendar."""
-    moments = [NOON + timedelta(microseconds=1), datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)]
+    """In UTC, and at either end of the years that are allowed."""
+    ends = [datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC) - timedelta(microseconds=1)]
+    moments = [NOON + timedelta(microseconds=1), *ends]
     entries = [(replace(delivery(), received_at=moment), 0) for moment in moments]
 
     assert [one.delivery.received_at for one in read(bundled(entries))[0]] == moments

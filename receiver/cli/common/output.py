@@ -1,14 +1,15 @@
 """How commands write: text that cannot control a terminal, moments, durations, JSON, and exact bytes."""
 
-import json
 import shlex
 import sys
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 import click
 
 from receiver.core.clock import iso
-from receiver.core.text import escape_controls, shortened
+from receiver.core.text import escape_controls, escape_controls_in_json, shortened
 from receiver.service.samples import encode
 
 
@@ -74,16 +75,22 @@ def write_json(value: object) -> None:
     """Write a value to standard output as JSON on one line; on a terminal, control characters become escapes."""
     line = encode(value)
     if sys.stdout.isatty():
-        line = "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line.decode()).encode()
+        line = escape_controls_in_json(line.decode()).encode()
     write_bytes(line + b"\n")
 
 
-def write_body(body: bytes) -> None:
-    """Write a body to standard output as it is; on a terminal, control characters become escapes."""
-    if sys.stdout.isatty():
-        write_line(escape_controls(body.decode("utf-8", "backslashreplace"), keep="\n\t"))
-    else:
-        write_bytes(body)
+def force_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--force`, which `refuse_terminal` obeys."""
+    return click.option("--force", is_flag=True, help="Write to a terminal too.")(command)
+
+
+def refuse_terminal(*, force: bool) -> None:
+    """Raise UsageError if standard output is a terminal, which the bytes of a body could control."""
+    if sys.stdout.isatty() and not force:
+        raise click.UsageError(
+            "standard output is a terminal, and the body could control it: write it to a file (> FILE), "
+            "use a pipe, or add --force"
+        )
 
 
 def flush() -> None:

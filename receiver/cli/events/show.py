@@ -80,7 +80,9 @@ def _preview(detail: DeliveryDetail) -> list[str]:
     is_cut = len(lines) > _PREVIEW_LINES or any(len(line) > _PREVIEW_WIDTH for line in lines)
     preview = ["  " + escape_controls(shortened(line, _PREVIEW_WIDTH)) for line in lines[:_PREVIEW_LINES]]
     if is_cut:
-        preview.append(f"  … cut; `receiver events raw {detail.summary.key}` writes all {len(detail.body)} bytes")
+        preview.append(
+            f"  … cut; `receiver events raw {detail.summary.key} > FILE` writes all {len(detail.body)} bytes"
+        )
     return preview
 
 

@@ -11,8 +11,17 @@ import hashlib
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import to_json
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    FailFast,
+    Field,
+    ValidationError,
+)
+from pydantic_core import PydanticCustomError, to_json
 
 from receiver.core.deliveries import Delivery
 from receiver.core.envelope import PLAIN_ID, readable
@@ -22,12 +31,26 @@ from receiver.errors import NoBundle
 VERSION = 2
 MORE_THAN_BODY = 2**20
 """The most bytes of a line beside its body: headers, which the server limits, and the other fields."""
+MAX_HEADERS = 2**16
+MAX_DUPLICATES = 2**31 - 1
+"""A store adds the duplicates of many deliveries, and the sum has to fit in 64 bits."""
 
 _SHA256 = "sha256:"
+_FIRST, _BEHIND_LAST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC)
 
 
 class NoDelivery(Exception):
     """A line is not a delivery. The text says why, and may be shown."""
+
+
+def _in_utc(moment: datetime) -> datetime:
+    """Return a moment in UTC. Near the ends of the calendar, a change of its zone would overflow."""
+    if not _FIRST <= moment < _BEHIND_LAST:
+        raise PydanticCustomError("moment", "Input should be between the years 1970 and 8999")
+    return moment.astimezone(UTC)
+
+
+_Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class _Strict(BaseModel):
@@ -44,8 +67,8 @@ class Header(_Kind):
 
     format: Literal["crawl-receiver bundle"] = "crawl-receiver bundle"
     version: int = VERSION
-    made_at: AwareDatetime
-    count: int = Field(ge=0)
+    made_at: _Moment
+    count: int = Field(ge=0, lt=2**63)
     redacted: bool = False
 
 
@@ -55,9 +78,9 @@ class _Line(_Strict):
     job_id: str | None
     webhook_id: str | None
     success: bool | None
-    received_at: AwareDatetime
-    duplicates: int = Field(ge=0, lt=2**63)
-    headers: list[tuple[str, str]]
+    received_at: _Moment
+    duplicates: int = Field(ge=0, le=MAX_DUPLICATES)
+    headers: Annotated[list[tuple[str, str]], Field(max_length=MAX_HEADERS), FailFast()]
     sha256: str
     redacted: bool = False
     body: str | None = None
@@ -131,7 +154,7 @@ def parse_delivery(line: bytes) -> tuple[Delivery, int]:
         job_id=fields.job_id,
         webhook_id=fields.webhook_id,
         success=fields.success,
-        received_at=fields.received_at.astimezone(UTC),
+        received_at=fields.received_at,
         headers=tuple(fields.headers),
         body=body,
     )

@@ -1,13 +1,14 @@
 """gzip in many members (RFC 1952, section 2.2): damage to one member leaves the others readable."""
 
 import zlib
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
 from enum import Enum
 from functools import partial
 from typing import IO
 
 CHUNK = 2**16
+_SLICE = 2**13
+"""Bytes that zlib gets at once. It copies the bytes behind the end of a member, so they must be few."""
 _GZIP = 31
 """Makes zlib read and write the gzip format (zlib manual, deflateInit2 and inflateInit2)."""
 _LEVEL = 3
@@ -30,84 +31,112 @@ def packed(data: bytes) -> bytes:
     return packing.compress(data) + packing.flush()
 
 
-def unpacked(stream: IO[bytes]) -> Iterator[bytes | Gap]:
-    """Yield the content of a file piece by piece, and gaps where data may be missing. It need not be packed."""
-    first = stream.read(CHUNK)
-    if not first.startswith(_MAGIC):
-        yield first
-        yield from iter(partial(stream.read, CHUNK), b"")
-        return
-    unpacking = _Unpacking()
-    yield from unpacking.feed(first)
-    for chunk in iter(partial(stream.read, CHUNK), b""):
-        yield from unpacking.feed(chunk)
-    if unpacking.is_cut():
-        yield Gap.CUT
+class Unpacked:
+    """The content of a file, piece by piece, and gaps where data may be missing. It need not be packed.
+
+    It can be iterated once. `bytes_read` counts the bytes of the file.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self.bytes_read = 0
+        self._stream = stream
+
+    def __iter__(self) -> Iterator[bytes | Gap]:
+        """Yield the pieces and the gaps."""
+        unpacking: _Unpacking | None = None
+        for chunk in iter(partial(self._stream.read, CHUNK), b""):
+            if self.bytes_read == 0 and chunk.startswith(_MAGIC):
+                unpacking = _Unpacking()
+            self.bytes_read += len(chunk)
+            if unpacking is None:
+                yield chunk
+            else:
+                yield from unpacking.feed(chunk)
+        if unpacking is not None and unpacking.is_cut():
+            yield Gap.CUT
 
 
 class _Unpacking:
-    """Unpacks one member after the other. After damage it goes on with the next member that this program wrote."""
+    """Unpacks one member after the other. After damage it goes on with the next member that this program wrote.
+
+    zlib often notices damage late, so the search for the next member goes back a little. After damage to a member
+    that was found in this way, the search does not go back. So each byte is unpacked at most twice, however many
+    members begin within one another.
+    """
 
     def __init__(self) -> None:
-        self._member = zlib.decompressobj(wbits=_GZIP)
-        self._inside = False
-        """Whether a member has begun and not ended."""
+        self._member: zlib._Decompress | None = None
+        """The member that has begun and has not ended."""
+        self._went_back = False
+        """Whether that member begins within another one that was damaged."""
         self._lost = False
         """Whether damage has been reported and the next member is not found yet."""
         self._unread = b""
 
     def is_cut(self) -> bool:
         """Tell whether the data ends too early."""
-        return self._inside or (bool(self._unread) and not self._lost)
+        return self._member is not None or (bool(self._unread) and not self._lost)
 
-    def feed(self, data: bytes) -> Iterator[bytes | Gap]:
+    def feed(self, chunk: bytes) -> Iterator[bytes | Gap]:
         """Yield the data that can be unpacked now."""
-        data, self._unread = self._unread + data, b""
-        while data:
-            if not self._inside:
-                yield from self._begin(data)
-                data = self._unread
-                if not self._inside:
-                    return
-                self._unread = b""
+        data, self._unread = self._unread + chunk, b""
+        at = seen = 0
+        is_full = False
+        while at < len(data) or is_full:
+            if self._member is None:
+                at = yield from self._begin(data, at)
+                self._went_back = at < seen
+                continue
+            part = data[at : at + _SLICE]
             before = self._member.copy()
             try:
-                plain = self._member.decompress(data, CHUNK)
+                plain = self._member.decompress(part, CHUNK)
             except zlib.error:
-                yield from _salvaged(before, data)
+                plain, whole = _salvaged(before, part)
+                yield plain
                 yield Gap.DAMAGED
-                self._inside, self._lost, data = False, True, data[1:]
+                seen = max(seen, at + whole)
+                at += 1 + (whole if self._went_back else 0)
+                self._member, self._lost, is_full = None, True, False
                 continue
             yield plain
-            data = self._member.unconsumed_tail
             if self._member.eof:
-                self._inside, data = False, self._member.unused_data
-            elif not data:
-                yield from self._pending()
+                at += len(part) - len(self._member.unused_data)
+                self._member, is_full = None, False
+            else:
+                at += len(part) - len(self._member.unconsumed_tail)
+                is_full = len(plain) == CHUNK
 
-    def _begin(self, data: bytes) -> Iterator[Gap]:
-        """Find the beginning of a member; leave the bytes from there on in `_unread`."""
-        if len(data) < len(_MAGIC):
-            self._unread = data
-            return
-        if not self._lost and not data.startswith(_MAGIC):
+    def _begin(self, data: bytes, at: int) -> Generator[Gap, None, int]:
+        """Begin the next member; return its place, or the end of the data if it does not begin there."""
+        if not self._lost and len(data) - at < len(_MAGIC):
+            self._unread = data[at:]
+            return len(data)
+        if not self._lost and not data.startswith(_MAGIC, at):
             self._lost = True
             yield Gap.DAMAGED
-        at = data.find(_BEGINNING) if self._lost else 0
-        if at < 0:
-            self._unread = data[1 - len(_BEGINNING) :]
-            return
-        self._inside, self._lost, self._unread = True, False, data[at:]
-        self._member = zlib.decompressobj(wbits=_GZIP)
-
-    def _pending(self) -> Iterator[bytes]:
-        """Yield the unpacked data that did not fit in one piece."""
-        while len(plain := self._member.decompress(b"", CHUNK)) > 0:
-            yield plain
+        start = data.find(_BEGINNING, at) if self._lost else at
+        if start < 0:
+            self._unread = data[max(at, len(data) - len(_BEGINNING) + 1) :]
+            return len(data)
+        self._member, self._lost = zlib.decompressobj(wbits=_GZIP), False
+        return start
 
 
-def _salvaged(member: "zlib._Decompress", data: bytes) -> Iterator[bytes]:
-    """Yield the data before the damage, found byte by byte."""
-    with suppress(zlib.error):
-        for at in range(len(data)):
-            yield member.decompress(data[at : at + 1])
+def _salvaged(member: "zlib._Decompress", data: bytes) -> tuple[bytes, int]:
+    """Return the unpacked data before the damage, and the number of bytes that it was packed in.
+
+    A binary search finds the damage, so that all attempts together read the data once.
+    """
+    plain: list[bytes] = []
+    whole, end = 0, len(data)
+    while end - whole > 1:
+        middle = (whole + end) // 2
+        trial = member.copy()
+        try:
+            plain.append(trial.decompress(data[whole:middle]))
+        except zlib.error:
+            end = middle
+        else:
+            member, whole = trial, middle
+    return b"".join(plain), whole

@@ -8,7 +8,10 @@ from receiver.core.deliveries import Delivery
 from receiver.errors import NoBundle
 from receiver.replay.bundles.format import Header, NoDelivery, longest_line, parse_delivery, parse_header
 from receiver.replay.bundles.lines import BundleLine, Damage, lines_of
-from receiver.replay.bundles.packing import unpacked
+from receiver.replay.bundles.packing import Unpacked
+
+MAX_DAMAGED = 10_000
+"""The most damaged places, and the most lines beyond the count in the header. Then reading ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ def read_bundle(stream: IO[bytes], *, max_body: int) -> Bundle:
 
     Memory is bounded by the longest body that is allowed, whatever the file contains.
     """
-    lines = lines_of(unpacked(stream), longest=longest_line(max_body))
+    lines = lines_of(Unpacked(stream), longest=longest_line(max_body))
     match next(lines, None):
         case None:
             raise NoBundle("not a bundle: it is empty")
@@ -45,20 +48,25 @@ def read_bundle(stream: IO[bytes], *, max_body: int) -> Bundle:
 
 
 def _entries(header: Header, lines: Iterator[BundleLine | Damage]) -> Iterator[Entry | Damage]:
-    found, last = 0, 1
+    found = damaged = 0
+    last = 1
     for line in lines:
-        if isinstance(line, Damage):
-            found += not line.is_gap
-            last = line.line
-            yield line
-            continue
-        found += 1
-        last = line.number
-        try:
-            delivery, duplicates = parse_delivery(line.text)
-        except NoDelivery as exc:
-            yield Damage(last, str(exc) if line.ended else f"the file ends within this line ({exc})")
-        else:
-            yield Entry(last, delivery, duplicates)
+        entry = line if isinstance(line, Damage) else _entry(line)
+        found += not (isinstance(entry, Damage) and entry.is_gap)
+        damaged += isinstance(entry, Damage)
+        last = entry.line
+        yield entry
+        if max(damaged, found - header.count) > MAX_DAMAGED:
+            what = "places are damaged" if damaged > MAX_DAMAGED else "lines are not in the header's count"
+            yield Damage(last, f"more than {MAX_DAMAGED:,} {what}, so the rest of the file is not read")
+            return
     if found != header.count:
         yield Damage(last, f"the header counts {header.count:,} deliveries, and {found:,} lines came")
+
+
+def _entry(line: BundleLine) -> Entry | Damage:
+    try:
+        delivery, duplicates = parse_delivery(line.text)
+    except NoDelivery as exc:
+        return Damage(line.number, str(exc) if line.ended else f"the file ends within this line ({exc})")
+    return Entry(line.number, delivery, duplicates)
