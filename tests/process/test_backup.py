@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import shutil
 import signal
 from pathlib import Path
 
@@ -34,3 +35,26 @@ async def test_a_backup_beside_a_loaded_server_can_be_restored_when_it_has_stopp
     async with deployment.serve() as serving:
         await load.send(serving.port, 5)
         await deployment.all_handled()
+
+
+async def test_a_backup_that_is_copied_beside_an_old_log_is_refused(tmp_path: Path) -> None:
+    """One clear line with exit code 3 for server, worker and readers; `restore` is the way."""
+    deployment = Deployment(tmp_path)
+    load = Load(random.Random(1))
+    async with deployment.serve() as serving:
+        await load.send(serving.port, 20)
+        assert (await asyncio.to_thread(deployment.run, "backup", "copy.db")).code == 0
+        await load.send(serving.port, 20)
+        serving.kill_all()
+        await serving.gone()
+    shutil.copy(tmp_path / "copy.db", deployment.database)
+
+    for command in (("serve", "--port", "0"), ("work",), ("events", "list")):
+        done = await asyncio.to_thread(deployment.run, *command)
+        assert done.code == 3, (command, done.text)
+        assert "receiver.db-wal does not belong to the database" in done.text
+        assert "Traceback" not in done.text
+
+    assert (await asyncio.to_thread(deployment.run, "restore", "copy.db", "--yes")).code == 0
+    assert len(deployment.stored()) == 20
+    assert deployment.intact()
