@@ -63,7 +63,7 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     dead = [WorkerId(name) for name in takes_over]
     exhaustion = Exhaustion(settings.max_memory)
     try:
-        left_behind = run(_work(settings, router, worker, dead, ending, exhaustion))
+        left_behind = run(_work(settings, router, worker, dead, ending, exhaustion, careful=not with_parent))
     except ReceiverError as exc:
         if isinstance(exc, HandlerError) and exc.__cause__ is not None:
             log.error("resource_not_made", exc_info=exc.__cause__)
@@ -102,6 +102,8 @@ async def _work(
     dead: Sequence[WorkerId],
     ending: "_Ending",
     exhaustion: Exhaustion,
+    *,
+    careful: bool,  # nobody tells a worker without a supervisor whether another has died before
 ) -> int:
     stop = asyncio.Event()
     ending.attach(asyncio.get_running_loop(), stop)
@@ -112,7 +114,7 @@ async def _work(
     await _tell_left_waiting(settings, router)
     watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
     try:
-        return await run_worker(settings, router, stop, worker=worker, takes_over=dead)
+        return await run_worker(settings, router, stop, worker=worker, takes_over=dead, careful=careful)
     finally:
         watching.cancel()
         await asyncio.wait([watching])

@@ -119,6 +119,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("WARNING", "work_without_handler", "'handlers.old': 3", "bury it"),
     ),
     "resource_not_closed": ({"resource": "handlers.pool"}, ("resource_not_closed", "handlers.pool")),
+    "routing_not_tried": ({"reason": "no process"}, ("WARNING", "routing_not_tried", "no process")),
     "resource_not_made": ({}, ("resource_not_made",)),
     "backlog_not_read": ({"reason": "locked"}, ("backlog_not_read", "locked")),
     "metrics_failed": ({}, ("metrics_failed",)),
