@@ -54,13 +54,8 @@ def main(level: str, log_format: str, descriptor: str) -> None:
             answer(messages.get(), lambda message: worker.sendall(write_message(message)))
 
 
-<<<<<<< HEAD
 def answer(call: Call, send: Callable[[CallStarted | CallDone], None]) -> None:
-    """Make a call and send its result or its exception."""
-=======
-def answer(call: FunctionCall, send: Callable[[CallStarted | CallDone], None]) -> None:
     """Run a call and send its result or its exception."""
->>>>>>> prose
     try:
         run = _function(call) if isinstance(call, FunctionCall) else _questions(call)
         send(CallStarted())
