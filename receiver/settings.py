@@ -22,12 +22,12 @@ from receiver.core.text import did_you_mean
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
 
-if TYPE_CHECKING:  # it loads every request, and few programs need one
+if TYPE_CHECKING:  # the module loads every request class, and few programs need one
     from receiver.requests.webhooks import WebhookConfig
 
 PREFIX = "RECEIVER_"
 PLACEHOLDER = "the-webhook-secret-of-your-account"
-"""Stands for the secret in `.env.example`. It is refused as a secret."""
+"""The value of SECRETS in `.env.example`. Settings refuse it as a secret."""
 
 _LINK = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
 """Value of a variable that Kubernetes sets for a Service: https://kubernetes.io/docs/concepts/services-networking/"""
@@ -48,7 +48,7 @@ def _split(value: Any) -> Any:
         try:
             return json.loads(value)
         except ValueError:
-            raise ValueError("this looks like a JSON list and cannot be read as one") from None
+            raise ValueError("this starts like a JSON list but is not valid JSON") from None
     return [part.strip() for part in value.split(",") if part.strip()]
 
 
@@ -57,7 +57,7 @@ def _usable(values: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
         if not value.get_secret_value():
             raise ValueError("a secret must not be empty")
         if value.get_secret_value() == PLACEHOLDER:
-            raise ValueError(f"{PLACEHOLDER!r} is the placeholder of .env.example; put the real secret there")
+            raise ValueError(f"{PLACEHOLDER!r} is the placeholder of .env.example; replace it with the real secret")
         if not _is_utf8(value.get_secret_value()):
             raise ValueError("a secret is not UTF-8 text")
     return values
@@ -65,7 +65,7 @@ def _usable(values: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
 
 def _sendable(value: SecretStr) -> SecretStr:
     if not re.fullmatch(r"[A-Za-z0-9._~+/-]+=*", value.get_secret_value()):  # RFC 6750, section 2.1
-        raise ValueError("a bearer token is made of letters, digits and the characters . _ ~ + / -")
+        raise ValueError("a bearer token may have only letters, digits and the characters . _ ~ + / -")
     return value
 
 
@@ -91,13 +91,13 @@ def _age(value: Any) -> Any:
 
 
 def _default_in_flight(max_body: int) -> int:
-    """Return an eighth of the memory there is: a body is in memory up to four times while it is taken in."""
+    """Return an eighth of the memory limit: intake keeps up to four copies of a body in memory."""
     return max(max_body, min(256 * _MEBIBYTE, memory_limit() // 8))
 
 
 def _clean_path(value: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9._~/-]*", value):
-        raise ValueError("a path is made of letters, digits and the characters . _ ~ / -")
+        raise ValueError("a path may have only letters, digits and the characters . _ ~ / -")
     return "/" + value.strip("/")
 
 
@@ -108,10 +108,10 @@ HeaderName = Annotated[str, Field(pattern=_HEADER_NAME)]
 
 
 class Settings(BaseSettings):
-    """How one deployment runs. Every field is the variable `RECEIVER_<NAME>`, in the environment or `.env`.
+    """The settings of one deployment. Every field is the variable `RECEIVER_<NAME>`, in the environment or `.env`.
 
-    Raises ConfigurationError, naming the variable and never its value, when something does not fit, and when a
-    variable or a keyword that looks like a setting is none.
+    Raises ConfigurationError for a wrong value, and for a variable or keyword that looks like a setting but is
+    unknown. The error names the variable and never shows its value.
     """
 
     model_config = SettingsConfigDict(
@@ -122,52 +122,54 @@ class Settings(BaseSettings):
     secrets: SecretList = Field(
         (), description="Webhook secrets, a JSON list or separated by commas; any may match"
     )
-    signature_header: HeaderName = Field("X-Firecrawl-Signature", description="Header that carries the signature")
-    token_header: HeaderName | None = Field(None, description="Name of a static header to check instead")
+    signature_header: HeaderName = Field("X-Firecrawl-Signature", description="Header with the signature")
+    token_header: HeaderName | None = Field(None, description="Static header to check instead of a signature")
     tokens: SecretList = Field((), description="Values of the static header; any may match")
     allow_unsigned: bool = Field(False, description="Accept deliveries without any authentication")
     handlers: str = Field("handlers:router", description="The router with your handlers, as module:name")
     path: Annotated[str, AfterValidator(_clean_path)] = Field("/webhooks", description="Path of the endpoint")
     host: str = Field("127.0.0.1", description="Address to listen on; 0.0.0.0 for all")
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 for a free one; $PORT when unset")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 for a free one; $PORT if unset")
     ack_deadline: Seconds = Field(
-        timedelta(seconds=5), lt=SERVICE.timeout, description="Every delivery is answered within these seconds"
+        timedelta(seconds=5), lt=SERVICE.timeout, description="Seconds within which every delivery is answered"
     )
     read_timeout: Seconds = Field(timedelta(seconds=4), description="Seconds a request body may take to arrive")
-    max_body: int = Field(32 * _MEBIBYTE, gt=0, description="Longest body accepted, in bytes")
+    max_body: int = Field(32 * _MEBIBYTE, gt=0, description="Bytes of the longest body that is accepted")
     max_in_flight: int = Field(
         default_factory=lambda known: _default_in_flight(known.get("max_body", 0)),
         gt=0,
-        description="Bytes being received or written at one time",
+        description="Bytes that may be received or written at one time",
     )
     concurrency: int = Field(32, gt=0, description="Handlers running at one time in a worker")
     threads: int = Field(8, gt=0, description="Threads for handlers that are plain functions")
     processes: int = Field(
-        default_factory=lambda: os.cpu_count() or 1, gt=0, description="Processes for handlers that run in one"
+        default_factory=lambda: os.cpu_count() or 1,
+        gt=0,
+        description='Processes for handlers with run_in="process"',
     )
     max_memory: int = Field(
         default_factory=lambda: memory_limit() * 3 // 4,
         gt=0,
-        description="Bytes of memory past which a worker gives its work back and starts again",
+        description="Bytes of memory; a worker that needs more releases its work and restarts",
     )
     search: bool = Field(False, description="Keep an index of URLs, titles and errors, for `events list --text`")
-    lease: Seconds = Field(timedelta(seconds=60), description="Seconds after which a dead worker's work is free")
+    lease: Seconds = Field(
+        timedelta(seconds=60), description="Seconds until others may claim the work of a dead worker"
+    )
     grace: Seconds = Field(timedelta(seconds=25), description="Seconds a stopping worker lets handlers finish")
     retention_bodies: Age | None = Field(
-        None, description="How long bodies of finished deliveries are kept, as 30d; for ever when unset"
+        None, description="How long bodies of finished deliveries are kept, such as 30d; for ever if unset"
     )
     retention_keys: Age | None = Field(
-        None, description="How long finished deliveries are kept at all, as 90d; a later retry would be new"
+        None, description="How long finished deliveries are kept, such as 90d; a retry after that is stored as new"
     )
     base_url: str = Field(
         "https://api.firecrawl.dev", description="Address of the service, for handlers that call it"
     )
     api_key: SecretStr | None = Field(None, description="Key of the service, for handlers that call it")
-    backfill: bool = Field(
-        False, description="Let a worker ask the service by itself for what no webhook brought; needs API_KEY"
-    )
+    backfill: bool = Field(False, description="Let workers import missing events from the service; needs API_KEY")
     public_url: str | None = Field(
-        None, description="Where the service reaches this receiver, without PATH; for jobs started here"
+        None, description="URL at which the service reaches this receiver, without PATH; for jobs started here"
     )
     log_level: Annotated[str, AfterValidator(str.upper)] = Field(
         "INFO", pattern="(?i)^(debug|info|warning|error)$", description="debug, info, warning or error"
@@ -175,7 +177,7 @@ class Settings(BaseSettings):
     json_logs: bool = Field(False, description="Write log lines as JSON objects")
     metrics: bool = Field(False, description="Serve Prometheus metrics at /metrics, of the endpoint and the worker")
     metrics_token: Annotated[SecretStr, AfterValidator(_sendable)] | None = Field(
-        None, description="Bearer token for the metrics; without one only this machine may read them"
+        None, description="Bearer token for the metrics; without it only this machine may read them"
     )
     metrics_host: str = Field("127.0.0.1", description="Address on which a worker serves its metrics")
     metrics_port: int = Field(
@@ -187,7 +189,7 @@ class Settings(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as exc:
-            raise ConfigurationError(_in_words(exc)) from None
+            raise ConfigurationError(_first_error(exc)) from None
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -195,13 +197,13 @@ class Settings(BaseSettings):
             if isinstance(value, str) and not value.isascii() and not _is_utf8(value):
                 raise ValueError(f"{PREFIX}{name.upper()} is not UTF-8 text")
         if bool(self.tokens) != bool(self.token_header):
-            raise ValueError(f"{PREFIX}TOKENS and {PREFIX}TOKEN_HEADER go together: set both or none")
+            raise ValueError(f"{PREFIX}TOKENS and {PREFIX}TOKEN_HEADER belong together: set both or neither")
         if self.path in ("/healthz", "/readyz"):
-            raise ValueError(f"{PREFIX}PATH must not be that of a health check")
+            raise ValueError(f"{PREFIX}PATH must not be the path of a health check")
         if self.backfill and self.api_key is None:
             raise ValueError(f"{PREFIX}BACKFILL needs {PREFIX}API_KEY")
         if self.metrics and self.path == "/metrics":
-            raise ValueError(f"{PREFIX}PATH must not be that of the metrics")
+            raise ValueError(f"{PREFIX}PATH must not be the path of the metrics")
         if self.read_timeout > self.ack_deadline:
             raise ValueError(f"{PREFIX}READ_TIMEOUT must not be longer than {PREFIX}ACK_DEADLINE")
         if self.retention_bodies and self.retention_keys and self.retention_bodies > self.retention_keys:
@@ -225,7 +227,7 @@ class Settings(BaseSettings):
 
     @property
     def authenticated(self) -> bool:
-        """Whether deliveries need a signature or a token."""
+        """Whether a delivery must have a valid signature or token."""
         return bool(self.secrets or self.tokens)
 
     def plain_secrets(self) -> tuple[str, ...]:
@@ -246,7 +248,7 @@ class Settings(BaseSettings):
         return None if self.metrics_token is None else self.metrics_token.get_secret_value()
 
     def plain_api_key(self) -> str:
-        """Return the service's key in the clear, for a client only; NoApiKey when none is set."""
+        """Return the service's key in the clear, for a client only. Raises NoApiKey if it is not set."""
         if self.api_key is None:
             raise NoApiKey(f"no {PREFIX}API_KEY is set: take it from your account at the service")
         return self.api_key.get_secret_value()
@@ -254,16 +256,17 @@ class Settings(BaseSettings):
     def webhook(self, *, events: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> "WebhookConfig":
         """Return the `webhook` field of a request, so that the service sends a job's events to this receiver.
 
-        `events` are short or full names, all of them unless given; `metadata` comes back in every delivery. With
-        TOKENS set, the first is sent along as the static header. Raises ConfigurationError without PUBLIC_URL or
-        for one that the service could not call, and ValueError for metadata that it would refuse.
+        `events` are short or full names; without it the service sends all events. `metadata` comes back in every
+        delivery. If TOKENS is set, the service sends the first token in the static header. Raises
+        ConfigurationError if PUBLIC_URL is not set or the service could not call it, and ValueError for metadata
+        that the service would refuse.
         """
-        from receiver.requests.webhooks import WebhookConfig  # as above
+        from receiver.requests.webhooks import WebhookConfig  # loaded only here, as above
 
         if self.public_url is None:
             raise ConfigurationError(
-                f"no {PREFIX}PUBLIC_URL is set: set it to where the service reaches this receiver, "
-                "as in https://hooks.example.com"
+                f"no {PREFIX}PUBLIC_URL is set: set it to the URL at which the service reaches this "
+                "receiver, such as https://hooks.example.com"
             )
         url = self.public_url.rstrip("/") + self.path
         try:
@@ -274,24 +277,24 @@ class Settings(BaseSettings):
         return WebhookConfig(url=url, headers=headers, metadata=metadata or {}, events=tuple(events))
 
     def require_safe_metrics(self) -> None:
-        """Raise ConfigurationError if the open network could read metrics without a token."""
+        """Raise ConfigurationError if other machines could read the metrics without a token."""
         for name, host in (("HOST", self.host), ("METRICS_HOST", self.metrics_host)):
             if self.metrics and self.metrics_token is None and not is_loopback(host):
                 raise ConfigurationError(
                     f"{PREFIX}METRICS is on, and {PREFIX}{name} {host} can be reached from outside: "
-                    f"set {PREFIX}METRICS_TOKEN to what the scraper sends as its bearer token"
+                    f"set {PREFIX}METRICS_TOKEN to the bearer token that the scraper sends"
                 )
 
     def require_authentication(self) -> None:
         """Raise ConfigurationError if there is neither a secret nor a token and ALLOW_UNSIGNED is not set.
 
-        A loopback address makes no difference: a proxy on this machine passes on what comes from everywhere.
+        A loopback address makes no difference: a proxy on this machine forwards requests from everywhere.
         """
         if self.authenticated or self.allow_unsigned:
             return
         raise ConfigurationError(
             f"no {PREFIX}SECRETS and no {PREFIX}TOKENS are set, so anybody could send deliveries: "
-            f"set {PREFIX}SECRETS to the webhook secret of your account, or say {PREFIX}ALLOW_UNSIGNED=true"
+            f"set {PREFIX}SECRETS to the webhook secret of your account, or set {PREFIX}ALLOW_UNSIGNED=true"
         )
 
 
@@ -326,13 +329,13 @@ class _PlatformSource(PydanticBaseSettingsSource):
 
 
 def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
-    """Read all settings; a flag that is None was not given. Raises ConfigurationError with one clear line."""
+    """Read all settings. A flag that is None is ignored. Raises ConfigurationError with a message of one line."""
     given = {name: value for name, value in flags.items() if value is not None}
     return Settings(_env_file=env_file, **given)
 
 
-def _in_words(error: ValidationError) -> str:
-    """Return the first error as text, without the input, which may be a secret."""
+def _first_error(error: ValidationError) -> str:
+    """Return the first error as text, without the input: it may be a secret."""
     place = error.errors(include_input=False, include_url=False, include_context=False)[0]["loc"]
     return (f"{PREFIX}{str(place[0]).upper()}: " if place else "") + _first_reason(error)
 
@@ -343,16 +346,16 @@ def _first_reason(error: ValidationError) -> str:
 
 
 def export_env_file(env_file: Path = Path(".env")) -> None:
-    """Export other variables of a `.env` file to the environment, for handlers. Variables that are set stay."""
+    """Export the other variables of a `.env` file to the environment, for handlers. Keep variables that are set."""
     for name, value in _read_env_file(env_file).items():
         if value is not None and not name.upper().startswith(PREFIX):
             os.environ.setdefault(name, value)
 
 
 def _refuse_unknown_names(values: Mapping[str, Any]) -> None:
-    """Refuse a mistyped name: it would be ignored in silence, and the deployment run without its secrets."""
+    """Raise ConfigurationError for an unknown name. Ignoring it could leave a deployment without its secrets."""
     for name in values:
-        if not name.startswith("_"):  # those are pydantic's own, such as _env_file
+        if not name.startswith("_"):  # pydantic's own arguments, such as _env_file
             _require_known(name, prefix="", origin="the arguments", known=list(Settings.model_fields))
     known = [name.upper() for name in Settings.model_fields]
     for name, value in os.environ.items():
@@ -388,6 +391,6 @@ def _read_env_file(env_file: Path) -> Mapping[str, str | None]:
         raise ConfigurationError(f"{env_file} is not UTF-8 text") from None
     for binding in parse_stream(StringIO(text)):
         if binding.error or (binding.key is not None and binding.value is None):
-            # The parser would pass over it, and the line may hold the secrets: an open quote, say.
+            # The parser would skip the line, for example after an open quote, and it may contain the secrets.
             raise ConfigurationError(f"{env_file}, line {binding.original.line}: expected NAME=value")
     return dotenv_values(env_file)

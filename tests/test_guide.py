@@ -240,7 +240,7 @@ async def test_call_the_service(monkeypatch: pytest.MonkeyPatch) -> None:
     )
     assert crawl_again.wants(event)
 
-    await crawl_again.function(event, SimpleNamespace(client=client, delivery=SimpleNamespace(key="k")))
+    await crawl_again.function(event, SimpleNamespace(client=client, delivery=SimpleNamespace(id="k")))
 
     [(method, path, body)] = service.sent
     assert (method, path, body["url"]) == ("POST", "/v2/crawl", "https://example.com/a")

@@ -1,4 +1,4 @@
-"""Settings: every name, every source, every mistake in one line, and no secret in any text."""
+"""Tests of settings: names, sources, errors of one line, and no secret in any text."""
 
 import os
 import traceback
@@ -21,12 +21,12 @@ MEBIBYTE = 1024 * 1024
 
 @pytest.fixture
 def env_file(bare_environment: Path) -> Path:
-    """The `.env` file of the working folder; there is none yet."""
+    """Return the path of `.env` in the working folder. The file does not exist yet."""
     return bare_environment / ".env"
 
 
 def refusal(*args: Any, **flags: Any) -> str:
-    """Return the text of the error that loading ends with; it is one line and names no secret."""
+    """Return the error of loading settings. It must be one line without a secret."""
     with pytest.raises(ConfigurationError) as caught:
         load_settings(*args, **flags)
     text = str(caught.value)
@@ -36,7 +36,7 @@ def refusal(*args: Any, **flags: Any) -> str:
 
 
 def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Design, sections 2, 6 and 7."""
+    """The defaults are a public promise, so a change must be deliberate."""
     monkeypatch.setattr("receiver.settings.memory_limit", lambda: 16 * 1024 * MEBIBYTE)
     settings = load_settings()
 
@@ -113,7 +113,7 @@ def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -
 def test_every_setting_is_read_from_the_environment(
     env_file: Path, monkeypatch: pytest.MonkeyPatch, name: str, written: str, value: object
 ) -> None:
-    """And from `.env`, over which the environment has its way, and over that a flag."""
+    """It is also read from `.env`. The environment overrides `.env`, and a flag overrides both."""
     env_file.write_text(f"RECEIVER_{name.upper()}='{written}'\n")
     assert getattr(load_settings(), name) == value
 
@@ -137,17 +137,17 @@ def test_every_setting_is_read_from_the_environment(
         (9, 300, 300),
     ],
 )
-def test_the_bytes_in_flight_follow_the_memory_there_is(
+def test_the_default_limit_in_flight_is_an_eighth_of_the_memory(
     monkeypatch: pytest.MonkeyPatch, memory: int, max_body: int, max_in_flight: int
 ) -> None:
-    """An eighth of it, in mebibytes; yet one body of the greatest length always fits."""
+    """One body of the largest allowed size always fits. Values are in mebibytes."""
     monkeypatch.setattr("receiver.settings.memory_limit", lambda: memory * MEBIBYTE)
 
     assert load_settings(max_body=max_body * MEBIBYTE).max_in_flight == max_in_flight * MEBIBYTE
 
 
 def test_a_flag_that_was_not_given_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command line hands on None for those."""
+    """The command line passes None for such a flag."""
     monkeypatch.setenv("RECEIVER_HOST", "::1")
 
     assert load_settings(host=None, port=None).host == "::1"
@@ -174,7 +174,7 @@ def test_a_flag_that_was_not_given_changes_nothing(monkeypatch: pytest.MonkeyPat
 def test_secrets_are_a_json_list_or_separated_by_commas(
     monkeypatch: pytest.MonkeyPatch, name: str, written: str, values: list[str]
 ) -> None:
-    """Either way, for secrets and for tokens."""
+    """Both forms work for secrets and for tokens."""
     monkeypatch.setenv(f"RECEIVER_{name}", written)
     if values and name == "TOKENS":
         monkeypatch.setenv("RECEIVER_TOKEN_HEADER", "X-Token")
@@ -187,7 +187,7 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
 @pytest.mark.parametrize(
     ("name", "written", "words"),
     [
-        ("SECRETS", f'["{HIDDEN}"', "looks like a JSON list and cannot be read as one"),
+        ("SECRETS", f'["{HIDDEN}"', "starts like a JSON list but is not valid JSON"),
         ("SECRETS", f'["{HIDDEN}", ""]', "a secret must not be empty"),
         ("SECRETS", f'["{HIDDEN}", 5]', "string"),
         ("SECRETS", f'[["{HIDDEN}"]]', "string"),
@@ -216,23 +216,23 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
         ("SIGNATURE_HEADER", "", "pattern"),
         ("SIGNATURE_HEADER", "X Signature", "pattern"),
         ("SIGNATURE_HEADER", "X-Signature:", "pattern"),
-        ("TOKEN_HEADER", "X-Token", "go together"),
-        ("TOKENS", HIDDEN, "go together"),
-        ("PATH", "/{path}", "a path is made of"),
-        ("PATH", "/a b", "a path is made of"),
-        ("PATH", "/a?b", "a path is made of"),
+        ("TOKEN_HEADER", "X-Token", "belong together"),
+        ("TOKENS", HIDDEN, "belong together"),
+        ("PATH", "/{path}", "a path may have only"),
+        ("PATH", "/a b", "a path may have only"),
+        ("PATH", "/a?b", "a path may have only"),
         ("METRICS", "perhaps", "boolean"),
         ("METRICS_PORT", "65536", "65535"),
-        ("METRICS_TOKEN", "", "a bearer token is made of"),
-        ("METRICS_TOKEN", f"{HIDDEN} ", "a bearer token is made of"),
-        ("METRICS_TOKEN", f"{HIDDEN}é", "a bearer token is made of"),
-        ("METRICS_TOKEN", f"{HIDDEN}\udcff", "a bearer token is made of"),
+        ("METRICS_TOKEN", "", "a bearer token may have only"),
+        ("METRICS_TOKEN", f"{HIDDEN} ", "a bearer token may have only"),
+        ("METRICS_TOKEN", f"{HIDDEN}é", "a bearer token may have only"),
+        ("METRICS_TOKEN", f"{HIDDEN}\udcff", "a bearer token may have only"),
     ],
 )
-def test_a_value_that_does_not_fit_is_named_and_never_shown(
+def test_the_error_for_a_wrong_value_names_the_setting_and_hides_the_value(
     env_file: Path, monkeypatch: pytest.MonkeyPatch, name: str, written: str, words: str
 ) -> None:
-    """One line that says which setting and what is wrong with it."""
+    """The error is one line with the setting and the reason."""
     monkeypatch.setenv(f"RECEIVER_{name}", written)
     text = refusal()
 
@@ -244,8 +244,8 @@ def test_a_value_that_does_not_fit_is_named_and_never_shown(
         assert refusal() == text
 
 
-def test_a_wrong_flag_is_named_too() -> None:
-    """As its setting."""
+def test_the_error_for_a_wrong_flag_names_its_setting() -> None:
+    """The error is the same as for the variable."""
     assert "RECEIVER_PORT" in refusal(port=70_000)
 
 
@@ -262,7 +262,7 @@ def test_a_wrong_flag_is_named_too() -> None:
 def test_an_unknown_name_is_refused_with_a_suggestion(
     env_file: Path, monkeypatch: pytest.MonkeyPatch, name: str, near: str | None
 ) -> None:
-    """It would be ignored in silence, and the deployment run without its secrets."""
+    """If it were ignored, a deployment could run without its secrets."""
     monkeypatch.setenv(name, HIDDEN)
     assert refusal() == f"unknown setting {name} in the environment" + (f"; did you mean {near}?" if near else "")
 
@@ -276,7 +276,7 @@ def test_an_unknown_name_is_refused_with_a_suggestion(
     [("secret", "secrets"), ("token", "tokens"), ("SECRETS", None), ("max_bodies", "max_body"), ("xyzzy", None)],
 )
 def test_an_unknown_keyword_is_refused_with_a_suggestion(keyword: str, near: str | None) -> None:
-    """However settings are made: it would be ignored in silence, and unsigned deliveries be taken."""
+    """If it were ignored, unsigned deliveries could be accepted."""
     hint = f"; did you mean {near}?" if near else ""
     values: dict[str, Any] = {keyword: (HIDDEN,)}
     ways: tuple[Callable[[], Settings], ...] = (
@@ -290,10 +290,10 @@ def test_an_unknown_keyword_is_refused_with_a_suggestion(keyword: str, near: str
         assert str(caught.value) == f"unknown setting {keyword} in the arguments{hint}"
 
 
-def test_a_near_miss_in_the_environment_is_refused_when_settings_are_made_by_hand(
+def test_a_misspelt_variable_is_refused_when_code_makes_the_settings(
     env_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An app that mounts the receiver makes them so."""
+    """An app that mounts the receiver makes them in its code."""
     monkeypatch.setenv("RECEIVER_SECRET", HIDDEN)
     with pytest.raises(ConfigurationError, match="did you mean RECEIVER_SECRETS"):
         Settings()
@@ -321,8 +321,8 @@ OF_A_SERVICE = {
 """What Kubernetes sets for the Services `receiver` and `receiver-metrics`."""
 
 
-def test_what_a_platform_sets_for_itself_is_left_alone(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Our own port then comes from elsewhere; images tell their version."""
+def test_variables_of_platforms_and_images_are_ignored(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The value of our own port then comes from another source."""
     for name, value in (OF_A_SERVICE | {"RECEIVER_VERSION": "1.2"}).items():
         monkeypatch.setenv(name, value)
     env_file.write_text("RECEIVER_PORT=9003\n")
@@ -332,8 +332,8 @@ def test_what_a_platform_sets_for_itself_is_left_alone(env_file: Path, monkeypat
     assert (settings.port, settings.metrics_port) == (9003, 9464)
 
 
-def test_names_of_others_are_left_alone(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A `.env` file is shared with handlers and tools."""
+def test_variables_without_our_prefix_are_ignored(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handlers and other tools use the same `.env` file."""
     monkeypatch.setenv("SECRETS", "x")
     env_file.write_text("OTHER=1\nexport CHAT_URL=https://chat.example\n# RECEIVER_NOTHING=1\n\n")
 
@@ -353,20 +353,20 @@ def test_names_of_others_are_left_alone(env_file: Path, monkeypatch: pytest.Monk
     ],
 )
 def test_a_broken_env_file_is_refused_with_its_line(env_file: Path, content: str) -> None:
-    """A line that cannot be read must not vanish: it may hold the secrets."""
+    """A line that cannot be read must be an error: it may contain the secrets."""
     env_file.write_text(content)
 
     assert ".env, line 1" in refusal()
 
 
-def test_an_env_file_that_is_no_text_is_refused(env_file: Path) -> None:
-    """One line, no traceback."""
+def test_an_env_file_that_is_not_text_is_refused(env_file: Path) -> None:
+    """The error is one line without a traceback."""
     env_file.write_bytes(b"\xff\xfe\x00")
     assert refusal() == ".env is not UTF-8 text"
 
 
 def test_an_env_file_that_cannot_be_read_is_refused(env_file: Path) -> None:
-    """Here it is a folder."""
+    """The `.env` is a folder here."""
     env_file.mkdir()
     assert "cannot read .env" in refusal()
 
@@ -385,14 +385,14 @@ def test_an_env_file_that_cannot_be_read_is_refused(env_file: Path) -> None:
     ids=repr,
 )
 def test_an_env_file_is_read_as_other_tools_read_it(env_file: Path, content: str) -> None:
-    """Byte order mark, export, spaces, quotes over several lines, comments."""
+    """The cases are a byte order mark, export, spaces, quotes over several lines and comments."""
     env_file.write_text(content, encoding="utf-8")
 
     assert load_settings().plain_secrets() == ("s1",)
 
 
 def test_another_env_file_can_be_named(bare_environment: Path) -> None:
-    """And it is named in what is wrong with it."""
+    """Errors then show the name of that file."""
     other = bare_environment / "other.env"
     other.write_text("RECEIVER_PORT=9\n")
     assert load_settings(other).port == 9
@@ -401,8 +401,8 @@ def test_another_env_file_can_be_named(bare_environment: Path) -> None:
     assert f"unknown setting RECEIVER_PORTS in {other}" in refusal(other)
 
 
-def test_the_platforms_own_names_stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`$PORT` and a PostgreSQL `$DATABASE_URL`, and ours come first."""
+def test_port_and_database_url_of_the_platform_are_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`$PORT` and a PostgreSQL `$DATABASE_URL` apply if our own variables are not set."""
     monkeypatch.setenv("PORT", "9001")
     monkeypatch.setenv("DATABASE_URL", "postgres://u:p@h/d")
     settings = load_settings()
@@ -414,8 +414,10 @@ def test_the_platforms_own_names_stand_in(monkeypatch: pytest.MonkeyPatch) -> No
     assert (settings.port, settings.store) == (9002, "sqlite:///own.db")
 
 
-def test_the_platforms_names_come_after_the_env_file(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the operator wrote counts more than what the platform sets for everyone."""
+def test_the_env_file_overrides_the_variables_of_the_platform(
+    env_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The operator's settings are more important than those of the platform."""
     monkeypatch.setenv("PORT", "9001")
     env_file.write_text("RECEIVER_PORT=9003\n")
 
@@ -423,8 +425,8 @@ def test_the_platforms_names_come_after_the_env_file(env_file: Path, monkeypatch
 
 
 @pytest.mark.parametrize("url", ["mysql://h/d", "sqlite:///other.db", "", "postgresql"])
-def test_a_database_of_another_kind_is_not_taken(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
-    """It belongs to somebody else's program."""
+def test_a_database_url_of_another_kind_is_ignored(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+    """It belongs to another program."""
     monkeypatch.setenv("DATABASE_URL", url)
     monkeypatch.setenv("PORT", "")
 
@@ -432,7 +434,7 @@ def test_a_database_of_another_kind_is_not_taken(monkeypatch: pytest.MonkeyPatch
 
 
 def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by repr, str, a dump nor JSON."""
+    """repr, str, a dump and JSON do not show it."""
     for name, value in {
         "SECRETS": f"{HIDDEN},other",
         "TOKENS": f'["{HIDDEN}"]',
@@ -465,29 +467,29 @@ def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None
     ],
     ids=str,
 )
-def test_no_secret_is_shown_when_settings_are_made_by_hand(values: dict[str, Any]) -> None:
-    """`Settings` is public: mounting in another app makes one, and its error ends up in that app's log."""
+def test_errors_of_settings_made_in_code_show_no_secret(values: dict[str, Any]) -> None:
+    """`Settings` is public, and an app that mounts the receiver may log the error."""
     with pytest.raises((ConfigurationError, ValueError)) as caught:
         Settings(**values)
 
     assert HIDDEN not in "".join(traceback.format_exception(caught.value))
 
 
-def test_settings_made_by_hand_raise_a_configuration_error() -> None:
-    """As their docstring says."""
+def test_wrong_settings_made_in_code_raise_a_configuration_error() -> None:
+    """The docstring of `Settings` promises this."""
     with pytest.raises(ConfigurationError, match="RECEIVER_PORT"):
         Settings(port=70_000)
 
 
-def test_settings_do_not_change() -> None:
-    """Everyone got plain values from them at the start."""
+def test_settings_cannot_be_changed() -> None:
+    """Other parts read values from them only once, at the start."""
     with pytest.raises(ValueError, match="frozen"):
         load_settings().port = 9  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "0.0.0.0", "", "192.168.0.1", "example.com"])
-def test_deliveries_without_authentication_are_taken_only_where_that_was_said(host: str) -> None:
-    """Also on loopback: a proxy on this machine passes on what comes from everywhere."""
+def test_deliveries_without_authentication_must_be_allowed_explicitly(host: str) -> None:
+    """This also holds for loopback addresses: a proxy on this machine forwards requests from everywhere."""
     with pytest.raises(ConfigurationError, match=r"RECEIVER_SECRETS.*RECEIVER_ALLOW_UNSIGNED=true"):
         load_settings(host=host).require_authentication()
 
@@ -495,8 +497,8 @@ def test_deliveries_without_authentication_are_taken_only_where_that_was_said(ho
         load_settings(host=host, **proof).require_authentication()
 
 
-def test_the_placeholder_of_the_example_is_no_secret(env_file: Path) -> None:
-    """Everybody knows it; a file that was copied and not filled in is told by name."""
+def test_the_placeholder_of_the_example_is_refused_as_a_secret(env_file: Path) -> None:
+    """Everybody knows it. The error for a copied file says that it is the placeholder."""
     env_file.write_text(env_example())
 
     assert "RECEIVER_SECRETS: 'the-webhook-secret-of-your-account' is the placeholder" in refusal()
@@ -505,7 +507,7 @@ def test_the_placeholder_of_the_example_is_no_secret(env_file: Path) -> None:
 
 @pytest.mark.parametrize("name", ["host", "metrics_host"])
 def test_metrics_are_shown_to_the_network_only_with_a_token(name: str) -> None:
-    """In one line, before anything is listening; `allow_unsigned` is about deliveries."""
+    """The error is one line before the server listens. `allow_unsigned` is only for deliveries."""
     settings = load_settings(**{name: "0.0.0.0", "metrics": True, "allow_unsigned": True})
 
     with pytest.raises(ConfigurationError) as caught:
@@ -518,14 +520,14 @@ def test_metrics_are_shown_to_the_network_only_with_a_token(name: str) -> None:
     load_settings(**{name: "localhost", "metrics": True}).require_safe_metrics()
 
 
-def test_deliveries_and_metrics_do_not_share_a_path() -> None:
-    """Unless there are no metrics: then it is a path as any other."""
-    assert "RECEIVER_PATH must not be that of the metrics" in refusal(path="metrics/", metrics=True)
+def test_deliveries_and_metrics_cannot_have_the_same_path() -> None:
+    """Without metrics the path is allowed."""
+    assert "RECEIVER_PATH must not be the path of the metrics" in refusal(path="metrics/", metrics=True)
     assert load_settings(path="/metrics").path == "/metrics"
 
 
 def test_the_env_file_is_exported_for_handlers(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what is not ours, and nothing over what is set."""
+    """Only variables without our prefix are exported, and they do not replace existing ones."""
     monkeypatch.delenv("CHAT_URL", raising=False)
     monkeypatch.setenv("KEPT", "from the environment")
     env_file.write_text("CHAT_URL=https://chat\nKEPT=from the file\nRECEIVER_SECRETS=s\n")
@@ -539,7 +541,7 @@ def test_the_env_file_is_exported_for_handlers(env_file: Path, monkeypatch: pyte
 
 
 def test_retention_is_written_as_a_duration(bare_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As people say it."""
+    """An example of a duration is 30d."""
     monkeypatch.setenv("RECEIVER_RETENTION_BODIES", "36h")
     monkeypatch.setenv("RECEIVER_RETENTION_KEYS", "1w2d")
 
@@ -550,18 +552,20 @@ def test_retention_is_written_as_a_duration(bare_environment: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("written", ["30", "", "soon", "-1d", "0d", "1.5d", "99999999999d", "36501d"])
-def test_what_is_no_retention_is_refused(
+def test_a_wrong_retention_is_refused(
     bare_environment: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
-    """With the name of the variable."""
+    """The error has the name of the variable."""
     monkeypatch.setenv("RECEIVER_RETENTION_KEYS", written)
 
     with pytest.raises(ConfigurationError, match="RECEIVER_RETENTION_KEYS"):
         load_settings()
 
 
-def test_bodies_must_not_outlive_their_keys(bare_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A body goes with its delivery, so that the setting would not do what it says."""
+def test_bodies_cannot_be_kept_longer_than_their_deliveries(
+    bare_environment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A delivery is pruned with its body."""
     monkeypatch.setenv("RECEIVER_RETENTION_BODIES", "31d")
     monkeypatch.setenv("RECEIVER_RETENTION_KEYS", "30d")
 
@@ -569,7 +573,7 @@ def test_bodies_must_not_outlive_their_keys(bare_environment: Path, monkeypatch:
         load_settings()
 
 
-def test_backfilling_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is found at the start, and not at the first job that is missing something."""
+def test_backfill_needs_an_api_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error comes at the start, before any job is checked."""
     assert "RECEIVER_BACKFILL needs RECEIVER_API_KEY" in refusal(backfill=True)
     assert load_settings(backfill=True, api_key="fc-1").backfill

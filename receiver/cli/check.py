@@ -1,4 +1,4 @@
-"""`receiver check` tests whether this deployment would work."""
+"""`receiver check`: tests whether this deployment can work."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,29 +23,29 @@ from receiver.stores import open_store
 def check(**flags: object) -> int:
     """Check the settings, the store, search and the handlers.
 
-    Handlers are imported and none is run. A store that is there is made ready for this version, as `receiver
-    serve` does, and a write to it is tried; one that is not there is not created. Exit code 0 when all is well,
-    2 for settings or handlers, 3 for the store.
+    The command imports the handlers but does not run them. If the store exists, the command migrates it to this
+    version as `receiver serve` does, and tests a write. It does not create a store. The exit code is 0 if there is
+    no error, 2 for an error of settings or handlers, and 3 for an error of the store.
     """
     settings = load_settings(**flags)
     click.echo("settings  read without errors")
     codes = [
-        _told("security", lambda: _check_security(settings)),
-        _told("metrics", lambda: _check_metrics(settings)),
-        _told("store", lambda: asyncio.run(_check_store(settings))),
-        _told("search", lambda: asyncio.run(_check_search(settings))),
-        _told("handlers", lambda: _check_handlers(settings)),
+        _print_result("security", lambda: _check_security(settings)),
+        _print_result("metrics", lambda: _check_metrics(settings)),
+        _print_result("store", lambda: asyncio.run(_check_store(settings))),
+        _print_result("search", lambda: asyncio.run(_check_search(settings))),
+        _print_result("handlers", lambda: _check_handlers(settings)),
     ]
     if max(codes) == OK:
-        for words in asyncio.run(_left_waiting(settings)):
-            click.echo(f"note      {words}")
+        for text in asyncio.run(_left_waiting(settings)):
+            click.echo(f"note      {text}")
     if codes[2] == OK:
-        for words in asyncio.run(open_store(settings.store).health_notes()):
-            click.echo(f"note      {words}")
+        for text in asyncio.run(open_store(settings.store).health_notes()):
+            click.echo(f"note      {text}")
     return max(codes)
 
 
-def _told(part: str, check_part: Callable[[], str]) -> int:
+def _print_result(part: str, check_part: Callable[[], str]) -> int:
     """Print the result of one check and return its exit code."""
     try:
         click.echo(f"{part:<9} {check_part()}")
@@ -58,7 +58,7 @@ def _told(part: str, check_part: Callable[[], str]) -> int:
 def _check_security(settings: Settings) -> str:
     settings.require_authentication()
     if not settings.authenticated:
-        return f"every delivery is accepted, from anybody, as {PREFIX}ALLOW_UNSIGNED says; set {PREFIX}SECRETS"
+        return f"{PREFIX}ALLOW_UNSIGNED is set, so deliveries from anybody are accepted; set {PREFIX}SECRETS"
     return f"{len(settings.secrets)} secret(s) and {len(settings.tokens)} token(s) are accepted"
 
 
@@ -66,14 +66,14 @@ def _check_metrics(settings: Settings) -> str:
     if not settings.metrics:
         return f"are off; {PREFIX}METRICS=true serves them to Prometheus"
     settings.require_safe_metrics()
-    who = "whoever sends the token" if settings.metrics_token else "this machine only; behind a proxy set a token"
+    who = "requests with the token" if settings.metrics_token else "this machine only; behind a proxy set a token"
     return f"at /metrics of the endpoint, and of a worker on port {settings.metrics_port}, for {who}"
 
 
 async def _check_store(settings: Settings) -> str:
     store = open_store(settings.store)
     if not store.exists():
-        return f"{settings.store} is not there yet; `receiver serve` creates it"
+        return f"{settings.store} does not exist yet; `receiver serve` creates it"
     async with store.log() as log, store.reports() as reports:
         await log.probe(SystemClock().now())
         return f"{settings.store} can be written; {await reports.count_unfinished()} deliveries are not finished"
@@ -89,10 +89,10 @@ async def _check_search(settings: Settings) -> str:
         async with store.reports() as reports:
             reach = await reports.search_reach()
     if reach is None:
-        return "is on; a worker makes the index"
+        return "is on; a worker will build the index"
     if reach.behind:
-        return f"is on; the index has still to take in {counted(reach.behind, 'delivery')}"
-    return "is on; the index has everything"
+        return f"is on; {counted(reach.behind, 'delivery')} not yet in the index"
+    return "is on; the index is complete"
 
 
 def _check_handlers(settings: Settings) -> str:
@@ -104,7 +104,7 @@ def _check_handlers(settings: Settings) -> str:
 
 
 async def _left_waiting(settings: Settings) -> list[str]:
-    """Return advice for work that waits for handlers which are no longer in the code."""
+    """Return advice about work that waits for handlers that are no longer in the code."""
     store = open_store(settings.store)
     if not store.exists():
         return []

@@ -11,15 +11,15 @@ from receiver.settings import PLACEHOLDER, PREFIX, Settings
 
 
 def write_deployment(folder: Path, *, keep: bool = False) -> list[Path]:
-    """Write handlers/, Procfile, .env.example and .gitignore into a folder and return what was written.
+    """Write handlers/, Procfile, .env.example and .gitignore into a folder. Return the written paths.
 
-    Files that are there are never overwritten: with `keep` they stay as they are, without it their presence is a
-    ConfigurationError and nothing is written.
+    This never overwrites a file. With `keep` it skips existing files; without `keep` it raises ConfigurationError
+    for them and writes nothing.
     """
     planned = {folder / name: content for name, content in _files()}
     present = [path for path in planned if path.exists()]
     if present and not keep:
-        raise ConfigurationError(f"{present[0]} exists already, and nothing was written; choose another folder")
+        raise ConfigurationError(f"{present[0]} already exists, and nothing was written; choose another folder")
     written = [path for path in planned if path not in present]
     try:
         for path in written:
@@ -49,8 +49,8 @@ def _source() -> tuple[Traversable, str]:
 
 
 def env_example() -> str:
-    """Return a `.env` with every setting. All but the secret are comments."""
-    lines = ["# Copy this to .env. Every line is a setting at its default.", ""]
+    """Return the text of a `.env` file with every setting. Only the secret is not a comment."""
+    lines = ["# Copy this file to .env. Each line shows a setting with its default value.", ""]
     for name, field in Settings.model_fields.items():
         lines.append(f"# {field.description}.")
         comment = "" if name == "secrets" else "# "

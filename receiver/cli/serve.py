@@ -24,7 +24,7 @@ from receiver.worker.supervisor import Supervisor, worker_command
 log = logging.getLogger(__name__)
 
 _MARGIN = timedelta(seconds=5)
-"""Time that a worker has after its grace time to release leases, and the server after the deadline to answer."""
+"""Extra time for a worker after its grace time, and for the server after the deadline."""
 
 
 @click.command()
@@ -34,9 +34,10 @@ _MARGIN = timedelta(seconds=5)
 def serve(worker: bool, **flags: object) -> int:
     """Receive deliveries and run your handlers.
 
-    The endpoint keeps every delivery before it acknowledges it; a worker process beside it runs the handlers.
-    Stops cleanly on Ctrl-C, SIGTERM or SIGHUP: what was received is answered, what runs may finish. Handlers that
-    cannot be loaded at the start end it with exit code 2; later the worker is tried again and deliveries are kept.
+    The endpoint stores every delivery before it acknowledges it. A worker process runs the handlers. Ctrl-C,
+    SIGTERM or SIGHUP stops the command cleanly: it answers received requests and lets running handlers finish. If
+    handlers cannot be loaded at the start, the exit code is 2. Later it restarts the worker, and still stores
+    deliveries.
     """
     settings = load_settings(**flags)
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
@@ -49,7 +50,7 @@ def serve(worker: bool, **flags: object) -> int:
 
 
 def _supervisor(settings: Settings, flags: dict[str, object]) -> Supervisor:
-    """Return a supervisor whose workers have the settings of this process, flags included."""
+    """Return a supervisor whose workers have the settings of this process, including its flags."""
     given = {f"{PREFIX}{name.upper()}": str(value) for name, value in flags.items() if value is not None}
     return Supervisor(
         _worker_command,
@@ -74,16 +75,16 @@ async def _serve(app: Receiver, settings: Settings, listener: socket.socket, sup
     def stop(signal_number: int) -> None:
         server.handle_exit(signal_number, None)
         if supervision is not None:
-            supervision.cancel()  # at once: platforms give both together some 30 seconds
+            supervision.cancel()  # at once: platforms give both processes about 30 seconds in total
 
     def stop_if_refused(supervised: "asyncio.Task[None]") -> None:
         if not supervised.cancelled() and supervised.exception() is None:
             server.should_exit = True
 
     loop = asyncio.get_running_loop()
-    for signal_number in stop_signals():  # first of all: process 1 ignores a signal without a handler
+    for signal_number in stop_signals():  # before all else: process 1 ignores signals without a handler
         loop.add_signal_handler(signal_number, stop, signal_number)
-    # Not left to the server, so that the store's own error ends the command when it cannot be opened.
+    # The server would hide an error of the store, so the lifespan is entered here.
     async with app.lifespan():
         _announce(settings, listener)
         if supervisor is not None and not server.should_exit:

@@ -34,7 +34,7 @@ from receiver.worker.parent_death import end_after_parent
 log = logging.getLogger(__name__)
 
 _MARGIN = timedelta(seconds=4)
-"""Time after the grace time for cancelled handlers to end and leases to be released. A supervisor waits longer."""
+"""Time after the grace time to cancel handlers and release leases. A supervisor waits longer than this."""
 
 
 @click.command()
@@ -47,8 +47,8 @@ _MARGIN = timedelta(seconds=4)
 def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **flags: object) -> None:
     """Run your handlers on stored deliveries.
 
-    This is a worker alone, beside `receiver serve --no-worker` or one more beside the others.
-    Stops cleanly on Ctrl-C, SIGTERM or SIGHUP: what runs may finish, the rest goes back to be claimed again.
+    Use it beside `receiver serve --no-worker`, or to add another worker. Ctrl-C, SIGTERM or SIGHUP stops the
+    command cleanly: running handlers may finish, and other workers can claim the rest of the work.
     """
     settings = load_settings(**flags)
     configure_logs(level=settings.log_level, as_json=settings.json_logs)
@@ -68,20 +68,20 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
         if isinstance(exc, HandlerError) and exc.__cause__ is not None:
             log.error("resource_not_made", exc_info=exc.__cause__)
         click.echo(f"receiver: {exc}", err=True)
-        # What a resource needs may be there in a moment, so a supervisor shall not take it for a wrong use.
+        # A resource may become available soon, so a supervisor shall restart this worker: WRONG_USE would end it.
         _leave(FAILED if with_parent else exit_code(exc))
     except Exception:
         log.exception("worker_failed")
         _leave(FAILED)
     if left_behind:
-        advice = "they had not ended after the grace time; they are cut off now and will run again"
+        advice = "they did not finish within the grace time; they are stopped now and will run again"
         log.warning("handlers_left_behind", extra={"count": left_behind, "advice": advice})
     if left_behind or exhaustion.found:
         _leave(FAILED if exhaustion.found else OK)
 
 
 def _leave(code: int) -> NoReturn:
-    """End at once. The interpreter would wait for the threads of plain handlers, which cannot be cancelled."""
+    """End the process at once. Otherwise it would wait for threads of plain handlers, which nothing can cancel."""
     logging.shutdown()
     os._exit(code)
 
@@ -107,11 +107,11 @@ async def _work(
 ) -> int:
     stop = asyncio.Event()
     ending.attach(asyncio.get_running_loop(), stop)
-    # Not the event loop's own handlers: a handler that blocks the loop would block them too.
+    # The event loop's own signal handlers would not run while a handler blocks the loop.
     for signal_number in stop_signals():
         signal.signal(signal_number, ending.begin)
     log.info("worker_started", extra={"handlers": len(router), "worker": worker})
-    await _tell_left_waiting(settings, router)
+    await _warn_of_work_without_handler(settings, router)
     watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
     try:
         return await run_worker(settings, router, stop, worker=worker, takes_over=dead, careful=careful)
@@ -120,23 +120,23 @@ async def _work(
         await asyncio.wait([watching])
 
 
-async def _tell_left_waiting(settings: Settings, router: Router) -> None:
-    """Warn once about work for handlers that are no longer in the code, since no worker will run it."""
+async def _warn_of_work_without_handler(settings: Settings, router: Router) -> None:
+    """Log a warning about work for handlers that are no longer in the code: no worker will run it."""
     try:
         async with open_reports(settings) as reports:
             waiting = await reports.waiting()
     except ReceiverError:
-        return  # there is no store yet, or opening it for work says what is wrong
+        return  # the store does not exist yet, or the worker will report the error
     names = {handler.name for handler in router}
     if left := {name: count for name, count in sorted(waiting.items()) if name not in names}:
-        advice = "bring the handlers back, or `receiver work-items bury --handler NAME --reason TEXT`"
+        advice = "restore the handlers, or use `receiver work-items bury --handler NAME --reason TEXT`"
         log.warning("work_without_handler", extra={"waiting": left, "advice": advice})
 
 
 class _Ending:
-    """Asks the worker to stop, and ends the process if it cannot hear that.
+    """Asks the worker to stop, and ends the process if the worker does not react.
 
-    It cannot while handlers are being imported, when it holds no work, and while one blocks the event loop.
+    A worker cannot react while it imports handlers (it has no work then), or while a handler blocks the event loop.
     """
 
     def __init__(self, *, within: timedelta) -> None:
@@ -144,7 +144,7 @@ class _Ending:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._begun = threading.Event()
-        # Started now: a signal handler must not start a thread, it may have interrupted the start of another.
+        # A signal handler must not start this thread: it may have interrupted the start of another one.
         threading.Thread(target=self._watch, daemon=True).start()
 
     def attach(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
@@ -152,14 +152,14 @@ class _Ending:
         self._loop, self._stop = loop, stop
 
     def begin(self, *_: object) -> None:
-        """Ask; from any thread, or as a signal handler."""
+        """Ask the worker to stop. This works from any thread and as a signal handler."""
         if self._loop is not None and self._stop is not None:
-            with suppress(RuntimeError):  # the loop is closed: the end has come already
+            with suppress(RuntimeError):  # the loop is closed: the worker has stopped already
                 self._loop.call_soon_threadsafe(self._stop.set)
         self._begun.set()
 
     def begin_at_end_of_input(self) -> None:
-        """Ask when the supervisor has died: only it held the other end of our standard input."""
+        """Ask the worker to stop when the supervisor has died and so the standard input ends."""
         while os.read(sys.stdin.fileno(), 1024):
             pass
         self.begin()

@@ -13,11 +13,11 @@ def is_duration(written: str) -> bool:
 
 
 def parse_duration(written: str) -> timedelta:
-    """Return the duration that a text stands for. Raises ValueError for any other text, and if it is too long."""
+    """Return the duration that a text describes. Raises ValueError for other text and for too long durations."""
     if not is_duration(written):
-        raise ValueError(f"{written!r} is no duration: write 30m, 2h, 7d or 1h30m")
+        raise ValueError(f"{written!r} is not a duration: write 30m, 2h, 7d or 1h30m")
     parts = re.findall(r"(\d+)([smhdw])", written)
     try:
         return sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
     except OverflowError:
-        raise ValueError(f"{written!r} is longer than anything is kept") from None
+        raise ValueError(f"{written!r} is too long for a duration") from None

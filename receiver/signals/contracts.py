@@ -184,10 +184,15 @@ class JobAsked:
     outcome: str
     """`brought_in` (deliveries were missing), `nothing_missing`, `not_over`, `impossible` (the job has expired, for
     example) or `failed`. After `not_over` and `failed` the worker asks again later."""
-    brought_in: Mapping[str, int]
+    imported: Mapping[str, int]
     """How many missing deliveries were stored, by type. With `failed`, those stored before the fault."""
     at: datetime
     """When the worker had the result, in UTC."""
+
+    @property
+    def brought_in(self) -> Mapping[str, int]:
+        """The older name of `imported`."""
+        return self.imported
 
 
 delivery_accepted = Signal[DeliveryAccepted]("A new delivery is durable. Web process; passes a DeliveryAccepted.")

@@ -15,7 +15,7 @@ from receiver.web.replies import Reply, acknowledged, method_not_allowed, refuse
 log = logging.getLogger("receiver.web.intake")
 
 Stopwatch = Callable[[], Callable[[int], None]]
-"""Called when a request's headers have arrived. It returns a function that takes the status of the answer."""
+"""A call starts it when a request's headers have arrived. It returns a function that takes the answer's status."""
 
 
 class Disconnected(Exception):
@@ -25,8 +25,8 @@ class Disconnected(Exception):
 class WebhookEndpoint:
     """An ASGI app for one path.
 
-    It answers within `ack_deadline` of the request's headers, and 2xx only for what is durable. No error of its
-    own becomes a 500: a 503 asks the sender to try again.
+    It answers within `ack_deadline` after the request's headers, and with 2xx only when the delivery is durable. It
+    answers its own errors with 503 and not 500, so that the sender tries again.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class WebhookEndpoint:
             receipt = await self._take(scope, receive, begun)
         except RejectedRequest as exc:
             log.warning("delivery_refused", extra={"reason": exc.code, "detail": str(exc)})
-            self._intake.tell_refused(exc.status, exc.code, str(exc))
+            self._intake.emit_refused(exc.status, exc.code, str(exc))
             return refused(exc)
         except StoreError as exc:
             log.error("delivery_not_stored", extra={"reason": str(exc)})
@@ -73,16 +73,16 @@ class WebhookEndpoint:
             return self._unavailable("deadline", "the delivery could not be stored in time; send it again")
         except Disconnected:
             raise
-        except MemoryError:  # a traceback would need more of it
-            log.error("delivery_not_stored", extra={"reason": "there is not enough memory for it now"})
+        except MemoryError:  # a traceback would need more memory
+            log.error("delivery_not_stored", extra={"reason": "there is not enough memory now"})
             return self._unavailable("overloaded", "the delivery could not be stored now; send it again")
         except Exception:
             log.exception("intake_failed")
-            return self._unavailable("fault", "the delivery could not be taken; send it again")
+            return self._unavailable("fault", "the delivery could not be processed; send it again")
         return acknowledged(receipt)
 
     def _unavailable(self, reason: str, detail: str) -> Reply:
-        self._intake.tell_refused(503, reason, detail)
+        self._intake.emit_refused(503, reason, detail)
         return unavailable(detail)
 
     async def _take(self, scope: Scope, receive: Receive, begun: float) -> Receipt:
@@ -91,14 +91,14 @@ class WebhookEndpoint:
         admission = self._intake.admit(headers, _announced(headers))
         body = await self._read(receive, admission, begun)
         if not body and b"upgrade" in headers:
-            # The HTTP parser stops before the body when another protocol is offered (an Upgrade header).
+            # The HTTP parser stops before the body if the request offers another protocol (an Upgrade header).
             admission.release()
             raise StoreError("the server could not read the body; does a proxy add an Upgrade header?")
         pending = self._intake.accept(raw_headers, headers, body, admission)
         return await _result_by(pending, begun + self._ack_seconds)
 
     async def _read(self, receive: Receive, admission: Admission, begun: float) -> bytes:
-        """Return the body, or raise ReadTimeout. `asyncio.timeout` would do the same more slowly."""
+        """Return the body, or raise ReadTimeout. This is faster than `asyncio.timeout`."""
         task = asyncio.current_task()
         expired = False
 
@@ -135,10 +135,10 @@ async def _whole_body(receive: Receive, admission: Admission) -> bytes:
 
 
 async def _result_by(pending: asyncio.Future[Receipt], deadline: float) -> Receipt:
-    """Return the future's result, or raise TimeoutError at the deadline and leave the future alone.
+    """Return the future's result, or raise TimeoutError at the deadline without cancelling the future.
 
-    A late commit still resolves the future, and its bytes count until then, so this does not cancel it. It does
-    the same as `wait_for(shield(...))` in a third of the time, and every request needs it.
+    A late commit still resolves the future, and its bytes count until then. This function does the same as
+    `wait_for(shield(...))` in a third of the time; it runs for every request.
     """
     loop = asyncio.get_running_loop()
     settled: asyncio.Future[None] = loop.create_future()

@@ -1,4 +1,4 @@
-"""Health checks: whether the process lives, and whether it can store a delivery now."""
+"""Health checks: is the process alive, and can it store a delivery now?"""
 
 import asyncio
 import logging
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Liveness:
-    """Answers 200: the process lives and its event loop turns."""
+    """Answers 200 to show that the process is alive and its event loop runs."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -26,9 +26,9 @@ class Liveness:
 
 
 class Readiness:
-    """Answers 200 when a write to the store succeeded within the deadline, else 503.
+    """Answers 200 if a write to the store succeeds within the deadline, else 503.
 
-    Requests at the same time share one write. With `?worker=1` in the query the worker must live, too.
+    Requests at the same time share one write. With `?worker=1` in the query, the worker must be alive too.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class Readiness:
         elif not await self._ready():
             answer = unavailable("the store cannot be written")
         elif b"1" in parse_qs(scope.get("query_string", b"")).get(b"worker", ()):
-            answer = self._tell_worker()
+            answer = self._worker_reply()
         else:
             answer = reply(200, {"status": "ready"})
         for message in answer:
             await send(message)
 
-    def _tell_worker(self) -> Reply:
+    def _worker_reply(self) -> Reply:
         if self._worker_lives is None:
-            return unavailable("no worker is watched here; ask without worker=1")
+            return unavailable("this process does not run a worker; ask without worker=1")
         if not self._worker_lives():
-            return unavailable("there is no worker now; it is started again, and the log says why it ended")
+            return unavailable("the worker has ended and will be restarted; the log shows why it ended")
         return reply(200, {"status": "ready", "worker": "alive"})
 
     async def _ready(self) -> bool:

@@ -1,8 +1,8 @@
-"""uvicorn's HTTP protocol with the limits it does not have: on header bytes, slow requests and idle connections.
+"""uvicorn's HTTP protocol with more limits: on header bytes, slow requests and idle connections.
 
-Without these limits one client could send an endless header, or hold a connection for ever. This protocol also
-sends our own 503 past the limit on connections, keeps the body of a request that offers another protocol, lets the
-client read an answer that comes before the end of the body, and sends head and body of an answer in one packet.
+Without these limits one client could send an endless header, or keep a connection for ever. Above the limit on
+connections this protocol sends our own 503. It keeps the body of a request that offers another protocol. It lets
+the client read an answer that is sent before the end of the body. It sends each answer in one packet.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ MAX_UNFRAMED_BYTES = 64 * 1024
 """Bytes of headers, trailers or chunk extensions in a row. Node limits the headers of a request to 16 KiB."""
 MAX_PIPELINED = 16
 MAX_REFUSED = 50
-"""Connections beyond the limit that stay open until they are answered 503."""
+"""Connections above the limit that stay open until they are answered 503."""
 _MARGIN_SECONDS = 1.0
-"""The endpoint counts its read time-out from the end of the headers, and then answers 408. If the headers
-take longer than this, the connection is closed before that answer."""
+"""Time that is added to the endpoint's read time-out, which starts at the end of the headers. If the headers take
+longer than this, the connection is closed before the endpoint answers 408."""
 _LINGER_SECONDS = 2.0
-"""How long the rest of a request is read and thrown away after an early answer."""
+"""How long the rest of a request is read and discarded after an early answer."""
 
 
 _NO_MEMORY = (
@@ -38,10 +38,10 @@ _NO_MEMORY = (
 
 
 class _Together:
-    """A transport that sends its writes in one piece at the end of the event loop's turn, as uvloop does.
+    """A transport that joins its writes and sends them at the end of the event loop's turn, as uvloop does.
 
-    It closes in two steps while a request is still arriving: to close at once would reset the connection, and the
-    client might never see the answer (RFC 9112, section 9.6).
+    While a request is still arriving, it closes in two steps. To close at once would reset the connection, and the
+    client might not see the answer (RFC 9112, section 9.6).
     """
 
     def __init__(self, transport: asyncio.Transport, protocol: "BoundedProtocol") -> None:
@@ -50,18 +50,18 @@ class _Together:
         self._loop = protocol.loop
         self._parts: list[bytes] = []
         self.lingers = False
-        """Whether only the client's end of the connection is still open."""
+        """Whether our end of the connection is closed and the client's end is still open."""
 
     def write(self, data: bytes) -> None:
         """Write at the end of this turn."""
         if self.lingers:
-            return  # as on a closed connection
+            return  # a closed connection ignores writes too
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
 
     def close(self) -> None:
-        """Close once everything is written and, if it comes soon, the rest of the request has arrived."""
+        """Close when everything is written. Wait a short time for the rest of the request."""
         self._flush()
         if self._protocol.is_between_requests or self.is_closing() or not self._transport.can_write_eof():
             self._transport.close()
@@ -72,7 +72,7 @@ class _Together:
         self._loop.call_later(_LINGER_SECONDS, self._transport.close)
 
     def is_closing(self) -> bool:
-        """Tell whether nothing more can be written."""
+        """Tell whether writes are no longer possible."""
         return self.lingers or self._transport.is_closing()
 
     def __getattr__(self, name: str) -> Any:
@@ -85,10 +85,11 @@ class _Together:
 
 
 class _RequestParser(httptools.HttpRequestParser):
-    """A parser that reads the body although the request offers another protocol, as some proxies do (Upgrade).
+    """A parser that also reads the body of a request that offers another protocol (Upgrade), as some proxies do.
 
-    httptools takes what follows the headers for the other protocol (parser.pyx, cb_on_headers_complete). A server
-    may ignore the offer (RFC 9110, section 7.8): a new parser gets the headers without it, and then the rest.
+    httptools reads the bytes after the headers as the other protocol (parser.pyx, cb_on_headers_complete). A server
+    may ignore the offer (RFC 9110, section 7.8). So a new parser gets the headers without the offer, and then the
+    rest of the request.
     """
 
     def __init__(self, protocol: "BoundedProtocol") -> None:
@@ -96,18 +97,18 @@ class _RequestParser(httptools.HttpRequestParser):
         self._protocol = protocol
         self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
 
-    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # asyncio gives nothing but bytes
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # asyncio passes only bytes
         """Parse the bytes and call the protocol's methods."""
         try:
             super().feed_data(data)
             return
         except httptools.HttpParserUpgrade as stop:
             if self._protocol.offered is None:
-                raise  # CONNECT, which is not for us
+                raise  # CONNECT, which this server does not support
             (offset,) = stop.args
         except httptools.HttpParserCallbackError as wrapper:
             if isinstance(wrapper.__context__, MemoryError):
-                raise wrapper.__context__ from None  # uvicorn would answer 400, as if the client were wrong
+                raise wrapper.__context__ from None  # uvicorn would answer 400 and so blame the client
             raise
         if not self._protocol.transport.is_closing():
             head = self._protocol.head_without_offer()
@@ -117,7 +118,7 @@ class _RequestParser(httptools.HttpRequestParser):
 
 async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
     log.warning("too_many_connections")
-    detail = "too many connections at one time; send it again"
+    detail = "there are too many connections now; send it again"
     if scope["method"] == "POST" and delivery_refused.receivers:
         at = SystemClock().now()
         delivery_refused.emit(DeliveryRefused(at=at, status=503, reason="connections", detail=detail))
@@ -126,49 +127,49 @@ async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _wrong_host(scope: Scope, receive: Receive, send: Send) -> None:
-    detail = "a request has exactly one Host header"  # RFC 9112, section 3.2
+    detail = "a request must have exactly one Host header"  # RFC 9112, section 3.2
     for message in reply(400, {"error": "bad_request", "detail": detail}, (b"connection", b"close")):
         await send(message)
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes a connection whose request is too slow to arrive or whose headers are too long.
+    """Closes a connection if its request arrives too slowly or its headers are too long.
 
-    Past the limit on connections, the one that has been idle for the longest makes room for each new one.
+    Above the limit on connections, each new connection closes the one that has been idle for the longest time.
     """
 
     read_seconds = 4.0
-    """Set by the server to the read time-out."""
+    """The read time-out. The server sets it."""
     most_connections = 2_000
-    """Set by the server. Further ones are answered 503; uvicorn's own limit would send no Retry-After."""
+    """The server sets it. Further ones are answered 503; uvicorn's own limit would not send Retry-After."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.parser = _RequestParser(self)
         self._served = self.app
         self.idle: dict[BoundedProtocol, None] = vars(self.server_state).setdefault("idle", {})
-        """The server's connections between two requests or before the first; the longest idle comes first."""
+        """The server's connections that wait for a request, the longest idle first."""
         self.offered: list[tuple[bytes, bytes]] | None = None
-        """The headers with an offer to change the protocol, until the parser has read them without it."""
+        """The headers of a request that offers another protocol, until a parser has read them without the offer."""
         self._unframed = 0
         self._complete = True
         self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Send answers in one piece, and wait no longer for a first request than for the rest of one."""
+        """Wrap the transport, start the timer for the first request, and apply the limit on connections."""
         super().connection_made(cast("asyncio.Transport", _Together(transport, self)))
         self._start_timer()
         self.idle[self] = None
         if len(self.connections) > self.most_connections and len(self.idle) > 1:
             longest_idle = next(iter(self.idle))
             del self.idle[longest_idle]
-            self.connections.discard(longest_idle)  # at once: uvloop tells some turns later that it is lost
+            self.connections.discard(longest_idle)  # at once: uvloop reports the lost connection some turns later
             longest_idle.transport.close()
         elif len(self.connections) > self.most_connections + MAX_REFUSED:
-            self.transport.abort()  # for more than that there may be no file descriptors
+            self.transport.abort()  # there may be no file descriptors for more
 
     def data_received(self, data: bytes) -> None:
-        """Feed the parser, then look at what is still missing."""
+        """Feed the parser, and set the timer if the request is not complete."""
         if self._lingers():
             return
         self.idle.pop(self, None)
@@ -190,7 +191,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, or abort if too many pipelined requests wait: no limit counts their bytes."""
+        """Start the app, or abort if too many pipelined requests wait: no other limit counts their bytes."""
         if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
             self.offered = self.headers
             return
@@ -211,7 +212,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return b"\r\n".join([*lines, b"", b""])
 
     def pause_writing(self) -> None:
-        """Allow a client that does not read its answers as much time as one that does not send its request."""
+        """Start the timer: a client that does not read its answers gets as much time as one that does not send."""
         super().pause_writing()
         self._stop_timer()
         self._start_timer()
@@ -222,7 +223,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_timer()
 
     def on_body(self, body: bytes) -> None:
-        """Note that the last bytes belong to a body."""
+        """Reset the count of header bytes: the last bytes belong to a body."""
         self._unframed = 0
         super().on_body(body)
 
@@ -235,18 +236,18 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Note that the connection is idle if nothing else has come on it."""
+        """Mark the connection as idle if no further request is arriving on it."""
         super().on_response_complete()
         if self.is_between_requests and not self.pipeline and not self.transport.is_closing():
             self.idle[self] = None
 
     @property
     def is_between_requests(self) -> bool:
-        """Whether no request is half on its way."""
+        """Whether no request has arrived in part."""
         return self._complete
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timer."""
+        """Stop the timer."""
         self._stop_timer()
         self.idle.pop(self, None)
         super().connection_lost(exc)

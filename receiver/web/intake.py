@@ -1,4 +1,4 @@
-"""Intake checks limits, authentication and envelope of a request, and hands it to the store."""
+"""Intake checks limits, authentication and envelope of a request, and passes it to the store."""
 
 import asyncio
 import base64
@@ -30,18 +30,19 @@ log = logging.getLogger(__name__)
 
 _GROUP = 3
 _SHORTEST_FORM = 4
-"""Shorter ones would match many headers without a secret."""
+"""A shorter form would match many headers that contain no secret."""
 _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 _PER_REQUEST = 4096
-"""Bytes that a request costs beside its body: its headers, its task, its place in the queue."""
+"""Bytes that a request needs besides its body: for its headers, its task and its place in the queue."""
 _LONG_BODY = 256 * 1024
 
 
 class Authenticator:
     """Checks that a request comes from the service. Without secrets and tokens every request passes.
 
-    A request with the signature header is judged by that alone if there are secrets; else by the static header.
+    If there are secrets and the request has the signature header, only the signature counts. Otherwise the static
+    header counts.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class Authenticator:
         tokens: Sequence[str],
         other_secrets: Sequence[str] = (),
     ) -> None:
-        """`other_secrets` authenticate no request; they are only masked in kept headers."""
+        """`other_secrets` do not authenticate requests; they are only masked in stored headers."""
         self._signature_header = signature_header.lower().encode()
         self._secrets = tuple(secrets)
         self._token_header = token_header.lower().encode() if token_header else None
@@ -63,7 +64,7 @@ class Authenticator:
         self._secret_values = secret_forms((*secrets, *tokens, *other_secrets))
 
     def check_headers(self, headers: Mapping[bytes, bytes]) -> None:
-        """Raise Unauthenticated if no body could make this request authentic; then its body is not read."""
+        """Raise Unauthenticated if the headers alone show that the request is not authentic."""
         if not self._secrets and not self._tokens:
             return
         if self._secrets and self._signature_header in headers:
@@ -74,21 +75,21 @@ class Authenticator:
             raise Unauthenticated("the request carries no valid credentials")
 
     def check_body(self, headers: Mapping[bytes, bytes], body: bytes) -> None:
-        """Raise Unauthenticated if there are secrets and the signature does not belong to this body."""
+        """Raise Unauthenticated if there are secrets and the signature does not match this body."""
         signature = headers.get(self._signature_header)
         if self._secrets and signature is not None and not verify(body, signature.decode("latin-1"), self._secrets):
             raise Unauthenticated("the signature does not match the body and the configured secret")
 
     def masked(self, headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-        """Return the headers as they may be kept."""
+        """Return the headers as they may be stored."""
         return mask_headers(headers, self._secret_headers, self._secret_values)
 
 
 def secret_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
-    """Return the bytes by which a secret is found in a header: as it is, and within text in base64.
+    """Return the bytes that show a secret in a header: in plain text, and inside text in base64.
 
-    In base64 it looks different at each of three places in a group of three bytes, and its first and last character
-    may hold bits of its neighbours; those are left out.
+    Base64 encodes groups of three bytes, so there are three forms, one for each place of the first byte in a group.
+    The first and last character of a form may contain bits of other bytes; they are left out.
     """
     forms: dict[bytes, None] = {}
     for secret in secrets:
@@ -114,13 +115,13 @@ class Budget:
 
     @property
     def taken(self) -> int:
-        """Bytes that are held now."""
+        """Bytes that requests hold now."""
         return self._total - self._left
 
     def take(self, size: int) -> None:
         """Take bytes, or raise Overloaded and take none."""
         if size > self._left:
-            raise Overloaded("too much is being received at once")
+            raise Overloaded("too many bytes are being received now")
         self._left -= size
 
     def give(self, size: int) -> None:
@@ -129,9 +130,9 @@ class Budget:
 
 
 class Admission:
-    """One request's share of the budget, and the running check of its size.
+    """The bytes of the budget that one request holds, and the check of its size.
 
-    Only what has arrived is counted: a length that is only announced would let a few idle clients use it all up.
+    Only bytes that have arrived count. If announced bytes counted, a few idle clients could use up the budget.
     """
 
     def __init__(self, budget: Budget, *, max_body: int, announced: int | None) -> None:
@@ -144,7 +145,7 @@ class Admission:
         budget.take(self._held)
 
     def grow(self, size: int) -> None:
-        """Count bytes of the body that arrived; raise TooLarge or Overloaded when they are too many."""
+        """Count bytes of the body that arrived. Raises TooLarge or Overloaded if they are too many."""
         self._received += size
         self._budget.received += size
         if self._received > self._max_body:
@@ -153,16 +154,16 @@ class Admission:
         self._held += size
 
     def release(self, _: object = None) -> None:
-        """Give everything back. A second call changes nothing."""
+        """Give all bytes back. A second call changes nothing."""
         self._budget.give(self._held)
         self._held = 0
 
 
 class Intake:
-    """Takes requests in, for one store."""
+    """Checks requests and passes their deliveries to one store."""
 
     quarantined = 0
-    """Authentic bodies without an envelope that were stored in quarantine since the start."""
+    """Number of authentic bodies without an envelope that were stored in quarantine since the start."""
 
     def __init__(
         self, log: DeliveryLog, gate: Authenticator, clock: Clock, *, max_body: int, max_in_flight: int
@@ -186,12 +187,12 @@ class Intake:
         body: bytes,
         admission: Admission,
     ) -> asyncio.Future[Receipt]:
-        """Hand an authentic body to the store.
+        """Pass an authentic body to the store.
 
-        The future resolves when the delivery is durable and fails with StoreError. A body that is no envelope is
-        put in quarantine; the future then fails with Malformed, once that is durable. The admission is released
-        when the store is done with the body, however long the sender waits. A thread examines long bodies one at a
-        time, so other deliveries do not wait for them and the memory for it is needed once.
+        The future resolves when the delivery is durable, and fails with StoreError. A body without an envelope is
+        put in quarantine; when that is durable, the future fails with Malformed. The admission is released when the
+        store has finished with the body, even if the sender no longer waits. A thread examines long bodies one at a
+        time: other deliveries do not wait for them, and only one of them needs memory for that at a time.
         """
         examine = functools.partial(self._examine, raw_headers, headers, body, self._clock.now())
         if len(body) > _LONG_BODY:
@@ -242,11 +243,11 @@ class Intake:
             return refused
         appended = self._log.append(examined)
         appended.add_done_callback(admission.release)
-        appended.add_done_callback(functools.partial(_tell, examined))
+        appended.add_done_callback(functools.partial(_report, examined))
         return appended
 
-    def tell_refused(self, status: int, reason: str, detail: str) -> None:
-        """Tell subscribers of a request that is answered with this status and not acknowledged."""
+    def emit_refused(self, status: int, reason: str, detail: str) -> None:
+        """Notify subscribers of a request that is answered with this status and not acknowledged."""
         if delivery_refused.receivers:
             delivery_refused.emit(
                 DeliveryRefused(at=self._clock.now(), status=status, reason=reason, detail=detail)
@@ -254,7 +255,7 @@ class Intake:
 
     @property
     def received_bytes(self) -> int:
-        """Bytes of bodies that arrived since the start, those of unfinished bodies included."""
+        """Bytes of bodies that arrived since the start, including bodies that are not complete."""
         return self._budget.received
 
     @property
@@ -271,8 +272,8 @@ class Intake:
             self.quarantined += 1
 
 
-def _tell(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
-    """Log the outcome for a delivery and tell subscribers. The endpoint reports failures."""
+def _report(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
+    """Log the outcome for a delivery and notify subscribers. The endpoint reports failures."""
     if appended.cancelled() or appended.exception() is not None:
         return
     outcome = appended.result().outcome
@@ -319,7 +320,7 @@ def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
 
 
 def _seen(refused: asyncio.Future[Receipt]) -> None:
-    """Retrieve the exception: the request may have been answered already."""
+    """Retrieve the exception, or asyncio logs it if the request has been answered before."""
     if not refused.cancelled():
         refused.exception()
 

@@ -28,9 +28,9 @@ _FORWARDED = frozenset(
 class MetricsEndpoint:
     """An ASGI app that answers requests with the token or, if none is set, requests from this machine.
 
-    A proxy on this machine makes every client look like such a program. So whatever shows that a request was
-    passed on refuses it: a header that proxies add, another Host than this machine's, HTTP/1.0. A proxy that is
-    told to hide all that cannot be told apart, so behind any proxy a token has to be set.
+    A proxy on this machine makes remote clients look local. So the endpoint refuses a request with a sign of a
+    proxy: a header that proxies add, the Host of another machine, or HTTP/1.0. A proxy can be configured to hide
+    these signs, so a deployment behind a proxy must set a token.
     """
 
     def __init__(self, read: Callable[[], Awaitable[bytes]], *, token: str | None) -> None:
@@ -47,14 +47,16 @@ class MetricsEndpoint:
             return method_not_allowed("GET")
         headers = dict(scope["headers"])
         if self._token is None and not _is_local(scope, headers):
-            return unauthenticated("only this machine may read the metrics, until RECEIVER_METRICS_TOKEN is set")
+            return unauthenticated(
+                "only this machine may read the metrics; set RECEIVER_METRICS_TOKEN to allow others"
+            )
         if self._token is not None and not _carries(self._token, headers):
             return unauthenticated("send the token as `Authorization: Bearer ...`")
         try:
             return exposition(await self._read())
         except Exception:
             log.exception("metrics_failed")
-            return unavailable("the metrics could not be read; the log says why")
+            return unavailable("the metrics could not be read; the log shows why")
 
 
 def _carries(token: bytes, headers: Mapping[bytes, bytes]) -> bool:
@@ -67,7 +69,7 @@ def _is_local(scope: Scope, headers: Mapping[bytes, bytes]) -> bool:
     return (
         client is not None
         and is_loopback(client[0])
-        # nginx before 1.29.7 speaks 1.0 to what is behind it, unless told otherwise (proxy_http_version).
+        # nginx before 1.29.7 sends HTTP/1.0 to its upstream by default (proxy_http_version).
         and scope["http_version"] != "1.0"
         and not _FORWARDED & headers.keys()
         and is_loopback(_host(headers.get(b"host", b"").decode("latin-1")))

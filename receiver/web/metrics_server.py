@@ -24,9 +24,9 @@ _READ_TIMEOUT = timedelta(seconds=4)
 
 @asynccontextmanager
 async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> AsyncIterator[None]:
-    """Serve the metrics at this address for the length of the block.
+    """Serve the metrics at this address while the block runs.
 
-    A port that cannot be had is told in the log, and the block runs all the same.
+    If the port is not available, this logs a warning and runs the block without the metrics.
     """
     try:
         listener = bind(host, port)
@@ -42,7 +42,7 @@ async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> Asyn
         shutdown=timedelta(seconds=1),
         most_connections=MAX_CONNECTIONS,
     )
-    # A daemon that is joined for a limited time: reading the store may hang, and the worker has to stop.
+    # A daemon thread with a limited join: a read of the store may hang, and the worker must still stop.
     thread = threading.Thread(target=_run, args=(server, listener), name="metrics", daemon=True)
     thread.start()
     host, port = listener.getsockname()[:2]
@@ -54,7 +54,7 @@ async def serve_metrics(endpoint: MetricsEndpoint, host: str, port: int) -> Asyn
         server.should_exit = True
         await asyncio.to_thread(thread.join, _JOIN_SECONDS)
         if not thread.is_alive():
-            listener.close()  # a server that exits before it has begun does not close it
+            listener.close()  # a server that exits before its start does not close it
 
 
 def _run(server: Server, listener: socket.socket) -> None:
@@ -65,7 +65,7 @@ def _run(server: Server, listener: socket.socket) -> None:
 
 
 def _only(endpoint: MetricsEndpoint) -> ASGIApp:
-    """Return an app that serves nothing else."""
+    """Return an app that serves only this endpoint."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["path"] == PATH:

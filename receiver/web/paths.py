@@ -1,4 +1,4 @@
-"""Endpoints by their path, also below a mount of another app."""
+"""Finds the endpoint for a path, also when another app mounts the receiver."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from receiver.web.replies import not_found, unavailable
 class EndpointPaths:
     """An ASGI app that serves each endpoint under its path. An unknown path is answered 404."""
 
-    # This is a dictionary and no router, since none of the paths has a parameter.
+    # A dictionary is enough: no path has parameters.
 
     def __init__(self, endpoints: Mapping[str, ASGIApp]) -> None:
         self._endpoints = dict(endpoints)
@@ -22,10 +22,10 @@ class EndpointPaths:
 
 
 def path_below_mount(scope: Scope) -> str:
-    """Return the path as seen from where the app is mounted (ASGI specification, HTTP scope, `root_path`)."""
+    """Return the path relative to the mount of the app (ASGI specification, HTTP scope, `root_path`)."""
     path: str = scope["path"]
     root: str = scope.get("root_path", "")
-    # A proxy may have cut its own prefix off; then the path has only the mounts (Starlette's Mount.matches).
+    # A proxy may have removed its own prefix; then the path has only the mounts (Starlette's Mount.matches).
     for mount in (root, root.removeprefix(scope.get("app_root_path", ""))):
         if path.startswith(f"{mount}/"):
             return path[len(mount) :]
@@ -34,7 +34,7 @@ def path_below_mount(scope: Scope) -> str:
 
 async def not_running(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer 503, because the lifespan of the app has not been entered."""
-    detail = "the receiver's lifespan has not begun: pass lifespan=receiver.lifespan to the outer app"
+    detail = "the receiver's lifespan has not started: pass lifespan=receiver.lifespan to the outer app"
     for message in unavailable(detail):
         await send(message)
 

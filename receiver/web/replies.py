@@ -1,4 +1,4 @@
-"""Every answer this server gives, made in one place."""
+"""The HTTP answers of this server."""
 
 import json
 from typing import Any
@@ -36,39 +36,39 @@ def _messages(
 
 
 def acknowledged(receipt: Receipt) -> Reply:
-    """200: the delivery is durable. A conflict is an alarm for the operator; the sender can do nothing about it."""
+    """Return a 200: the delivery is durable. A conflict gets it too, because the sender cannot resolve it."""
     status = b"accepted" if receipt.outcome is AppendOutcome.ACCEPTED else b"duplicate"
-    # A key needs no escapes: see envelope.py.
+    # The characters of a key need no JSON escapes: see envelope.py.
     return _messages(200, b'{"status":"%b","id":"%b"}' % (status, receipt.key.encode()))
 
 
 def refused(error: RejectedRequest) -> Reply:
-    """4xx: sending the same request again cannot help."""
+    """Return a 4xx: to send the same request again cannot help."""
     return reply(error.status, {"error": error.code, "detail": str(error)})
 
 
 def unavailable(detail: str, *headers: tuple[bytes, bytes]) -> Reply:
-    """503: our fault; the sender is asked to come again."""
+    """Return a 503: the receiver has a fault, and the sender may try again."""
     retry_after = (b"retry-after", b"%d" % RETRY_AFTER_SECONDS)
     return reply(503, {"error": "unavailable", "detail": detail}, retry_after, *headers)
 
 
 def unauthenticated(detail: str) -> Reply:
-    """401: a token has to be sent along (RFC 6750)."""
+    """Return a 401: the request needs a bearer token (RFC 6750)."""
     return reply(401, {"error": "unauthenticated", "detail": detail}, (b"www-authenticate", b"Bearer"))
 
 
 def exposition(body: bytes) -> Reply:
-    """200: metrics in Prometheus' text format."""
+    """Return a 200 with metrics in Prometheus' text format."""
     return _messages(200, body, content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
-def not_found(detail: str = "deliveries are taken at the configured path only") -> Reply:
-    """404: nothing is served under this path."""
+def not_found(detail: str = "deliveries are accepted only at the configured path") -> Reply:
+    """Return a 404: the server has no endpoint at this path."""
     return reply(404, {"error": "not_found", "detail": detail})
 
 
 def method_not_allowed(allowed: str) -> Reply:
-    """405: the path is right and the method is not."""
+    """Return a 405: the path exists, but not with this method."""
     detail = f"use {allowed} here"
     return reply(405, {"error": "method_not_allowed", "detail": detail}, (b"allow", allowed.encode()))

@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn with our limits, on a socket that was bound before."""
+"""The HTTP server: uvicorn with our limits, on a socket that is already bound."""
 
 import asyncio
 import errno
@@ -20,25 +20,25 @@ log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS, MIN_CONNECTIONS = 2_000, 20
 _KEPT_DESCRIPTORS = 150
-"""For the store and the log, and for connections past the limit until they are closed."""
+"""Descriptors for the store, the log, and connections above the limit until they are closed."""
 _BACKLOG = 2_048
 _ACCEPTED_AT_ONCE = 16
-"""Connections accepted in one turn of the event loop. asyncio uses one number for this and for the queue."""
+"""Connections accepted in one turn of the event loop. asyncio uses the same number for the queue."""
 _EPISODE_SECONDS = 60.0
 _NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class AcceptFailures:
-    """An exception handler of an event loop that logs one line when connections cannot be accepted for a while.
+    """An exception handler of an event loop. It logs one line per minute while connections cannot be accepted.
 
-    asyncio tries again each second, and logs a traceback for each attempt.
+    asyncio itself tries again each second and logs a traceback for each attempt.
     """
 
     def __init__(self) -> None:
         self._last: float | None = None
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle what asyncio reports."""
+        """Handle an error that asyncio reports."""
         error = context.get("exception")
         if not (isinstance(error, OSError) and error.errno in _NO_DESCRIPTOR and "accept" in context["message"]):
             loop.default_exception_handler(context)
@@ -53,7 +53,7 @@ class Server(uvicorn.Server):
     """A uvicorn server that leaves signals to its caller, who sets `should_exit`."""
 
     async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
-        """Listen with a long queue, and take in few connections at a time."""
+        """Listen with a long queue, but accept few connections at a time."""
         asyncio.get_running_loop().set_exception_handler(AcceptFailures())
         await super().startup(list(sockets or ()))
         for listener in sockets or ():
@@ -66,19 +66,19 @@ class Server(uvicorn.Server):
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Return a bound socket. Raises ConfigurationError, saying what to do, if the address cannot be had."""
+    """Return a bound socket. Raises ConfigurationError with advice if the address is not available."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-    except (OSError, UnicodeError) as exc:  # the second for names that cannot be in the DNS
-        why = exc.strerror if isinstance(exc, OSError) else "no such name is possible"
+    except (OSError, UnicodeError) as exc:  # UnicodeError is for names that the DNS cannot have
+        why = exc.strerror if isinstance(exc, OSError) else "the name is not valid"
         raise ConfigurationError(f"cannot find the address {host}: {why}") from None
     listener = socket.socket(family, kind, protocol)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(address)
-        listener.listen(1)  # two programs may bind one address, only one may listen
+        listener.listen(1)  # two programs may bind the same address, but only one may listen
     except OSError as exc:
         listener.close()
         raise ConfigurationError(_why_not(exc, host, port)) from None
@@ -89,18 +89,18 @@ def _why_not(error: OSError, host: str, port: int) -> str:
     if error.errno == errno.EADDRINUSE:
         return f"port {port} on {host} is taken by another program; choose another with --port"
     if error.errno == errno.EACCES:
-        return f"port {port} needs rights this user does not have; choose one above 1023 with --port"
+        return f"port {port} needs rights that this user does not have; choose one above 1023 with --port"
     if error.errno == errno.EADDRNOTAVAIL:
-        return f"{host} is no address of this machine; choose another with --host"
+        return f"{host} is not an address of this machine; choose another with --host"
     return f"cannot listen on {host}, port {port}: {error.strerror}"
 
 
 def make_server(
     app: ASGIApp, *, read_timeout: timedelta, shutdown: timedelta, most_connections: int | None = None
 ) -> Server:
-    """Return a server for the app that answers its last requests within `shutdown` when told to exit.
+    """Return a server for the app that answers its last requests within `shutdown` after it is asked to exit.
 
-    Without `most_connections` it takes as many as this process may have open files.
+    Without `most_connections` the limit follows the number of files that this process may open.
     """
     limits = {
         "read_seconds": read_timeout.total_seconds(),
@@ -124,8 +124,8 @@ def make_server(
 
 
 def _connection_limit() -> int:
-    """Raise the limit on open files as far as allowed, and return how many connections fit below it."""
-    import resource  # not on Windows, where only this server cannot run
+    """Raise the limit on open files as far as allowed, and return the connections for which it is enough."""
+    import resource  # Windows does not have it; there only this server cannot run
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
@@ -141,7 +141,7 @@ def _connection_limit() -> int:
 
 
 class NeverFails:
-    """An ASGI app that answers 503 where the app within fails, so that the sender comes again."""
+    """An ASGI app that answers 503 if the inner app fails, so that the sender tries again."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

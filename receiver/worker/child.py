@@ -1,6 +1,6 @@
 """A process that runs functions for a worker: `python -m receiver.worker.child LEVEL FORMAT DESCRIPTOR`.
 
-LEVEL is that of the log, FORMAT is `json` or `text`, and DESCRIPTOR is a socket to the worker.
+LEVEL is the log level, FORMAT is `json` or `text`, and DESCRIPTOR is a socket to the worker.
 """
 
 import importlib
@@ -37,10 +37,10 @@ from receiver.worker.process_messages import (
 
 
 def main(level: str, log_format: str, descriptor: str) -> None:
-    """Answer calls until the worker closes its end, or dies."""
+    """Run calls until the worker closes its end or dies."""
     for signal_number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # A platform may signal all processes, and the worker ends this one itself. Not SIG_IGN, which programs that
-        # a handler starts would inherit.
+        # A platform may signal all processes, but only the worker shall end this one. Programs that a handler
+        # starts would inherit SIG_IGN, so this sets a function.
         signal.signal(signal_number, lambda *_: None)
     end_after_parent(timedelta(0))
     worker = socket.socket(fileno=int(descriptor))
@@ -49,13 +49,13 @@ def main(level: str, log_format: str, descriptor: str) -> None:
     messages: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=_listen, args=(worker.makefile("rb"), messages), daemon=True).start()
     sys.path[:] = messages.get().folders
-    with suppress(OSError):  # the worker is gone
+    with suppress(OSError):  # the worker has ended
         while True:
             answer(messages.get(), lambda message: worker.sendall(write_message(message)))
 
 
 def answer(call: Call, send: Callable[[CallStarted | CallDone], None]) -> None:
-    """Make a call and send its result or its exception."""
+    """Run a call and send its result or its exception."""
     try:
         run = _function(call) if isinstance(call, FunctionCall) else _questions(call)
         send(CallStarted())

@@ -1,4 +1,4 @@
-"""A worker that runs out of file descriptors or memory stops in time, and names who may have used them up."""
+"""Stops a worker before it runs out of file descriptors or memory, and logs which handlers may be the cause."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 INTERVAL = timedelta(seconds=1)
 _NEARLY_MOST = 0.9
-"""Handlers that always run beside each other cannot be told apart; all of them are named."""
+"""A handler is a suspect if its growth is at least this share of the largest growth of a handler."""
 _MEBIBYTE = 1024 * 1024
 _PROCESS = Path("/proc/self")
 _OPEN_FILES = Path("/dev/fd")
@@ -25,7 +25,7 @@ _OPEN_FILES = Path("/dev/fd")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What this process uses now. `memory` is in bytes, and 0 where the system does not tell."""
+    """The files and the memory that a process uses. `memory` is in bytes, or 0 if the system does not report it."""
 
     files: int
     max_files: int
@@ -33,42 +33,42 @@ class Usage:
 
 
 def measure() -> Usage:
-    """Return what this process uses now."""
+    """Return the files and the memory that this process uses now."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         files = sum(1 for _ in _OPEN_FILES.iterdir())
-    except OSError:  # to look needs a descriptor, too
+    except OSError:  # reading the folder needs a free descriptor
         files = soft
     try:
         pages = int((_PROCESS / "statm").read_text().split()[1])
-    except OSError:  # not Linux, or no descriptor
+    except OSError:  # not Linux, or no free descriptor
         pages = 0
     return Usage(files, sys.maxsize if soft == resource.RLIM_INFINITY else soft, pages * resource.getpagesize())
 
 
 class Exhaustion:
-    """Compares what this process uses with what it may use, again and again.
+    """Compares the files and memory that this process uses with its limits, once per interval.
 
-    Growth between two looks is put down to the handlers that have begun an attempt in between, or to those before
-    them if none has.
+    Growth between two checks counts for the handlers that started an attempt in between. If no handler did, it
+    counts for the handlers of the last interval with a start.
     """
 
     def __init__(self, max_memory: int, measure: Callable[[], Usage] = measure) -> None:
         self._max_memory = max_memory
         self._measure = measure
         self._last = measure()
-        self._begun: set[str] = set()
+        self._started: set[str] = set()
         self._ran: set[str] = set()
         self._files: Counter[str] = Counter()
         self._memory: Counter[str] = Counter()
         self.found = False
-        """Whether the worker has been stopped for it."""
+        """Whether a limit was reached and the worker has been asked to stop."""
 
     async def watch(self, stop: asyncio.Event, clock: Clock) -> None:
-        """Look until this process is about to run out of something; then tell it and set `stop`."""
+        """Check until a limit is reached. Then set `stop`."""
         attempt_started.observe(self.note)
         try:
-            while not self.look():
+            while not self.check():
                 await clock.sleep(INTERVAL)
             self.found = True
             stop.set()
@@ -76,28 +76,28 @@ class Exhaustion:
             attempt_started.disconnect(self.note)
 
     def note(self, record: AttemptStarted) -> None:
-        """Note that a handler begins."""
-        self._begun.add(record.handler)
+        """Note that a handler starts an attempt."""
+        self._started.add(record.handler)
 
-    def look(self) -> bool:
-        """Tell whether this process is about to run out of something, also in the log."""
+    def check(self) -> bool:
+        """Return whether a limit is reached. If so, log an error with the suspects."""
         now = self._measure()
-        self._ran, self._begun = self._begun or self._ran, set()
+        self._ran, self._started = self._started or self._ran, set()
         for handler in self._ran:
             self._files[handler] += now.files - self._last.files
             self._memory[handler] += now.memory - self._last.memory
         self._last = now
         if now.files > now.max_files - max(16, now.max_files // 16):
-            self._tell(f"{now.files} of at most {now.max_files} files are open", self._files)
+            self._report(f"{now.files} of at most {now.max_files} files are open", self._files)
             return True
         if now.memory > self._max_memory:
             used, most = now.memory // _MEBIBYTE, self._max_memory // _MEBIBYTE
-            self._tell(f"{used} MiB of memory are in use, and MAX_MEMORY is {most} MiB", self._memory)
+            self._report(f"{used} MiB of memory are in use, and MAX_MEMORY is {most} MiB", self._memory)
             return True
         return False
 
-    def _tell(self, reason: str, growth: Counter[str]) -> None:
+    def _report(self, reason: str, growth: Counter[str]) -> None:
         most = max(growth.values(), default=0)
         suspects = sorted(name for name, size in growth.items() if size > 0 and size >= most * _NEARLY_MOST)
-        advice = "the worker gives its work back and starts again; look at what these handlers open or keep"
+        advice = "the worker releases its work and restarts; check which files and data these handlers keep open"
         log.error("worker_exhausted", extra={"reason": reason, "suspects": suspects, "advice": advice})

@@ -9,13 +9,13 @@ from receiver.core.claims import Lease
 from receiver.core.clock import Clock
 from receiver.core.ports.queue import LeaseQueue
 from receiver.core.types import WorkerId
-from receiver.errors import StoreError
+from receiver.errors import StoreError, StoreRefused
 from receiver.worker.attempts import Claimed
 
 log = logging.getLogger(__name__)
 
 _MARK_EVERY = timedelta(milliseconds=250)
-"""How often the store is told which attempts have started. An attempt that ends sooner costs no write."""
+"""Time between two writes of start marks. An attempt that ends sooner needs no write."""
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -38,7 +38,7 @@ class Leases:
         self._length = length
         self._leased: dict[int, _Leased] = {}  # by work id
         self._bytes = 0
-        self._first_end = _NEVER  # no lease ends earlier
+        self._first_end = _NEVER  # the earliest end of a lease
         self._unmarked: set[int] = set()
         self._marking = True
         self._renewed_at = clock.now()
@@ -52,7 +52,7 @@ class Leases:
 
     @property
     def bytes(self) -> int:
-        """How many bytes the bodies of the leased items have."""
+        """The total bytes of the bodies of the leased items."""
         return self._bytes
 
     def new_lease(self, now: datetime) -> Lease:
@@ -60,30 +60,30 @@ class Leases:
         return Lease(self.worker, now + self._length)
 
     def add(self, claimed: Iterable[Claimed], lease: Lease) -> None:
-        """Keep the leases of these items from now on."""
+        """Add the leases of these items."""
         if lease.until - self._clock.now() < self._length * (2 / 3):
             # The event loop has been blocked since the lease was made: renew before the next claim.
             self._renewed_at = self._clock.now() - self._length
         for one in claimed:
-            self.drop(one.item.id)  # an earlier attempt may have lost its lease and still run here
+            self.drop(one.item.id)  # an earlier attempt that lost its lease may still run here
             size = len(one.item.source.delivery.body)
             self._leased[one.item.id] = _Leased(one.item.attempt, size, lease.until)
             self._bytes += size
         self._first_end = min(self._first_end, lease.until)
 
     def drop(self, work_id: int) -> None:
-        """Keep the lease of this item no longer."""
+        """Remove the lease of this item."""
         if (leased := self._leased.pop(work_id, None)) is not None:
             self._bytes -= leased.size
         self._unmarked.discard(work_id)
 
     def drop_attempt(self, work_id: int, attempt: int) -> None:
-        """Keep the lease of this item no longer, unless a later attempt of it has been claimed since."""
+        """Remove the lease of this item if it belongs to this attempt and not to a later one."""
         if (leased := self._leased.get(work_id)) is not None and leased.attempt == attempt:
             self.drop(work_id)
 
     def any_ended(self) -> bool:
-        """Tell whether a lease may have ended, for example because the store was away for long."""
+        """Tell whether a lease may have ended, for example after the store was not available for a long time."""
         now = self._clock.now()
         if now < self._first_end:
             return False
@@ -96,16 +96,16 @@ class Leases:
         return leased is None or leased.until <= self._clock.now()
 
     def note_start(self, work_id: int) -> None:
-        """Have the store told that this attempt has started, unless it ends very soon."""
+        """Mark this attempt as started at the next write, unless it ends before that."""
         self._unmarked.add(work_id)
 
     async def mark_batch_started(self, work_ids: Sequence[int]) -> None:
-        """Tell the store at once that a batch starts: one of its items may end the process."""
+        """Mark the items of a batch as started at once, because one of them may end the process."""
         self._unmarked.difference_update(work_ids)
         try:
             if self._marking:
                 await self._queue.mark_started(work_ids, self.worker)
-        except StoreError as exc:
+        except (StoreError, StoreRefused) as exc:
             log.error("start_mark_failed", extra={"count": len(work_ids), "reason": str(exc)})
 
     async def release(self, work_ids: Sequence[int]) -> None:
@@ -116,7 +116,7 @@ class Leases:
             self.drop(work_id)
         try:
             await self._queue.release_leases(work_ids, self.worker, now=self._clock.now())
-        except StoreError as exc:
+        except (StoreError, StoreRefused) as exc:
             # The leases end by themselves.
             log.error("leases_not_released", extra={"count": len(work_ids), "reason": str(exc)})
 
@@ -125,12 +125,12 @@ class Leases:
         await self.release(list(self._leased))
 
     async def clear_started(self) -> None:
-        """Withdraw all start marks: if this worker is killed from now on, its work items are not to blame."""
+        """Remove all start marks. If this worker is killed after that, its work items do not count as the cause."""
         self._unmarked.clear()
         self._marking = False
         try:
             await self._queue.clear_started(tuple(self._leased), self.worker)
-        except StoreError as exc:
+        except (StoreError, StoreRefused) as exc:
             log.error("start_marks_not_cleared", extra={"reason": str(exc)})
 
     async def run(self) -> None:
@@ -140,16 +140,16 @@ class Leases:
             try:
                 await self._mark_started()
                 await self.renew_if_late()
-            except StoreError as exc:
+            except (StoreError, StoreRefused) as exc:
                 log.error("leases_not_renewed", extra={"reason": str(exc)})
             except Exception:
-                log.exception("leases_not_renewed")  # a bug of ours must not end what runs
+                log.exception("leases_not_renewed")  # a bug in this code must not end running handlers
 
     async def renew_if_late(self) -> None:
         """Renew every lease once a third of its time has passed.
 
-        This is called before every claim too. Otherwise, after a handler has blocked the event loop for longer than
-        a lease, this worker would claim again the work that it is still running.
+        The worker calls this before every claim too. Otherwise it could claim work that it is still running, after
+        a handler has blocked the event loop for longer than a lease.
         """
         now, before = self._clock.now(), self._renewed_at
         if not timedelta(0) <= now - before < self._length / 3:

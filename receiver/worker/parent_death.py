@@ -1,4 +1,4 @@
-"""Ending a process some time after its parent has died, even when its interpreter cannot run."""
+"""Ends a process some time after its parent has died, even if its interpreter is blocked."""
 
 import ctypes
 import signal
@@ -9,21 +9,21 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_after_parent(grace: timedelta) -> None:
-    """Have the kernel end this process when its parent has been dead for the grace time or a little longer.
+    """Ask the kernel to end this process when its parent has been dead for the grace time, or slightly longer.
 
-    This is for a process whose threads cannot react, since some C code holds the interpreter lock. It does nothing
-    where the kernel is not Linux.
+    C code that keeps the interpreter lock can block all threads of this process; then only the kernel can end it.
+    On systems other than Linux this does nothing.
     """
     if sys.platform == "linux":
         arm(min(max(round(grace.total_seconds() + 0.5), signal.SIGRTMIN), signal.SIGRTMAX))
 
 
 def arm(number: int) -> None:
-    """Ask for the signal `number` at the parent's death, upon which this process has `number` seconds left.
+    """Ask for the signal `number` at the parent's death. This process then ends after `number` seconds.
 
-    A signal handler in Python would wait for the interpreter lock. So libc's alarm() itself is the handler: it is
-    called with the number of the signal, and takes that as seconds until SIGALRM. A signal handler may call it
-    (POSIX, System Interfaces, 2.4.3).
+    A signal handler in Python would wait for the interpreter lock. So the handler is libc's function alarm(). The
+    system calls it with the number of the signal, and alarm() sends SIGALRM after this number of seconds. POSIX
+    allows alarm() in a signal handler (System Interfaces, 2.4.3).
     """
     libc = ctypes.CDLL(None)
     libc.signal.argtypes = (ctypes.c_int, ctypes.c_void_p)

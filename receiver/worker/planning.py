@@ -1,4 +1,4 @@
-"""Plans for new deliveries: which handlers want them, and which of the work items this worker claims at once."""
+"""Plans the work items of new deliveries, and decides which of them this worker claims at once."""
 
 import asyncio
 from collections.abc import Sequence

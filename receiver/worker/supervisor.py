@@ -17,14 +17,14 @@ _FIRST_PAUSE = timedelta(seconds=1)
 _LONGEST_PAUSE = timedelta(seconds=60)
 _REMEMBERED = 20
 _HEALTHY = timedelta(seconds=60)
-"""After a worker that lived this long, the pauses begin anew with the first."""
+"""After a worker that ran this long, the next pause is the first one again."""
 
 
 class Supervisor:
-    """Starts a worker, and starts it again with growing pauses when it ends by itself.
+    """Starts a worker, and starts a new one after a growing pause when the worker ends by itself.
 
-    The worker's standard input is a pipe that nobody writes to: when this process dies, however suddenly, the
-    worker reads its end and stops too.
+    The worker's standard input is a pipe to which nobody writes. When this process dies, the pipe ends, and the
+    worker stops too.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class Supervisor:
         grace: timedelta,
         refused: int,
     ) -> None:
-        """`command` makes the command line of a worker from its name and those of dead ones to take over.
+        """`command` returns the command line for a new worker's name and the names of the dead workers it replaces.
 
-        `refused` is the exit code of a worker that cannot start as it is configured.
+        `refused` is the exit code of a worker that cannot start because its configuration is wrong.
         """
         self._command = command
         self._environment = dict(environment)
@@ -51,14 +51,14 @@ class Supervisor:
 
     @property
     def worker_lives(self) -> bool:
-        """Whether a worker process runs. It may still be importing the handlers."""
+        """Whether a worker process is running. It may still be importing the handlers."""
         return self._process is not None and self._process.returncode is None
 
     async def run(self) -> None:
-        """Keep a worker running until cancelled; then stop it, and return when it has ended.
+        """Keep a worker running until cancelled. Then stop the worker and return when it has ended.
 
-        To cancel it again while the worker stops changes nothing. It returns by itself when the first worker is
-        refused; a later one is started again, since handlers that were broken by a change may be mended.
+        A second cancel while the worker stops changes nothing. This returns by itself if the first worker is
+        refused. A later refused worker is replaced, because somebody may repair the handlers meanwhile.
         """
         pause = _FIRST_PAUSE
         dead: list[WorkerId] = []
@@ -71,9 +71,9 @@ class Supervisor:
             is_first = False
             if self._clock.now() - started >= _HEALTHY:
                 pause = _FIRST_PAUSE
-                dead.clear()  # it had the time to take their work over
+                dead.clear()  # this worker had enough time to take over their work
             dead = [*dead, worker][-_REMEMBERED:]
-            level = logging.ERROR if code else logging.INFO  # 0: somebody stopped it
+            level = logging.ERROR if code else logging.INFO  # with code 0 somebody has stopped it
             log.log(level, "worker_ended", extra={"how": how, "restart_in_s": pause.total_seconds()})
             await self._clock.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -85,9 +85,9 @@ class Supervisor:
                 *command,
                 stdin=asyncio.subprocess.PIPE,
                 env=self._environment,
-                start_new_session=True,  # Ctrl-C is for us; the worker is told by us
+                start_new_session=True,  # Ctrl-C reaches only this process, which then stops the worker
             )
-        except OSError as exc:  # out of memory or of processes, say
+        except OSError as exc:  # for example out of memory or processes
             return f"not started: {exc.strerror}", 1
         self._process = process
         try:
@@ -96,7 +96,7 @@ class Supervisor:
         except asyncio.CancelledError:
             stopping = asyncio.create_task(self._stop(process))
             while not stopping.done():
-                with suppress(asyncio.CancelledError):  # another signal must not leave the worker behind
+                with suppress(asyncio.CancelledError):  # a second signal must not leave the worker running
                     await asyncio.shield(stopping)
             raise
 
@@ -125,6 +125,6 @@ def _describe(code: int) -> str:
 def worker_command(*arguments: str) -> Sequence[str]:
     """Return the command line of `receiver work` in this interpreter.
 
-    `-P` keeps a `logging.py` or `receiver.py` among the handlers from standing in for the real one.
+    With `-P`, a `logging.py` or `receiver.py` beside the handlers cannot replace the real module.
     """
     return (sys.executable, "-P", "-m", "receiver", "work", *arguments)

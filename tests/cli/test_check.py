@@ -60,15 +60,15 @@ def test_it_says_whether_search_is_on_and_what_the_index_lacks(
 
     monkeypatch.setenv("RECEIVER_SEARCH", "true")
     assert invoke("check") == 0
-    assert told(capsys, "search").endswith("is on; a worker makes the index")
+    assert told(capsys, "search").endswith("is on; a worker will build the index")
 
     asyncio.run(indexed("a"))
     assert invoke("check") == 0
-    assert told(capsys, "search").endswith("is on; the index has everything")
+    assert told(capsys, "search").endswith("is on; the index is complete")
 
     asyncio.run(indexed("b", index=False))
     assert invoke("check") == 0
-    assert told(capsys, "search").endswith("is on; the index has still to take in 1 delivery")
+    assert told(capsys, "search").endswith("is on; 1 delivery not yet in the index")
 
 
 async def indexed(key: str, *, index: bool = True) -> None:
@@ -111,7 +111,7 @@ def test_it_says_where_metrics_are_and_for_whom(
     monkeypatch.setenv("RECEIVER_METRICS_TOKEN", "a-hidden-token")
     assert invoke("check") == 0
     line = told(capsys)
-    assert "whoever sends the token" in line
+    assert "requests with the token" in line
     assert "hidden" not in line
 
 
@@ -136,13 +136,13 @@ def test_a_deployment_without_authentication_is_wrong_unless_that_was_said(
 
     monkeypatch.setenv("RECEIVER_ALLOW_UNSIGNED", "true")
     assert invoke("check") == 0
-    assert "every delivery is accepted, from anybody" in told(capsys, "security")
+    assert "deliveries from anybody are accepted" in told(capsys, "security")
 
 
 def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is told, and is no error: `receiver serve` creates it."""
     assert invoke("check") == 0
-    assert "is not there yet" in capsys.readouterr().out
+    assert "does not exist yet" in capsys.readouterr().out
     assert list(tmp_path.glob("receiver.db*")) == []
 
 

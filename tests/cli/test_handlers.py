@@ -445,7 +445,7 @@ async def test_a_worker_reports_waiting_work_of_removed_handlers_once(deployment
         await until(lambda: (deployment.folder / "handled").exists(), "the handler to run")
 
     assert "waiting={'gone': 3, 'handlers.old.index': 20}" in line
-    assert "bring the handlers back, or `receiver work-items bury --handler NAME --reason TEXT`" in line
+    assert "restore the handlers, or use `receiver work-items bury --handler NAME --reason TEXT`" in line
     assert program.output.count("work_without_handler") == 1
 
 

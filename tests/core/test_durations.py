@@ -27,5 +27,5 @@ def test_a_duration_is_numbers_with_units(written: str, expected: timedelta) -> 
 @pytest.mark.parametrize("written", ["", "1", "d", "1 d", "1y", "-1d", "1.5d", "\u0661d", "9" * 30 + "d"])
 def test_anything_else_is_refused(written: str) -> None:
     """The message repeats it."""
-    with pytest.raises(ValueError, match=r"is no duration|is longer than"):
+    with pytest.raises(ValueError, match=r"is not a duration|is too long"):
         parse_duration(written)

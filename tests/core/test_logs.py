@@ -50,6 +50,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "event_unreadable": ({"id": "k", "type": "crawl.page"}, ("event_unreadable", "id=k", "type=crawl.page")),
     "store_unavailable": ({"reason": "locked"}, ("WARNING", "store_unavailable", "locked")),
+    "ballast_given_up": ({"bytes": 4_194_304}, ("WARNING", "ballast_given_up", "4194304")),
     "settle_retrying": ({"count": 3, "reason": "locked"}, ("settle_retrying", "count=3", "locked")),
     "worker_blocked": ({"advice": "look"}, ("worker_blocked", "look")),
     "worker_failed": ({}, ("worker_failed",)),

@@ -144,7 +144,7 @@ async def test_backfilling_is_counted_by_outcome_and_by_type() -> None:
         for outcome, pages in (("brought_in", 3), ("failed", 1), ("failed", 0)):
             new = {"crawl.page": pages} if pages else {}
             signals.job_asked.emit(
-                signals.JobAsked(job_id="j", reason="ended", outcome=outcome, brought_in=new, at=NOON)
+                signals.JobAsked(job_id="j", reason="ended", outcome=outcome, imported=new, at=NOON)
             )
         found = await read()
 

@@ -1,4 +1,4 @@
-"""The endpoint and the health checks, driven by hand: every answer, and nothing but answers."""
+"""Tests of the endpoint and the health checks, called directly as ASGI apps."""
 
 import asyncio
 import gc
@@ -65,8 +65,8 @@ def check_error(answer: Answer, status: int, code: str) -> None:
     assert SECRET.encode() not in answer.body
 
 
-async def test_a_signed_delivery_is_accepted_then_a_duplicate() -> None:
-    """With its key as id."""
+async def test_a_signed_delivery_is_accepted_and_its_repetition_is_a_duplicate() -> None:
+    """The id in the answer is the key of the delivery."""
     app = endpoint(MemoryStore())
 
     answers = [await ask(app, headers=headers(), chunks=[BODY]) for _ in range(2)]
@@ -78,7 +78,7 @@ async def test_a_signed_delivery_is_accepted_then_a_duplicate() -> None:
 
 
 async def test_a_conflict_is_answered_as_a_duplicate() -> None:
-    """The sender can do nothing about it."""
+    """The sender cannot resolve a conflict."""
     app = endpoint(MemoryStore())
     await ask(app, headers=headers(), chunks=[BODY])
     other = body_of(webhookId="w-1", more=1)
@@ -91,8 +91,8 @@ async def test_a_conflict_is_answered_as_a_duplicate() -> None:
 @pytest.mark.parametrize(
     "pieces", [[b"", BODY], [BODY[:1], BODY[1:]], [BODY, b""], [b"%c" % byte for byte in BODY]]
 )
-async def test_a_body_in_pieces_is_put_together(pieces: Sequence[bytes]) -> None:
-    """However a proxy cut it."""
+async def test_the_pieces_of_a_body_are_joined(pieces: Sequence[bytes]) -> None:
+    """A proxy may cut a body at any place."""
     store = MemoryStore()
     answer = await ask(endpoint(store), headers=headers(), chunks=pieces)
 
@@ -101,7 +101,7 @@ async def test_a_body_in_pieces_is_put_together(pieces: Sequence[bytes]) -> None
 
 
 async def test_nothing_is_acknowledged_before_the_commit() -> None:
-    """P1: the answer waits for the store, and follows it."""
+    """P1: the endpoint answers after the store has committed."""
     log = SlowLog()
     answering = asyncio.create_task(ask(endpoint(log), headers=headers(), chunks=[BODY]))
     await turns()
@@ -111,23 +111,23 @@ async def test_nothing_is_acknowledged_before_the_commit() -> None:
     assert (await soon(answering)).status == 200
 
 
-async def test_a_store_that_does_not_commit_in_time_is_503() -> None:
-    """P2: inside the deadline, with a time to come again."""
+async def test_a_commit_after_the_deadline_is_answered_503() -> None:
+    """P2: the answer comes within the deadline and has a Retry-After header."""
     answer = await soon(ask(endpoint(SlowLog(), ack_deadline=SOON), headers=headers(), chunks=[BODY]))
 
     check_error(answer, 503, "unavailable")
     assert int(answer.headers[b"retry-after"]) <= 60
 
 
-async def test_a_quarantine_that_does_not_commit_in_time_is_503() -> None:
-    """And not a 400: that would be the last the sender says of it."""
+async def test_a_late_commit_to_quarantine_is_answered_503() -> None:
+    """After a 400 the sender would not try again."""
     answer = await soon(ask(endpoint(SlowLog(), ack_deadline=SOON), headers=headers(b"x"), chunks=[b"x"]))
 
     check_error(answer, 503, "unavailable")
 
 
 async def test_the_retry_of_a_late_commit_is_a_duplicate() -> None:
-    """The first answer was 503 and true; nothing is stored twice."""
+    """The first answer was 503, and the delivery is stored only once."""
     log = SlowLog()
     app = endpoint(log, ack_deadline=SOON)
     assert (await soon(ask(app, headers=headers(), chunks=[BODY]))).status == 503
@@ -144,10 +144,10 @@ async def test_the_retry_of_a_late_commit_is_a_duplicate() -> None:
 
 @pytest.mark.parametrize("error", [None, StoreError("full")])
 @pytest.mark.parametrize("body", [BODY, b"x"])
-async def test_a_late_end_is_no_error_of_its_own(
+async def test_a_result_after_the_answer_is_not_logged_as_an_error(
     caplog: pytest.LogCaptureFixture, body: bytes, error: Exception | None
 ) -> None:
-    """Its sender was answered long ago, for a delivery and for a quarantined body, written or not."""
+    """This applies to deliveries and quarantined bodies, if the write succeeds or fails."""
     log = SlowLog()
     app = endpoint(log, ack_deadline=SOON)
     assert (await soon(ask(app, headers=headers(body), chunks=[body]))).status == 503
@@ -159,8 +159,8 @@ async def test_a_late_end_is_no_error_of_its_own(
     assert [record.name for record in caplog.records if record.name == "asyncio"] == []
 
 
-async def test_a_body_that_does_not_arrive_is_408() -> None:
-    """Not one byte, or not the last one."""
+async def test_an_incomplete_body_is_answered_408() -> None:
+    """The body has not arrived at all, or its last byte is missing."""
     for pieces in ([], [BODY[:10]]):
         answer = await soon(
             ask(endpoint(MemoryStore(), read_timeout=SOON), headers=headers(), chunks=pieces, ends="never")
@@ -168,8 +168,8 @@ async def test_a_body_that_does_not_arrive_is_408() -> None:
         check_error(answer, 408, "timeout")
 
 
-async def test_a_sender_that_goes_gets_no_answer() -> None:
-    """And nothing is stored; what it held is free again."""
+async def test_a_disconnected_sender_gets_no_answer() -> None:
+    """Nothing is stored, and the bytes of the request are free again."""
     store = MemoryStore()
     app = endpoint(store, max_in_flight=6_000)
     for _ in range(20):
@@ -180,8 +180,8 @@ async def test_a_sender_that_goes_gets_no_answer() -> None:
     assert (await ask(app, headers=headers(), chunks=[BODY])).status == 200
 
 
-async def test_slow_bodies_give_back_what_they_held() -> None:
-    """A thousand of them do not use the budget up."""
+async def test_slow_bodies_release_their_bytes() -> None:
+    """A thousand slow bodies do not use up the budget."""
     app = endpoint(MemoryStore(), read_timeout=SOON, max_in_flight=6_000)
     for _ in range(20):
         assert (await soon(ask(app, headers=headers(), chunks=[BODY[:50]], ends="never"))).status == 408
@@ -200,8 +200,10 @@ async def test_slow_bodies_give_back_what_they_held() -> None:
     ],
     ids=str,
 )
-async def test_what_a_retry_cannot_help_is_4xx(sent: list[tuple[bytes, bytes]], status: int, code: str) -> None:
-    """And stores nothing."""
+async def test_an_error_that_a_retry_cannot_repair_is_answered_4xx(
+    sent: list[tuple[bytes, bytes]], status: int, code: str
+) -> None:
+    """Nothing is stored."""
     store = MemoryStore()
 
     check_error(await ask(endpoint(store), headers=sent, chunks=[BODY]), status, code)
@@ -210,37 +212,37 @@ async def test_what_a_retry_cannot_help_is_4xx(sent: list[tuple[bytes, bytes]], 
 
 
 async def test_a_refusal_by_headers_does_not_wait_for_the_body() -> None:
-    """A stranger's body is not read."""
+    """The endpoint does not read the body of an unknown sender."""
     answer = await soon(ask(endpoint(MemoryStore()), headers=[], chunks=[], ends="never"))
 
     check_error(answer, 401, "unauthenticated")
 
 
 async def test_a_chunked_body_is_limited_too() -> None:
-    """It announces no length."""
+    """A chunked body does not announce its length."""
     pieces = [b" " * 100] * 11
 
     check_error(await ask(endpoint(MemoryStore()), headers=headers(), chunks=pieces), 413, "too_large")
 
 
 @pytest.mark.parametrize("length", [b"", b"-1", b"abc", b"1.5", b"9" * 30, b"\xb2", b"0", b"17"])
-async def test_an_odd_announced_length_does_no_harm(length: bytes) -> None:
-    """What arrives counts."""
+async def test_a_strange_announced_length_is_ignored(length: bytes) -> None:
+    """Only the bytes that arrive count."""
     answer = await ask(endpoint(MemoryStore()), headers=headers(content_length=length), chunks=[BODY])
 
     assert answer.status == 200
 
 
-async def test_a_malformed_body_is_400_and_kept() -> None:
-    """P7."""
+async def test_a_malformed_body_is_answered_400_and_kept() -> None:
+    """P7: the body is kept in quarantine."""
     store = MemoryStore()
 
     check_error(await ask(endpoint(store), headers=headers(b"[]"), chunks=[b"[]"]), 400, "malformed")
     assert [kept.body for kept in store.state.quarantined.values()] == [b"[]"]
 
 
-async def test_too_much_at_once_is_503() -> None:
-    """P9: an answer, not a dying process."""
+async def test_too_many_bytes_in_flight_are_answered_503() -> None:
+    """P9: the process answers and does not run out of memory."""
     body = body_of(x="y" * 800)
 
     answer = await ask(endpoint(MemoryStore(), max_in_flight=500), headers=headers(body), chunks=[body])
@@ -253,16 +255,16 @@ async def test_too_much_at_once_is_503() -> None:
 )
 @pytest.mark.parametrize("at_once", [True, False])
 @pytest.mark.parametrize("body", [BODY, b"no envelope"])
-async def test_every_fault_of_ours_is_503(error: Exception, at_once: bool, body: bytes) -> None:
-    """P6: never a 500, and never an exception for the server to answer."""
+async def test_every_internal_error_is_answered_503(error: Exception, at_once: bool, body: bytes) -> None:
+    """P6: the answer is never 500, and the server never gets an exception."""
     answer = await ask(endpoint(BrokenLog(error, at_once=at_once)), headers=headers(body), chunks=[body])
 
     check_error(answer, 503, "unavailable")
     assert b"locked" not in answer.body
 
 
-async def test_a_write_that_was_cancelled_is_503() -> None:
-    """As when the store's own task is ended; the request itself was not cancelled."""
+async def test_a_cancelled_write_is_answered_503() -> None:
+    """The task of the store is cancelled here, not the request."""
     log = SlowLog()
     answering = asyncio.create_task(ask(endpoint(log), headers=headers(), chunks=[BODY]))
     await turns()
@@ -273,8 +275,8 @@ async def test_a_write_that_was_cancelled_is_503() -> None:
     check_error(await answering, 503, "unavailable")
 
 
-async def test_a_request_that_is_cancelled_is_not_answered() -> None:
-    """The server is stopping; its write goes on."""
+async def test_a_cancelled_request_is_not_answered() -> None:
+    """The server cancels requests when it stops. The write continues."""
     log = SlowLog()
     answering = asyncio.create_task(ask(endpoint(log), headers=headers(), chunks=[BODY]))
     await turns()
@@ -286,8 +288,8 @@ async def test_a_request_that_is_cancelled_is_not_answered() -> None:
     assert await log.store.count_unfinished() == 1
 
 
-async def test_a_receive_that_raises_is_503() -> None:
-    """Whatever a server or a middleware does."""
+async def test_an_exception_of_receive_is_answered_503() -> None:
+    """A server or a middleware may raise it."""
     sent: list[Any] = []
 
     async def receive() -> Any:
@@ -303,8 +305,8 @@ async def test_a_receive_that_raises_is_503() -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH", "get", ""])
-async def test_only_post_takes_deliveries(method: str) -> None:
-    """The others are told so."""
+async def test_only_post_is_allowed(method: str) -> None:
+    """Other methods are answered 405."""
     answer = await ask(endpoint(MemoryStore()), method, headers=headers(), chunks=[BODY])
 
     check_error(answer, 405, "method_not_allowed")
@@ -312,7 +314,7 @@ async def test_only_post_takes_deliveries(method: str) -> None:
 
 
 async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.LogCaptureFixture) -> None:
-    """P10: with the reason only."""
+    """P10: the log line has only the reason."""
     caplog.set_level(logging.DEBUG)
     app = endpoint(MemoryStore())
     for sent, body in ((headers(b"other"), b"hidden-body"), (headers(b"[1]"), b"[1]"), ([], b"")):
@@ -346,10 +348,10 @@ async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.Log
     ],
     ids=lambda value: str(value) if isinstance(value, str) else "",
 )
-async def test_subscribers_are_told_of_every_refusal(
+async def test_subscribers_are_notified_of_every_refusal(
     log: DeliveryLog, sent: dict[str, Any], status: int, reason: str
 ) -> None:
-    """Once, with the status that was answered, and no secret."""
+    """They get it once, with the status of the answer and without a secret."""
     read_timeout = SOON if reason == "timeout" else LATE
     with watching(delivery_refused, delivery_accepted) as records:
         answer = await soon(ask(endpoint(log, read_timeout=read_timeout), **sent))
@@ -362,16 +364,16 @@ async def test_subscribers_are_told_of_every_refusal(
     assert refusal.at == NOON
 
 
-async def test_subscribers_are_told_of_what_is_too_much_at_once() -> None:
-    """It is another reason than a store that fails."""
+async def test_subscribers_are_notified_of_an_overload() -> None:
+    """Its reason differs from the reason for a failed store."""
     with watching(delivery_refused) as records:
         await ask(endpoint(MemoryStore(), max_in_flight=10), headers=headers(), chunks=[BODY])
 
     assert [(record.status, record.reason) for record in records] == [(503, "overloaded")]
 
 
-async def test_subscribers_are_told_of_a_late_commit_as_of_any() -> None:
-    """Its sender was told 503; both are true, and the sender comes again."""
+async def test_subscribers_are_notified_of_a_late_commit() -> None:
+    """They also got the refusal with 503; both are true, and the sender tries again."""
     log = SlowLog()
     with watching(delivery_refused, delivery_accepted, delivery_duplicated) as records:
         await soon(ask(endpoint(log, ack_deadline=SOON), headers=headers(), chunks=[BODY]))
@@ -383,8 +385,8 @@ async def test_subscribers_are_told_of_a_late_commit_as_of_any() -> None:
     assert accepted.key == "w-1"
 
 
-async def test_a_request_without_an_answer_is_no_refusal() -> None:
-    """Its sender has gone."""
+async def test_a_request_without_an_answer_is_not_reported_as_a_refusal() -> None:
+    """The sender has disconnected."""
     with watching(delivery_refused) as records:
         await ask(endpoint(MemoryStore()), headers=headers(), chunks=[BODY[:3]], ends="disconnect")
 
@@ -392,7 +394,7 @@ async def test_a_request_without_an_answer_is_no_refusal() -> None:
 
 
 async def test_a_stopwatch_runs_from_the_headers_to_the_answer() -> None:
-    """It is told the status, and stopped after the answer was sent."""
+    """It gets the status and stops after the answer is sent."""
     told: list[object] = []
 
     def stopwatch() -> Callable[[int], None]:
@@ -414,16 +416,16 @@ async def test_a_stopwatch_runs_from_the_headers_to_the_answer() -> None:
     assert told == ["headers", *sent, 200, "headers", *sent, 401, "headers"]
 
 
-async def test_a_living_process_says_so() -> None:
-    """To GET and HEAD."""
+async def test_the_liveness_check_answers_200() -> None:
+    """It accepts GET and HEAD."""
     for method in ("GET", "HEAD"):
         answer = await ask(Liveness(), method)
         assert (answer.status, answer.content) == (200, {"status": "alive"})
     check_error(await ask(Liveness(), "POST"), 405, "method_not_allowed")
 
 
-async def test_ready_is_who_can_write() -> None:
-    """And 503 is who cannot, for whatever reason."""
+async def test_the_readiness_check_tests_a_write() -> None:
+    """The answer is 503 if the write fails, for any reason."""
     answer = await ask(Readiness(intake(MemoryStore()), deadline=LATE), "GET")
     assert (answer.status, answer.content) == (200, {"status": "ready"})
 
@@ -434,8 +436,8 @@ async def test_ready_is_who_can_write() -> None:
     check_error(await ask(Readiness(intake(MemoryStore()), deadline=LATE), "POST"), 405, "method_not_allowed")
 
 
-async def test_ready_tells_about_the_worker_when_asked() -> None:
-    """200 while it lives; 503 between two, and where none is watched."""
+async def test_the_readiness_check_can_include_the_worker() -> None:
+    """The answer is 200 while the worker is alive. It is 503 between two workers, and in a process without one."""
     taking = intake(MemoryStore())
     for lives, status in ((lambda: True, 200), (lambda: False, 503), (None, 503)):
         app = Readiness(taking, deadline=LATE, worker_lives=lives)
@@ -445,8 +447,8 @@ async def test_ready_tells_about_the_worker_when_asked() -> None:
         assert (await ask(app, "GET")).status == 200
 
 
-async def test_a_store_that_hangs_is_not_ready() -> None:
-    """Inside the deadline; and ready again when it has caught up."""
+async def test_a_store_that_hangs_is_reported_as_not_ready() -> None:
+    """The answer comes within the deadline. When the store works again, the answer is 200."""
     log = SlowLog()
     app = Readiness(intake(log), deadline=SOON)
     check_error(await soon(ask(app, "GET")), 503, "unavailable")
@@ -459,8 +461,8 @@ async def test_a_store_that_hangs_is_not_ready() -> None:
     assert (await ask(patient, "GET")).status == 200
 
 
-async def test_many_who_ask_cost_one_write() -> None:
-    """However many load balancers there are."""
+async def test_readiness_checks_at_the_same_time_share_one_write() -> None:
+    """Many load balancers do not cause more writes."""
     log = SlowLog()
     app = Readiness(intake(log), deadline=LATE)
     asking = [asyncio.create_task(ask(app, "GET")) for _ in range(20)]
@@ -471,8 +473,8 @@ async def test_many_who_ask_cost_one_write() -> None:
     assert {answer.status for answer in await soon(asyncio.gather(*asking))} == {200}
 
 
-async def test_a_probe_that_fails_late_is_no_error_of_its_own(caplog: pytest.LogCaptureFixture) -> None:
-    """Its asker was answered; asyncio must not complain about an exception that nobody looked at."""
+async def test_a_probe_that_fails_late_is_not_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """The check is answered already; asyncio must not log an exception that nobody retrieved."""
     log = SlowLog()
     app = Readiness(intake(log), deadline=SOON)
     await soon(ask(app, "GET"))
@@ -499,12 +501,12 @@ async def test_a_probe_that_fails_late_is_no_error_of_its_own(caplog: pytest.Log
     ],
 )
 def test_refusals_have_the_documented_codes(error: RejectedRequest, status: int, code: str) -> None:
-    """Design, section 6."""
+    """The status and the code are those of the documentation."""
     check_error(Answer(refused(error)), status, code)
 
 
 def test_every_refusal_is_a_4xx() -> None:
-    """A class added to the tree needs its status and code here too."""
+    """A new class of refusal needs its status and code in this test too."""
     assert {(kind.status, kind.code) for kind in RejectedRequest.__subclasses__()} == {
         (401, "unauthenticated"),
         (400, "malformed"),
@@ -514,7 +516,7 @@ def test_every_refusal_is_a_4xx() -> None:
 
 
 def test_the_other_answers_have_the_documented_forms() -> None:
-    """404, 405 and 503."""
+    """These are 404, 405 and 503."""
     check_error(Answer(not_found()), 404, "not_found")
     check_error(Answer(method_not_allowed("GET")), 405, "method_not_allowed")
     check_error(Answer(unavailable("later")), 503, "unavailable")
@@ -529,7 +531,7 @@ def test_the_other_answers_have_the_documented_forms() -> None:
     ],
 )
 def test_acknowledgements_have_the_documented_form(outcome: AppendOutcome, word: str) -> None:
-    """Status and id, in compact JSON."""
+    """An acknowledgement is compact JSON with a status and an id."""
     answer = Answer(acknowledged(Receipt(DeliveryKey("k"), outcome)))
 
     assert (answer.status, answer.body) == (
@@ -539,5 +541,5 @@ def test_acknowledgements_have_the_documented_form(outcome: AppendOutcome, word:
 
 
 def test_a_reply_is_ascii_json() -> None:
-    """Whatever text is in it."""
+    """This holds for any text in the reply."""
     assert Answer(reply(200, {"a": "é\ud800\n"})).body == rb'{"a":"\u00e9\ud800\n"}'

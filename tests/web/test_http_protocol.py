@@ -1,4 +1,4 @@
-"""The limits that uvicorn's protocol does not have, on a transport that only takes notes."""
+"""Tests of the limits that our protocol adds to uvicorn's, with a transport that records calls."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ HEAD = b"POST /webhooks HTTP/1.1\r\nHost: h\r\n"
 
 
 class Notes(asyncio.Transport):
-    """A transport that writes into a list."""
+    """A transport that records the calls of its methods."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,31 +26,31 @@ class Notes(asyncio.Transport):
         self.half_closed = False
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Know nothing."""
+        """Return the default, because this transport has no socket."""
         return default
 
     def write(self, data: Any) -> None:
-        """Note it."""
+        """Record the bytes."""
         self.written += bytes(data)
 
     def abort(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.aborted.set()
 
     def close(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.closed = True
 
     def is_closing(self) -> bool:
-        """Tell."""
+        """Return whether the transport was closed or aborted."""
         return self.closed or self.aborted.is_set()
 
     def can_write_eof(self) -> bool:
-        """Say yes, as TCP does."""
+        """Return True, as a TCP transport does."""
         return True
 
     def write_eof(self) -> None:
-        """Note it."""
+        """Record the call."""
         self.half_closed = True
 
     def pause_reading(self) -> None:
@@ -87,7 +87,7 @@ class Connection:
         await send({"type": "http.response.body", "body": size})
 
     async def feed(self, *pieces: bytes) -> None:
-        """Let these bytes arrive, one piece after the other."""
+        """Pass these pieces to the protocol one after the other."""
         for piece in pieces:
             if not self.transport.aborted.is_set():
                 self.protocol.data_received(piece)
@@ -103,8 +103,8 @@ def answers(connection: Connection) -> int:
     return connection.transport.written.count(b"HTTP/1.1 200 OK")
 
 
-async def test_whole_requests_are_answered_on_one_connection() -> None:
-    """One after the other, and in pieces."""
+async def test_one_connection_can_carry_many_requests() -> None:
+    """They arrive one after the other, also in pieces."""
     connection = Connection()
     await connection.feed(HEAD + b"Content-Length: 3\r\n\r\nabc")
     await connection.feed(HEAD, b"Content-Length: 3\r\n", b"\r\n", b"a", b"bc")
@@ -115,8 +115,8 @@ async def test_whole_requests_are_answered_on_one_connection() -> None:
     connection.end()
 
 
-async def test_long_bodies_are_no_long_headers() -> None:
-    """A body may have any length here, its own limit is the endpoint's."""
+async def test_the_limit_on_headers_does_not_apply_to_bodies() -> None:
+    """The endpoint has its own limit on bodies."""
     connection = Connection()
     await connection.feed(HEAD + b"Content-Length: 1000000\r\n\r\n", *[b"x" * 50_000] * 20)
     await eventually(lambda: answers(connection) == 1)
@@ -125,8 +125,8 @@ async def test_long_bodies_are_no_long_headers() -> None:
     connection.end()
 
 
-async def test_many_requests_do_not_add_up() -> None:
-    """The limit is on bytes in a row."""
+async def test_the_headers_of_many_requests_are_not_added() -> None:
+    """The limit applies to header bytes in a row."""
     connection = Connection()
     for _ in range(30):
         await connection.feed(HEAD + b"X-Long: " + b"x" * 8_000 + b"\r\nContent-Length: 0\r\n\r\n")
@@ -147,8 +147,8 @@ async def test_many_requests_do_not_add_up() -> None:
     ],
     ids=["many headers", "long header", "chunk extension", "trailers", "long path"],
 )
-async def test_headers_without_an_end_close_the_connection(pieces: list[bytes]) -> None:
-    """Before they fill the memory."""
+async def test_endless_headers_close_the_connection(pieces: list[bytes]) -> None:
+    """The connection is closed before the headers fill the memory."""
     connection = Connection()
     await connection.feed(*pieces)
 
@@ -168,8 +168,8 @@ async def test_headers_without_an_end_close_the_connection(pieces: list[bytes]) 
     ],
     ids=["one byte", "half a header", "no body", "half a body", "half the chunks", "half a second request"],
 )
-async def test_a_request_that_does_not_arrive_closes_the_connection(pieces: list[bytes]) -> None:
-    """A little after the endpoint's own time-out. Each piece may come in time, the request does not."""
+async def test_an_incomplete_request_closes_the_connection(pieces: list[bytes]) -> None:
+    """This happens shortly after the endpoint's own time-out. A slow piece does not restart the time."""
     connection = Connection(read_seconds=-1)  # with the margin that is now
     await connection.feed(*pieces)
 
@@ -177,8 +177,8 @@ async def test_a_request_that_does_not_arrive_closes_the_connection(pieces: list
     connection.end()
 
 
-async def test_an_idle_connection_is_left_to_the_servers_own_limit() -> None:
-    """Between two requests there is nothing to wait for."""
+async def test_an_idle_connection_has_only_the_server_s_own_time_limit() -> None:
+    """No request is incomplete between two requests."""
     connection = Connection(read_seconds=-1)
     await connection.feed(HEAD + b"Content-Length: 0\r\n\r\n")
     await eventually(lambda: answers(connection) == 1)
@@ -188,8 +188,8 @@ async def test_an_idle_connection_is_left_to_the_servers_own_limit() -> None:
     connection.end()
 
 
-async def test_a_lost_connection_forgets_its_timer() -> None:
-    """Nothing is aborted that is gone."""
+async def test_a_lost_connection_stops_its_timer() -> None:
+    """The timer must not abort a closed connection."""
     connection = Connection()
     await connection.feed(HEAD)
     assert connection.protocol._timer is not None
@@ -198,8 +198,8 @@ async def test_a_lost_connection_forgets_its_timer() -> None:
     assert connection.protocol._timer is None
 
 
-async def test_a_request_too_many_is_asked_to_come_again() -> None:
-    """In our words, with the time after which to do that; a server's own words have none."""
+async def test_a_request_above_the_limit_is_answered_503() -> None:
+    """The answer is our own, with Retry-After; uvicorn's own answer does not have it."""
     connection = Connection(most=0)
     await connection.feed(HEAD + b"Content-Length: 3\r\n\r\nabc")
     await eventually(lambda: connection.transport.closed)
@@ -214,8 +214,8 @@ async def test_a_request_too_many_is_asked_to_come_again() -> None:
 
 
 @pytest.mark.parametrize(("method", "told"), [(b"POST", [(503, "connections")]), (b"GET", [])])
-async def test_a_delivery_too_many_is_told(method: bytes, told: list[tuple[int, str]]) -> None:
-    """To whoever watches refusals; what only looks in is no delivery."""
+async def test_a_delivery_above_the_limit_is_reported(method: bytes, told: list[tuple[int, str]]) -> None:
+    """Subscribers are notified of refused deliveries. A GET is not a delivery."""
     connection = Connection(most=0)
     with watching(delivery_refused) as records:
         await connection.feed(HEAD.replace(b"POST", method) + b"Content-Length: 0\r\n\r\n")
@@ -225,8 +225,8 @@ async def test_a_delivery_too_many_is_told(method: bytes, told: list[tuple[int, 
     connection.end()
 
 
-async def test_requests_are_taken_again_when_there_is_room() -> None:
-    """As many as the limit says, this one among them."""
+async def test_requests_are_accepted_again_below_the_limit() -> None:
+    """The limit counts this request too."""
     connection = Connection(most=1)
     await connection.feed(HEAD + b"Content-Length: 0\r\n\r\n")
     await eventually(lambda: answers(connection) == 1)
@@ -235,8 +235,8 @@ async def test_requests_are_taken_again_when_there_is_room() -> None:
     connection.end()
 
 
-async def test_the_connection_that_is_idle_for_the_longest_makes_room() -> None:
-    """Whether it has said something once or never; one that is being answered or sends its request stays."""
+async def test_the_longest_idle_connection_is_closed_for_a_new_one() -> None:
+    """It may have sent a request before or not. A connection with a request in progress stays."""
     server = ServerState()
     half, silent, *served = (Connection(server=server, most=4) for _ in range(4))
     await half.feed(HEAD)
@@ -254,8 +254,8 @@ async def test_the_connection_that_is_idle_for_the_longest_makes_room() -> None:
     assert not half.transport.is_closing()
 
 
-async def test_a_connection_too_many_is_not_closed_before_it_has_spoken() -> None:
-    """Where no other is idle it is answered 503."""
+async def test_a_connection_above_the_limit_is_not_closed_before_its_request() -> None:
+    """If no other connection is idle, the request is answered 503."""
     server = ServerState()
     busy = Connection(server=server, most=1)
     await busy.feed(HEAD)
@@ -277,8 +277,8 @@ async def test_a_connection_too_many_is_not_closed_before_it_has_spoken() -> Non
         (b"POST / HTTP/1.0\r\n", b"200"),
     ],
 )
-async def test_a_request_has_one_host(head: bytes, status: bytes) -> None:
-    """RFC 9112, section 3.2: none or two are answered 400; HTTP/1.0 needs none."""
+async def test_a_request_must_have_one_host(head: bytes, status: bytes) -> None:
+    """RFC 9112, section 3.2: no Host or two are answered 400. HTTP/1.0 does not need one."""
     connection = Connection()
     await connection.feed(head + b"Content-Length: 3\r\n\r\nabc")
 
@@ -288,9 +288,9 @@ async def test_a_request_has_one_host(head: bytes, status: bytes) -> None:
 
 
 async def test_an_answer_before_the_end_of_the_body_can_be_read() -> None:
-    """The connection is closed for writing at once, and wholly when the client has closed it or is too slow.
+    """The server closes its side at once, and the rest when the client has closed its side or is too slow.
 
-    Until then the rest of the body is thrown away; else the client would get a reset and no answer.
+    Until then it discards the rest of the body. Otherwise the client would get a reset and no answer.
     """
     connection = Connection(most=0)
     await connection.feed(HEAD + b"Content-Length: 1000000\r\n\r\n", *[b"x" * 1_000] * 100)
@@ -301,8 +301,8 @@ async def test_an_answer_before_the_end_of_the_body_can_be_read() -> None:
     connection.end()
 
 
-async def test_a_body_that_finds_no_memory_is_answered_503(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bytes are gathered outside of any app."""
+async def test_a_body_without_enough_memory_is_answered_503(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The protocol collects the bytes before the app runs."""
 
     def no_memory(*_: object) -> None:
         raise MemoryError
@@ -317,8 +317,8 @@ async def test_a_body_that_finds_no_memory_is_answered_503(monkeypatch: pytest.M
     connection.end()
 
 
-async def test_an_answer_after_the_whole_body_closes_at_once() -> None:
-    """Nothing is on its way any more."""
+async def test_a_connection_closes_at_once_after_a_complete_body() -> None:
+    """No bytes of the request can still arrive."""
     connection = Connection(most=0)
     await connection.feed(HEAD + b"Content-Length: 3\r\n\r\nabc")
 
@@ -341,8 +341,8 @@ OFFER = (
     ],
     ids=["at once", "body later", "headers in pieces", "chunks"],
 )
-async def test_an_offer_of_another_protocol_costs_no_body(rest: list[bytes]) -> None:
-    """The app sees the whole request, and the connection goes on."""
+async def test_an_upgrade_offer_does_not_lose_the_body(rest: list[bytes]) -> None:
+    """The app gets the whole request, and the connection stays open."""
     connection = Connection()
     await connection.feed(OFFER + rest[0], *rest[1:])
     await connection.feed(HEAD + b"Content-Length: 2\r\n\r\nab")
@@ -360,8 +360,8 @@ async def test_an_offer_of_another_protocol_costs_no_body(rest: list[bytes]) -> 
     connection.end()
 
 
-async def test_an_offer_of_another_protocol_may_be_the_last_request() -> None:
-    """The connection ends after its answer."""
+async def test_an_upgrade_offer_may_be_in_the_last_request() -> None:
+    """The connection ends after the answer."""
     connection = Connection()
     await connection.feed(OFFER.replace(b"Upgrade,", b"close, Upgrade,") + b"Content-Length: 3\r\n\r\n", b"abc")
     await eventually(lambda: connection.transport.closed)
@@ -370,8 +370,8 @@ async def test_an_offer_of_another_protocol_may_be_the_last_request() -> None:
     connection.end()
 
 
-async def test_offers_of_another_protocol_may_come_one_after_the_other() -> None:
-    """In one piece, too."""
+async def test_several_requests_may_have_an_upgrade_offer() -> None:
+    """They may also arrive in one piece."""
     connection = Connection()
     await connection.feed((OFFER + b"Content-Length: 3\r\n\r\nabc") * 5)
     await eventually(lambda: answers(connection) == 5)
@@ -380,8 +380,8 @@ async def test_offers_of_another_protocol_may_come_one_after_the_other() -> None
     connection.end()
 
 
-async def test_offers_of_another_protocol_are_limited_as_all_requests_are() -> None:
-    """Also when thousands come in one piece."""
+async def test_requests_with_an_upgrade_offer_have_the_same_limits() -> None:
+    """This also holds for thousands of them in one piece."""
     connection = Connection()
     await connection.feed((OFFER + b"Content-Length: 0\r\n\r\n") * 2_000)
 
@@ -392,7 +392,7 @@ async def test_offers_of_another_protocol_are_limited_as_all_requests_are() -> N
 
 @pytest.mark.parametrize("offer", [b"", b"Connection: Upgrade\r\nUpgrade: h2c\r\n"])
 async def test_a_tunnel_is_refused(offer: bytes) -> None:
-    """CONNECT is for proxies."""
+    """The method CONNECT is only for proxies."""
     connection = Connection()
     await connection.feed(b"CONNECT h:443 HTTP/1.1\r\nHost: h\r\n" + offer + b"\r\nabc")
 

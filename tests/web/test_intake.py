@@ -1,4 +1,4 @@
-"""The gate, the budget, and the way from a body to the store."""
+"""Tests of authentication, the budget, and the path of a body to the store."""
 
 import asyncio
 import base64
@@ -55,7 +55,7 @@ def intake(
 # --- Gate
 
 
-def opens(of: Authenticator, headers: RawHeaders, body: bytes = BODY) -> bool:
+def is_authentic(of: Authenticator, headers: RawHeaders, body: bytes = BODY) -> bool:
     """Tell whether a request with these headers and this body is authentic."""
     said = ""
     try:
@@ -103,27 +103,27 @@ BOTH = gate(token_header="X-Token", tokens=["tok-1"])
     ],
     ids=told,
 )
-def test_a_signature_counts_alone_where_there_are_secrets_else_the_token(
+def test_the_signature_counts_if_there_are_secrets_else_the_token(
     of: Authenticator, headers: RawHeaders, opened: bool
 ) -> None:
-    """With nothing configured every request is authentic."""
-    assert opens(of, headers) is opened
+    """Without secrets and tokens every request is authentic."""
+    assert is_authentic(of, headers) is opened
 
 
-def test_what_no_body_could_make_authentic_is_refused_before_it_is_read() -> None:
-    """No signature and no token: not a byte of the body is needed."""
+def test_a_request_without_credentials_is_refused_before_its_body_is_read() -> None:
+    """It has neither a signature nor a token."""
     for headers in ({}, {b"x-token": b"wrong"}):
         with pytest.raises(Unauthenticated):
             BOTH.check_headers(headers)
 
 
 def test_another_signature_header_can_be_configured() -> None:
-    """Its name is compared in lower case, and its value is masked."""
+    """Upper and lower case in its name are equal, and its value is masked."""
     of = Authenticator(signature_header="X-Hub-Signature-256", secrets=[SECRET], token_header=None, tokens=())
     headers = [(b"x-hub-signature-256", sign(BODY, SECRET).encode())]
 
-    assert opens(of, headers)
-    assert not opens(of, signed())
+    assert is_authentic(of, headers)
+    assert not is_authentic(of, signed())
     assert of.masked(headers) == (("x-hub-signature-256", "***"),)
 
 
@@ -133,7 +133,7 @@ def test_another_signature_header_can_be_configured() -> None:
 def test_every_configured_secret_is_masked_also_in_base64(
     before: str, after: str, encode: Callable[[bytes], bytes]
 ) -> None:
-    """Such as the password of Basic authentication, and the API key in a forwarded header."""
+    """Examples are the password of Basic authentication, and the API key in a forwarded header."""
     of = Authenticator(
         signature_header="S",
         secrets=["first-secret"],
@@ -148,13 +148,13 @@ def test_every_configured_secret_is_masked_also_in_base64(
         assert [value for _, value in kept] == ["***", "***", encode(b"something else").decode()]
 
 
-def test_a_very_short_secret_masks_no_innocent_header() -> None:
-    """In base64 it is a letter or two."""
+def test_a_very_short_secret_does_not_mask_other_headers() -> None:
+    """Its form in base64 has only one or two letters."""
     assert gate(["s"]).masked([(b"x-b", b"cw==")]) == (("x-b", "cw=="),)
 
 
-def test_kept_headers_have_no_credentials() -> None:
-    """Those configured, those known, and their values under other names."""
+def test_stored_headers_contain_no_credentials() -> None:
+    """The configured headers, well-known headers, and secrets in other headers are masked."""
     headers = [
         *signed(),
         *TOKEN,
@@ -173,8 +173,8 @@ def test_kept_headers_have_no_credentials() -> None:
 # --- Budget and Admission
 
 
-def test_a_budget_gives_what_it_has() -> None:
-    """A request that is too much takes nothing."""
+def test_a_budget_gives_only_free_bytes() -> None:
+    """A request for too many bytes takes none."""
     budget = Budget(10)
     budget.take(10)
     with pytest.raises(Overloaded):
@@ -185,8 +185,8 @@ def test_a_budget_gives_what_it_has() -> None:
     budget.take(4)
 
 
-def left(budget: Budget) -> int:
-    """Return how much of a budget is free, found out from outside."""
+def free_bytes(budget: Budget) -> int:
+    """Return the free bytes of a budget, measured by taking them."""
     low, high = 0, 10**9
     while low < high:
         middle = (low + high + 1) // 2
@@ -200,25 +200,28 @@ def left(budget: Budget) -> int:
     return low
 
 
-def test_an_admission_holds_what_has_arrived() -> None:
-    """And a little for itself; announced bytes are not held, or idle clients would use everything up."""
+def test_an_admission_holds_the_bytes_that_have_arrived() -> None:
+    """It also holds some bytes for itself. If announced bytes counted, idle clients could use up the budget."""
     budget = Budget(100_000)
     admission = Admission(budget, max_body=50_000, announced=50_000)
-    own = 100_000 - left(budget)
+    own = 100_000 - free_bytes(budget)
     assert 0 < own < 10_000
 
     admission.grow(20_000)
     admission.grow(30_000)
-    assert left(budget) == 100_000 - own - 50_000
+    assert free_bytes(budget) == 100_000 - own - 50_000
 
     admission.release()
     admission.release()
-    assert left(budget) == 100_000
+    assert free_bytes(budget) == 100_000
 
 
 @pytest.mark.parametrize("announced", [None, 0, 100])
 def test_a_body_that_grows_too_long_is_refused(announced: int | None) -> None:
-    """Whatever length it announced, or none as chunked bodies do; the limit itself is allowed."""
+    """The announced length makes no difference, and a chunked body has none.
+
+    A body of exactly the limit is allowed.
+    """
     budget = Budget(100_000)
     admission = Admission(budget, max_body=100, announced=announced)
     admission.grow(99)
@@ -227,23 +230,23 @@ def test_a_body_that_grows_too_long_is_refused(announced: int | None) -> None:
         admission.grow(1)
     admission.release()
 
-    assert left(budget) == 100_000
+    assert free_bytes(budget) == 100_000
 
 
 def test_a_body_announced_too_long_is_refused_before_it_is_read() -> None:
-    """And takes nothing."""
+    """It takes nothing from the budget."""
     budget = Budget(100_000)
     with pytest.raises(TooLarge):
         Admission(budget, max_body=100, announced=101)
 
-    assert left(budget) == 100_000
+    assert free_bytes(budget) == 100_000
 
 
-def test_more_than_may_be_in_flight_is_refused() -> None:
-    """At the door and while a body grows; what was held comes back."""
+def test_bytes_above_the_limit_in_flight_are_refused() -> None:
+    """They are refused before the body and while it grows, and all bytes are released."""
     budget = Budget(20_000)
     first = Admission(budget, max_body=10**6, announced=None)
-    first.grow(left(budget))
+    first.grow(free_bytes(budget))
     with pytest.raises(Overloaded):
         first.grow(1)
     with pytest.raises(Overloaded):
@@ -257,7 +260,7 @@ def test_more_than_may_be_in_flight_is_refused() -> None:
 
 
 async def test_an_authentic_body_is_stored_with_its_exact_bytes() -> None:
-    """Received now, headers masked."""
+    """The time is the present, and headers are masked."""
     store = MemoryStore()
     taker = intake(store)
     headers = [*signed(), (b"x-a", b"\xff")]
@@ -272,7 +275,7 @@ async def test_an_authentic_body_is_stored_with_its_exact_bytes() -> None:
 
 
 async def test_a_body_that_is_not_authentic_is_not_kept() -> None:
-    """Neither as a delivery nor in quarantine; what it held is free again."""
+    """It is not a delivery and not in quarantine, and its bytes are released."""
     store = MemoryStore()
     taker = intake(store, max_in_flight=10_000)
     headers = signed(b"other")
@@ -288,8 +291,8 @@ async def test_a_body_that_is_not_authentic_is_not_kept() -> None:
 
 
 @pytest.mark.parametrize("body", [b"not json", b"[]", b"{}", b"\xff", b""])
-async def test_an_authentic_body_that_is_no_envelope_goes_to_quarantine(body: bytes) -> None:
-    """It is refused only when it is safe there."""
+async def test_an_authentic_body_without_an_envelope_is_quarantined(body: bytes) -> None:
+    """It is refused after the quarantine has stored it."""
     log = SlowLog()
     taker = intake(log)
     headers = [*signed(body), (b"cookie", b"a=b")]
@@ -309,8 +312,8 @@ async def test_an_authentic_body_that_is_no_envelope_goes_to_quarantine(body: by
 
 @pytest.mark.parametrize("body", [BODY, b"not json"])
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_a_store_that_fails_is_a_store_error(body: bytes, at_once: bool) -> None:
-    """Never a Malformed: the sender shall come again. What was held is free."""
+async def test_a_failed_write_is_a_store_error(body: bytes, at_once: bool) -> None:
+    """It is never Malformed, because the sender must try again. The bytes are released."""
     taker = intake(BrokenLog(StoreError("full"), at_once=at_once), max_in_flight=10_000)
     headers = signed(body)
 
@@ -323,8 +326,8 @@ async def test_a_store_that_fails_is_a_store_error(body: bytes, at_once: bool) -
 
 
 @pytest.mark.parametrize("body", [BODY, b"not json"])
-async def test_what_a_request_holds_is_free_when_the_store_is_done(body: bytes) -> None:
-    """And not when its sender has gone: the bytes are still in memory."""
+async def test_a_request_releases_its_bytes_after_the_write(body: bytes) -> None:
+    """It does not release them when its sender disconnects: the bytes are still in memory."""
     log = SlowLog()
     taker = intake(log, max_in_flight=10_000)
     headers = signed(body)
@@ -363,7 +366,7 @@ class HeldGate(Authenticator):
 
 
 async def test_other_deliveries_do_not_wait_for_a_long_body() -> None:
-    """It is examined in a thread, so that the event loop takes and answers others."""
+    """A thread examines the long body, so the event loop can answer other requests."""
     gate, store = HeldGate(), MemoryStore()
     taker = intake(store, gate, max_body=10**6, max_in_flight=10**6)
     long_headers, short_headers = signed(LONG_BODY), signed()
@@ -389,8 +392,10 @@ async def test_other_deliveries_do_not_wait_for_a_long_body() -> None:
     ],
     ids=["accepted", "not authentic", "not JSON", "no object"],
 )
-async def test_a_long_body_fares_as_a_short_one(body: bytes, secret: str, error: type[Exception] | None) -> None:
-    """What no longer counts is given back in any case."""
+async def test_a_long_body_has_the_same_result_as_a_short_one(
+    body: bytes, secret: str, error: type[Exception] | None
+) -> None:
+    """Its bytes are released in each case."""
     store = MemoryStore()
     taker = intake(store, max_body=10**6, max_in_flight=10**6)
     headers = signed(body, secret)
@@ -409,8 +414,8 @@ async def test_a_long_body_fares_as_a_short_one(body: bytes, secret: str, error:
     taker.close()
 
 
-async def test_what_an_overloaded_request_took_at_the_door_comes_back() -> None:
-    """Refusing thousands must not leak the budget away."""
+async def test_a_refused_request_releases_its_first_bytes() -> None:
+    """Thousands of refused requests must not use up the budget."""
     taker = intake(MemoryStore(), max_in_flight=5_000)
     for _ in range(100):
         admission = taker.admit(dict(signed()), None)
@@ -421,15 +426,15 @@ async def test_what_an_overloaded_request_took_at_the_door_comes_back() -> None:
     taker.admit(dict(signed()), None).grow(1_000)
 
 
-async def test_a_probe_is_a_write() -> None:
-    """It raises what a write would."""
+async def test_a_probe_writes_to_the_store() -> None:
+    """It raises the same errors as a write."""
     await intake(MemoryStore()).probe()
     with pytest.raises(StoreError, match="locked"):
         await intake(BrokenLog(StoreError("locked"))).probe()
 
 
 async def test_each_outcome_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """With what identifies the delivery; a conflict is an error."""
+    """The line identifies the delivery. For a conflict it is an error."""
     caplog.set_level(logging.INFO)
     taker = intake(MemoryStore())
     other = body_of(webhookId="w-1", more=1)
@@ -446,8 +451,8 @@ async def test_each_outcome_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert vars(caplog.records[0])["id"] == "w-1"
 
 
-async def test_a_conflict_is_an_alarm_at_every_log_level(caplog: pytest.LogCaptureFixture) -> None:
-    """P5: it is shown, also where accepted deliveries are not."""
+async def test_a_conflict_is_logged_at_every_log_level(caplog: pytest.LogCaptureFixture) -> None:
+    """P5: it is shown even if accepted deliveries are not."""
     caplog.set_level(logging.WARNING)
     taker = intake(MemoryStore())
     for body in (BODY, body_of(webhookId="w-1", more=1)):
@@ -458,8 +463,8 @@ async def test_a_conflict_is_an_alarm_at_every_log_level(caplog: pytest.LogCaptu
     assert [record.getMessage() for record in caplog.records] == ["delivery_conflict"]
 
 
-async def test_memory_store_knows_what_was_taken() -> None:
-    """The listing has what the envelope said."""
+async def test_accepted_deliveries_are_in_the_memory_store() -> None:
+    """The listing has the fields of the envelope."""
     store = MemoryStore()
     taker = intake(store, gate([]))
     body = body_of("batch_scrape.page", jobId="j", success=False)
@@ -474,14 +479,14 @@ async def test_memory_store_knows_what_was_taken() -> None:
 
 
 def accept(taker: Intake, headers: RawHeaders, body: bytes) -> asyncio.Future[Receipt]:
-    """Take a request in as the endpoint does."""
+    """Pass a request to intake as the endpoint does."""
     admission = taker.admit(dict(headers), None)
     admission.grow(len(body))
     return taker.accept(headers, dict(headers), body, admission)
 
 
-async def test_subscribers_are_told_of_what_is_durable() -> None:
-    """Each delivery once, when it is stored and not before, by its outcome."""
+async def test_subscribers_are_notified_of_durable_deliveries() -> None:
+    """Each delivery is reported once, after it is stored, by its outcome."""
     log = SlowLog()
     taker = intake(log)
     conflict = BODY + b" "
@@ -507,8 +512,8 @@ async def test_subscribers_are_told_of_what_is_durable() -> None:
 
 
 @pytest.mark.parametrize("error", [StoreError("full"), asyncio.CancelledError()])
-async def test_subscribers_are_told_nothing_of_what_is_not_stored(error: BaseException) -> None:
-    """It will come again."""
+async def test_subscribers_are_not_notified_of_deliveries_that_are_not_stored(error: BaseException) -> None:
+    """The service sends them again."""
     log = SlowLog()
     taker = intake(log)
     with watching(delivery_accepted, delivery_duplicated) as records:
@@ -519,8 +524,8 @@ async def test_subscribers_are_told_nothing_of_what_is_not_stored(error: BaseExc
     assert records == []
 
 
-async def test_a_subscriber_of_deliveries_that_raises_or_blocks_costs_no_receipt() -> None:
-    """It runs in a thread of its own."""
+async def test_a_subscriber_that_raises_or_blocks_does_not_affect_receipts() -> None:
+    """Each subscriber runs in its own thread."""
     end = threading.Event()
 
     def block(delivery: DeliveryAccepted) -> None:
@@ -535,7 +540,7 @@ async def test_a_subscriber_of_deliveries_that_raises_or_blocks_costs_no_receipt
 
 
 async def test_bytes_and_quarantined_bodies_are_counted() -> None:
-    """Whatever becomes of them; and what is held goes back to nothing."""
+    """They count with every outcome, and the bytes in flight return to zero."""
     taker = intake(MemoryStore())
     not_json = b"[}"
     held = taker.bytes_in_flight
@@ -551,8 +556,8 @@ async def test_bytes_and_quarantined_bodies_are_counted() -> None:
     assert taker.bytes_in_flight == held == 0
 
 
-async def test_what_could_not_be_put_in_quarantine_is_not_counted() -> None:
-    """It will come again."""
+async def test_a_failed_write_to_quarantine_is_not_counted() -> None:
+    """The service sends the request again."""
     taker = intake(BrokenLog(StoreError("full")))
     with pytest.raises(StoreError):
         await accept(taker, signed(b"[}"), b"[}")
@@ -560,9 +565,9 @@ async def test_what_could_not_be_put_in_quarantine_is_not_counted() -> None:
     assert taker.quarantined == 0
 
 
-def test_subscribers_are_told_of_refusals() -> None:
-    """Status, reason and a sentence, and when."""
+def test_subscribers_are_notified_of_refusals() -> None:
+    """They get status, reason, detail and time."""
     with watching(delivery_refused) as records:
-        intake(MemoryStore()).tell_refused(413, "too_large", "longer than 5 bytes")
+        intake(MemoryStore()).emit_refused(413, "too_large", "longer than 5 bytes")
 
     assert records == [DeliveryRefused(at=NOON, status=413, reason="too_large", detail="longer than 5 bytes")]

@@ -1,4 +1,4 @@
-"""Who may read the metrics, and who may not."""
+"""Tests of who may read the metrics."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ async def asked(
 
 
 def check_refused(answer: Answer) -> None:
-    """401 in the form of every error, with the scheme that is asked for (RFC 6750, section 3)."""
+    """Check for a 401 in our form of errors that names the required scheme (RFC 6750, section 3)."""
     assert answer.status == 401
     assert answer.content["error"] == "unauthenticated"
     assert answer.content["detail"]
@@ -44,8 +44,8 @@ def check_refused(answer: Answer) -> None:
     assert b"receiver_x" not in answer.body
 
 
-async def test_a_program_on_this_machine_reads_them() -> None:
-    """As Prometheus does: in its text format, which names its version."""
+async def test_a_program_on_this_machine_may_read_metrics() -> None:
+    """The answer has the text format of Prometheus with its version."""
     answer = await asked()
 
     assert (answer.status, answer.body) == (200, TEXT)
@@ -55,8 +55,8 @@ async def test_a_program_on_this_machine_reads_them() -> None:
 
 @pytest.mark.parametrize("host", [b"localhost", b"localhost:8000", b"127.0.0.1", b"127.1.2.3:1", b"[::1]:8000"])
 @pytest.mark.parametrize("client", ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"])
-async def test_this_machine_has_many_names(host: bytes, client: str) -> None:
-    """Each of them is good."""
+async def test_every_local_name_of_this_machine_is_accepted(host: bytes, client: str) -> None:
+    """These are names and addresses of the loopback interface."""
     answer = await asked(headers=[(b"host", host)], client=(client, 50000))
 
     assert answer.status == 200
@@ -65,8 +65,8 @@ async def test_this_machine_has_many_names(host: bytes, client: str) -> None:
 @pytest.mark.parametrize(
     "client", [("192.168.1.7", 50000), ("8.8.8.8", 50000), ("2001:db8::1", 50000), ("testclient", 50000), None]
 )
-async def test_nobody_else_reads_them_without_a_token(client: tuple[str, int] | None) -> None:
-    """Nor somebody whose address is not known."""
+async def test_other_machines_may_not_read_metrics_without_a_token(client: tuple[str, int] | None) -> None:
+    """A client without a known address may not either."""
     check_refused(await asked(client=client))
 
 
@@ -82,30 +82,30 @@ async def test_nobody_else_reads_them_without_a_token(client: tuple[str, int] | 
         (b"via", b"1.1 caddy"),
     ],
 )
-async def test_what_a_proxy_has_passed_on_is_not_local(header: tuple[bytes, bytes]) -> None:
-    """The proxy is on this machine, its client may be anywhere, whatever the header says."""
+async def test_a_request_through_a_proxy_is_not_local(header: tuple[bytes, bytes]) -> None:
+    """The proxy is on this machine, but its client may be anywhere. The header's value makes no difference."""
     check_refused(await asked(headers=[*LOCAL, header]))
 
 
 @pytest.mark.parametrize("host", [b"hooks.example.com", b"", b"receiver", b"0.0.0.0", b"localhost.example.com:80"])
 async def test_a_request_for_another_host_is_not_local(host: bytes) -> None:
-    """A proxy keeps the Host, or puts its own name for us there; a browser may have been led here by DNS."""
+    """A proxy keeps the Host or replaces it; and DNS may have led a browser here."""
     check_refused(await asked(headers=[(b"host", host)]))
 
 
 async def test_a_request_without_a_host_is_not_local() -> None:
-    """No program of today sends one."""
+    """Current programs always send a Host."""
     check_refused(await asked(headers=[]))
 
 
 async def test_http_1_0_is_not_local() -> None:
-    """It is how nginx spoke to what is behind it until 1.29.7, with our own address as Host."""
+    """nginx before 1.29.7 sends HTTP/1.0 to its upstream, with our own address as Host."""
     check_refused(await asked(http_version="1.0"))
 
 
 @pytest.mark.parametrize("value", [f"Bearer {TOKEN}", f"bearer {TOKEN}", f"Bearer  {TOKEN} "])
-async def test_the_token_opens_from_anywhere(value: str) -> None:
-    """Through any proxy."""
+async def test_the_token_is_accepted_from_any_machine(value: str) -> None:
+    """A proxy makes no difference."""
     headers = [(b"host", b"hooks.example.com"), (b"x-forwarded-for", b"8.8.8.8")]
 
     answer = await asked(token=TOKEN, headers=[*headers, (b"authorization", value.encode())], client=("8.8.8.8", 1))
@@ -128,26 +128,26 @@ async def test_the_token_opens_from_anywhere(value: str) -> None:
         b"Bearer \xff\xfe",
     ],
 )
-async def test_with_a_token_set_nothing_else_opens(value: bytes) -> None:
-    """Not even on this machine."""
+async def test_only_the_right_token_is_accepted(value: bytes) -> None:
+    """A wrong token is refused even on this machine."""
     check_refused(await asked(token=TOKEN, headers=[*LOCAL, (b"authorization", value)]))
 
 
-async def test_with_a_token_set_this_machine_has_to_send_it_too() -> None:
-    """Behind a proxy, everybody is this machine."""
+async def test_this_machine_must_send_the_token_too() -> None:
+    """Behind a proxy all requests come from this machine."""
     check_refused(await asked(token=TOKEN))
 
 
-async def test_they_are_only_read() -> None:
-    """HEAD is a way of reading; the server leaves the body out."""
+async def test_metrics_can_only_be_read() -> None:
+    """HEAD is allowed too; the server removes the body."""
     assert (await asked(method="HEAD")).status == 200
     for method in ("POST", "PUT", "DELETE", "OPTIONS"):
         answer = await asked(method=method)
         assert (answer.status, answer.headers[b"allow"]) == (405, b"GET")
 
 
-async def test_a_fault_while_reading_is_503_and_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """And tells the scraper nothing of it."""
+async def test_an_error_while_reading_is_answered_503_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The answer does not contain the error."""
 
     async def fail() -> bytes:
         raise ValueError(TOKEN)
@@ -176,5 +176,5 @@ async def test_a_fault_while_reading_is_503_and_in_the_log(caplog: pytest.LogCap
     ],
 )
 def test_loopback_addresses_are_known(host: str, local: bool) -> None:
-    """Names other than localhost are looked up by nobody here."""
+    """No name except localhost is looked up."""
     assert is_loopback(host) is local

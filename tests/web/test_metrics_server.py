@@ -1,4 +1,4 @@
-"""A worker's metrics are served whatever its handlers do, and nothing depends on that they are."""
+"""Tests that handlers cannot block the metrics of a worker, and that a worker runs without them."""
 
 import asyncio
 import logging
@@ -21,13 +21,13 @@ async def read() -> bytes:
 
 
 def url_of(caplog: pytest.LogCaptureFixture) -> str:
-    """Return where the log says that the metrics are."""
+    """Return the address of the metrics from the log."""
     [record] = [record for record in caplog.records if record.getMessage() == "serving_metrics"]
     return str(record.__dict__["url"])
 
 
 def fetch(url: str) -> tuple[int, bytes]:
-    """Ask as a scraper does, and wait for the answer without letting the event loop turn."""
+    """Send a request like a scraper, and wait for the answer while the event loop is blocked."""
     try:
         with urllib.request.urlopen(url, timeout=20) as response:
             return response.status, response.read()
@@ -37,8 +37,10 @@ def fetch(url: str) -> tuple[int, bytes]:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-async def test_they_are_served_while_the_event_loop_is_blocked(caplog: pytest.LogCaptureFixture, host: str) -> None:
-    """This test blocks it: it is the loop that the handlers share, and waits for the answer in it."""
+async def test_metrics_are_served_while_the_event_loop_is_blocked(
+    caplog: pytest.LogCaptureFixture, host: str
+) -> None:
+    """This test blocks the event loop that handlers share."""
     caplog.set_level(logging.INFO)
     if host == "::1" and not _has_ipv6():
         pytest.skip("no IPv6 here")
@@ -51,7 +53,7 @@ async def test_they_are_served_while_the_event_loop_is_blocked(caplog: pytest.Lo
 
 
 async def test_the_server_ends_with_its_block(caplog: pytest.LogCaptureFixture) -> None:
-    """Also while a scraper keeps its connection for the next time."""
+    """This holds even while a scraper keeps its connection open."""
     caplog.set_level(logging.INFO)
     async with serve_metrics(MetricsEndpoint(read, token=None), "127.0.0.1", 0):
         port = int(url_of(caplog).rpartition(":")[2].partition("/")[0])
@@ -65,8 +67,8 @@ async def test_the_server_ends_with_its_block(caplog: pytest.LogCaptureFixture) 
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_a_server_may_end_before_it_has_begun(caplog: pytest.LogCaptureFixture) -> None:
-    """A worker that is told to stop at once leaves no port behind."""
+async def test_a_server_may_end_before_its_start(caplog: pytest.LogCaptureFixture) -> None:
+    """A worker that is stopped at once releases the port."""
     caplog.set_level(logging.INFO)
     for _ in range(5):
         caplog.clear()
@@ -77,8 +79,8 @@ async def test_a_server_may_end_before_it_has_begun(caplog: pytest.LogCaptureFix
             await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_a_port_that_is_taken_is_told_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """The handlers are more important than figures about them."""
+async def test_a_used_port_is_logged_and_the_worker_runs(caplog: pytest.LogCaptureFixture) -> None:
+    """Handlers are more important than metrics."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         async with serve_metrics(MetricsEndpoint(read, token=None), "127.0.0.1", port):
@@ -90,8 +92,8 @@ async def test_a_port_that_is_taken_is_told_and_stops_nothing(caplog: pytest.Log
     assert "RECEIVER_METRICS_PORT" in record.__dict__["advice"]
 
 
-async def test_a_host_that_is_not_here_is_told_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    """As a port that is taken."""
+async def test_a_host_of_another_machine_is_logged_and_the_worker_runs(caplog: pytest.LogCaptureFixture) -> None:
+    """Handlers are more important than metrics."""
     async with serve_metrics(MetricsEndpoint(read, token="t"), "no.such.host.invalid", 0):
         pass
 

@@ -1,4 +1,4 @@
-"""How many connections the server takes, and what it says when it can take none."""
+"""Tests of the number of connections, of failed accepts, and of apps that fail."""
 
 import asyncio
 import errno
@@ -36,7 +36,7 @@ async def _app(scope: Any, receive: Any, send: Any) -> None: ...
 def test_connections_stay_below_the_limit_on_open_files(
     monkeypatch: pytest.MonkeyPatch, soft: int, hard: int, most: int
 ) -> None:
-    """It is raised as far as allowed; what is left over is for the store, and for connections that are refused."""
+    """The limit is raised as far as allowed. The rest is for the store and for refused connections."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (soft, hard))
     monkeypatch.setattr(resource, "setrlimit", lambda *_: None)
 
@@ -47,10 +47,10 @@ def test_connections_stay_below_the_limit_on_open_files(
     assert vars(protocol)["most_connections"] == most
 
 
-async def test_connections_that_cannot_be_accepted_are_told_once(
+async def test_connections_that_cannot_be_accepted_are_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As long as that goes on; asyncio itself would write a traceback for each."""
+    """asyncio itself would log a traceback for each attempt."""
     loop, handler, now = asyncio.get_running_loop(), AcceptFailures(), 0.0
     monkeypatch.setattr(loop, "time", lambda: now)
     for moment in (0.0, 0.0, 1.0, 50.0, 100.0, 161.0, 162.0):
@@ -62,8 +62,8 @@ async def test_connections_that_cannot_be_accepted_are_told_once(
     assert vars(caplog.records[0])["reason"] == "Too many"
 
 
-async def test_other_errors_of_the_event_loop_are_told_as_ever(caplog: pytest.LogCaptureFixture) -> None:
-    """Each of them, by asyncio."""
+async def test_other_errors_of_the_event_loop_are_logged_by_asyncio(caplog: pytest.LogCaptureFixture) -> None:
+    """Each of them is logged."""
     caplog.set_level(logging.ERROR)
     handler = AcceptFailures()
     for _ in range(2):
@@ -73,8 +73,8 @@ async def test_other_errors_of_the_event_loop_are_told_as_ever(caplog: pytest.Lo
 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("bug")], ids=repr)
-async def test_an_app_that_fails_is_answered_503(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    """Never 500: the sender shall come again. Where an answer has begun the connection ends."""
+async def test_an_app_that_raises_is_answered_503(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    """A 500 would lose the delivery. If an answer has started, the connection ends."""
 
     async def fails(scope: Any, receive: Any, send: Any) -> None:
         if scope["path"] == "/begun":

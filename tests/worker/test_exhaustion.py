@@ -51,7 +51,7 @@ def test_the_end_of_files_or_memory_is_seen_before_it_comes(
     usage: Usage, words: str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The rest is for giving the work back."""
-    assert looking([usage]).look() is (words is not None)
+    assert looking([usage]).check() is (words is not None)
     assert [vars(record)["reason"] for record in caplog.records] == ([words] if words else [])
 
 
@@ -62,7 +62,7 @@ def test_the_handler_is_named_that_ran_while_it_grew(caplog: pytest.LogCaptureFi
     for handlers in (["good"], ["leak"], ["good"], ["leak", "good"], []):
         for handler in handlers:
             exhaustion.note(started(handler))
-        exhaustion.look()
+        exhaustion.check()
 
     [record] = caplog.records
     assert vars(record)["suspects"] == ["leak"]
@@ -74,7 +74,7 @@ def test_handlers_that_always_run_together_are_named_together(caplog: pytest.Log
     for handlers in (["b", "a"], ["b", "a"], ["late"]):
         for handler in handlers:
             exhaustion.note(started(handler))
-        exhaustion.look()
+        exhaustion.check()
 
     [record] = caplog.records
     assert vars(record)["suspects"] == ["a", "b"]

@@ -89,13 +89,13 @@ class Backfilling:
     async def _ask_about_due(self) -> None:
         async with self._store.reports() as reports, self._store.controls() as controls:
             async for job_id, reason in self._due(reports):
-                brought_in: Counter[str] = Counter()
+                imported: Counter[str] = Counter()
                 error = None
                 try:
-                    await self._ask(reports, controls, job_id, reason, brought_in)
+                    await self._ask(reports, controls, job_id, reason, imported)
                 except ReceiverError as exc:
                     error = exc
-                await self._settle(job_id, reason, brought_in, error)
+                await self._settle(job_id, reason, imported, error)
 
     async def _due(self, reports: Reports) -> AsyncIterator[tuple[str, Reason]]:
         """Yield the jobs that this worker has to ask about now, each with the reason."""
@@ -110,7 +110,7 @@ class Backfilling:
                 yield one
 
     async def _ask(
-        self, reports: Reports, controls: Controls, job_id: str, reason: Reason, brought_in: Counter[str]
+        self, reports: Reports, controls: Controls, job_id: str, reason: Reason, imported: Counter[str]
     ) -> None:
         """Import the missing events of a job, and count them by type."""
         with Spool() as spool:
@@ -122,21 +122,21 @@ class Backfilling:
                 new = [
                     one for one, outcome in zip(part, outcomes, strict=True) if outcome is AppendOutcome.ACCEPTED
                 ]
-                brought_in.update(one.delivery.type for one in new)
+                imported.update(one.delivery.type for one in new)
         fields = {"job_id": job_id, "reason": reason.value, "produced": missing.produced}
-        if brought_in:
-            types = dict(brought_in)
-            log.warning("backfilled", extra={**fields, "count": brought_in.total(), "types": types})
+        if imported:
+            types = dict(imported)
+            log.warning("backfilled", extra={**fields, "count": imported.total(), "types": types})
         else:
             log.info("backfill_not_needed", extra=fields)
 
     async def _settle(
-        self, job_id: str, reason: Reason, brought_in: Counter[str], error: ReceiverError | None
+        self, job_id: str, reason: Reason, imported: Counter[str], error: ReceiverError | None
     ) -> None:
         """Report the outcome, and store when to ask again. Raises errors that would hit other jobs too."""
         now = self._clock.now()
-        outcome, wait = _outcome(brought_in, error)
-        job_asked.emit(JobAsked(job_id=job_id, reason=reason, outcome=outcome, brought_in=dict(brought_in), at=now))
+        outcome, wait = _outcome(imported, error)
+        job_asked.emit(JobAsked(job_id=job_id, reason=reason, outcome=outcome, imported=dict(imported), at=now))
         await self._queue.set_once_expiry(
             _CLAIMS, _claim(job_id, reason), until=None if wait is None else now + wait
         )
@@ -148,11 +148,11 @@ class Backfilling:
         log.warning(word, extra={"job_id": job_id, "reason": _reason(error)})
 
 
-def _outcome(brought_in: Counter[str], error: ReceiverError | None) -> tuple[str, timedelta | None]:
+def _outcome(imported: Counter[str], error: ReceiverError | None) -> tuple[str, timedelta | None]:
     """Return the outcome in a word, and after how long to ask again; None for never."""
     match error:
         case None:
-            return ("brought_in" if brought_in else "nothing_missing"), None
+            return ("brought_in" if imported else "nothing_missing"), None
         case NotOver():
             return "not_over", SILENCE
         case NotComparable() | NotFound() | Forbidden() | BadRequest():

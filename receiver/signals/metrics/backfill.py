@@ -41,5 +41,5 @@ class BackfillMetrics:
 
     def _asked(self, job: JobAsked) -> None:
         self._jobs[(job.outcome,)].inc()
-        for kind, count in job.brought_in.items():
+        for kind, count in job.imported.items():
             self._deliveries[(kind,)].inc(count)

@@ -73,7 +73,7 @@ async def test_a_job_that_ended_is_asked_about_once_its_retries_are_over(
             job_id=JOB,
             reason="ended",
             outcome="brought_in",
-            brought_in={"crawl.page": 1},
+            imported={"crawl.page": 1},
             at=NOON + RETRIES_OVER,
         )
     ]
@@ -252,7 +252,7 @@ async def test_what_came_of_asking_is_told_each_time(open_world: Open) -> None:
             world.service.answers = {}
             await until(world, 4 * HOUR)
 
-    assert [(one.outcome, one.brought_in) for one in asked] == [
+    assert [(one.outcome, one.imported) for one in asked] == [
         ("failed", {}),
         ("not_over", {}),
         ("failed", {"crawl.page": 1}),
