@@ -1,4 +1,4 @@
-"""Wrong settings, files and addresses: one clear line, exit code 2 or 3, no traceback, nothing half created."""
+"""Tests of wrong settings, files and addresses: one clear line, exit code 2 or 3, no traceback, no new files."""
 
 import os
 import signal
@@ -26,20 +26,20 @@ def nothing_to_do(event): ...
 
 
 def prepared(folder: Path, **settings: str) -> Deployment:
-    """Return a deployment with settings of its own, whose handlers leave no trace."""
+    """Return a deployment with these settings. Its handlers write no files."""
     made = Deployment(folder, **settings)
     made.write_handlers(HANDLERS)
     return made
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Return all files with their content; Python's own cache does not count."""
+    """Return all files with their content, without Python's own cache."""
     found = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
-def told_in_one_line(done: Finished, code: int, *words: str) -> None:
-    """Check that the command ended with this code and one line that holds the words."""
+def ended_with_one_line(done: Finished, code: int, *words: str) -> None:
+    """Check that the command ended with this code and one line that contains the words."""
     lines = [line for line in done.stderr.splitlines() if "Usage:" not in line and "Try '" not in line and line]
     assert done.code == code, done.text
     assert len(lines) == 1, done.text
@@ -50,9 +50,9 @@ def told_in_one_line(done: Finished, code: int, *words: str) -> None:
 
 
 def refused(deployment: Deployment, code: int, *words: str, command: str = "serve", **environment: str) -> None:
-    """Check that a command is refused with one line, and leaves the folder as it was."""
+    """Check that a command is refused with one line, and does not change the folder."""
     before = files(deployment.folder)
-    told_in_one_line(deployment.run(command, environment=environment), code, *words)
+    ended_with_one_line(deployment.run(command, environment=environment), code, *words)
     assert files(deployment.folder) == before
 
 
@@ -81,15 +81,15 @@ def refused(deployment: Deployment, code: int, *words: str, command: str = "serv
         ("ALLOW_UNSIGNED", "maybe"),
     ],
 )
-def test_a_wrong_value_is_told_with_the_name_of_its_setting(tmp_path: Path, name: str, value: str) -> None:
-    """Before anything is opened or created."""
+def test_the_error_for_a_wrong_value_names_its_setting(tmp_path: Path, name: str, value: str) -> None:
+    """The error comes before anything is opened or created."""
     word = "sqlite:///" if name == "STORE" else f"RECEIVER_{name.removesuffix('_HEADER')[:7]}"
     refused(prepared(tmp_path), WRONG_USE, word, **{f"RECEIVER_{name}": value})
 
 
 @pytest.mark.parametrize("name", ["LEASE", "GRACE"])
-def test_a_duration_beyond_any_calendar_is_refused(tmp_path: Path, name: str) -> None:
-    """It fits its type, and no date lies so far ahead."""
+def test_a_duration_that_no_calendar_can_add_is_refused(tmp_path: Path, name: str) -> None:
+    """Its type is right, but the date would be too late for Python."""
     refused(prepared(tmp_path), WRONG_USE, f"RECEIVER_{name}", **{f"RECEIVER_{name}": "1e12"})
 
 
@@ -97,24 +97,24 @@ def test_a_duration_beyond_any_calendar_is_refused(tmp_path: Path, name: str) ->
     ("name", "meant"), [("RECEIVER_SECRET", "RECEIVER_SECRETS"), ("RECEIVER_PROT", "RECEIVER_PORT")]
 )
 @pytest.mark.parametrize("command", ["serve", "sign"])
-def test_a_mistyped_name_is_told_with_the_one_that_was_meant(
+def test_the_error_for_a_misspelt_name_suggests_the_right_one(
     tmp_path: Path, name: str, meant: str, command: str
 ) -> None:
-    """In the environment it would be ignored in silence."""
+    """If the variable were ignored, nobody would notice the mistake."""
     refused(prepared(tmp_path), WRONG_USE, name, f"did you mean {meant}", command=command, **{name: "1"})
 
 
 @pytest.mark.parametrize("name", ["SECRETS", "TOKENS", "STORE", "PATH", "HOST", "SIGNATURE_HEADER"])
-def test_a_setting_that_is_not_utf8_text_is_told(tmp_path: Path, name: str) -> None:
-    """The environment is bytes; what they stand for has to be known."""
+def test_a_setting_that_is_not_utf8_text_is_refused(tmp_path: Path, name: str) -> None:
+    """The environment contains bytes, so their encoding must be known."""
     value = os.fsdecode(b"sqlite:///r\xff.db" if name == "STORE" else b"/r\xff")
     more = {"RECEIVER_TOKEN_HEADER": "X-Token"} if name == "TOKENS" else {}
     refused(prepared(tmp_path), WRONG_USE, f"RECEIVER_{name}", **{f"RECEIVER_{name}": value}, **more)
 
 
 @pytest.mark.parametrize("path", ["/{a", "/a{b}", "/{id:nothing}", "/healthz", "/readyz/", "/a?b", "/a b", "/ä"])
-def test_a_path_that_no_delivery_could_reach_is_told(tmp_path: Path, path: str) -> None:
-    """Braces, a query, blanks, and the paths of the health checks."""
+def test_a_path_that_no_delivery_can_reach_is_refused(tmp_path: Path, path: str) -> None:
+    """Examples are braces, a query, spaces, and the paths of the health checks."""
     refused(prepared(tmp_path), WRONG_USE, "RECEIVER_PATH", RECEIVER_PATH=path)
 
 
@@ -130,26 +130,26 @@ def test_a_path_that_no_delivery_could_reach_is_told(tmp_path: Path, path: str) 
         (b"\x00\x01\x02", (".env",)),
     ],
 )
-def test_a_broken_env_file_is_told(tmp_path: Path, content: bytes, words: tuple[str, ...]) -> None:
-    """With the line where there is one, and never its value."""
+def test_a_broken_env_file_is_refused(tmp_path: Path, content: bytes, words: tuple[str, ...]) -> None:
+    """The error has the line if possible, and never the value."""
     (tmp_path / ".env").write_bytes(content)
     refused(prepared(tmp_path, port=""), WRONG_USE, *words)
 
 
-def test_an_env_file_that_is_a_folder_is_told(tmp_path: Path) -> None:
-    """It cannot be read, whoever asks."""
+def test_an_env_file_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    """No user can read it as a file."""
     (tmp_path / ".env").mkdir()
     refused(prepared(tmp_path), WRONG_USE, ".env")
 
 
-def test_serving_without_authentication_has_to_be_allowed(tmp_path: Path) -> None:
-    """Else anybody could put deliveries in, on loopback by way of a proxy."""
+def test_serving_without_authentication_must_be_allowed(tmp_path: Path) -> None:
+    """Otherwise anybody could send deliveries, also to a loopback address through a proxy."""
     refused(prepared(tmp_path, secrets=""), WRONG_USE, "RECEIVER_SECRETS", "ALLOW_UNSIGNED")
 
 
 @pytest.mark.parametrize("flag", ["--port=eighty", "--prot=1", "--concurrency=-", "stray"])
-def test_a_wrong_flag_is_told(tmp_path: Path, flag: str) -> None:
-    """As every command line does."""
+def test_a_wrong_flag_is_refused(tmp_path: Path, flag: str) -> None:
+    """Every command does this."""
     done = prepared(tmp_path).run("serve", flag)
 
     assert done.code == WRONG_USE
@@ -161,8 +161,8 @@ def test_a_wrong_flag_is_told(tmp_path: Path, flag: str) -> None:
 # --- addresses
 
 
-def test_a_taken_port_is_told_and_leaves_no_database(tmp_path: Path) -> None:
-    """The address is had before anything is created."""
+def test_a_used_port_is_reported_before_a_database_is_created(tmp_path: Path) -> None:
+    """The command binds its address before it creates anything."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused(prepared(tmp_path, port=str(port)), WRONG_USE, str(port), "--port")
@@ -181,14 +181,14 @@ def test_a_taken_port_is_told_and_leaves_no_database(tmp_path: Path) -> None:
         "http://localhost",
     ],
 )
-def test_an_address_that_cannot_be_had_is_told(tmp_path: Path, host: str) -> None:
-    """Unknown, of another machine, or no address at all."""
+def test_an_address_that_is_not_available_is_reported(tmp_path: Path, host: str) -> None:
+    """The address is unknown, belongs to another machine, or is not valid."""
     refused(prepared(tmp_path), WRONG_USE, host[:60], RECEIVER_HOST=host)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may use every port")
-def test_a_port_that_needs_rights_is_told(tmp_path: Path) -> None:
-    """On systems that keep the first 1024 for root."""
+def test_a_port_that_needs_rights_is_reported(tmp_path: Path) -> None:
+    """Some systems reserve the ports below 1024 for root."""
     with socket.socket() as trial:
         try:
             trial.bind(("127.0.0.1", 80))
@@ -203,14 +203,14 @@ def test_a_port_that_needs_rights_is_told(tmp_path: Path) -> None:
 
 @dataclass
 class Database:
-    """A file that is no usable database, and what shall be said of it."""
+    """A file that is not a usable database, and words of the expected error."""
 
     make: Callable[[Path], object]
     words: tuple[str, ...]
 
 
 def foreign(path: Path) -> None:
-    """Make a database of another program, with the journal of ours."""
+    """Make a database of another program that has our journal mode."""
     with closing(sqlite3.connect(path)) as other:
         other.execute("PRAGMA journal_mode = WAL")
         other.execute("CREATE TABLE notes (text)")
@@ -218,7 +218,7 @@ def foreign(path: Path) -> None:
 
 
 def newer(path: Path) -> None:
-    """Make a database as a later version of ours would."""
+    """Make a database as a later version of the receiver would."""
     with closing(sqlite3.connect(path)) as later:
         later.execute("PRAGMA journal_mode = WAL")
         later.execute(f"PRAGMA application_id = {0x43525631}")
@@ -238,10 +238,10 @@ DATABASES = {
 
 @pytest.mark.parametrize("database", DATABASES.values(), ids=DATABASES.keys())
 @pytest.mark.parametrize("command", ["serve", "work", "events list"])
-def test_a_file_that_is_no_database_of_ours_is_refused_untouched(
+def test_a_file_that_is_not_our_database_is_refused_unchanged(
     tmp_path: Path, database: Database, command: str
 ) -> None:
-    """Exit code 3, and neither that file nor the folder is changed."""
+    """The exit code is 3. The file and the folder do not change."""
     deployment = prepared(tmp_path)
     database.make(deployment.database)
     before = files(tmp_path)
@@ -249,14 +249,14 @@ def test_a_file_that_is_no_database_of_ours_is_refused_untouched(
     done = deployment.run(*command.split())
 
     told = [line for line in done.stderr.splitlines() if " worker_started handlers=" not in line]
-    told_in_one_line(
+    ended_with_one_line(
         Finished(done.code, done.stdout, "\n".join(told)), STORE_UNREACHABLE, "receiver.db", *database.words
     )
     assert files(tmp_path) == before
 
 
-def test_check_tells_the_same_of_a_database_and_changes_nothing(tmp_path: Path) -> None:
-    """Its exit code is that of the worst it has found."""
+def test_check_reports_the_same_error_and_changes_nothing(tmp_path: Path) -> None:
+    """The exit code is the one of the worst error."""
     deployment = prepared(tmp_path)
     newer(deployment.database)
     before = files(tmp_path)
@@ -272,25 +272,25 @@ def test_check_tells_the_same_of_a_database_and_changes_nothing(tmp_path: Path) 
 @pytest.mark.parametrize(
     "store", ["sqlite:///no/such/folder/r.db", "sqlite:////proc/r.db", "sqlite:////dev/null/r.db"]
 )
-def test_a_store_that_cannot_be_created_is_told(tmp_path: Path, store: str) -> None:
-    """A folder that is not there, or where nobody may write, root included."""
+def test_a_store_that_cannot_be_created_is_reported(tmp_path: Path, store: str) -> None:
+    """Its folder does not exist, or nobody may write there, not even root."""
     refused(prepared(tmp_path, store=store), STORE_UNREACHABLE, "r.db")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 @pytest.mark.parametrize("mode", [0o000, 0o400])
-async def test_a_database_that_may_not_be_written_is_told(tmp_path: Path, mode: int) -> None:
-    """As a service user who is not the owner of the file finds it."""
+async def test_a_database_without_write_permission_is_reported(tmp_path: Path, mode: int) -> None:
+    """A service user who does not own the file has this problem."""
     deployment = prepared(tmp_path)
     async with deployment.serve() as serving:
         serving.send_signal(signal.SIGTERM)
         assert await serving.exit_code() == 0
     deployment.database.chmod(mode)
-    told_in_one_line(deployment.run("serve"), STORE_UNREACHABLE, "receiver.db")
+    ended_with_one_line(deployment.run("serve"), STORE_UNREACHABLE, "receiver.db")
 
 
 @pytest.mark.parametrize("command", [("events", "list"), ("events", "show", "a"), ("events", "raw", "a")])
-def test_what_only_reads_does_not_create_a_store(tmp_path: Path, command: tuple[str, ...]) -> None:
+def test_a_command_that_only_reads_does_not_create_a_store(tmp_path: Path, command: tuple[str, ...]) -> None:
     """An empty database would hide that the path is wrong."""
     deployment = prepared(tmp_path)
     before = files(tmp_path)
@@ -321,8 +321,8 @@ def test_what_only_reads_does_not_create_a_store(tmp_path: Path, command: tuple[
         ("hand lers:router", ("hand lers",)),
     ],
 )
-def test_an_unknown_handlers_module_is_told(tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
-    """Exit code 2 and one line, whatever the name looks like. (`serve` has the same from its first worker.)"""
+def test_an_unknown_module_of_handlers_is_reported(tmp_path: Path, name: str, words: tuple[str, ...]) -> None:
+    """The exit code is 2 with one line for any name. The first worker of `serve` reports the same."""
     deployment = prepared(tmp_path, handlers=name)
     before = files(tmp_path)
 

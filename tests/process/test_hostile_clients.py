@@ -1,4 +1,4 @@
-"""Slow, broken and hostile clients against the real server: bounded answers, never a redirect, never a 500."""
+"""Tests of the real server against slow, broken and hostile clients: bounded answers, never a redirect or a 500."""
 
 import asyncio
 import json
@@ -41,7 +41,10 @@ runpy.run_module("receiver", run_name="__main__")
 async def endpoint(
     folder: Path, *, faults: str | None = None, **settings: str
 ) -> AsyncIterator[tuple[Deployment, Serving]]:
-    """Serve without a worker, with short time-outs; at the end it must be well and have told of no other fault."""
+    """Serve without a worker and with short time-outs.
+
+    At the end check its health and that its log has no other error.
+    """
     deployment = Deployment(folder, **{"json_logs": "true", "read_timeout": "1", "ack_deadline": "2"} | settings)
     async with deployment.serve("--no-worker") as serving:
         yield deployment, serving
@@ -53,12 +56,12 @@ async def endpoint(
 
 
 def new_body(number: int) -> bytes:
-    """Return a body of its own for each number."""
+    """Return a different body for each number."""
     return json.dumps({"type": "crawl.page", "id": "j", "webhookId": f"w-{number}", "data": []}).encode()
 
 
 async def flood(line: Connection, piece: bytes, pieces: int) -> None:
-    """Send a piece again and again, as long as the other side takes it."""
+    """Send a piece many times, until the other side closes."""
     with suppress(ConnectionError):
         for _ in range(pieces):
             await line.say(piece)
@@ -67,8 +70,8 @@ async def flood(line: Connection, piece: bytes, pieces: int) -> None:
 # --- slow ones
 
 
-async def test_a_body_that_trickles_is_answered_408_and_not_stored(tmp_path: Path) -> None:
-    """A byte now and then does not keep the request alive beyond the read time-out."""
+async def test_a_very_slow_body_is_answered_408_and_not_stored(tmp_path: Path) -> None:
+    """Single bytes do not extend the read time-out."""
     async with endpoint(tmp_path) as (deployment, serving), connection(serving.port) as line:
         await line.say(raw_request("POST", "/webhooks", None, [JSON, SIGNED, ("Content-Length", str(len(BODY)))]))
 
@@ -86,22 +89,22 @@ async def test_a_body_that_trickles_is_answered_408_and_not_stored(tmp_path: Pat
         assert deployment.stored() == {}
 
 
-async def test_headers_that_stop_half_way_do_not_hold_the_connection(tmp_path: Path) -> None:
-    """A request whose headers do not end is closed after the read time-out."""
+async def test_incomplete_headers_do_not_keep_the_connection(tmp_path: Path) -> None:
+    """If the headers of a request do not end, the connection is closed after the read time-out."""
     async with endpoint(tmp_path) as (_, serving), connection(serving.port) as line:
         await line.say(b"POST /webhooks HTTP/1.1\r\nHost: receiver.test\r\nX-Half: ")
 
         assert await line.closed() == b""
 
 
-async def test_a_connection_that_says_nothing_is_closed(tmp_path: Path) -> None:
-    """Silence is not free: connections have a limit, and silent ones must not use it up for ever."""
+async def test_a_silent_connection_is_closed(tmp_path: Path) -> None:
+    """The number of connections is limited, so silent ones must not stay open for ever."""
     async with endpoint(tmp_path) as (_, serving), connection(serving.port) as line:
         assert await line.closed() == b""
 
 
-async def test_chunked_trailers_without_end_are_cut_off(tmp_path: Path) -> None:
-    """What comes after the body counts as little as what comes before it."""
+async def test_endless_trailers_close_the_connection(tmp_path: Path) -> None:
+    """Bytes after the body have the same limit as bytes before it."""
     async with endpoint(tmp_path) as (_, serving), connection(serving.port) as line:
         await line.say(raw_request("POST", "/webhooks", None, [JSON, SIGNED, ("Transfer-Encoding", "chunked")]))
         await line.say(b"%x\r\n%s\r\n0\r\n" % (len(BODY), BODY))
@@ -113,8 +116,8 @@ async def test_chunked_trailers_without_end_are_cut_off(tmp_path: Path) -> None:
 # --- large ones
 
 
-async def test_a_megabyte_of_headers_is_cut_off(tmp_path: Path) -> None:
-    """One header without end, or thousands of them: the connection is closed, and memory is not filled."""
+async def test_a_megabyte_of_headers_closes_the_connection(tmp_path: Path) -> None:
+    """The headers are one endless header or thousands of them, and they must not fill the memory."""
     async with endpoint(tmp_path) as (_, serving):
         for piece in (b"a" * 1024, b"X-Header: " + b"a" * 1000 + b"\r\n"):
             async with connection(serving.port) as line:
@@ -124,7 +127,7 @@ async def test_a_megabyte_of_headers_is_cut_off(tmp_path: Path) -> None:
 
 
 async def test_a_content_length_over_the_limit_is_answered_413_unread(tmp_path: Path) -> None:
-    """The answer comes although not one byte of the body was sent."""
+    """The answer comes before the client has sent any byte of the body."""
     async with endpoint(tmp_path, max_body="1000") as (_, serving), connection(serving.port) as line:
         await line.say(raw_request("POST", "/webhooks", None, [JSON, FORM, ("Content-Length", "1001")]))
 
@@ -133,8 +136,8 @@ async def test_a_content_length_over_the_limit_is_answered_413_unread(tmp_path: 
         assert (answer.status, answer.json()["error"]) == (413, "too_large")
 
 
-async def test_a_body_of_a_byte_too_many_is_answered_413_when_the_connection_ends_with_it(tmp_path: Path) -> None:
-    """The client sends all of it before it reads: a server that closed at once would reset the connection."""
+async def test_a_body_one_byte_over_the_limit_is_answered_413(tmp_path: Path) -> None:
+    """The client sends the whole body before it reads. A server that closed at once would reset the connection."""
     body = new_body(1).ljust(2_000_001)
     async with (
         endpoint(tmp_path, max_body="2000000", read_timeout="8", ack_deadline="9") as (_, serving),
@@ -149,7 +152,7 @@ async def test_a_body_of_a_byte_too_many_is_answered_413_when_the_connection_end
 
 
 async def test_a_chunked_body_over_the_limit_is_answered_413(tmp_path: Path) -> None:
-    """No length is announced; the running count says when it is too much."""
+    """Its length is not announced, so the server counts the bytes that arrive."""
     async with endpoint(tmp_path, max_body="1000") as (deployment, serving), connection(serving.port) as line:
         await line.say(raw_request("POST", "/webhooks", None, [JSON, FORM, ("Transfer-Encoding", "chunked")]))
         for _ in range(3):
@@ -161,8 +164,8 @@ async def test_a_chunked_body_over_the_limit_is_answered_413(tmp_path: Path) -> 
         assert deployment.stored() == {}
 
 
-async def test_a_chunked_body_within_the_limit_is_taken(tmp_path: Path) -> None:
-    """Byte for byte, however it was cut."""
+async def test_a_chunked_body_within_the_limit_is_accepted(tmp_path: Path) -> None:
+    """The stored bytes are the same for all sizes of chunks."""
     async with endpoint(tmp_path) as (deployment, serving), connection(serving.port) as line:
         await line.say(raw_request("POST", "/webhooks", None, [JSON, SIGNED, ("Transfer-Encoding", "chunked")]))
         for start in range(0, len(BODY), 7):
@@ -174,15 +177,15 @@ async def test_a_chunked_body_within_the_limit_is_taken(tmp_path: Path) -> None:
         assert deployment.run("events", "raw", "w").stdout == BODY
 
 
-async def test_a_body_of_exactly_the_limit_is_taken_when_no_more_may_be_in_flight(tmp_path: Path) -> None:
-    """A limit that is accepted as a setting leaves no body that can never come in, however often it is sent."""
+async def test_the_longest_allowed_body_fits_the_smallest_limit_in_flight(tmp_path: Path) -> None:
+    """Otherwise some setting would refuse a legal body at every retry."""
     body = new_body(1).ljust(100_000)
     async with endpoint(tmp_path, max_body="100000", max_in_flight="100000") as (_, serving):
         assert (await post(serving.port, body)).status == 200
 
 
 async def test_the_in_flight_limit_answers_503_and_recovers(tmp_path: Path) -> None:
-    """While one large request holds the memory, another is asked to come again, and gets in afterwards."""
+    """While one large request uses the limit, another is answered 503. Later it is accepted."""
     large, other = new_body(1).ljust(100_000), new_body(2).ljust(50_000)
     settings = {"max_body": "100000", "max_in_flight": "120000", "read_timeout": "8", "ack_deadline": "9"}
     async with AsyncExitStack() as stack:
@@ -206,7 +209,7 @@ async def test_the_in_flight_limit_answers_503_and_recovers(tmp_path: Path) -> N
 
 
 async def test_three_hundred_idle_connections_do_not_hinder_deliveries(tmp_path: Path) -> None:
-    """Silent ones, halves of requests, and connections kept open after an answer, all beside real load."""
+    """They are silent, have sent half a request, or are open after an answer. Real load runs beside them."""
     async with endpoint(tmp_path) as (deployment, serving), AsyncExitStack() as stack:
         for number in range(300):
             line = await stack.enter_async_context(connection(serving.port))
@@ -222,8 +225,8 @@ async def test_three_hundred_idle_connections_do_not_hinder_deliveries(tmp_path:
         assert len(deployment.stored()) == 100 + 200
 
 
-async def test_idle_connections_beyond_the_limit_make_room_for_deliveries(tmp_path: Path) -> None:
-    """The limit is that on open files, less a reserve; every delivery is taken, and the log is not filled."""
+async def test_idle_connections_above_the_limit_are_closed_for_deliveries(tmp_path: Path) -> None:
+    """The limit follows the limit on open files. Every delivery is accepted, and the log stays short."""
     deployment = Deployment(tmp_path, read_timeout="4")
     async with (
         deployment.serve("--no-worker", launcher=("-c", WITH_FEW_FILES)) as serving,
@@ -250,8 +253,8 @@ async def test_pipelined_requests_are_answered_in_order(tmp_path: Path) -> None:
         assert [answer.json()["id"] for answer in answers] == [f"w-{number}" for number in range(5)]
 
 
-async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
-    """Nothing is stored, and nothing is logged as a fault: it is the sender's business (see `endpoint`)."""
+async def test_an_interrupted_request_is_not_stored(tmp_path: Path) -> None:
+    """It is also not logged as an error, because the sender caused it (see `endpoint`)."""
     async with endpoint(tmp_path) as (deployment, serving):
         for cut in (10, 60, len(request(BODY)) - 1):
             async with connection(serving.port) as line:
@@ -263,8 +266,8 @@ async def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(tmp_path
         assert deployment.stored() == {}
 
 
-async def test_a_client_that_leaves_before_its_answer_has_delivered_all_the_same(tmp_path: Path) -> None:
-    """The delivery was whole; its retry is a duplicate."""
+async def test_a_request_is_stored_even_if_the_client_does_not_wait_for_the_answer(tmp_path: Path) -> None:
+    """The request was complete. Its retry is a duplicate."""
     async with endpoint(tmp_path) as (deployment, serving):
         async with connection(serving.port) as line:
             await line.say(request(BODY))
@@ -274,7 +277,7 @@ async def test_a_client_that_leaves_before_its_answer_has_delivered_all_the_same
 
 
 async def test_expect_100_continue_is_answered_before_the_body(tmp_path: Path) -> None:
-    """A client that asks first is told to go on, or is refused without sending its body."""
+    """A client that asks first gets 100, or is refused before it sends the body."""
     length = ("Content-Length", str(len(BODY)))
     expect = ("Expect", "100-continue")
     async with endpoint(tmp_path, max_body="1000") as (_, serving):
@@ -292,8 +295,8 @@ async def test_expect_100_continue_is_answered_before_the_body(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH", "OPTIONS"])
-async def test_another_method_is_answered_405_with_the_one_that_is_allowed(tmp_path: Path, method: str) -> None:
-    """The path is right; Allow says what to use."""
+async def test_another_method_is_answered_405_with_the_allowed_method(tmp_path: Path, method: str) -> None:
+    """The path is right, and the Allow header has the method."""
     async with endpoint(tmp_path) as (_, serving), connection(serving.port) as line:
         await line.say(raw_request(method, "/webhooks", None))
 
@@ -304,8 +307,8 @@ async def test_another_method_is_answered_405_with_the_one_that_is_allowed(tmp_p
             assert answer.json()["error"] == "method_not_allowed"
 
 
-async def test_every_spelling_of_the_path_is_taken_or_answered_404_in_json(tmp_path: Path) -> None:
-    """Slash or none, query or none, absolute form: delivered. Anything else: 404, and no redirect anywhere."""
+async def test_every_form_of_the_path_is_accepted_or_answered_404_in_json(tmp_path: Path) -> None:
+    """A final slash, a query and the absolute form are accepted. All else is 404, and nothing is redirected."""
     taken = ["/webhooks", "/webhooks/", "/webhooks?a=1", "/webhooks/?a=%2F", "http://receiver.test/webhooks"]
     unknown = [
         "/",
@@ -330,8 +333,8 @@ async def test_every_spelling_of_the_path_is_taken_or_answered_404_in_json(tmp_p
 
 
 @pytest.mark.parametrize("path", ["//", "//webhooks", "///webhooks", "//webhooks/"])
-async def test_a_doubled_slash_is_answered_404_and_never_as_a_broken_request(tmp_path: Path, path: str) -> None:
-    """What a base URL with a slash too many gives is told in words, as any other path that nothing serves."""
+async def test_a_doubled_slash_is_answered_404_and_not_400(tmp_path: Path, path: str) -> None:
+    """A base URL that ends with a slash causes it. The answer is the one for any unknown path."""
     async with endpoint(tmp_path) as (_, serving), connection(serving.port) as line:
         answer = await line.post(BODY, path=path)
 
@@ -367,8 +370,8 @@ async def test_a_doubled_slash_is_answered_404_and_never_as_a_broken_request(tmp
         pytest.param(b"POST /webhooks HTTP/1.1\r\n: no name\r\n\r\n", id="a header without a name"),
     ],
 )
-async def test_what_is_no_proper_request_is_refused_or_cut_off(tmp_path: Path, said: bytes) -> None:
-    """A 4xx or the end of the connection, and the server takes the next delivery as if nothing had been."""
+async def test_an_invalid_request_is_refused_or_closed(tmp_path: Path, said: bytes) -> None:
+    """The answer is a 4xx or the end of the connection, and the server accepts the next delivery."""
     async with endpoint(tmp_path) as (deployment, serving):
         async with connection(serving.port) as line:
             await line.say(said)
@@ -381,8 +384,8 @@ async def test_what_is_no_proper_request_is_refused_or_cut_off(tmp_path: Path, s
 
 
 @pytest.mark.parametrize("protocol", ["h2c", "websocket", "anything"])
-async def test_an_offer_to_speak_another_protocol_does_not_lose_the_delivery(tmp_path: Path, protocol: str) -> None:
-    """A server may ignore it (RFC 9110, section 7.8); body and headers are stored as they came."""
+async def test_an_upgrade_offer_does_not_lose_the_delivery(tmp_path: Path, protocol: str) -> None:
+    """A server may ignore the offer (RFC 9110, section 7.8). Body and headers are stored as they were sent."""
     offer = [("Connection", "Upgrade"), ("Upgrade", protocol)]
     async with endpoint(tmp_path) as (deployment, serving), connection(serving.port) as line:
         answers = [await line.post(BODY, headers=offer), await line.post(BODY)]
@@ -394,7 +397,7 @@ async def test_an_offer_to_speak_another_protocol_does_not_lose_the_delivery(tmp
 
 
 async def test_http_1_0_is_answered_and_closed(tmp_path: Path) -> None:
-    """Old proxies speak it; the connection ends after the answer."""
+    """Old proxies use it. The connection ends after the answer."""
     async with endpoint(tmp_path) as (_, serving), connection(serving.port) as line:
         await line.say(request(BODY).replace(b"HTTP/1.1", b"HTTP/1.0", 1))
 

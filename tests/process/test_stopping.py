@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: what runs may finish, the rest is given back uncounted, and the exit code is 0."""
+"""Tests of SIGTERM, SIGHUP and Ctrl-C: running handlers may finish, the rest is released, the exit code is 0."""
 
 import asyncio
 import random
@@ -17,45 +17,45 @@ from receiver import Context, Router
 
 router = Router()
 
-def told(event, ctx):
+def record_handled(event, ctx):
     with open("handled", "a") as out:
-        out.write(ctx.delivery.key + "\\n")
+        out.write(ctx.delivery.id + "\\n")
 
 """
 WAITS = """
 @router.on("*")
 async def record(event, ctx: Context):
-    Path("begun").touch()
+    Path("handler_started").touch()
     while not Path("released").exists():
         await asyncio.sleep(0.01)
-    told(event, ctx)
+    record_handled(event, ctx)
 """
 STUCK_IN_A_THREAD = """
 @router.on("*")
 def record(event, ctx: Context):
-    Path("begun").touch()
+    Path("handler_started").touch()
     if not Path("released").exists():
         time.sleep(3600)
-    told(event, ctx)
+    record_handled(event, ctx)
 """
 REFUSES_TO_END = """
 @router.on("*")
 async def record(event, ctx: Context):
-    Path("begun").touch()
+    Path("handler_started").touch()
     while not Path("released").exists():
         try:
             await asyncio.sleep(0.01)
         except asyncio.CancelledError:
             pass
-    told(event, ctx)
+    record_handled(event, ctx)
 """
 BLOCKS = """
 @router.on("*")
 async def record(event, ctx: Context):
-    Path("begun").touch()
+    Path("handler_started").touch()
     while not Path("released").exists():
         time.sleep(0.01)
-    told(event, ctx)
+    record_handled(event, ctx)
 """
 UNDER_NOHUP = """
 import runpy, signal
@@ -67,12 +67,12 @@ Stop = Callable[[Program], None]
 
 
 def terminate(program: Program) -> None:
-    """Stop as a service manager does."""
+    """Stop the program as a service manager does."""
     program.send_signal(signal.SIGTERM)
 
 
 def interrupt(program: Program) -> None:
-    """Press Ctrl-C in the terminal: every process of the group gets it."""
+    """Press Ctrl-C in the terminal: every process of the group gets the signal."""
     program.send_signal_to_group(signal.SIGINT)
 
 
@@ -89,13 +89,13 @@ def release(deployment: Deployment) -> None:
     (deployment.folder / "released").touch()
 
 
-async def begun(deployment: Deployment) -> None:
-    """Return when a handler runs."""
-    await until((deployment.folder / "begun").exists, "a handler to begin")
+async def handler_started(deployment: Deployment) -> None:
+    """Return when a handler is running."""
+    await until((deployment.folder / "handler_started").exists, "a handler to begin")
 
 
 async def refuses_connections(port: int) -> None:
-    """Return when nobody listens there any more."""
+    """Return when no process listens on the port."""
     while True:
         try:
             async with connection(port):
@@ -105,14 +105,14 @@ async def refuses_connections(port: int) -> None:
 
 
 async def ends_well(program: Program) -> None:
-    """Check that the program and all its processes end, without a fault."""
+    """Check that the program and all its processes end without an error."""
     assert await program.exit_code() == 0, program.output
     await program.gone()
     assert "Traceback" not in program.output
 
 
 async def the_next_start_handles(deployment: Deployment, load: Load) -> None:
-    """Check that nothing was lost, and that no attempt was counted that did not end."""
+    """Check that nothing was lost, and that an attempt that did not end was not counted."""
     release(deployment)
     async with deployment.serve():
         await deployment.all_handled()
@@ -122,13 +122,13 @@ async def the_next_start_handles(deployment: Deployment, load: Load) -> None:
 
 @by_every_signal
 async def test_a_running_handler_finishes_within_the_grace_time(tmp_path: Path, stop: Stop) -> None:
-    """It is recorded as done with one attempt, and the exit code is 0."""
+    """Its work item is done with one attempt, and the exit code is 0."""
     deployment = Deployment(tmp_path, grace="20")
     deployment.write_handlers(BEGIN + WAITS)
     load = Load(random.Random(1))
     async with deployment.serve() as serving:
         await load.send(serving.port, 1)
-        await begun(deployment)
+        await handler_started(deployment)
         stop(serving)
         await serving.line("worker_finishing")
         release(deployment)
@@ -141,12 +141,12 @@ async def test_a_running_handler_finishes_within_the_grace_time(tmp_path: Path, 
 @pytest.mark.parametrize("stop", [terminate, interrupt, hang_up])
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 async def test_the_server_ends_after_its_worker(tmp_path: Path, stop: Stop, again: bool) -> None:
-    """A terminal then gets its prompt back with nothing left running, and a container does not end too early."""
+    """A terminal shows its prompt when nothing is running, and a container does not end too early."""
     deployment = Deployment(tmp_path, grace="60")
     deployment.write_handlers(BEGIN + WAITS)
     async with deployment.serve() as serving:
         await Load(random.Random(1)).send(serving.port, 1)
-        await begun(deployment)
+        await handler_started(deployment)
         stop(serving)
         await serving.line("worker_finishing")
         if again:
@@ -160,8 +160,8 @@ async def test_the_server_ends_after_its_worker(tmp_path: Path, stop: Stop, agai
     assert [(state, attempts) for _, state, attempts in deployment.work()] == [("done", 1)]
 
 
-async def test_a_server_under_nohup_lives_on_when_the_terminal_closes(tmp_path: Path) -> None:
-    """SIGHUP stays ignored where it was ignored at the start."""
+async def test_a_server_under_nohup_continues_when_the_terminal_closes(tmp_path: Path) -> None:
+    """SIGHUP stays ignored if it was ignored at the start."""
     deployment = Deployment(tmp_path)
     async with deployment.serve("--no-worker", launcher=("-c", UNDER_NOHUP)) as serving:
         hang_up(serving)
@@ -179,16 +179,16 @@ async def test_a_server_under_nohup_lives_on_when_the_terminal_closes(tmp_path: 
         pytest.param(REFUSES_TO_END, id="refuses to be cancelled"),
     ],
 )
-async def test_a_handler_that_does_not_finish_in_time_is_given_back_uncounted(
+async def test_work_that_does_not_finish_in_time_is_released_without_an_attempt(
     tmp_path: Path, stop: Stop, handlers: str
 ) -> None:
-    """The exit does not wait for it, all that was claimed waits with no attempt counted, the next start does it."""
+    """The exit does not wait for the handler. The next start runs all claimed work."""
     deployment = Deployment(tmp_path, grace="0.5", concurrency="3")
     deployment.write_handlers(BEGIN + handlers)
     load = Load(random.Random(1))
     async with deployment.serve() as serving:
         await load.send(serving.port, 10)
-        await begun(deployment)
+        await handler_started(deployment)
         stop(serving)
         await ends_well(serving)
 
@@ -197,14 +197,14 @@ async def test_a_handler_that_does_not_finish_in_time_is_given_back_uncounted(
     await the_next_start_handles(deployment, load)
 
 
-async def test_a_blocked_worker_does_not_hold_up_the_exit(tmp_path: Path) -> None:
-    """It can hear nothing, so `serve` ends it after its grace time; its work runs again once its lease ends."""
+async def test_a_blocked_worker_does_not_delay_the_exit(tmp_path: Path) -> None:
+    """It cannot react, so `serve` ends it after its grace time. Its work runs again when its lease ends."""
     deployment = Deployment(tmp_path, grace="0.5")
     deployment.write_handlers(BEGIN + BLOCKS)
     load = Load(random.Random(1))
     async with deployment.serve() as serving:
         await load.send(serving.port, 10)
-        await begun(deployment)
+        await handler_started(deployment)
         terminate(serving)
         await ends_well(serving)
 
@@ -216,14 +216,14 @@ async def test_a_blocked_worker_does_not_hold_up_the_exit(tmp_path: Path) -> Non
 
 @by_every_signal
 async def test_a_worker_alone_stops_in_the_same_way(tmp_path: Path, stop: Stop) -> None:
-    """`receiver work` beside `receiver serve --no-worker`, as the Procfile has it."""
+    """The test runs `receiver work` beside `receiver serve --no-worker`, as the Procfile does."""
     deployment = Deployment(tmp_path, grace="0.5")
     deployment.write_handlers(BEGIN + WAITS)
     load = Load(random.Random(1))
     async with deployment.serve("--no-worker") as serving:
         await load.send(serving.port, 10)
         async with deployment.start("work") as worker:
-            await begun(deployment)
+            await handler_started(deployment)
             stop(worker)
             await ends_well(worker)
         assert {(state, attempts) for _, state, attempts in deployment.work()} == {("waiting", 0)}
@@ -236,15 +236,15 @@ async def test_a_worker_alone_stops_in_the_same_way(tmp_path: Path, stop: Stop) 
     assert deployment.handled().keys() == load.acknowledged.keys()
 
 
-async def test_a_worker_alone_whose_event_loop_is_blocked_ends_when_it_is_told_to(tmp_path: Path) -> None:
-    """There is no supervisor to kill it: after its grace time it ends by itself, and its work is not lost."""
+async def test_a_worker_alone_ends_even_if_its_event_loop_is_blocked(tmp_path: Path) -> None:
+    """It has no supervisor. After its grace time it ends by itself, and its work is not lost."""
     deployment = Deployment(tmp_path, grace="0.5")
     deployment.write_handlers(BEGIN + BLOCKS)
     load = Load(random.Random(1))
     async with deployment.serve("--no-worker") as serving:
         await load.send(serving.port, 10)
         async with deployment.start("work") as worker:
-            await begun(deployment)
+            await handler_started(deployment)
             terminate(worker)
             await worker.exit_code()
         release(deployment)
@@ -254,8 +254,8 @@ async def test_a_worker_alone_whose_event_loop_is_blocked_ends_when_it_is_told_t
 
 
 @by_every_signal
-async def test_a_request_that_has_begun_is_answered(tmp_path: Path, stop: Stop) -> None:
-    """Its second half comes after the signal; it is stored and acknowledged."""
+async def test_a_request_in_progress_is_answered(tmp_path: Path, stop: Stop) -> None:
+    """Its second half comes after the signal. It is stored and acknowledged."""
     deployment = Deployment(tmp_path)
     body = Load(random.Random(1)).body()
     async with deployment.serve() as serving, connection(serving.port) as line:
@@ -271,8 +271,8 @@ async def test_a_request_that_has_begun_is_answered(tmp_path: Path, stop: Stop) 
 
 
 @by_every_signal
-async def test_idle_connections_do_not_hold_up_the_exit(tmp_path: Path, stop: Stop) -> None:
-    """Silent ones, and those kept open after an answer."""
+async def test_idle_connections_do_not_delay_the_exit(tmp_path: Path, stop: Stop) -> None:
+    """Some were always silent, and some are open after an answer."""
     deployment = Deployment(tmp_path)
     async with deployment.serve() as serving, connection(serving.port), connection(serving.port) as line:
         assert (await line.post(Load(random.Random(1)).body())).status == 200
@@ -291,7 +291,7 @@ async def leak(event):
 
 @router.on("*")
 async def good(event, ctx: Context):
-    told(event, ctx)
+    record_handled(event, ctx)
 """
 WITH_FEW_FILES = """
 import resource, runpy
@@ -300,8 +300,8 @@ runpy.run_module("receiver", run_name="__main__")
 """
 
 
-async def test_a_worker_that_runs_out_of_files_gives_its_work_back_and_starts_again(tmp_path: Path) -> None:
-    """The handler that has them open is named, and the others go on in the next worker."""
+async def test_a_worker_without_free_files_releases_its_work_and_restarts(tmp_path: Path) -> None:
+    """The log names the handler that keeps files open, and the other handlers run in the next worker."""
     deployment = Deployment(tmp_path)
     deployment.write_handlers(BEGIN + LEAKS)
     load = Load(random.Random(1))
@@ -319,8 +319,8 @@ async def test_a_worker_that_runs_out_of_files_gives_its_work_back_and_starts_ag
     assert deployment.handled().keys() == load.acknowledged.keys()
 
 
-async def test_a_stop_under_load_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
-    """Again and again on one database, as with frequent deployments: no lost ack, no attempt twice."""
+async def test_a_stop_under_load_loses_no_acknowledged_delivery(tmp_path: Path) -> None:
+    """The test repeats this on one database, as frequent deployments do. No attempt runs twice."""
     deployment = Deployment(tmp_path)
     load = Load(random.Random(1))
 

@@ -1,4 +1,4 @@
-"""Bundles from a stranger: the work to read one is in step with its size, and it ends with a reason."""
+"""Tests of hostile bundles: the work to read one is proportional to its size, and it ends with a reason."""
 
 import io
 import re
@@ -20,12 +20,12 @@ from tests.replay.test_bundles import MAX_BODY, bundled, changed, keys, opened, 
 
 
 class TooMuchWork(Exception):
-    """The work that a test counted passed its limit."""
+    """A test counted more work than it allows."""
 
 
 @contextmanager
 def limited_calls(most: int) -> Iterator[None]:
-    """Raise TooMuchWork in the block as soon as it has made more than so many calls."""
+    """Raise TooMuchWork when the block makes more calls than this."""
     calls = 0
 
     def count(_frame: FrameType, event: str, _arg: object) -> None:
@@ -43,7 +43,7 @@ def limited_calls(most: int) -> Iterator[None]:
 
 
 def nested_members(count: int) -> bytes:
-    """Return the beginnings of members, each within the stored block of the one before, which all end at damage."""
+    """Return the starts of nested members: each is in the stored block of the one before, and all end at damage."""
     start = bytes([0x1F, 0x8B, 8, 0, 0, 0, 0, 0, 0, 3])
     data = b"\xff" * 100
     for number in range(count):
@@ -53,8 +53,8 @@ def nested_members(count: int) -> bytes:
 
 
 @pytest.mark.parametrize("count", [1_000, 4_000])
-def test_members_within_members_are_read_with_work_in_step_with_their_size(count: int) -> None:
-    """The damage behind them does not let each of them be read to its end again."""
+def test_nested_members_are_read_in_linear_work(count: int) -> None:
+    """The damage at the end must not cause a new read of each of them."""
     data = packed(bundled([])) + nested_members(count)
 
     with limited_calls(20 * count):
@@ -65,7 +65,7 @@ def test_members_within_members_are_read_with_work_in_step_with_their_size(count
 
 
 class CountedReads(io.BytesIO):
-    """A file that counts the bytes that were read of it."""
+    """A file that counts the bytes that are read."""
 
     count = 0
 
@@ -79,8 +79,11 @@ class CountedReads(io.BytesIO):
 EMPTY_LINES = packed(b"\n" * 2**24)
 
 
-def test_a_file_that_unpacks_to_empty_lines_is_not_read_to_its_end() -> None:
-    """A few megabytes would become gigabytes. The last damage says where the reading ended, and why."""
+def test_a_file_that_unpacks_to_empty_lines_is_not_read_completely() -> None:
+    """A few megabytes would become gigabytes.
+
+    The last damage has the line at which the reading ended, and the reason.
+    """
     file = CountedReads(packed(bundled([])) + EMPTY_LINES * 256)
 
     with limited_calls(100_000):
@@ -92,14 +95,14 @@ def test_a_file_that_unpacks_to_empty_lines_is_not_read_to_its_end() -> None:
     assert file.count < 2**20
 
 
-def test_a_file_that_begins_with_many_empty_lines_is_no_bundle() -> None:
-    """It is not read to its end either."""
+def test_a_file_that_starts_with_many_empty_lines_is_not_a_bundle() -> None:
+    """It is not read completely either."""
     with limited_calls(100_000), pytest.raises(NoBundle, match="bytes hold no event"):
         opened(EMPTY_LINES * 256)
 
 
 def test_empty_lines_between_events_are_allowed_and_counted() -> None:
-    """They shift the numbers of the lines behind them."""
+    """They change the numbers of later lines."""
     header, *rest = bundled(some(2)).splitlines(keepends=True)
 
     found, damages = read(header + b"\n \r\n\n" + rest[0] + b"\n" * 200_000 + rest[1])
@@ -108,8 +111,8 @@ def test_empty_lines_between_events_are_allowed_and_counted() -> None:
     assert [one.line for one in found] == [5, 200_006]
 
 
-def test_reading_ends_behind_very_many_damaged_lines() -> None:
-    """Each of them costs time and a message, and a packed file can hold millions."""
+def test_reading_ends_after_too_many_damaged_lines() -> None:
+    """Each of them costs time and a message, and a packed file can contain millions."""
     lines_of_one_letter = packed(b"x\n" * 2**20)
 
     found, damages = read(packed(bundled([])) + lines_of_one_letter * 8)
@@ -119,7 +122,7 @@ def test_reading_ends_behind_very_many_damaged_lines() -> None:
     assert damages[-1].reason == "more than 10,000 places are damaged, so the rest of the file is not read"
 
 
-def test_reading_ends_behind_many_lines_that_the_header_does_not_count() -> None:
+def test_reading_ends_after_too_many_lines_above_the_count_in_the_header() -> None:
     """A packed file can repeat one event millions of times."""
     header, line = bundled(some(1)).splitlines(keepends=True)
 
@@ -131,8 +134,8 @@ def test_reading_ends_behind_many_lines_that_the_header_does_not_count() -> None
     ]
 
 
-def test_events_that_pack_very_well_are_all_read() -> None:
-    """As those of a redacted bundle: only what holds no event is limited."""
+def test_events_with_a_high_compression_ratio_are_read() -> None:
+    """Redacted bundles contain such events. Only data without events is limited."""
     entries = [(delivery(f"k{number}", body=b'["' + b"x" * 1_000_000 + b'"]'), 0) for number in range(100)]
 
     found, damages = read(bundled(entries, pack=True))
@@ -140,8 +143,8 @@ def test_events_that_pack_very_well_are_all_read() -> None:
     assert (len(found), damages) == (100, [])
 
 
-def test_a_first_line_without_an_end_is_refused_before_the_file_is_read() -> None:
-    """Its length is wrong as soon as it passes the limit, not at its end."""
+def test_an_endless_first_line_is_refused_early() -> None:
+    """It is refused when it passes the limit, not at its end."""
     file = CountedReads(b"{" * 10_000_000)
 
     with pytest.raises(NoBundle, match="longer than 3,145,728 bytes"):
@@ -158,8 +161,8 @@ def test_a_first_line_without_an_end_is_refused_before_the_file_is_read() -> Non
         ({"count": 2**63}, "count: Input should be less than 9223372036854775808"),
     ],
 )
-def test_a_header_that_cannot_be_true_is_no_header(fields: dict[str, Any], reason: str) -> None:
-    """It could not be shown, or not be counted."""
+def test_an_impossible_header_is_refused(fields: dict[str, Any], reason: str) -> None:
+    """Its values could not be shown or counted."""
     with pytest.raises(NoBundle, match=re.escape(reason)):
         read(changed(0, **fields))
 
@@ -167,8 +170,8 @@ def test_a_header_that_cannot_be_true_is_no_header(fields: dict[str, Any], reaso
 @pytest.mark.parametrize(
     "more", [b"[" * 100_000, b"9" * 100_000, b"[" * 100_000 + b"]" * 100_000], ids=["open", "digits", "nested"]
 )
-def test_json_that_no_parser_takes_costs_its_line(more: bytes) -> None:
-    """Deep nesting and long numbers."""
+def test_json_that_no_parser_accepts_is_a_damaged_line(more: bytes) -> None:
+    """Examples are deep nesting and very long numbers."""
     header, *rest = bundled(some(3)).splitlines(keepends=True)
     rest[1] = rest[1].replace(b"{", b'{"more":' + more + b",", 1)
 
@@ -178,8 +181,8 @@ def test_json_that_no_parser_takes_costs_its_line(more: bytes) -> None:
     assert damages == [Damage(3, "not JSON")]
 
 
-def test_many_wrong_headers_are_one_complaint() -> None:
-    """The parser ends at the first."""
+def test_many_wrong_headers_cause_one_error() -> None:
+    """The parser stops at the first one."""
     with limited_calls(10_000):
         found, damages = read(changed(2, headers=[[0, 0]] * 100_000))
 
@@ -188,8 +191,8 @@ def test_many_wrong_headers_are_one_complaint() -> None:
 
 
 @pytest.mark.parametrize("end", [b"", b"\n"])
-def test_what_is_pending_at_the_end_of_a_packed_file_is_read(end: bytes) -> None:
-    """A small member unpacks to much more than one piece, and nothing comes behind it."""
+def test_buffered_data_at_the_end_of_a_packed_file_is_read(end: bytes) -> None:
+    """A small member unpacks to much more than one piece, and no more data follows."""
     one = (delivery("k0", body=b'["' + b"x" * 900_000 + b'"]'), 0)
 
     found, damages = read(packed(bundled([one]).rstrip(b"\n") + end))

@@ -1,4 +1,4 @@
-"""Bundles: every delivery comes back as it was, and damage costs only what is damaged."""
+"""Tests that a bundle keeps every delivery unchanged, and that damage loses only the damaged parts."""
 
 import base64
 import gzip
@@ -63,18 +63,18 @@ def opened(data: bytes, *, max_body: int = MAX_BODY) -> Bundle:
 
 
 def read(data: bytes, *, max_body: int = MAX_BODY) -> tuple[list[Entry], list[Damage]]:
-    """Return what is whole in a bundle, and what is not."""
+    """Return the entries and the damage of a bundle."""
     found = list(opened(data, max_body=max_body).entries)
     return [one for one in found if isinstance(one, Entry)], [one for one in found if isinstance(one, Damage)]
 
 
 def keys(entries: Sequence[Entry]) -> list[str]:
-    """Return the keys of what was read."""
+    """Return the keys of the entries."""
     return [one.delivery.key for one in entries]
 
 
 def some(count: int, size: int = 0) -> list[tuple[Delivery, int]]:
-    """Return deliveries `k0`, `k1` and so on, with bodies that do not pack well."""
+    """Return deliveries `k0`, `k1` and so on, with bodies that hardly shrink when packed."""
     noise = [random.Random(number).randbytes(size // 2).hex() for number in range(count)]
     return [(delivery(f"k{number}", body=json.dumps([text]).encode()), 0) for number, text in enumerate(noise)]
 
@@ -109,8 +109,8 @@ def deliveries(draw: st.DrawFn) -> Delivery:
 
 
 @given(st.lists(st.tuples(deliveries(), st.integers(0, MAX_DUPLICATES)), max_size=5), st.booleans())
-def test_every_delivery_comes_back_as_it_was(entries: list[tuple[Delivery, int]], pack: bool) -> None:
-    """With the same bytes, headers, moment and duplicates, in their order; written again, the file is the same."""
+def test_every_delivery_is_read_as_it_was_written(entries: list[tuple[Delivery, int]], pack: bool) -> None:
+    """Bytes, headers, times, duplicates and order are the same. A second bundle has the same bytes."""
     data = bundled(entries, pack=pack)
 
     found, damages = read(data)
@@ -122,8 +122,8 @@ def test_every_delivery_comes_back_as_it_was(entries: list[tuple[Delivery, int]]
 
 
 @pytest.mark.parametrize("body", ODD_BODIES.values(), ids=ODD_BODIES)
-def test_any_body_comes_back_in_one_line(body: bytes) -> None:
-    """A line feed in it is no end of the line."""
+def test_any_body_is_written_in_one_line(body: bytes) -> None:
+    """A line feed in the body does not end the line."""
     one = delivery("sha256:" + hashlib.sha256(body).hexdigest(), body=body)
     data = bundled([(one, 3)])
 
@@ -132,8 +132,8 @@ def test_any_body_comes_back_in_one_line(body: bytes) -> None:
     assert [entry.delivery for entry in read(data)[0]] == [one]
 
 
-def test_the_header_says_what_is_in_the_bundle() -> None:
-    """When it was made, in UTC, and how many deliveries it holds."""
+def test_the_header_has_the_time_and_the_count() -> None:
+    """The time is in UTC."""
     made_at = NOON.astimezone().replace(microsecond=7)
 
     header = opened(bundled(some(3), made_at=made_at)).header
@@ -143,7 +143,7 @@ def test_the_header_says_what_is_in_the_bundle() -> None:
 
 @pytest.mark.parametrize("pack", [False, True])
 def test_a_large_bundle_is_read_in_pieces(pack: bool) -> None:
-    """Several megabytes, lines longer than the pieces that are read."""
+    """It has several megabytes, and its lines are longer than the pieces."""
     entries = [*some(40, 100_000), *some(3, 900_000)]
     data = bundled(entries, pack=pack)
 
@@ -153,8 +153,8 @@ def test_a_large_bundle_is_read_in_pieces(pack: bool) -> None:
     assert [one.delivery for one in found] == [one for one, _ in entries]
 
 
-def test_a_file_that_gzip_has_packed_itself_is_read() -> None:
-    """With a name and a time in it, or put together from several."""
+def test_a_file_of_the_program_gzip_is_read() -> None:
+    """It has a name and a time, or is joined from several files."""
     first, rest = bundled(some(3)).split(b"\n", 1)
     data = gzip.compress(first + b"\n", mtime=1) + gzip.compress(rest, mtime=2)
 
@@ -169,7 +169,7 @@ VERSION_1 = b"""{"format":"crawl-receiver bundle","version":1,"made_at":"2026-08
 
 
 def test_a_bundle_of_version_1_is_read() -> None:
-    """In it the id of a delivery is named `key`."""
+    """Version 1 names the id of a delivery `key`."""
     found, damages = read(VERSION_1)
 
     assert damages == []
@@ -191,16 +191,16 @@ SCHEMA = json.loads(resources.files("receiver.replay.bundles").joinpath("schema.
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
-def test_the_schema_is_a_schema() -> None:
-    """Of the draft that it names, for the version that is written."""
+def test_the_schema_is_valid() -> None:
+    """It is valid for the draft that it names, and describes the version that is written."""
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA["$schema"] == "https://json-schema.org/draft/2020-12/schema"
     assert SCHEMA["$defs"]["header"]["properties"]["version"] == {"const": VERSION}
 
 
 @given(st.lists(st.tuples(deliveries(), st.integers(0, 9)), max_size=3))
-def test_what_is_written_fits_the_schema(entries: list[tuple[Delivery, int]]) -> None:
-    """Header and deliveries, and nothing that the schema does not name."""
+def test_written_bundles_match_the_schema(entries: list[tuple[Delivery, int]]) -> None:
+    """The header and the deliveries have only fields of the schema."""
     header, *rest = [json.loads(line) for line in bundled(entries).split(b"\n")[:-1]]
 
     for line, kind in [(header, "header"), *((one, "delivery") for one in rest)]:
@@ -211,8 +211,8 @@ def test_what_is_written_fits_the_schema(entries: list[tuple[Delivery, int]]) ->
 @pytest.mark.parametrize(
     "field", ["id", "type", "job_id", "received_at", "duplicates", "headers", "sha256", "body"]
 )
-def test_what_lacks_a_field_fits_neither_schema_nor_reader(field: str) -> None:
-    """Both refuse the same."""
+def test_schema_and_reader_refuse_a_missing_field(field: str) -> None:
+    """Both refuse the same lines."""
     header, line = lines(bundled(some(1)))
     del line[field]
 
@@ -264,8 +264,8 @@ def changed(number: int, **fields: Any) -> bytes:
         ({"job_id": "\ud83d"}, "not JSON"),
     ],
 )
-def test_a_line_that_was_changed_is_damage_and_the_others_are_read(fields: dict[str, Any], reason: str) -> None:
-    """It is named by its number, with the reason, and without what stands in it."""
+def test_a_changed_line_is_reported_and_the_others_are_read(fields: dict[str, Any], reason: str) -> None:
+    """The report has the number and the reason, but not the contents of the line."""
     found, damages = read(changed(2, **fields))
 
     assert keys(found) == ["k0", "k2"]
@@ -273,15 +273,15 @@ def test_a_line_that_was_changed_is_damage_and_the_others_are_read(fields: dict[
     assert damages[0].reason.startswith(reason)
 
 
-def test_what_no_version_knows_is_passed_over() -> None:
+def test_unknown_fields_are_ignored() -> None:
     """A later program may write more fields in this version."""
     assert keys(read(changed(1, more=[1]))[0]) == ["k0", "k1", "k2"]
     assert read(changed(1, more=[1]))[1] == []
 
 
 @pytest.mark.parametrize("line", [b"", b"{", b"nonsense", b"[]", b"null", b"\xff", b'{"id":"k1"}', b"\0" * 100])
-def test_a_line_that_is_no_delivery_costs_that_line(line: bytes) -> None:
-    """Also an empty one, which is missed in the end."""
+def test_a_line_that_is_not_a_delivery_is_skipped(line: bytes) -> None:
+    """An empty line is noticed at the end, by the count."""
     header, *rest = bundled(some(3)).splitlines(keepends=True)
     found, damages = read(b"".join([header, rest[0], line + b"\n", rest[2]]))
 
@@ -290,8 +290,8 @@ def test_a_line_that_is_no_delivery_costs_that_line(line: bytes) -> None:
     assert damages[0].line == (3 if line else 4)
 
 
-def test_every_beginning_of_a_file_is_read_as_far_as_it_goes() -> None:
-    """What was cut off is told by its line, or by the count in the header."""
+def test_a_cut_file_is_read_up_to_its_end() -> None:
+    """The missing part is reported by its line, or by the count in the header."""
     data = bundled(some(3))
     ends = [match.end() for match in re.finditer(b"\n", data)]
     for length in range(ends[0], len(data)):
@@ -308,7 +308,7 @@ def test_every_beginning_of_a_file_is_read_as_far_as_it_goes() -> None:
 
 
 def test_a_line_that_is_too_long_is_not_kept_in_memory() -> None:
-    """Its body would be longer than what the receiver accepts; the lines behind it are read."""
+    """Its body is longer than the receiver accepts. The lines after it are read."""
     header, first, last = bundled([*some(1), (delivery("k2"), 0)]).splitlines(keepends=True)
     longest = longest_line(1_000)
     exact = first[:-1] + b" " * (longest + 1 - len(first)) + b"\n"
@@ -321,8 +321,8 @@ def test_a_line_that_is_too_long_is_not_kept_in_memory() -> None:
     ]
 
 
-def test_a_count_that_does_not_fit_is_told_at_the_end() -> None:
-    """Too few in the header as well."""
+def test_a_wrong_count_is_reported_at_the_end() -> None:
+    """The count in the header may also be too small."""
     found, damages = read(changed(0, count=2))
 
     assert keys(found) == ["k0", "k1", "k2"]
@@ -330,8 +330,8 @@ def test_a_count_that_does_not_fit_is_told_at_the_end() -> None:
 
 
 @given(st.data())
-def test_any_change_to_a_bundle_leaves_what_is_read_true(data: st.DataObject) -> None:
-    """Whatever becomes of some bytes: each delivery that is read is one of those that were written, or is told."""
+def test_a_changed_bundle_never_gives_a_wrong_delivery(data: st.DataObject) -> None:
+    """Each delivery that is read is one that was written, or the damage is reported."""
     entries = some(5, 200)
     bundle = bytearray(bundled(entries, pack=data.draw(st.booleans())))
     for _ in range(data.draw(st.integers(1, 3))):
@@ -350,14 +350,14 @@ def test_any_change_to_a_bundle_leaves_what_is_read_true(data: st.DataObject) ->
 
 
 def packed_in_members() -> tuple[bytes, list[int], list[tuple[Delivery, int]]]:
-    """Return a packed bundle of several members, where they begin, and its deliveries."""
+    """Return a packed bundle of several members, the places where they begin, and its deliveries."""
     entries = some(60, 100_000)
     data = bundled(entries, pack=True)
     return data, [found.start() for found in re.finditer(re.escape(data[:8]), data)], entries
 
 
-def test_a_packed_bundle_that_is_cut_gives_what_came_before() -> None:
-    """At whatever place."""
+def test_a_cut_packed_bundle_is_read_up_to_the_cut() -> None:
+    """The cut may be at any place."""
     data, starts, _ = packed_in_members()
     for length in (starts[1] - 4, starts[1] - 1, starts[2] + 1, starts[2] + 9, starts[3] + 100_000, len(data) - 1):
         found, damages = read(data[:length])
@@ -367,8 +367,8 @@ def test_a_packed_bundle_that_is_cut_gives_what_came_before() -> None:
     assert len(found) == 60
 
 
-def test_a_packed_bundle_that_is_cut_between_members_is_told_by_its_count() -> None:
-    """Nothing else shows that something is missing."""
+def test_a_packed_bundle_cut_between_members_is_reported_by_its_count() -> None:
+    """No other sign shows that lines are missing."""
     data, starts, _ = packed_in_members()
 
     found, damages = read(data[: starts[2]])
@@ -378,8 +378,8 @@ def test_a_packed_bundle_that_is_cut_between_members_is_told_by_its_count() -> N
 
 
 @pytest.mark.parametrize("where", ["beginning", "middle", "end"])
-def test_a_packed_bundle_loses_the_member_that_is_damaged(where: str) -> None:
-    """What comes before the place and behind the member is read, and the loss is told."""
+def test_a_packed_bundle_loses_only_the_damaged_member(where: str) -> None:
+    """Data before the damage and after the member is read, and the loss is reported."""
     data, starts, _ = packed_in_members()
     at = {"beginning": starts[2] + 12, "middle": (starts[2] + starts[3]) // 2, "end": starts[3] - 3}[where]
     broken = data[:at] + bytes([data[at] ^ 0xFF]) + data[at + 1 :]
@@ -392,8 +392,8 @@ def test_a_packed_bundle_loses_the_member_that_is_damaged(where: str) -> None:
     assert "the compressed data is damaged here, so lines may be missing" in [one.reason for one in damages]
 
 
-def test_a_packed_bundle_takes_little_memory_whatever_it_unpacks_to() -> None:
-    """A few kilobytes that stand for hundreds of megabytes are one line that is too long."""
+def test_a_packed_bundle_needs_little_memory_for_any_contents() -> None:
+    """A few kilobytes that unpack to hundreds of megabytes are one line that is too long."""
     packing = zlib.compressobj(9, wbits=31)
     zeros = b"0" * 2**20
     bomb = packing.compress(bundled([]).replace(b'"count":0', b'"count":1'))
@@ -429,14 +429,14 @@ def test_a_packed_bundle_takes_little_memory_whatever_it_unpacks_to() -> None:
         (b"SQLite format 3\0" + b"\0" * 5000, r"not a bundle: its first line is not a header \(not JSON\)"),
     ],
 )
-def test_another_file_is_refused(data: bytes, words: str) -> None:
-    """Whatever it is."""
+def test_a_file_that_is_not_a_bundle_is_refused(data: bytes, words: str) -> None:
+    """It may be any file."""
     with pytest.raises(NoBundle, match=words):
         opened(data)
 
 
 def test_a_newer_version_is_refused() -> None:
-    """In words, and whatever else its header says."""
+    """The error is a sentence, and the other fields of the header make no difference."""
     for header in (
         {"format": "crawl-receiver bundle", "version": VERSION + 1},
         {"format": "crawl-receiver bundle", "version": 99, "made_at": 5, "count": "many"},
@@ -447,8 +447,8 @@ def test_a_newer_version_is_refused() -> None:
             opened(json.dumps(header).encode() + b"\n")
 
 
-def test_base64_is_for_what_is_no_text() -> None:
-    """A body in UTF-8 can be read in the file, unless control characters make it very long."""
+def test_only_bodies_that_are_not_text_are_in_base64() -> None:
+    """A body in UTF-8 is readable in the file, unless control characters make it very long."""
     entries = [
         (delivery("a", body="Zoë".encode()), 0),
         (delivery("b", body=b"\xff"), 0),
@@ -462,8 +462,8 @@ def test_base64_is_for_what_is_no_text() -> None:
     assert base64.b64decode(control["body_base64"]) == b"\1" * 9
 
 
-def test_moments_are_kept_to_the_microsecond() -> None:
-    """In UTC, and at either end of the years that are allowed."""
+def test_times_are_kept_to_the_microsecond() -> None:
+    """They are in UTC, and may be the first and the last allowed year."""
     ends = [datetime(1970, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC) - timedelta(microseconds=1)]
     moments = [NOON + timedelta(microseconds=1), *ends]
     entries = [(replace(delivery(), received_at=moment), 0) for moment in moments]

@@ -1,4 +1,4 @@
-"""Conditions on the JSON of an event: what they mean, what is wrong with a wrong one, and that none ever raises."""
+"""Tests of conditions on the JSON of an event: their meaning, their errors, and that they never raise."""
 
 import json
 import re
@@ -60,8 +60,8 @@ EVENT: dict[str, Any] = {
         "data.0.metadata.url == data.0.metadata.sourceURL",
     ],
 )
-def test_conditions_that_people_write_hold_for_a_page(text: str) -> None:
-    """By the names that the sender wrote."""
+def test_typical_conditions_are_true_for_a_page(text: str) -> None:
+    """Names are the ones that the sender wrote."""
     assert compile_expression(text)(PAGE)
     assert not compile_expression(f"not ({text})")(PAGE)
 
@@ -91,8 +91,8 @@ def test_conditions_that_people_write_hold_for_a_page(text: str) -> None:
         ("missing", False),
     ],
 )
-def test_values_are_compared_with_their_like(text: str, *, holds: bool) -> None:
-    """Numbers by value, texts by their characters; a path alone asks for true."""
+def test_values_of_the_same_kind_are_compared(text: str, *, holds: bool) -> None:
+    """Numbers are compared by value, texts by characters. A path alone is true if its value is true."""
     assert compile_expression(text)(EVENT) is holds
 
 
@@ -121,8 +121,8 @@ def test_values_are_compared_with_their_like(text: str, *, holds: bool) -> None:
         "name.0 == 'Z'",
     ],
 )
-def test_unlike_values_do_not_compare(text: str) -> None:
-    """That is false and no error; and what is unequal is what is not equal."""
+def test_values_of_different_kinds_are_not_ordered(text: str) -> None:
+    """The comparison is false and not an error. Such values are unequal."""
     assert compile_expression(text)(EVENT) is False
 
 
@@ -150,8 +150,8 @@ def test_unlike_values_do_not_compare(text: str) -> None:
         ("$.'my key'.og:title == 'colon'", True),
     ],
 )
-def test_a_path_may_lead_nowhere_or_through_odd_names(text: str, *, holds: bool) -> None:
-    """What is missing is like null, and only `exists` tells the two apart."""
+def test_a_path_may_be_missing_or_have_unusual_names(text: str, *, holds: bool) -> None:
+    """A missing value is like null. Only `exists` distinguishes them."""
     assert compile_expression(text)(EVENT) is holds
 
 
@@ -178,8 +178,8 @@ def test_a_path_may_lead_nowhere_or_through_odd_names(text: str, *, holds: bool)
         ("data.*.n matches '^5$'", True),
     ],
 )
-def test_a_star_asks_for_any_item(text: str, *, holds: bool) -> None:
-    """Of a list or an object; with no item no comparison holds."""
+def test_a_star_matches_any_item(text: str, *, holds: bool) -> None:
+    """It works for lists and objects. Without items each comparison is false."""
     assert compile_expression(text)(EVENT) is holds
 
 
@@ -195,13 +195,13 @@ def test_a_star_asks_for_any_item(text: str, *, holds: bool) -> None:
         ("\n success\tand\r\n(count==2)", True),
     ],
 )
-def test_not_binds_closer_than_and_and_that_closer_than_or(text: str, *, holds: bool) -> None:
-    """Parentheses group, and blanks mean nothing."""
+def test_not_has_precedence_over_and_which_has_precedence_over_or(text: str, *, holds: bool) -> None:
+    """Parentheses make groups, and spaces have no meaning."""
     assert compile_expression(text)(EVENT) is holds
 
 
-def test_the_value_may_be_anything() -> None:
-    """Also nested as deep as a reader accepts."""
+def test_any_json_value_can_be_tested() -> None:
+    """It may be nested as deep as a parser accepts."""
     deep: Any = 1
     for _ in range(900):
         deep = [deep]
@@ -237,8 +237,8 @@ def test_the_value_may_be_anything() -> None:
         ("a == 'x\x1b' \x1b", 11, "which means nothing here"),
     ],
 )
-def test_a_wrong_expression_is_shown_with_the_place(text: str, at: int, words: str) -> None:
-    """What is wrong, what was expected, and a mark below the place; harmless to a terminal."""
+def test_the_error_for_a_wrong_expression_marks_the_place(text: str, at: int, words: str) -> None:
+    """It has the mistake, the expected text and a mark, and no control characters."""
     with pytest.raises(WrongExpression) as caught:
         compile_expression(text)
 
@@ -250,8 +250,8 @@ def test_a_wrong_expression_is_shown_with_the_place(text: str, at: int, words: s
     assert "\x1b" not in message
 
 
-def test_only_the_neighbourhood_of_a_fault_is_shown() -> None:
-    """A mark below a line that wraps would mark nothing."""
+def test_the_error_shows_only_the_text_around_the_mistake() -> None:
+    """A mark below a wrapped line would be at the wrong place."""
     with pytest.raises(WrongExpression) as caught:
         compile_expression("a == 1 or " * 90 + "?")
 
@@ -263,7 +263,7 @@ def test_only_the_neighbourhood_of_a_fault_is_shown() -> None:
 
 @pytest.mark.parametrize("nested", ["({})", "not {}"])
 def test_nesting_has_a_limit(nested: str) -> None:
-    """Fifty, told as an error of the expression."""
+    """The limit is fifty levels, and it is an error of the expression."""
     text = "a"
     for _ in range(MAX_DEPTH - 1):
         text = nested.format(text)
@@ -274,7 +274,7 @@ def test_nesting_has_a_limit(nested: str) -> None:
 
 
 def test_length_has_a_limit() -> None:
-    """A thousand characters."""
+    """The limit is a thousand characters."""
     text = "a == '" + "x" * (MAX_LENGTH - 7) + "'"
     assert not compile_expression(text)({})
 
@@ -282,8 +282,8 @@ def test_length_has_a_limit() -> None:
         compile_expression(text + " ")
 
 
-def test_a_pattern_warns_nobody() -> None:
-    """Python warns of patterns that may change their meaning; whoever typed one cannot do anything about that."""
+def test_a_pattern_causes_no_warning() -> None:
+    """Python warns of patterns that may change their meaning, but the user of a command cannot act on that."""
     assert compile_expression("a matches '[[]'")({"a": "["})
 
 
@@ -291,7 +291,7 @@ def test_a_pattern_warns_nobody() -> None:
 
 
 def written(node: Any) -> str:
-    """Return the text that means this, with every parenthesis there can be."""
+    """Return the text of a condition with all possible parentheses."""
     match node:
         case Path(steps):
             return "$" + "".join("." + ("*" if step is None else json.dumps(step)) for step in steps)
@@ -334,8 +334,8 @@ conditions: st.SearchStrategy[EventCondition] = st.recursive(
 
 
 @given(conditions.filter(lambda condition: len(written(condition)) <= MAX_LENGTH), json_values)
-def test_what_is_written_down_is_read_back(condition: EventCondition, value: object) -> None:
-    """Every condition has a text that means it, and none raises for any value."""
+def test_the_text_of_a_condition_is_read_as_the_same_condition(condition: EventCondition, value: object) -> None:
+    """Every condition has a text, and no condition raises for any value."""
     assert parse(written(condition)) == condition
     assert condition.holds(value) in (True, False)
 
@@ -366,21 +366,21 @@ pieces = st.sampled_from(
 
 
 @given(st.lists(pieces | st.characters(), max_size=20), st.sampled_from(["", " "]), json_values)
-def test_any_text_is_understood_or_refused(parts: list[str], between: str, value: object) -> None:
-    """Nothing else is raised, neither now nor later."""
+def test_any_text_is_parsed_or_refused(parts: list[str], between: str, value: object) -> None:
+    """No other exception is raised, at parsing or at use."""
     with suppress(WrongExpression):
         assert compile_expression(between.join(parts))(value) in (True, False)
 
 
 @given(st.text(max_size=30))
-def test_any_pattern_is_understood_or_refused(pattern: str) -> None:
-    """Whatever `re` has against it."""
+def test_any_pattern_is_compiled_or_refused(pattern: str) -> None:
+    """The reason why `re` refuses it makes no difference."""
     with suppress(WrongExpression):
         compile_expression(f"a matches {json.dumps(pattern)}")
 
 
 @pytest.mark.parametrize("pattern", ["(" * 480 + ")" * 480, "a{99999999999999999999}", "(?P<1>a)", "[z-a]", "*"])
-def test_what_re_cannot_compile_is_refused(pattern: str) -> None:
-    """Too deep and too large as well."""
+def test_a_pattern_that_re_cannot_compile_is_refused(pattern: str) -> None:
+    """Patterns that are too deep or too large are refused too."""
     with pytest.raises(WrongExpression, match="no regular expression"):
         compile_expression(f"a matches '{pattern}'")

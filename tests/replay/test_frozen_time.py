@@ -1,4 +1,4 @@
-"""Frozen time: what modules of a folder have imported of `datetime` and `time` shows one moment."""
+"""Tests that `datetime` and `time` show a fixed moment in modules of a folder."""
 
 import copy
 import importlib
@@ -33,7 +33,7 @@ class Note:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a package of modules that ask for the time."""
+    """A folder with a package of modules that read the time."""
     package = tmp_path / "frozen_package"
     (package / "inner").mkdir(parents=True)
     for name in ("__init__", "inner/__init__", "inner/clocks"):
@@ -50,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def frozen() -> FrozenTime:
-    """A time that shows the moment."""
+    """A frozen time that shows the moment."""
     time = FrozenTime()
     time.move_to(MOMENT)
     return time
@@ -62,8 +62,8 @@ def clocks(folder: Path) -> ModuleType:
     return importlib.import_module("frozen_package.inner.clocks")
 
 
-def test_every_way_of_asking_shows_the_moment(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
-    """To the microsecond, in UTC, in local time and in another zone."""
+def test_every_function_shows_the_moment(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
+    """It is exact to the microsecond in UTC, in local time and in another zone."""
     local = MOMENT.astimezone().replace(tzinfo=None)
     with frozen.shown_to(folder):
         assert clocks.moment.now(UTC) == clocks.datetime.datetime.now(UTC) == frozen.now() == MOMENT
@@ -80,16 +80,16 @@ def test_every_way_of_asking_shows_the_moment(folder: Path, clocks: ModuleType, 
         assert clocks.Note().on == local.date()
 
 
-def test_the_moment_moves(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
-    """Within the block."""
+def test_the_moment_can_be_moved(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
+    """This happens within the block."""
     with frozen.shown_to(folder):
         frozen.move_to(MOMENT + timedelta(days=1))
 
         assert clocks.moment.now(UTC) == MOMENT + timedelta(days=1)
 
 
-def test_moments_that_are_given_are_not_changed(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
-    """Only what reads the clock is."""
+def test_functions_with_a_given_time_are_not_changed(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
+    """Only functions that read the clock are changed."""
     with frozen.shown_to(folder):
         assert clocks.gmtime(0)[:3] == (1970, 1, 1)
         assert clocks.strftime("%Y", clocks.gmtime(0)) == "1970"
@@ -98,8 +98,8 @@ def test_moments_that_are_given_are_not_changed(folder: Path, clocks: ModuleType
         assert clocks.moment.strptime("2026", "%Y") == clocks.moment(2026, 1, 1) == datetime(2026, 1, 1)
 
 
-def test_values_are_those_of_the_real_classes(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
-    """They can be pickled, copied, calculated with and compared; classes take them for theirs."""
+def test_values_are_instances_of_the_real_classes(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
+    """They can be pickled, copied, calculated and compared, and pass isinstance checks."""
     with frozen.shown_to(folder):
         now, today = clocks.moment.now(UTC), clocks.date.today()
         made = [now, today, clocks.moment(2026, 1, 1), clocks.moment.fromisoformat("2026-01-01"), clocks.moment.max]
@@ -116,10 +116,10 @@ def test_values_are_those_of_the_real_classes(folder: Path, clocks: ModuleType, 
         assert not issubclass(int, clocks.moment)
 
 
-def test_a_class_derived_in_the_block_is_a_class_of_its_own(
+def test_a_class_derived_in_the_block_makes_its_own_values(
     folder: Path, clocks: ModuleType, frozen: FrozenTime
 ) -> None:
-    """It makes its own values, frozen ones, and other values are none of its."""
+    """Its values show the moment, and other values are not instances of it."""
     with frozen.shown_to(folder):
 
         class Derived(clocks.moment):  # type: ignore[misc,name-defined]
@@ -133,16 +133,16 @@ def test_a_class_derived_in_the_block_is_a_class_of_its_own(
         assert not issubclass(datetime, Derived)
 
 
-def test_duration_clocks_go_on(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
-    """Time-outs and measurements are real."""
+def test_clocks_for_durations_still_run(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
+    """Time-outs and measurements use real time."""
     with frozen.shown_to(folder):
         assert clocks.time.monotonic is time.monotonic
         assert clocks.time.perf_counter is time.perf_counter
         assert clocks.time.sleep is time.sleep
 
 
-def test_what_lies_elsewhere_sees_real_time(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
-    """What was installed below the folder, modules beside it, and, wherever they lie, Python and this program."""
+def test_modules_outside_the_folder_see_real_time(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
+    """These are installed packages in the folder, modules beside it, Python itself and this program."""
     program, python = importlib.import_module("receiver.core.clock"), importlib.import_module("logging")
     installed = importlib.import_module("frozen_installed")
     before = [dict(vars(module)) for module in (program, python, installed)]
@@ -153,8 +153,8 @@ def test_what_lies_elsewhere_sees_real_time(folder: Path, clocks: ModuleType, fr
         assert [dict(vars(module)) for module in (program, python, installed)] == before
 
 
-def test_everything_is_as_before_after_the_block(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
-    """Also when it is left by an error."""
+def test_real_time_is_back_after_the_block(folder: Path, clocks: ModuleType, frozen: FrozenTime) -> None:
+    """This holds after an error too."""
     before = dict(vars(clocks))
 
     def fail() -> None:

@@ -1,4 +1,4 @@
-"""Handlers run here and now: which, in which order, with what result."""
+"""Tests of handlers that run in this process: which ones run, in which order, and with which result."""
 
 import asyncio
 from datetime import datetime
@@ -19,12 +19,12 @@ from tests.workbench import SECOND
 
 
 def stored(seq: int, kind: str = "crawl.page", **changes: Any) -> StoredDelivery:
-    """Return a stored delivery that came so many seconds after noon."""
+    """Return a stored delivery that arrived so many seconds after noon."""
     return StoredDelivery(seq, 0, delivery(f"k{seq}", kind=kind, received_at=NOON + seq * SECOND, **changes))
 
 
 def here(router: Router, **options: Any) -> LocalRunner:
-    """Return what runs the handlers of a router."""
+    """Return a runner for the handlers of a router."""
     return LocalRunner(router, Runner(VirtualClock(NOON), Inline(), ask_once=_first), **options)
 
 
@@ -33,13 +33,13 @@ async def _first(handler: HandlerName, key: str, now: datetime) -> bool:
 
 
 async def outcome(router: Router, **options: Any) -> LocalRun:
-    """Return how the only handler fared with a delivery."""
+    """Return the result of the only handler for a delivery."""
     [ran] = await here(router, **options).run(stored(1))
     return ran
 
 
 def told(results: Any) -> list[tuple[str, str, object]]:
-    """Return key, handler and value of results."""
+    """Return the key, the handler and the value of each result."""
     return [(ran.stored.delivery.key, ran.handler.name, ran.value) for ran in results]
 
 
@@ -49,8 +49,8 @@ def router() -> Router:
     return Router()
 
 
-async def test_every_handler_that_wants_a_delivery_is_called(router: Router) -> None:
-    """In the order of registration, with what each returned; async and plain, also those of other processes."""
+async def test_every_handler_that_matches_a_delivery_is_called(router: Router) -> None:
+    """They run in the order of registration and return their values: async, plain, and with a process."""
     router.add(_doubled, "crawl.*", name="async")
     router.add(lambda event: None, "monitor.*", name="other")
     router.add(len_of_type, "crawl.page", name="plain")
@@ -72,8 +72,8 @@ def len_of_type(event: Any) -> int:
     return len(event.type)
 
 
-async def test_only_those_that_are_asked_for_are_called(router: Router) -> None:
-    """By name; with nothing asked for, none."""
+async def test_only_selected_handlers_are_called(router: Router) -> None:
+    """They are selected by name. An empty selection calls none."""
     router.add(len_of_type, "*", name="one")
     router.add(len_of_type, "*", name="two")
     run = here(router)
@@ -82,8 +82,8 @@ async def test_only_those_that_are_asked_for_are_called(router: Router) -> None:
     assert await run.run(stored(1), frozenset()) == []
 
 
-async def test_an_event_that_no_model_reads_is_handled(router: Router) -> None:
-    """As an unknown event with the type that the envelope had."""
+async def test_an_event_that_no_model_can_read_is_handled(router: Router) -> None:
+    """It is an UnknownEvent with the type of the envelope."""
     router.add(len_of_type, "*", name="one")
 
     assert told(await here(router).run(stored(1, body=b"\x00"))) == [("k1", "one", 10)]
@@ -100,10 +100,10 @@ async def test_an_event_that_no_model_reads_is_handled(router: Router) -> None:
     ],
 )
 @pytest.mark.parametrize("plain", [False, True])
-async def test_what_a_handler_raises_is_a_result(
+async def test_an_exception_of_a_handler_is_a_result(
     router: Router, plain: bool, raised: BaseException, error: str
 ) -> None:
-    """It is not tried again; the traceback begins in the handler."""
+    """It is not retried, and its traceback starts in the handler."""
 
     def fail(event: object) -> None:
         raise raised
@@ -119,8 +119,8 @@ async def test_what_a_handler_raises_is_a_result(
     assert ran.traceback.splitlines()[1].endswith(", in fail" if plain else ", in fail_async")
 
 
-async def test_interrupting_an_async_handler_comes_through(router: Router) -> None:
-    """It keeps the event loop to itself, and Ctrl-C is not about its event."""
+async def test_ctrl_c_in_an_async_handler_is_not_a_result(router: Router) -> None:
+    """Such a handler blocks the event loop, and Ctrl-C is not related to its event."""
 
     async def interrupted(event: object) -> None:
         raise KeyboardInterrupt
@@ -130,8 +130,8 @@ async def test_interrupting_an_async_handler_comes_through(router: Router) -> No
         await here(router).run(stored(1))
 
 
-async def test_a_condition_that_raises_is_a_result(router: Router) -> None:
-    """With the traceback of the condition."""
+async def test_an_exception_of_a_condition_is_a_result(router: Router) -> None:
+    """It has the traceback of the condition."""
     router.add(len_of_type, "*", name="one", where=lambda event: event.nonsense)
     ran = await outcome(router)
 
@@ -139,8 +139,8 @@ async def test_a_condition_that_raises_is_a_result(router: Router) -> None:
     assert "nonsense" in (ran.traceback or "")
 
 
-async def test_a_handler_that_is_too_slow_is_a_result(router: Router) -> None:
-    """The same as under a worker."""
+async def test_a_timeout_of_a_handler_is_a_result(router: Router) -> None:
+    """A worker gives the same result."""
 
     async def slow(event: object) -> None:
         await asyncio.Event().wait()
@@ -152,8 +152,8 @@ async def test_a_handler_that_is_too_slow_is_a_result(router: Router) -> None:
     assert "took longer than 0.01 s" in (ran.attempt.error or "")
 
 
-async def test_values_of_one_call_are_not_those_of_the_next(router: Router) -> None:
-    """One that raises has none, and one that does not want the event after all neither."""
+async def test_each_call_has_its_own_value(router: Router) -> None:
+    """A call that raises has no value, and neither has one whose condition is false."""
     router.add(len_of_type, "*", name="one")
 
     def fail(event: object) -> None:
@@ -164,8 +164,8 @@ async def test_values_of_one_call_are_not_those_of_the_next(router: Router) -> N
     assert [ran.value for ran in await here(router).run(stored(1))] == [10, None]
 
 
-async def test_handlers_are_told_what_they_run_for(router: Router) -> None:
-    """The trigger, the delivery; and `once` is answered."""
+async def test_handlers_get_a_context(router: Router) -> None:
+    """It has the trigger and the delivery, and answers `once`."""
     seen: list[object] = []
 
     async def look(event: object, ctx: Context) -> None:
@@ -182,8 +182,8 @@ class Database:
     """A resource."""
 
 
-async def test_resources_are_given(router: Router) -> None:
-    """As under a worker."""
+async def test_handlers_get_resources(router: Router) -> None:
+    """A worker does the same."""
     database = Database()
 
     async def use(event: object, *, given: Database) -> bool:
@@ -196,7 +196,7 @@ async def test_resources_are_given(router: Router) -> None:
 
 
 async def test_batches_are_called_when_they_are_full(router: Router) -> None:
-    """The rest at the end; the value of a call is that of each in it."""
+    """The rest is called at the end. All events of a call have its value."""
 
     async def many(events: list[Any], ctx: BatchContext) -> list[str]:
         return [info.id for info in ctx.deliveries]
@@ -217,8 +217,8 @@ async def test_batches_are_called_when_they_are_full(router: Router) -> None:
     assert await run.finish() == []
 
 
-async def test_a_batch_that_fails_fails_for_each(router: Router) -> None:
-    """None of them is tried again by itself."""
+async def test_a_failed_batch_is_a_failure_of_each_event(router: Router) -> None:
+    """None of them is retried."""
     calls: list[int] = []
 
     def fail(events: list[Any]) -> None:
@@ -234,8 +234,8 @@ async def test_a_batch_that_fails_fails_for_each(router: Router) -> None:
     assert calls == [2]
 
 
-async def test_arrivals_are_told_before_each_call(router: Router) -> None:
-    """That of the delivery, and of the last one in a batch."""
+async def test_the_time_of_arrival_is_set_before_each_call(router: Router) -> None:
+    """It is the time of the delivery, or of the last delivery in a batch."""
     arrivals: list[datetime] = []
 
     def note(event: object) -> None:

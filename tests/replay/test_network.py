@@ -1,4 +1,4 @@
-"""No network: what a handler could connect with is refused, and what is no new connection is not."""
+"""Tests that replays without network refuse new connections, and only those."""
 
 import asyncio
 import socket
@@ -54,7 +54,7 @@ def _six() -> None:
     ],
 )
 def test_connections_and_lookups_are_refused(connect: Callable[[], object], told: str) -> None:
-    """With the address in the error, which no library takes for a bad connection."""
+    """The error has the address, and libraries do not take it for a failed connection."""
     with no_network(), pytest.raises(NetworkRefused) as raised:
         connect()
 
@@ -63,7 +63,7 @@ def test_connections_and_lookups_are_refused(connect: Callable[[], object], told
 
 
 async def test_async_connections_are_refused() -> None:
-    """By name and by number, and through a client."""
+    """This holds for names, for addresses and for HTTP clients."""
     with no_network():
         for host in ("example.com", "127.0.0.1"):
             with pytest.raises(NetworkRefused, match=host):
@@ -73,8 +73,8 @@ async def test_async_connections_are_refused() -> None:
                 await client.get("https://example.com/")
 
 
-def test_what_is_connected_goes_on() -> None:
-    """Two ends of a pair talk, in whatever way."""
+def test_existing_connections_still_work() -> None:
+    """The two ends of a socket pair can send in every way."""
     with no_network():
         one, other = socket.socketpair()
         with one, other:
@@ -85,7 +85,7 @@ def test_what_is_connected_goes_on() -> None:
 
 
 def test_the_network_is_back_after_the_block() -> None:
-    """Also when the block is left by an error, and for the block after it."""
+    """This holds after an error too, and the next block refuses connections again."""
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()

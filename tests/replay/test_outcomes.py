@@ -1,4 +1,4 @@
-"""Outcomes of replays: texts that are equal for equal outcomes, files of them, comparisons."""
+"""Tests of outcomes of replays: equal outcomes have equal texts, files keep them, and they can be compared."""
 
 import io
 import json
@@ -31,7 +31,7 @@ def _one(event: object) -> None: ...
 
 
 def ran(value: object = None, error: str | None = None, *, key: str = "k", seconds: float = 0.25) -> LocalRun:
-    """Return a call that returned this, or failed with this."""
+    """Return a call with this value or this error."""
     outcome = AttemptOutcome.SUCCEEDED if error is None else AttemptOutcome.FAILED
     attempt = Attempt(1, Trigger.REPLAY, NOON, NOON + timedelta(seconds=seconds), outcome, error)
     [handler] = _ROUTER
@@ -40,7 +40,7 @@ def ran(value: object = None, error: str | None = None, *, key: str = "k", secon
 
 
 def value_of(value: object) -> Any:
-    """Return what is kept of a returned value."""
+    """Return the kept form of a returned value."""
     return json.loads(RunResult.of(ran(value)).value or "")
 
 
@@ -50,7 +50,7 @@ def saved(*outcomes: RunResult) -> io.BytesIO:
 
 
 class Hostile:
-    """Cannot be shown."""
+    """An object whose repr raises."""
 
     def __repr__(self) -> str:
         raise SystemExit("no")
@@ -86,13 +86,13 @@ def _itself() -> list[Any]:
         (_itself(), "[[...]]"),
     ],
 )
-def test_what_is_returned_is_kept_as_json(value: object, kept: object) -> None:
-    """As itself where JSON has it, else as the text it shows itself as, without addresses."""
+def test_returned_values_are_kept_as_json(value: object, kept: object) -> None:
+    """A value that JSON does not have is kept as its repr without addresses."""
     assert value_of(value) == kept
 
 
-def test_what_cannot_be_shown_is_named_by_its_class() -> None:
-    """Whatever its code does, alone and in a list."""
+def test_a_value_without_a_repr_is_kept_as_its_class_name() -> None:
+    """Its code may raise anything; it may be alone or in a list."""
     expected = f"<{__name__}.Hostile object>"
 
     assert value_of(Hostile()) == expected
@@ -100,14 +100,14 @@ def test_what_cannot_be_shown_is_named_by_its_class() -> None:
 
 
 def test_sets_are_equal_in_every_order() -> None:
-    """The order of a set of texts differs from one process to the next."""
+    """The order of a set of texts differs between processes."""
     words = [f"word {n}" for n in range(100)]
 
     assert value_of({"all": set(words)}) == {"all": sorted(words, key=ascii)}
 
 
 def test_long_values_are_cut_with_their_length() -> None:
-    """Memory and files are bounded."""
+    """So memory and files have limits."""
     kept = value_of("x" * 200_000)
 
     assert len(kept) < 101_000
@@ -115,7 +115,7 @@ def test_long_values_are_cut_with_their_length() -> None:
 
 
 def test_errors_are_equal_in_every_run() -> None:
-    """They may show an object with its address."""
+    """An error may show an object with its address."""
     outcome = RunResult.of(ran(error="KeyError: <object object at 0x7f00c0ffee>"))
 
     assert outcome.error == "KeyError: <object object>"
@@ -123,8 +123,8 @@ def test_errors_are_equal_in_every_run() -> None:
     assert outcome.text == "raised KeyError: <object object>"
 
 
-def test_a_line_is_json_in_ascii_with_more_fields_if_given() -> None:
-    """The fields are those of an outcome."""
+def test_a_line_is_ascii_json_and_may_have_more_fields() -> None:
+    """It has the fields of an outcome."""
     line = RunResult.of(ran({"a": "\u00e9"}, seconds=0.5)).line(change="same", before=None)
 
     assert line.isascii()
@@ -148,8 +148,8 @@ _JSON = st.recursive(
 
 
 @given(_JSON)
-def test_whatever_was_returned_is_the_same_in_the_next_run(value: object) -> None:
-    """Written to a file and read from it."""
+def test_any_returned_value_is_the_same_after_a_file(value: object) -> None:
+    """The value is written to a file and read from it."""
     outcome = RunResult.of(ran(value))
 
     with Earlier(read_results(saved(outcome), "file")) as earlier:
@@ -158,8 +158,8 @@ def test_whatever_was_returned_is_the_same_in_the_next_run(value: object) -> Non
 
 
 @given(st.text())
-def test_whatever_was_raised_is_the_same_in_the_next_run(text: str) -> None:
-    """Its text is what a store takes."""
+def test_any_error_is_the_same_after_a_file(text: str) -> None:
+    """A store accepts its text."""
     error = text.encode("utf-8", "backslashreplace").decode()
     outcome = RunResult.of(ran(error=f"ValueError: {error}"))
 
@@ -181,7 +181,7 @@ def test_whatever_was_raised_is_the_same_in_the_next_run(text: str) -> None:
     ],
 )
 def test_outcomes_are_compared(before: LocalRun, now: LocalRun, change: Change) -> None:
-    """How long it took is no difference."""
+    """A different duration is not a change."""
     with Earlier(read_results(saved(RunResult.of(before)), "file")) as earlier:
         found = earlier.compare(RunResult.of(now))
 
@@ -190,7 +190,7 @@ def test_outcomes_are_compared(before: LocalRun, now: LocalRun, change: Change) 
 
 
 def test_the_last_outcome_of_a_call_counts() -> None:
-    """A replay that went on may have repeated some."""
+    """A continued replay may have repeated some calls."""
     first, last = RunResult.of(ran(1)), RunResult.of(ran(2))
 
     with Earlier(read_results(saved(first, last), "file")) as earlier:
@@ -204,7 +204,7 @@ VERSION_1 = b"""{"format": "receiver-outcomes", "version": 1}
 
 
 def test_a_file_of_version_1_is_read_and_can_be_continued() -> None:
-    """In it the id of a delivery is named `key`."""
+    """Version 1 names the id of a delivery `key`."""
     file = io.BytesIO(VERSION_1)
     seek_end(file, "file")
     file.write(f"{RunResult.of(ran(3, key='m')).line()}\n".encode())
@@ -233,15 +233,15 @@ _LINE = RunResult.of(ran(1)).line()
         (header() + b"\xff\n", "file, line 2"),
     ],
 )
-def test_what_is_no_outcome_is_told_with_its_line(content: bytes, told: str) -> None:
-    """Which file, which line."""
+def test_the_error_for_a_wrong_line_has_its_number(content: bytes, told: str) -> None:
+    """It has the name of the file too."""
     with pytest.raises(ConfigurationError, match=re.escape(told)):
         list(read_results(io.BytesIO(content), "file"))
 
 
 @pytest.mark.parametrize("cut", [0, 1, 20])
-def test_a_file_is_gone_on_with_behind_its_last_whole_line(cut: int) -> None:
-    """What a full disk has left of a line is cut off."""
+def test_a_file_is_continued_after_its_last_complete_line(cut: int) -> None:
+    """A full disk may leave a part of a line; it is removed."""
     whole = saved(RunResult.of(ran(1))).getvalue()
     half = RunResult.of(ran(2, key="b")).line()[:cut].encode()
     file = io.BytesIO(whole + half)
@@ -252,8 +252,8 @@ def test_a_file_is_gone_on_with_behind_its_last_whole_line(cut: int) -> None:
     assert file.getvalue() == whole + f"{RunResult.of(ran(3, key='c')).line()}\n".encode()
 
 
-def test_another_file_is_not_gone_on_with() -> None:
-    """It stays as it is."""
+def test_a_file_of_another_kind_is_not_continued() -> None:
+    """It is not changed."""
     file = io.BytesIO(b"import os\n")
 
     with pytest.raises(ConfigurationError, match="left as it is"):

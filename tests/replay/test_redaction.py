@@ -1,4 +1,4 @@
-"""Redaction: what it promises to hide is gone, and a body stays what it was in every other way."""
+"""Tests that redaction hides all that it promises, and changes nothing else in a body."""
 
 import hashlib
 import io
@@ -27,7 +27,7 @@ ODD_TEXTS = [b"", b"nonsense", b"\xff{}", b'{"type":"a"', '{"a":"secret"}'.encod
 
 
 def texts_of(value: Any, path: tuple[str | int, ...] = ()) -> dict[tuple[str | int, ...], str]:
-    """Return every text in a JSON value by its place."""
+    """Return every text in a JSON value with its place."""
     if isinstance(value, str):
         return {path: value}
     if isinstance(value, dict | list):
@@ -38,7 +38,7 @@ def texts_of(value: Any, path: tuple[str | int, ...] = ()) -> dict[tuple[str | i
 
 @pytest.mark.parametrize("name", sample_names())
 def test_a_redacted_sample_is_read_as_the_same_kind_of_event(name: str) -> None:
-    """Type, ids, outcome and the number of items stay; each text keeps its place and its length."""
+    """Type, ids, outcome and the number of items stay. Each text keeps its place and its length."""
     body = encode(load_sample(name))
 
     hidden = redacted_body(body)
@@ -55,8 +55,8 @@ def test_a_redacted_sample_is_read_as_the_same_kind_of_event(name: str) -> None:
     assert len(hidden) <= len(body)
 
 
-def test_what_was_on_a_page_is_hidden() -> None:
-    """Its text, title, addresses and meta tags, and what is configured as metadata."""
+def test_the_contents_of_a_page_are_hidden() -> None:
+    """These are its text, title, addresses and meta tags, and the configured metadata."""
     payload = load_sample("crawl.page")
     payload["data"][0] |= {"html": "<b>x y</b>", "rawHtml": "<i>", "json": {"price": 18, "in stock": True}}
 
@@ -70,8 +70,8 @@ def test_what_was_on_a_page_is_hidden() -> None:
     assert page["json"] == {"price": 11, "in stock": True}
 
 
-def test_what_was_extracted_is_hidden_with_its_numbers() -> None:
-    """Also what looks like an id or one of the service's words."""
+def test_extracted_values_are_hidden_including_numbers() -> None:
+    """Values that look like an id or a word of the service are hidden too."""
     extraction = {"status": "new", "personId": "019f2c10-000b-7a00-8b00-000000015445", "salary": -98765.25e1}
     for payload in (
         {"type": "extract.completed", "data": [{"data": extraction, "tokensBilled": 77}]},
@@ -88,20 +88,20 @@ def test_what_was_extracted_is_hidden_with_its_numbers() -> None:
 
 
 def test_everything_else_stays_byte_for_byte() -> None:
-    """White space, the order of fields, fields that come twice, and how numbers are written."""
+    """This includes white space, the order of fields, repeated fields, and the form of numbers."""
     body = b'\xef\xbb\xbf{ "type" :"a.b",\r\n\t"n": [1.50E+2, -0, NaN],"n":{}, "\\u0041":"\\ud83d\\n" ,"e":""}'
 
     assert redacted_body(body) == body.replace(b'"\\ud83d\\n"', b'"xx"')
 
 
 @pytest.mark.parametrize("body", ODD_TEXTS)
-def test_a_body_that_is_no_json_text_is_hidden_as_a_whole(body: bytes) -> None:
-    """Whatever could be read in it."""
+def test_a_body_that_is_not_json_is_hidden_completely(body: bytes) -> None:
+    """It makes no difference what the body contains."""
     assert redacted_body(body) == b"x" * len(body)
 
 
-def test_headers_keep_their_names_and_what_says_nothing() -> None:
-    """Addresses of machines and what a proxy adds are hidden."""
+def test_headers_keep_their_names_and_harmless_values() -> None:
+    """Addresses of machines and values that a proxy adds are hidden."""
     headers = (
         ("content-type", "application/json"),
         ("host", "hooks.example.com"),
@@ -115,8 +115,8 @@ def test_headers_keep_their_names_and_what_says_nothing() -> None:
     )
 
 
-def test_a_type_or_id_that_is_no_plain_one_is_hidden_too() -> None:
-    """It could be anything."""
+def test_an_unusual_type_or_id_is_hidden_too() -> None:
+    """It could contain any text."""
     body = b'{"type":"my secret","id":"another secret","webhookId":"a third secret"}'
     one = read_envelope((), body, received_at=NOON)
 
@@ -128,7 +128,7 @@ def test_a_type_or_id_that_is_no_plain_one_is_hidden_too() -> None:
 
 
 def test_a_redacted_delivery_keeps_its_key_through_a_bundle() -> None:
-    """Also when the key is the digest of what its body was; written again, its line is the same."""
+    """This holds even if the key is the digest of the old body. When it is written again, the line is the same."""
     body = b'{"type":"crawl.page","data":[{"markdown":"secret"}]}'
     key = DeliveryKey("sha256:" + hashlib.sha256(body).hexdigest())
     hidden = redacted(replace(delivery(key, body=body), webhook_id=None))
@@ -152,7 +152,7 @@ def bundled(one: Delivery) -> bytes:
 
 
 SECRET = "Zq7Jw"
-"""Letters that no name and no stand-in has."""
+"""Letters that occur in no name and no replacement text."""
 secrets = st.builds("{}{}{}".format, st.text(max_size=8), st.just(SECRET), st.text(max_size=8)) | st.sampled_from(
     [f"https://{SECRET}.example", f"{SECRET}\ud83d"]
 )
@@ -177,8 +177,8 @@ secret_values = st.recursive(
     st.booleans(),
     st.sampled_from([None, 2]),
 )
-def test_no_text_of_any_body_is_left(payload: dict[str, Any], ascii_only: bool, indent: int | None) -> None:
-    """Wherever it stands, however it is written, and whatever our models make of the body."""
+def test_no_text_of_a_body_is_left(payload: dict[str, Any], ascii_only: bool, indent: int | None) -> None:
+    """The place of the text, its encoding and the models make no difference."""
     written = json.dumps({"type": "crawl.page"} | payload, ensure_ascii=ascii_only, indent=indent)
     body = written.encode("utf-8", "surrogatepass")
 
@@ -190,7 +190,7 @@ def test_no_text_of_any_body_is_left(payload: dict[str, Any], ascii_only: bool, 
 
 @given(json_values)
 def test_a_redacted_body_is_json_of_the_same_form(value: Any) -> None:
-    """What could be read can be read, with the same names and the same kinds of values."""
+    """It can be parsed, with the same names and the same kinds of values."""
 
     def form(value: Any) -> Any:
         if isinstance(value, dict):
@@ -206,5 +206,5 @@ def test_a_redacted_body_is_json_of_the_same_form(value: Any) -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_can_be_redacted(body: bytes) -> None:
-    """Nothing is raised."""
+    """No bytes cause an exception."""
     assert len(redacted_body(body)) <= len(body)

@@ -1,4 +1,4 @@
-"""Which deliveries are replayed, and what becomes of them as new work and as new deliveries."""
+"""Tests of which deliveries are replayed, and of their new work items and new ids."""
 
 import json
 import random
@@ -29,7 +29,7 @@ def handle(event: Any) -> None: ...
 
 @pytest.fixture
 def router() -> Router:
-    """Two handlers for everything, and one for crawls in a lane of their job."""
+    """Return a router with two handlers for all events, and one for crawls in a lane of their job."""
     router = Router()
     router.add(handle, "*", name=ONE)
     router.add(handle, "*", name=TWO)
@@ -39,7 +39,7 @@ def router() -> Router:
 
 @pytest.fixture
 async def store() -> MemoryStore:
-    """Deliveries of two jobs by turns, one without, and one that is no JSON."""
+    """Deliveries of two jobs in turn, one without a job, and one that is not JSON."""
     store = MemoryStore()
     for key, job in (("a", "j2"), ("b", "j1"), ("c", "j2"), ("d", None)):
         await store.append(delivery(key, job_id=job))
@@ -48,18 +48,18 @@ async def store() -> MemoryStore:
 
 
 async def chosen(store: MemoryStore, **choice: Any) -> list[Chosen]:
-    """Return what is chosen."""
+    """Return the chosen deliveries."""
     choice.setdefault("wanted", DeliveryFilter())
     return [one async for one in Selection(**choice).of(store)]
 
 
 async def keys(store: MemoryStore, **choice: Any) -> str:
-    """Return the keys of what fits."""
+    """Return the keys of the deliveries that match."""
     return "".join(one.stored.delivery.key for one in await chosen(store, **choice) if one.fits)
 
 
-async def test_deliveries_come_in_their_order(store: MemoryStore) -> None:
-    """That of arrival, or job by job; from a place on."""
+async def test_deliveries_are_replayed_in_order(store: MemoryStore) -> None:
+    """The order is by arrival or job by job, and may start after a given place."""
     assert await keys(store) == "abcde"
     assert await keys(store, by_job=True) == "beacd"
     assert await keys(store, after=Cursor(2)) == "cde"
@@ -67,8 +67,8 @@ async def test_deliveries_come_in_their_order(store: MemoryStore) -> None:
     assert await keys(store, wanted=DeliveryFilter(job_id="j1")) == "be"
 
 
-async def test_an_expression_is_asked_for_each(store: MemoryStore) -> None:
-    """What does not fit is given too, to tell how far it is; what is no JSON does not."""
+async def test_an_expression_is_tested_for_each_delivery(store: MemoryStore) -> None:
+    """Deliveries that do not match are given too, to show the progress. A body that is not JSON does not match."""
     found = await chosen(store, where=compile_expression("id == 'j2'"))
 
     assert [(one.stored.delivery.key, one.fits) for one in found] == [
@@ -81,8 +81,8 @@ async def test_an_expression_is_asked_for_each(store: MemoryStore) -> None:
     assert await keys(store, where=compile_expression("not (id == 'j2')")) == "bd"
 
 
-async def test_what_failed_is_for_the_handlers_that_failed(store: MemoryStore, router: Router) -> None:
-    """Among those that were chosen; without `failed` it is for all of them."""
+async def test_failed_deliveries_are_replayed_for_the_failed_handlers(store: MemoryStore, router: Router) -> None:
+    """Only selected handlers count. Without `failed` all of them run."""
     attempt = Attempt(1, Trigger.DELIVERY, NOON, NOON, AttemptOutcome.FAILED, "no")
     failures = [RecordedRun(seq, name, attempt, WorkState.DEAD) for seq, name in ((2, ONE), (3, ONE), (3, TWO))]
     await store.record(failures, now=NOON)
@@ -106,8 +106,8 @@ def stored(key: str = "k", **changes: Any) -> StoredDelivery:
     return StoredDelivery(7, 0, delivery(key, **changes))
 
 
-def test_new_work_is_made_for_every_handler_that_wants_it(router: Router) -> None:
-    """With its lane; it waits for any worker, as a replay."""
+def test_new_work_is_made_for_every_matching_handler(router: Router) -> None:
+    """It has its lane and the trigger replay, and waits for any worker."""
     made = new_work(Chosen(stored(), None, True), router, router, NOON)
 
     assert [(one.seq, one.handler, one.claim, one.lane, one.hold, one.trigger) for one in made] == [
@@ -117,15 +117,15 @@ def test_new_work_is_made_for_every_handler_that_wants_it(router: Router) -> Non
     ]
 
 
-def test_new_work_is_made_for_those_only_that_are_asked_for(router: Router) -> None:
-    """By name."""
+def test_new_work_is_made_only_for_selected_handlers(router: Router) -> None:
+    """They are selected by name."""
     made = new_work(Chosen(stored(), frozenset({TWO}), True), router, router, NOON)
 
     assert [one.handler for one in made] == [TWO]
 
 
 def test_new_work_is_held_for_the_pages_of_its_job(router: Router) -> None:
-    """As it was at its arrival."""
+    """It is held as it was at its arrival."""
     router.add(handle, "crawl.completed", name="last", after_pages=timedelta(minutes=1))
 
     made = new_work(Chosen(stored(kind="crawl.completed"), None, True), list(router)[-1:], router, NOON)
@@ -142,8 +142,8 @@ def renewed(body: bytes, webhook_id: str | None = "k") -> bytes:
     return with_new_id(one, random.Random(1))
 
 
-def test_a_new_id_takes_the_place_of_the_old_one() -> None:
-    """Nothing else of the bytes changes."""
+def test_a_new_id_replaces_the_old_one() -> None:
+    """No other byte changes."""
     body = b'{ "type" : "crawl.page",\r\n "webhookId":"k", "data": [1.0] }\n'
 
     found = renewed(body)
@@ -158,7 +158,7 @@ def test_a_new_id_takes_the_place_of_the_old_one() -> None:
     [b'{"type":"t","webhookId":"k","id":"k"}', b'{"type":"t","webhookId":"\\u006b"}', b'{"type":"t"}'],
 )
 def test_an_id_that_cannot_be_found_in_the_bytes_is_set(body: bytes) -> None:
-    """Where it stands twice or is written in another way; and a body without one gets one."""
+    """It appears twice, has another form, or is missing in the body."""
     found = json.loads(renewed(body))
 
     assert found.pop("webhookId") != "k"
@@ -166,14 +166,14 @@ def test_an_id_that_cannot_be_found_in_the_bytes_is_set(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"\xff", b"[1]"])
-def test_what_can_have_no_id_stays_as_it_is(body: bytes) -> None:
-    """The receiver will say what it thinks of it."""
+def test_a_body_that_cannot_have_an_id_is_not_changed(body: bytes) -> None:
+    """The receiver will report the error."""
     assert renewed(body, None) == body
 
 
 @given(st.text(min_size=1), st.text())
 def test_only_the_id_changes(webhook_id: str, text: str) -> None:
-    """Whatever it looks like and whatever else stands there."""
+    """This holds for any id and any other text in the body."""
     body = body_of(webhookId=webhook_id, text=text)
     one = StoredDelivery(1, 0, delivery(webhook_id, body=body))
 

@@ -10,7 +10,7 @@ Open = Callable[[Service], World]
 
 @pytest.fixture
 async def open_world() -> AsyncIterator[Open]:
-    """Return what makes a world around a service; it ends with the test."""
+    """Yield a function that opens a world around a service. The worlds are closed after the test."""
     async with AsyncExitStack() as stack:
 
         def made(service: Service) -> World:

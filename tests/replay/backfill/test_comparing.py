@@ -1,4 +1,4 @@
-"""What is missing of a job, and the deliveries that are made of it, over a MemoryStore and scripted answers."""
+"""Tests of finding and importing missing events, with a MemoryStore and fixed answers of the service."""
 
 import json
 from typing import Any
@@ -19,8 +19,8 @@ MONITOR = "019f2c10-0005-7a00-8b00-000000009aab"
 CHECK_PATH = f"/v2/monitor/{MONITOR}/checks/{JOB}"
 
 
-async def test_only_what_did_not_arrive_is_brought_in(open_world: Open) -> None:
-    """A page is known by its scrape id, whatever its webhook id; the end of the job is missing too."""
+async def test_only_missing_events_are_imported(open_world: Open) -> None:
+    """The scrape id identifies a page, not the webhook id. The end of the job is missing too."""
     world = open_world(crawl(document(1), document(2)))
     await world.add(sent("crawl.page", "w1", [document(1)], metadata={"customer": "a"}))
 
@@ -52,7 +52,7 @@ async def test_only_what_did_not_arrive_is_brought_in(open_world: Open) -> None:
 
 
 async def test_a_body_has_the_sender_s_keys_in_the_sender_s_order(open_world: Open) -> None:
-    """And everything that the answer has, known to our models or not; without metadata to copy there is none."""
+    """It has all fields of the answer, also unknown ones. If no event has metadata, it has none."""
     odd = {**document(1), "aNewKey": {"a": [None]}, "markdown": "caf\u00e9 \ud800"}
     world = open_world(crawl(odd))
     await world.add(sent("crawl.started", "w0"))
@@ -64,8 +64,8 @@ async def test_a_body_has_the_sender_s_keys_in_the_sender_s_order(open_world: Op
     assert json.loads(body)["data"] == [odd]
 
 
-async def test_bringing_in_again_changes_nothing(open_world: Open) -> None:
-    """However often: what was made is known like what was sent."""
+async def test_a_second_import_changes_nothing(open_world: Open) -> None:
+    """Imported events are recognised like events that were sent."""
     world = open_world(crawl(document(1), document(2), errors=[FAILURE]))
     await world.add(sent("crawl.started", "w0"))
     first = await world.compare()
@@ -77,8 +77,8 @@ async def test_bringing_in_again_changes_nothing(open_world: Open) -> None:
     assert len(await world.stored()) == 5
 
 
-async def test_what_arrives_while_somebody_thinks_it_over_is_left_out(open_world: Open) -> None:
-    """Between the plan and the agreement a webhook may come after all."""
+async def test_a_webhook_that_arrives_after_the_plan_is_not_imported(open_world: Open) -> None:
+    """A webhook may arrive between the plan and its confirmation."""
     world = open_world(crawl(document(1), document(2)))
     await world.add(sent("crawl.started", "w0"))
     missing = await world.compare()
@@ -89,8 +89,8 @@ async def test_what_arrives_while_somebody_thinks_it_over_is_left_out(open_world
 
 
 @pytest.mark.parametrize(("family", "path"), [("crawl", "crawl"), ("batch_scrape", "batch/scrape")])
-async def test_a_page_that_failed_is_known_by_its_url(open_world: Open, family: str, path: str) -> None:
-    """A failure of a page that had succeeded before is an event of its own."""
+async def test_a_failed_page_is_identified_by_its_url(open_world: Open, family: str, path: str) -> None:
+    """If a page succeeds first and fails later, these are two events."""
     other = FAILURE | {"url": "https://example.com/1"}
     world = open_world(crawl(document(1), errors=[FAILURE, other], path=path))
     failed = [{"metadata": {"sourceURL": "https://example.com/bad"}}]
@@ -113,8 +113,8 @@ async def test_a_page_that_failed_is_known_by_its_url(open_world: Open, family: 
     }
 
 
-async def test_a_page_without_scrape_id_is_known_by_its_url(open_world: Open) -> None:
-    """One with neither is counted and left out."""
+async def test_a_page_without_scrape_id_is_identified_by_its_url(open_world: Open) -> None:
+    """A page with neither is counted and skipped."""
     plain = {"markdown": "a", "metadata": {"sourceURL": "https://example.com/a"}}
     world = open_world(crawl(plain, plain, {"markdown": "b"}))
     await world.add(sent("crawl.page", "w1", [plain]), sent("crawl.completed", "w2"))
@@ -125,7 +125,7 @@ async def test_a_page_without_scrape_id_is_known_by_its_url(open_world: Open) ->
 
 
 async def test_all_pages_of_the_answer_are_read(open_world: Open) -> None:
-    """By its `next`."""
+    """The field `next` links them."""
     service = crawl(document(1))
     path = f"/v2/crawl/{JOB}"
     service.answers[path] = service.answers[path] | {"next": f"https://elsewhere.example{path}?skip=1"}
@@ -135,8 +135,8 @@ async def test_all_pages_of_the_answer_are_read(open_world: Open) -> None:
     assert (await world.compare(family="crawl")).counts == {"crawl.page": 2, "crawl.completed": 1}
 
 
-async def test_only_the_wanted_types_are_brought_in(open_world: Open) -> None:
-    """For jobs whose webhook did not ask for pages."""
+async def test_only_the_selected_types_are_imported(open_world: Open) -> None:
+    """This is for jobs whose webhook did not ask for pages."""
     world = open_world(crawl(document(1)))
 
     assert (await world.compare(family="crawl", wanted="*.completed")).counts == {"crawl.completed": 1}
@@ -150,10 +150,10 @@ async def test_only_the_wanted_types_are_brought_in(open_world: Open) -> None:
         ("failed", "crawl.failed", False),
     ],
 )
-async def test_a_crawl_ends_as_its_webhook_would_have_said(
+async def test_the_end_of_a_crawl_is_the_event_that_its_webhook_would_send(
     open_world: Open, status: str, kind: str, success: bool
 ) -> None:
-    """A cancelled one as completed."""
+    """A cancelled crawl ends as completed."""
     world = open_world(crawl(status=status))
 
     await world.backfill(family="crawl")
@@ -195,7 +195,7 @@ async def test_a_crawl_ends_as_its_webhook_would_have_said(
 async def test_the_result_of_an_extraction_or_an_agent_is_its_last_event(
     open_world: Open, answer: dict[str, Any], kind: str, expected: dict[str, Any]
 ) -> None:
-    """In the form in which the webhook has it."""
+    """The event has the same form as the webhook."""
     family = kind.partition(".")[0]
     world = open_world(Service({f"/v2/{family}/{JOB}": {"success": True, **answer}}))
 
@@ -223,8 +223,8 @@ def checked(number: int, status: str, **more: Any) -> dict[str, Any]:
     }
 
 
-async def test_a_check_has_an_event_for_each_page_but_the_removed(open_world: Open) -> None:
-    """In the webhook's form: without the tree of files, and with the judge's word where it was asked."""
+async def test_a_check_has_an_event_for_each_page_that_was_not_removed(open_world: Open) -> None:
+    """The event has the webhook's form: without the tree of files, and with the judgment if there is one."""
     judgment = {"meaningful": True, "confidence": "high"}
     diff = {"text": "+a", "json": {"files": []}}
     pages = [
@@ -269,7 +269,7 @@ async def test_a_check_has_an_event_for_each_page_but_the_removed(open_world: Op
     ("status", "words"), [("running", "its status is running"), ("skipped_overlap", "it was skipped")]
 )
 async def test_a_check_without_result_is_not_compared(open_world: Open, status: str, words: str) -> None:
-    """One that runs, and one that never will."""
+    """The check is still running, or it was never run."""
     world = open_world(
         Service({CHECK_PATH: {"success": True, "data": {"status": status, "pages": [checked(1, "new")]}}})
     )
@@ -288,10 +288,10 @@ async def test_a_check_without_result_is_not_compared(open_world: Open, status: 
         ("schedule", {}, "no results of the family 'schedule'"),
     ],
 )
-async def test_a_job_that_cannot_be_compared_says_why(
+async def test_the_error_for_a_job_that_cannot_be_compared_has_the_reason(
     open_world: Open, family: str, answers: dict[str, Any], words: str
 ) -> None:
-    """Nothing of it is kept to be brought in."""
+    """None of its events is kept for the import."""
     world = open_world(Service(answers))
 
     with pytest.raises(NotComparable, match=words):
@@ -306,8 +306,8 @@ async def test_an_expired_job_is_not_found(open_world: Open) -> None:
         await open_world(Service({})).compare(family="crawl")
 
 
-async def test_a_fault_in_the_middle_leaves_nothing_of_the_job(open_world: Open) -> None:
-    """What was found of other jobs stays."""
+async def test_an_error_in_the_middle_discards_all_events_of_the_job(open_world: Open) -> None:
+    """Events that were found for other jobs stay."""
     service = crawl(document(1))
     world = open_world(service)
     kept = await world.compare(family="crawl")
@@ -322,7 +322,7 @@ async def test_a_fault_in_the_middle_leaves_nothing_of_the_job(open_world: Open)
 
 
 async def test_pruned_bodies_cannot_be_compared(open_world: Open) -> None:
-    """Nobody knows which pages they were, and a page must not come in twice."""
+    """Their pages are unknown, and a page must not be imported twice."""
     world = open_world(crawl(document(1)))
     await world.add(sent("crawl.page", "w1", [document(1)]))
     batch = await world.store.routing_batch(limit=9, max_bytes=10**6)

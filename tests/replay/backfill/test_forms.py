@@ -1,4 +1,4 @@
-"""What is made here beside what the sender makes: the samples, told once more by the service's answers."""
+"""Tests that imported events have the form of the samples of webhooks."""
 
 import json
 from typing import Any
@@ -20,7 +20,7 @@ PATHS = {"crawl": "crawl", "batch_scrape": "batch/scrape"}
 
 
 async def made_like(open_world: Open, service: Service, sample: dict[str, Any], monitor: str | None) -> Any:
-    """Return what a backfill makes for a sample when nothing but its job's beginning has arrived."""
+    """Return the event that a backfill makes for a sample if only the start of its job has arrived."""
     world = open_world(service)
     begun = {"type": f"{sample['type'].partition('.')[0]}.started", "id": sample["id"], "success": True}
     if sample.get("metadata"):
@@ -32,14 +32,17 @@ async def made_like(open_world: Open, service: Service, sample: dict[str, Any], 
 
 
 def in_form(sample: dict[str, Any]) -> dict[str, Any]:
-    """Return a sample without its own webhook id and, like what is made, without empty metadata."""
+    """Return a sample without its webhook id and without empty metadata, as a backfill makes it."""
     kept = {name: value for name, value in sample.items() if name != "webhookId"}
     return kept if kept.get("metadata") else {name: value for name, value in kept.items() if name != "metadata"}
 
 
 @pytest.mark.parametrize("name", PAGES + FAILED)
 async def test_a_page_is_made_as_the_sender_makes_it(open_world: Open, name: str) -> None:
-    """Every key and value, in the sender's order; the webhook id alone is ours, and is the delivery's key."""
+    """All keys and values are equal and in the same order.
+
+    Only the webhook id is our own: it is the delivery's key.
+    """
     sample = load_sample(name)
     family = sample["type"].partition(".")[0]
     documents, errors = (sample["data"], []) if name in PAGES else ([], [_failure(sample)])
@@ -58,7 +61,7 @@ def _failure(sample: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", CHECKED)
 async def test_a_checked_page_is_made_as_the_sender_makes_it(open_world: Open, name: str) -> None:
-    """Of the record of a check only what the webhook has; keys that are null there may be missing here."""
+    """It has only fields of the webhook. Keys that are null in the sample may be missing."""
     sample = load_sample(name)
     (item,) = sample["data"]
     record = {"id": "p", "targetId": "t", "statusCode": 200, "createdAt": "2026-08-04T12:00:00Z", **item}
@@ -73,8 +76,8 @@ async def test_a_checked_page_is_made_as_the_sender_makes_it(open_world: Open, n
     assert made == in_form(sample)
 
 
-async def test_success_and_failure_of_a_url_are_told_apart(open_world: Open) -> None:
-    """A page without scrape id that succeeded and failed later is two events."""
+async def test_success_and_failure_of_a_url_are_two_events(open_world: Open) -> None:
+    """The page has no scrape id; it succeeded first and failed later."""
     plain = {"markdown": "a", "metadata": {"sourceURL": "https://example.com/bad"}}
     world = open_world(crawl(plain, errors=[{"url": "https://example.com/bad", "error": "Timed out"}]))
     await world.add(sent("crawl.page", "w1", [plain]))

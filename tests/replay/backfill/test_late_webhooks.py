@@ -1,4 +1,4 @@
-"""A webhook that comes after its page was brought in: it is kept, and no handler sees the page again."""
+"""Tests of a webhook that arrives after its page was imported: it is stored, and no handler gets the page again."""
 
 import logging
 from typing import Any
@@ -21,7 +21,7 @@ BAD = [{"metadata": {"sourceURL": "https://example.com/bad"}}]
 
 
 def recording(seen: list[str]) -> Router:
-    """Return a router that notes what it is given."""
+    """Return a router that records the events it gets."""
     router = Router()
 
     @router.on("*")
@@ -31,33 +31,33 @@ def recording(seen: list[str]) -> Router:
     return router
 
 
-async def brought_in(open_world: Open, on: Workbench) -> None:
-    """Bring in a crawl of two pages, one failed, of which nothing had come."""
+async def backfill_two_pages(open_world: Open, on: Workbench) -> None:
+    """Import a crawl of two pages, one of them failed, without any earlier event."""
     world = open_world(crawl(document(1), errors=[{"url": "https://example.com/bad", "error": "Scrape timed out"}]))
     world.store = on.store
     await world.backfill(family="crawl")
     await on.after(2 * SECOND)
 
 
-async def test_handlers_see_what_was_brought_in_with_its_own_trigger(open_world: Open) -> None:
-    """The first attempt says why it runs."""
+async def test_handlers_get_imported_events_with_the_trigger_backfill(open_world: Open) -> None:
+    """The first attempt has this trigger."""
     seen: list[str] = []
     with watching(attempt_started) as started:
         async with bench(recording(seen)) as on:
-            await brought_in(open_world, on)
+            await backfill_two_pages(open_world, on)
 
     assert seen == ["crawl.page backfill:", "crawl.page backfill:", "crawl.completed backfill:"]
     assert {one.trigger for one in started} == {Trigger.BACKFILL}
 
 
-async def test_the_late_webhook_of_what_was_brought_in_makes_no_work(
+async def test_the_late_webhook_of_an_imported_event_makes_no_work(
     open_world: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is stored like any other delivery, and a log line says why nothing was done for it."""
+    """It is stored like any other delivery, and a log line has the reason why it is not handled."""
     caplog.set_level(logging.INFO, "receiver.worker.late_webhooks")
     seen: list[str] = []
     async with bench(recording(seen)) as on:
-        await brought_in(open_world, on)
+        await backfill_two_pages(open_world, on)
         seen.clear()
 
         await on.add(
@@ -73,8 +73,8 @@ async def test_the_late_webhook_of_what_was_brought_in_makes_no_work(
     assert told == [("late_webhook_skipped", key) for key in ("w1", "w2", "w3")]
 
 
-async def test_of_two_that_wait_together_one_is_handled(open_world: Open) -> None:
-    """The webhook came first and no worker ran: what was brought in beside it is enough."""
+async def test_a_webhook_and_its_imported_event_are_handled_once(open_world: Open) -> None:
+    """The webhook came first, but no worker was running. So both wait at the same time."""
     seen: list[str] = []
     async with bench(recording(seen), started=False) as on:
         world = open_world(crawl(document(1)))
@@ -91,8 +91,8 @@ async def test_of_two_that_wait_together_one_is_handled(open_world: Open) -> Non
     assert sorted(seen) == ["crawl.completed backfill:", "crawl.page backfill:"]
 
 
-async def test_an_imported_one_keeps_no_webhook_from_its_handlers(open_world: Open) -> None:
-    """What is imported waits for a replay, and may never be handled."""
+async def test_an_event_imported_from_a_bundle_does_not_stop_a_webhook(open_world: Open) -> None:
+    """Such an event waits for a replay, and may never be handled."""
     seen: list[str] = []
     world = open_world(crawl(document(1)))
     await world.backfill(family="crawl")

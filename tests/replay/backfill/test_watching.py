@@ -1,4 +1,4 @@
-"""When a worker asks by itself, over a MemoryStore, scripted answers and a clock that is moved by hand."""
+"""Tests of when a worker asks the service by itself, with a MemoryStore, fixed answers and a virtual clock."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ STATUS = f"/v2/crawl/{JOB}"
 
 @asynccontextmanager
 async def running(world: World, workers: int = 1) -> AsyncIterator[None]:
-    """Let workers look for jobs in a block."""
+    """Let workers watch jobs while the block runs."""
     tasks = [
         asyncio.create_task(Backfilling(world.store, world.store, world.client, world.clock).run())
         for _ in range(workers)
@@ -44,7 +44,7 @@ async def running(world: World, workers: int = 1) -> AsyncIterator[None]:
 
 
 async def until(world: World, duration: timedelta) -> None:
-    """Let time pass until so long after noon, look by look."""
+    """Move the clock, check by check, until this time after noon."""
     while world.clock.now() < NOON + duration:
         await pass_time(world.clock, EVERY)
         await turns(300)
@@ -54,10 +54,10 @@ def status_asked(service: Service) -> int:
     return sum(path.startswith(f"{STATUS}?") for path in service.asked)
 
 
-async def test_a_job_that_ended_is_asked_about_once_its_retries_are_over(
+async def test_a_worker_asks_about_an_ended_job_after_the_last_retries(
     open_world: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What is missing is brought in, and loudly told; nobody asks again, whoever else works and however long."""
+    """It imports missing events and logs them. No worker asks again, however much time passes."""
     caplog.set_level(logging.INFO, "receiver.replay.backfill.watching")
     world = open_world(crawl(document(1), document(2)))
     await world.add(sent("crawl.page", "w1", [document(1)]), sent("crawl.completed", "w2"))
@@ -85,8 +85,8 @@ async def test_a_job_that_ended_is_asked_about_once_its_retries_are_over(
     assert told.__dict__["types"] == {"crawl.page": 1}
 
 
-async def test_a_job_that_fell_silent_is_asked_about_after_an_hour(open_world: Open) -> None:
-    """And for its end a second time, which finds nothing more."""
+async def test_a_worker_asks_about_a_silent_job_after_an_hour(open_world: Open) -> None:
+    """It asks again after the end of the job, and finds nothing more."""
     world = open_world(crawl(document(1)))
     await world.add(sent("crawl.started", "w0"))
 
@@ -101,8 +101,8 @@ async def test_a_job_that_fell_silent_is_asked_about_after_an_hour(open_world: O
     assert len(await world.made()) == 2
 
 
-async def test_a_silent_job_that_still_runs_is_asked_about_every_hour(open_world: Open) -> None:
-    """Until it is over."""
+async def test_a_worker_asks_every_hour_about_a_silent_job_that_is_running(open_world: Open) -> None:
+    """It stops when the job is over."""
     world = open_world(crawl(document(1), status="scraping"))
     await world.add(sent("crawl.started", "w0"))
 
@@ -116,8 +116,8 @@ async def test_a_silent_job_that_still_runs_is_asked_about_every_hour(open_world
     assert len(await world.made()) == 2
 
 
-async def test_a_silent_job_is_asked_about_by_whoever_works(open_world: Open) -> None:
-    """A worker that has to wait may be restarted meanwhile: the next one asks when it is time, and not before."""
+async def test_any_worker_may_ask_about_a_silent_job(open_world: Open) -> None:
+    """If a waiting worker is restarted, the next one asks at the right time and not earlier."""
     world = open_world(crawl(document(1), status="scraping"))
     await world.add(sent("crawl.started", "w0"))
 
@@ -134,8 +134,8 @@ async def test_a_silent_job_is_asked_about_by_whoever_works(open_world: Open) ->
     assert len(await world.made()) == 2
 
 
-async def test_another_worker_takes_over_from_one_that_ends_in_the_middle(open_world: Open) -> None:
-    """An hour after that one began, and one alone; then it is settled for all."""
+async def test_another_worker_continues_for_a_worker_that_ended(open_world: Open) -> None:
+    """Only one of them does so, an hour after the first one started. Then the job is finished for all."""
     begun: list[str] = []
 
     async def hang(request: httpx.Request) -> httpx.Response:
@@ -164,8 +164,8 @@ async def test_another_worker_takes_over_from_one_that_ends_in_the_middle(open_w
     assert status_asked(world.service) == 1
 
 
-async def test_a_limit_is_waited_for_as_long_as_it_says(open_world: Open) -> None:
-    """Also by the workers that did not hear of it."""
+async def test_workers_wait_as_long_as_a_rate_limit_says(open_world: Open) -> None:
+    """Workers that did not get the answer wait too."""
     world = open_world(Service({}))
     world.service.answers[STATUS] = 429
     world.service.headers = {"Retry-After": "1200"}
@@ -185,10 +185,10 @@ async def test_a_limit_is_waited_for_as_long_as_it_says(open_world: Open) -> Non
     assert len(await world.made()) == 1
 
 
-async def test_a_service_that_is_down_is_asked_again_at_the_next_look(
+async def test_a_worker_asks_again_at_the_next_check_if_the_service_is_down(
     open_world: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The failure is told each time, without the key."""
+    """Each failure is logged, without the key."""
     world = open_world(Service({STATUS: 500}))
     await world.add(sent("crawl.completed", "w2"))
 
@@ -204,8 +204,8 @@ async def test_a_service_that_is_down_is_asked_again_at_the_next_look(
 
 
 @pytest.mark.parametrize(("status", "asked"), [(500, True), (401, False)])
-async def test_a_fault_about_one_job_keeps_no_other_waiting(open_world: Open, status: int, asked: bool) -> None:
-    """One that would come for every job ends the look instead."""
+async def test_an_error_for_one_job_does_not_delay_other_jobs(open_world: Open, status: int, asked: bool) -> None:
+    """An error that all jobs would get ends the check instead."""
     service = crawl(document(1))
     service.answers["/v2/crawl/other"] = status
     world = open_world(service)
@@ -218,13 +218,13 @@ async def test_a_fault_about_one_job_keeps_no_other_waiting(open_world: Open, st
     assert (status_asked(service) == 1) is asked
 
 
-class Filling(MemoryStore):
-    """A store that is full after it was brought so many parts; None for never."""
+class FillingStore(MemoryStore):
+    """A store that is full after it has stored so many parts. None means that it is never full."""
 
     full_after: int | None = None
 
     async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
-        """Take a part in, while there is room."""
+        """Store a part, or raise StoreError if the store is full."""
         if self.full_after == 0:
             raise StoreError("the disk is full")
         if self.full_after is not None:
@@ -232,10 +232,10 @@ class Filling(MemoryStore):
         return await super().import_deliveries(deliveries)
 
 
-async def test_what_came_of_asking_is_told_each_time(open_world: Open) -> None:
-    """In a word, and with what was brought in, also of a job whose last part could not be stored."""
+async def test_each_outcome_of_asking_is_emitted(open_world: Open) -> None:
+    """It has the number of imported events, even if the last part of a job could not be stored."""
     world = open_world(Service({STATUS: 500}))
-    world.store = store = Filling()
+    world.store = store = FillingStore()
     await world.add(sent("crawl.started", "w0"))
 
     with watching(job_asked) as asked:
@@ -262,10 +262,8 @@ async def test_what_came_of_asking_is_told_each_time(open_world: Open) -> None:
     assert [one.reason for one in asked] == ["silent"] * 4 + ["ended"]
 
 
-async def test_a_job_that_the_service_forgot_is_told_once(
-    open_world: Open, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Nothing can be done about it any more, and the jobs behind it have their turn."""
+async def test_an_expired_job_is_logged_once(open_world: Open, caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody can import it any more, and the worker continues with other jobs."""
     world = open_world(Service({}))
     await world.add(sent("crawl.completed", "w2"), sent("schedule.completed", "w3"))
 
@@ -277,8 +275,8 @@ async def test_a_job_that_the_service_forgot_is_told_once(
     assert told == ["backfill_impossible"]
 
 
-async def test_what_is_older_than_the_service_s_memory_is_left_alone(open_world: Open) -> None:
-    """As after a worker was off for days."""
+async def test_a_worker_does_not_ask_about_jobs_that_have_expired(open_world: Open) -> None:
+    """This happens if no worker ran for days."""
     world = open_world(crawl(document(1)))
     await world.add(sent("crawl.completed", "w2"))
     world.clock.advance(DAY)

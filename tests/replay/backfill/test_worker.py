@@ -1,4 +1,4 @@
-"""A whole worker with BACKFILL on, beside a service on a socket and a clock that is moved by hand."""
+"""Tests of a complete worker with and without BACKFILL, with a service on a socket and a virtual clock."""
 
 import asyncio
 from typing import Any
@@ -21,8 +21,8 @@ from tests.service.client.stub import Connection, serving
 
 @pytest.mark.usefixtures("bare_environment")
 @pytest.mark.parametrize("switched_on", [True, False])
-async def test_a_worker_backfills_only_when_it_is_told_to(switched_on: bool) -> None:
-    """And its handlers see what it found."""
+async def test_a_worker_backfills_only_if_the_setting_is_on(switched_on: bool) -> None:
+    """Its handlers get the imported events."""
     seen: list[str] = []
     router = Router()
 

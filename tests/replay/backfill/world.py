@@ -1,4 +1,4 @@
-"""A store in memory, webhooks that reached it, and a service with literal answers that tells what jobs produced."""
+"""A store in memory, webhooks that arrived, and a service with fixed answers about jobs."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ JOB = "019f2c10-0001-7a00-8b00-000000001eef"
 
 
 def document(number: int, **metadata: Any) -> dict[str, Any]:
-    """Return a page as both the webhook and the status answer have it."""
+    """Return a page in the form that webhooks and status answers share."""
     known = {"sourceURL": f"https://example.com/{number}", "scrapeId": f"scrape-{number}", "statusCode": 200}
     return {"markdown": f"# Page {number}", "metadata": known | metadata}
 
@@ -61,13 +61,13 @@ def crawl(
     path: str = "crawl",
     job_id: str = JOB,
 ) -> Service:
-    """Return a service that knows one crawl or batch."""
+    """Return a service with one crawl or batch."""
     found = {"success": True, "status": status, "total": 9, "completed": len(documents), "data": list(documents)}
     return Service({f"/v2/{path}/{job_id}": found, f"/v2/{path}/{job_id}/errors": {"errors": list(errors)}})
 
 
 class World:
-    """What a backfill works with."""
+    """The store, the clock, the client and the service of a backfill."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
@@ -80,31 +80,31 @@ class World:
         self.spool = Spool()
 
     async def add(self, *deliveries: Delivery) -> None:
-        """Store what reached us."""
+        """Store deliveries that arrived."""
         for one in deliveries:
             await self.store.append(one)
 
     async def compare(self, family: str | None = None, monitor_id: str | None = None, **options: Any) -> Missing:
-        """Return what is missing of the job."""
+        """Return the missing events of the job."""
         found = await delivered(self.store, self.job_id)
         asked = Asked(self.job_id, found.family or family or "", found.monitor_id or monitor_id)
         return await compare(found, produced(self.client, asked), self.spool, **options)
 
     async def import_deliveries(self, missing: Missing) -> Counter[AppendOutcome]:
-        """Bring in what is missing, and return what became of it."""
+        """Import the missing events, and return the outcomes."""
         outcomes: Counter[AppendOutcome] = Counter()
         async for part in to_import(missing, self.spool, self.store, self.clock, origin=Origin.BACKFILL):
             outcomes.update(await self.store.import_deliveries(part))
         return outcomes
 
     async def backfill(self, **options: Any) -> Counter[AppendOutcome]:
-        """Compare and bring in."""
+        """Compare and import."""
         return await self.import_deliveries(await self.compare(**options))
 
     async def stored(self) -> list[Delivery]:
-        """Return what is stored, the oldest first."""
+        """Return the stored deliveries, the oldest first."""
         return [one.delivery async for one in self.store.iter_deliveries(DeliveryFilter())]
 
     async def made(self) -> list[dict[str, Any]]:
-        """Return the bodies of what was made here, the oldest first."""
+        """Return the bodies of the imported deliveries, the oldest first."""
         return [json.loads(one.body) for one in await self.stored() if one.key.startswith("backfill:")]
