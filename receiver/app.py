@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -34,6 +35,8 @@ from receiver.web.paths import EndpointPaths, not_running
 from receiver.worker import Retention, Worker, WorkerLimits, ask_store, open_processes, open_runner
 from receiver.worker.background import running_beside
 from receiver.worker.indexer import indexing
+from receiver.worker.memory_budget import MemoryBudget
+from receiver.worker.routing_trial import RoutingTrial
 
 if TYPE_CHECKING:  # every request comes with it
     from receiver.requests.webhooks import WebhookConfig
@@ -144,12 +147,14 @@ async def run_worker(
     *,
     worker: WorkerId,
     takes_over: Sequence[WorkerId] = (),
+    careful: bool = False,
     store: Store | None = None,
     clock: Clock | None = None,
 ) -> int:
     """Run handlers on the deliveries in the store until `stop` is set.
 
     `takes_over` names workers that are known to be dead; their work is claimed without waiting for their leases.
+    With `careful`, or after a worker that died, `where` and `lane` are tried in another process at first.
     Returns how many handlers could not be ended within the grace time and still run in their threads. Raises
     HandlerError for a router that does not work as a whole, and for a resource that cannot be made.
     """
@@ -166,7 +171,9 @@ async def run_worker(
     ):
         for dead in takes_over:
             await queue.expire_leases_of(dead, now=clock.now())
-        async with _open_worker(settings, router, queue, clock, worker) as opened:
+        async with _open_worker(
+            settings, router, queue, clock, worker, careful=careful or bool(takes_over)
+        ) as opened:
             left_behind = await opened.run(stop, grace=settings.grace)
     await asyncio.to_thread(flush)
     return left_behind
@@ -174,7 +181,7 @@ async def run_worker(
 
 @asynccontextmanager
 async def _open_worker(
-    settings: Settings, router: Router, queue: WorkQueue, clock: Clock, worker: WorkerId
+    settings: Settings, router: Router, queue: WorkQueue, clock: Clock, worker: WorkerId, *, careful: bool
 ) -> AsyncIterator[Worker]:
     """Open everything that a worker's handlers need; it is closed with the block."""
     limits = WorkerLimits(
@@ -183,10 +190,12 @@ async def _open_worker(
         processes=settings.processes,
         lease=settings.lease,
     )
+    memory = MemoryBudget()
     async with (
         open_processes(
             clock, settings.processes, log_level=settings.log_level, json_logs=settings.json_logs
         ) as processes,
+        open_processes(clock, 1, log_level=settings.log_level, json_logs=settings.json_logs) as trial_processes,
         _open_clients(settings) as clients,
         open_runner(
             clock,
@@ -195,10 +204,22 @@ async def _open_worker(
             ask_once=ask_store(queue),
             processes=processes,
             clients=clients,
+            memory=memory,
         ) as runner,
     ):
+        trial = RoutingTrial(trial_processes, clock, router, handlers=settings.handlers, folder=Path.cwd())
         rng = random.Random()  # noqa: S311 - spreads retries, protects nothing
-        yield Worker(queue, router, clock, runner, worker=worker, limits=limits, rng=rng)
+        yield Worker(
+            queue,
+            router,
+            clock,
+            runner,
+            worker=worker,
+            limits=limits,
+            rng=rng,
+            memory=memory,
+            trial=trial if careful else None,
+        )
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@
     ├── RejectedRequest             the sender: answered 4xx, because a retry of the same request cannot help
     │   ├── Unauthenticated         401
     │   ├── Malformed               400
+    │   │   └── CostlyBody          an event that would take too much memory; also a GiveUp
     │   ├── ReadTimeout             408
     │   └── TooLarge                413
     ├── StoreError                  nobody at once: the store cannot do it now; try later
@@ -262,6 +263,13 @@ class GiveUp(Exception):
     def __init__(self, reason: str = "the handler gave up") -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+class CostlyBody(Malformed, GiveUp):
+    """A body is not read as an event: it is small, but its event would take too much memory.
+
+    The endpoint accepts such a body. It is a GiveUp, because a later attempt would fail too.
+    """
 
 
 class NoApiKey(ConfigurationError, GiveUp):

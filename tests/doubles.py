@@ -18,6 +18,8 @@ from receiver.stores.memory import MemoryStore
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 SECRET = "example-secret-1"
+COSTLY = b'{"type":"crawl.page","data":[' + b"{}," * 200_000 + b"{}]}"
+"""A body of 600 KB whose event would take more than 256 MiB."""
 LONG = 120
 """Seconds after which a test that waits for something real has failed."""
 

@@ -18,6 +18,8 @@ _COMMANDS = {
     "demo": "receiver.cli.demo:demo",
     "new": "receiver.cli.new:new",
     "check": "receiver.cli.check:check",
+    "backup": "receiver.cli.backup:backup",
+    "restore": "receiver.cli.restore:restore",
     "send": "receiver.cli.send:send",
     "tail": "receiver.cli.tail.command:tail",
     "simulate": "receiver.cli.simulate.command:simulate",

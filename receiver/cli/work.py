@@ -63,7 +63,7 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     dead = [WorkerId(name) for name in takes_over]
     exhaustion = Exhaustion(settings.max_memory)
     try:
-        left_behind = run(_work(settings, router, worker, dead, stopper, exhaustion))
+        left_behind = run(_work(settings, router, worker, dead, stopper, exhaustion, careful=not with_parent))
     except ReceiverError as exc:
         if isinstance(exc, HandlerError) and exc.__cause__ is not None:
             log.error("resource_not_made", exc_info=exc.__cause__)
@@ -102,6 +102,8 @@ async def _work(
     dead: Sequence[WorkerId],
     stopper: "_Stopper",
     exhaustion: Exhaustion,
+    *,
+    careful: bool,  # a worker without a supervisor cannot know whether another worker has died
 ) -> int:
     stop = asyncio.Event()
     stopper.attach(asyncio.get_running_loop(), stop)
@@ -112,7 +114,7 @@ async def _work(
     await _warn_of_work_without_handler(settings, router)
     watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
     try:
-        return await run_worker(settings, router, stop, worker=worker, takes_over=dead)
+        return await run_worker(settings, router, stop, worker=worker, takes_over=dead, careful=careful)
     finally:
         watching.cancel()
         await asyncio.wait([watching])

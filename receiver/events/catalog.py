@@ -1,7 +1,8 @@
 """From bytes to events: the class of each type."""
 
+from receiver.core.body_cost import MAX_BODY_COST, body_cost
 from receiver.core.lenient_json import NotJson, load_json
-from receiver.errors import Malformed
+from receiver.errors import CostlyBody, Malformed
 from receiver.events.agent import AgentAction, AgentCancelled, AgentCompleted, AgentFailed, AgentStarted
 from receiver.events.base import Event, UnknownEvent
 from receiver.events.batch_scrape import (
@@ -40,13 +41,21 @@ EVENT_CLASSES: dict[str, type[Event]] = {
 }
 """The class of every known type. Any other type is an `UnknownEvent`."""
 
+_MEBIBYTE = 1024 * 1024
+
 
 def parse_event(body: bytes) -> Event:
     """Return the event in the body of a delivery.
 
     Any JSON object with a `type` is an event. Values with another form than documented are in `model_extra`. Raises
-    `Malformed` for everything else, without quoting the body.
+    `Malformed` for everything else, without quoting the body, and `CostlyBody` for a body with so many values that
+    its event would take more than 256 MiB of memory.
     """
+    if body_cost(body, precise_from=MAX_BODY_COST) > MAX_BODY_COST:
+        raise CostlyBody(
+            f"the body of {len(body) / _MEBIBYTE:.1f} MiB is not read: as an event it would take more than "
+            f"{MAX_BODY_COST // _MEBIBYTE} MiB of memory; `receiver events raw` writes it"
+        )
     try:
         payload = load_json(body)
     except NotJson as exc:

@@ -18,7 +18,7 @@ from receiver.routing.policies import RunsIn
 from receiver.routing.resources import needed_by
 from receiver.worker import open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed
-from receiver.worker.fanout import read_event, wanting
+from receiver.worker.fanout import read_to_route, wanting
 from receiver.worker.runner import handler_traceback
 
 
@@ -74,12 +74,12 @@ class LocalRunner:
 
     async def run(self, stored: StoredDelivery, only: frozenset[HandlerName] | None = None) -> Sequence[LocalRun]:
         """Call the handlers that want this delivery, or only those in `only`; return the results of ended calls."""
-        event = read_event(stored)
+        routed = read_to_route(stored)
         runs: list[LocalRun] = []
-        for handler in wanting(self._handlers, event):
+        for handler in wanting(self._handlers, routed):
             if only is None or handler.name in only:
                 item = WorkItem(0, handler.name, self._attempt, 0, 0, self._trigger, stored)
-                runs += await self._add(Claimed(item, handler, event))
+                runs += await self._add(Claimed(item, handler, routed.whole_event))
         return runs
 
     async def finish(self) -> Sequence[LocalRun]:

@@ -13,7 +13,7 @@ from receiver.core.work import NewWork
 from receiver.replay.selection import Chosen
 from receiver.routing import Handler, Router
 from receiver.service.samples import encode
-from receiver.worker.fanout import read_event, wanting
+from receiver.worker.fanout import read_to_route, wanting
 from receiver.worker.holds import hold_for
 from receiver.worker.lanes import lane_of
 
@@ -21,17 +21,17 @@ from receiver.worker.lanes import lane_of
 def new_work(chosen: Chosen, handlers: Iterable[Handler], router: Router, now: datetime) -> Sequence[NewWork]:
     """Return the work items that replay a delivery, also for handlers that have succeeded with it."""
     stored = chosen.stored
-    event = read_event(stored)
+    routed = read_to_route(stored)
     return [
         NewWork(
             stored.seq,
             handler.name,
             claim=False,
-            lane=lane_of(handler, event),
+            lane=lane_of(handler, routed.event),
             hold=hold_for(handler, router, stored, now),
             trigger=Trigger.REPLAY,
         )
-        for handler in wanting(handlers, event)
+        for handler in wanting(handlers, routed)
         if chosen.only is None or handler.name in chosen.only
     ]
 

@@ -21,7 +21,7 @@ from receiver.routing.resources import require_given
 from receiver.testing.samples import Sample, as_body
 from receiver.testing.work import Work
 from receiver.worker import open_runner
-from receiver.worker.fanout import read_event, wanting
+from receiver.worker.fanout import read_to_route, wanting
 
 _NOTHING: Mapping[Any, object] = MappingProxyType({})
 
@@ -86,7 +86,7 @@ async def deliver_async(
     moment = now or clock.now()
     kept = mask_headers((name.lower().encode(), value.encode("latin-1")) for name, value in headers.items())
     stored = StoredDelivery(1, 0, read_envelope(kept, as_body(given), received_at=moment))
-    for handler in wanting(router, read_event(stored)):
+    for handler in wanting(router, read_to_route(stored)):
         require_given(handler.name, handler.needs, resources)
     async with open_runner(
         clock, {}, threads=1, ask_once=_answering(asked), given=resources, told_now=lambda: now or clock.now()

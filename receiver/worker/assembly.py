@@ -11,6 +11,7 @@ from receiver.core.clock import Clock
 from receiver.core.ports.queue import OnceKeys
 from receiver.routing.context import AskOnce, Clients
 from receiver.routing.resources import Resource, open_resources
+from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.process_pool import Processes
 from receiver.worker.runner import NO_RESOURCES, Runner
 
@@ -26,6 +27,7 @@ async def open_runner(
     processes: Processes | None = None,
     clients: Clients | None = None,
     told_now: Callable[[], datetime] | None = None,
+    memory: MemoryBudget | None = None,
 ) -> AsyncIterator[Runner]:
     """Open a runner with its own threads and these resources, which are closed with the block.
 
@@ -42,6 +44,7 @@ async def open_runner(
                 ask_once=ask_once,
                 clients=clients,
                 told_now=told_now,
+                memory=memory,
             )
     finally:
         # A function that hangs must not keep the program from going on; the process ends without it.

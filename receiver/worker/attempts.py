@@ -18,11 +18,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A claimed work item and its handler. `event` is None until the body has been read."""
+    """A claimed work item and its handler. `event` is None until the body has been read.
+
+    `refusal` says why the handler must not be called.
+    """
 
     item: WorkItem
     handler: Handler
     event: Event | None = None
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +50,9 @@ class AttemptRunner(Protocol):
 
 
 def refused(claimed: Claimed, now: datetime) -> Ended:
-    """Return the end of an attempt that is not made, because too many workers died in the attempts before."""
+    """Return the end of an attempt that is not made: it is refused, or too many workers died in those before."""
     item = claimed.item
-    error = f"not run again: {item.deaths} workers died or lost their leases while it ran"
+    error = claimed.refusal or f"not run again: {item.deaths} workers died or lost their leases while it ran"
     return Ended(
         Attempt(item.attempt, item.trigger, now, now, AttemptOutcome.FAILED, error),
         Refused(),

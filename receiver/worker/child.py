@@ -14,14 +14,26 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from operator import attrgetter
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
 from receiver.core.logs import configure_logs
+from receiver.routing.loader import load_router
 from receiver.worker.failures import Raised, require_done
-from receiver.worker.fanout import read_event
+from receiver.worker.fanout import read_event, read_to_route, wanting
+from receiver.worker.lanes import lane_of
 from receiver.worker.parent_death import end_after_parent
-from receiver.worker.process_messages import SIZE, CallDone, CallStarted, FunctionCall, read_message, write_message
+from receiver.worker.process_messages import (
+    SIZE,
+    Call,
+    CallDone,
+    CallStarted,
+    FunctionCall,
+    RoutingCall,
+    read_message,
+    write_message,
+)
 
 
 def main(level: str, log_format: str, descriptor: str) -> None:
@@ -42,17 +54,35 @@ def main(level: str, log_format: str, descriptor: str) -> None:
             answer(messages.get(), lambda message: worker.sendall(write_message(message)))
 
 
-def answer(call: FunctionCall, send: Callable[[CallStarted | CallDone], None]) -> None:
+def answer(call: Call, send: Callable[[CallStarted | CallDone], None]) -> None:
     """Run a call and send its result or its exception."""
     try:
-        function = attrgetter(call.qualname)(importlib.import_module(call.module))
-        events = [read_event(source) for source in call.sources]
+        run = _function(call) if isinstance(call, FunctionCall) else _questions(call)
         send(CallStarted())
-        require_done(function(events if call.batched else events[0]))
+        run()
     except BaseException as exc:
         send(CallDone(Raised.of(exc)))
     else:
         send(CallDone(None))
+
+
+def _function(call: FunctionCall) -> Callable[[], object]:
+    function = attrgetter(call.qualname)(importlib.import_module(call.module))
+    events = [read_event(source) for source in call.sources]
+    return lambda: require_done(function(events if call.batched else events[0]))
+
+
+def _questions(call: RoutingCall) -> Callable[[], None]:
+    router = load_router(call.handlers, folder=Path(call.folder))
+    handlers = [handler for handler in router if handler.name in call.names]
+
+    def ask() -> None:
+        for source in call.sources:
+            routed = read_to_route(source)
+            for handler in wanting(handlers, routed):
+                lane_of(handler, routed.event)
+
+    return ask
 
 
 def _listen(incoming: BinaryIO, messages: "SimpleQueue[Any]") -> None:

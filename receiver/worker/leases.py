@@ -9,7 +9,7 @@ from receiver.core.claims import Lease
 from receiver.core.clock import Clock
 from receiver.core.ports.queue import LeaseQueue
 from receiver.core.types import WorkerId
-from receiver.errors import StoreError
+from receiver.errors import StoreError, StoreRefused
 from receiver.worker.attempts import Claimed
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class Leases:
         try:
             if self._marking:
                 await self._queue.mark_started(work_ids, self.worker)
-        except StoreError as exc:
+        except (StoreError, StoreRefused) as exc:
             log.error("start_mark_failed", extra={"count": len(work_ids), "reason": str(exc)})
 
     async def release(self, work_ids: Sequence[int]) -> None:
@@ -116,7 +116,7 @@ class Leases:
             self.drop(work_id)
         try:
             await self._queue.release_leases(work_ids, self.worker, now=self._clock.now())
-        except StoreError as exc:
+        except (StoreError, StoreRefused) as exc:
             # The leases end by themselves.
             log.error("leases_not_released", extra={"count": len(work_ids), "reason": str(exc)})
 
@@ -130,7 +130,7 @@ class Leases:
         self._marking = False
         try:
             await self._queue.clear_started(tuple(self._leased), self.worker)
-        except StoreError as exc:
+        except (StoreError, StoreRefused) as exc:
             log.error("start_marks_not_cleared", extra={"reason": str(exc)})
 
     async def run(self) -> None:
@@ -140,7 +140,7 @@ class Leases:
             try:
                 await self._mark_started()
                 await self.renew_if_late()
-            except StoreError as exc:
+            except (StoreError, StoreRefused) as exc:
                 log.error("leases_not_renewed", extra={"reason": str(exc)})
             except Exception:
                 log.exception("leases_not_renewed")  # a bug in this code must not end running handlers

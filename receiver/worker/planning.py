@@ -1,7 +1,8 @@
 """Plans the work items of new deliveries, and decides which of them this worker claims at once."""
 
+import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from receiver.core.claims import RoutingBatch
 from receiver.core.deliveries import StoredDelivery
@@ -10,27 +11,61 @@ from receiver.core.work import NewWork
 from receiver.events import Event
 from receiver.routing import Handler, Router
 from receiver.worker.drift_log import DriftLogger
-from receiver.worker.fanout import TRIGGERS, read_event, wanting
+from receiver.worker.fanout import TRIGGERS, RoutedEvent, read_to_route, wanting
 from receiver.worker.holds import Holds
 from receiver.worker.lanes import lane_of
 from receiver.worker.late_webhooks import find_repeats
+from receiver.worker.memory_budget import claim_on_memory
+from receiver.worker.routing_trial import Culprits, RoutingTrial
 from receiver.worker.slots import ReadyQueues
 from receiver.worker.unhandled import Unhandled
 
 
 @dataclass(frozen=True, slots=True)
 class HandlerMatch:
-    """A new delivery, its event, and a handler that wants the event."""
+    """A new delivery, its event, and a handler that wants the event.
+
+    `kept` is the event for the attempt, None if the attempt has to read it again. `refusal` says why the handler
+    must not be asked about the event.
+    """
 
     stored: StoredDelivery
     event: Event
     handler: Handler
+    kept: Event | None
+    refusal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBatch:
+    """Deliveries to route together. A costly one is alone, and `memory` has to be free for it."""
+
+    batch: RoutingBatch
+    memory: int = 0
+
+
+def costly_apart(batch: RoutingBatch) -> PlannedBatch:
+    """Return those of the deliveries that may be routed together, from the first on."""
+    for index, stored in enumerate(batch.deliveries):
+        if memory := claim_on_memory(stored.delivery.body):
+            if index:
+                return PlannedBatch(replace(batch, deliveries=batch.deliveries[:index]))
+            return PlannedBatch(replace(batch, deliveries=(stored,)), memory)
+    return PlannedBatch(batch)
 
 
 class RoutingPlanner:
     """Plans the work items of new deliveries."""
 
-    def __init__(self, queue: RoutingQueue, router: Router, ready: ReadyQueues, holds: Holds) -> None:
+    def __init__(
+        self,
+        queue: RoutingQueue,
+        router: Router,
+        ready: ReadyQueues,
+        holds: Holds,
+        trial: RoutingTrial | None = None,
+    ) -> None:
+        self._trial = trial
         self._queue = queue
         self._router = router
         self._ready = ready
@@ -38,19 +73,30 @@ class RoutingPlanner:
         self._unhandled = Unhandled()
         self._drift = DriftLogger()
 
-    async def matches(self, batch: RoutingBatch) -> Sequence[HandlerMatch]:
+    async def matches(self, planned: PlannedBatch) -> Sequence[HandlerMatch]:
         """Return the handlers that want these deliveries."""
-        read = [(one, read_event(one)) for one in batch.deliveries if one.delivery.origin in TRIGGERS]
-        repeats = await find_repeats(self._queue, read) if batch.any_backfilled else frozenset()
+        batch, costly = planned.batch, planned.memory > 0
+        wanted = [one for one in batch.deliveries if one.delivery.origin in TRIGGERS]
+        culprits: Culprits = await self._trial.culprits(wanted) if self._trial is not None else {}
+        read = [(one, await _read(one, in_thread=costly)) for one in wanted]
+        repeats: frozenset[int] = frozenset()
+        if batch.any_backfilled:
+            repeats = await find_repeats(self._queue, [(one, routed.event) for one, routed in read])
         matches: list[HandlerMatch] = []
-        for stored, event in read:
-            self._drift.log_new(event, stored.delivery)
+        for stored, routed in read:
+            self._drift.log_new(routed.event, stored.delivery)
             if stored.seq in repeats:
                 continue
-            handlers = wanting(self._router, event)
-            if not handlers:
-                self._unhandled.log_new(event, self._router)
-            matches += [HandlerMatch(stored, event, handler) for handler in handlers]
+            refused = [one for one in self._router if (stored.seq, one.name) in culprits]
+            handlers = wanting([one for one in self._router if one not in refused], routed)
+            if not handlers and not refused:
+                self._unhandled.log_new(routed.event, self._router)
+            matches += [
+                HandlerMatch(stored, routed.event, one, None, culprits[stored.seq, one.name]) for one in refused
+            ]
+            # A costly event would take its memory for as long as the work item waits.
+            kept = None if costly else routed.whole_event
+            matches += [HandlerMatch(stored, routed.event, handler, kept) for handler in handlers]
         return matches
 
     def new_work(self, matches: Sequence[HandlerMatch]) -> list[NewWork]:
@@ -65,14 +111,19 @@ class RoutingPlanner:
         for match in matches:
             handler = match.handler
             queue = id(self._ready[handler.name])
+            refused = match.refusal is not None
             unlimited = handler.rate is None and (handler.concurrency is None or handler.batch is not None)
-            claim = unlimited and claimable[queue] > 0
+            claim = refused or (unlimited and claimable[queue] > 0)
             starts = claim and handler.batch is None and startable[queue] > 0 and startable_in_all > 0
             claimable[queue] -= claim
             startable[queue] -= starts
             startable_in_all -= starts
-            hold = self._holds.hold(handler, match.stored)
+            hold = None if refused else self._holds.hold(handler, match.stored)
             trigger = TRIGGERS[match.stored.delivery.origin]
-            lane = lane_of(handler, match.event)
+            lane = None if refused else lane_of(handler, match.event)
             work.append(NewWork(match.stored.seq, handler.name, claim, starts, lane, hold, trigger))
         return work
+
+
+async def _read(stored: StoredDelivery, *, in_thread: bool) -> RoutedEvent:
+    return await asyncio.to_thread(read_to_route, stored) if in_thread else read_to_route(stored)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.types import HandlerName
 from receiver.worker.failures import Raised
 
 SIZE = struct.Struct("!Q")
@@ -30,6 +31,23 @@ class FunctionCall:
 
 
 @dataclass(frozen=True, slots=True)
+class RoutingCall:
+    """To a process: ask these handlers of a router whether they want the deliveries, and for the lanes of those.
+
+    `handlers` names the router as the setting does, and `folder` is where it is found. The answers do not come
+    back: what matters is whether the process lives on.
+    """
+
+    handlers: str
+    folder: str
+    names: tuple[HandlerName, ...]
+    sources: tuple[StoredDelivery, ...]
+
+
+Call = FunctionCall | RoutingCall
+
+
+@dataclass(frozen=True, slots=True)
 class CallStarted:
     """From a process: the function has been found and is called now."""
 
@@ -41,7 +59,7 @@ class CallDone:
     raised: Raised | None
 
 
-def write_message(message: Paths | FunctionCall | CallStarted | CallDone) -> bytes:
+def write_message(message: Paths | Call | CallStarted | CallDone) -> bytes:
     """Return the bytes of a message, with its size in front."""
     content = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
     return SIZE.pack(len(content)) + content

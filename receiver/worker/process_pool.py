@@ -13,9 +13,9 @@ from receiver.core.clock import Clock, time_limit
 from receiver.worker.failures import NoProcess, ProcessDied, Raised, RaisedElsewhere
 from receiver.worker.process_messages import (
     SIZE,
+    Call,
     CallDone,
     CallStarted,
-    FunctionCall,
     Paths,
     read_message,
     write_message,
@@ -45,7 +45,7 @@ class Processes:
         self._idle: list[_Child] = []
         self._all: set[_Child] = set()
 
-    async def run(self, call: FunctionCall, started: Callable[[], None]) -> None:
+    async def run(self, call: Call, started: Callable[[], None]) -> None:
         """Make a call, report when the function starts, and return when it has returned.
 
         Raises RaisedElsewhere if it raised, ProcessDied if its process did not survive it, and NoProcess if no
@@ -123,7 +123,7 @@ class _Child:
         """Tell whether it can take a call, as far as is known."""
         return not self.ended.done() and not self._reader.at_eof()
 
-    async def run(self, call: FunctionCall, started: Callable[[], None], clock: Clock) -> Raised | None:
+    async def run(self, call: Call, started: Callable[[], None], clock: Clock) -> Raised | None:
         """Make a call and return a description of what the function raised, or None."""
         ran = False
         try:

@@ -25,6 +25,7 @@ from receiver.worker.contexts import ContextFactory
 from receiver.worker.deadline import Deadline
 from receiver.worker.failures import Raised, TimedOut, require_done, result_of
 from receiver.worker.fanout import read_event
+from receiver.worker.memory_budget import MemoryBudget, claim_on_memory
 from receiver.worker.process_messages import FunctionCall
 from receiver.worker.process_pool import Processes
 
@@ -63,11 +64,14 @@ class Runner:
         ask_once: AskOnce | None = None,
         clients: Clients | None = None,
         told_now: Callable[[], datetime] | None = None,
+        memory: MemoryBudget | None = None,
     ) -> None:
         """`resources` are given to handlers by type; `ask_once` and `clients` are for their contexts.
 
-        `told_now` is the time that handlers see, if it is not the clock's.
+        `told_now` is the time that handlers see, if it is not the clock's. `memory` is what all events that run or
+        are routed in this process share.
         """
+        self._memory = memory or MemoryBudget()
         self._clock = clock
         self._threads = threads
         self._processes = processes
@@ -86,10 +90,15 @@ class Runner:
         CancelledError, and only when the worker cancels it. All items that the handler was given have the same
         end. If a call with more than one item failed, each is tried again alone: the error may be about one only.
         """
+        memory = sum(claim_on_memory(one.item.source.delivery.body) for one in batch if one.event is None)
+        async with self._memory.taken(memory):
+            return await self._run_batch(batch, costly=memory > 0)
+
+    async def _run_batch(self, batch: Sequence[Claimed], *, costly: bool) -> Sequence[Ended]:
         handler = batch[0].handler
         started_at = self._clock.now()
         deadline = Deadline(self._clock, handler.timeout)
-        read = [_read(claimed) for claimed in batch]
+        read = [await _read(claimed, in_thread=costly) for claimed in batch]
         events = [one for one in read if not isinstance(one, _CallEnd)]
         end = _UNWANTED
         if events:
@@ -130,7 +139,7 @@ class Runner:
         else:
             call = partial(function, argument)
         if handler.runs_in is RunsIn.LOOP:
-            return await _within(deadline, call(), "and was cancelled")
+            return await within(deadline, call(), "and was cancelled")
         return await self._in_thread(call, claimed, deadline)
 
     async def _in_thread(
@@ -171,7 +180,7 @@ class Runner:
             tuple([one.item.source for one in claimed]),
         )
         running = self._processes.run(call, deadline.start)
-        await _within(deadline, running, "and its process was killed", started=False)
+        await within(deadline, running, "and its process was killed", started=False)
 
     def _function(self, handler: Handler) -> Callable[..., Any]:
         """Return the handler's function with its resources filled in."""
@@ -189,21 +198,24 @@ def handler_traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
 
 
-def _read(claimed: Claimed) -> Event | _CallEnd:
+async def _read(claimed: Claimed, *, in_thread: bool) -> Event | _CallEnd:
     """Return the event of a work item, or the end of its attempt if the handler is not to be called.
 
     A handler may not want its event any more: its `where` may have raised at routing, or other code runs now.
     """
     try:
-        event = claimed.event or read_event(claimed.item.source)
+        event = claimed.event
+        if event is None:
+            source = claimed.item.source
+            event = await asyncio.to_thread(read_event, source) if in_thread else read_event(source)
         just_matched = claimed.event is not None and claimed.handler.where is None
         return event if just_matched or claimed.handler.wants(event) else _UNWANTED
     except BaseException as exc:
         return _failure(exc, claimed.handler)
 
 
-async def _within(deadline: Deadline, running: Awaitable[object], ending: str, *, started: bool = True) -> object:
-    """Await a call, and cancel it at its deadline."""
+async def within(deadline: Deadline, running: Awaitable[object], ending: str, *, started: bool = True) -> object:
+    """Await a call, and cancel it at its deadline; then raise TimedOut."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(None) as limit:

@@ -11,7 +11,7 @@ from receiver.core.group_commit import GroupCommit
 from receiver.core.ports.queue import ClaimQueue
 from receiver.core.rules import Died, RetryAt, decide, state_after
 from receiver.core.types import HandlerName, WorkState
-from receiver.errors import StoreError
+from receiver.errors import StoreError, StoreRefused
 from receiver.worker.attempts import Claimed, Ended, log_attempt
 from receiver.worker.emit import emit_ended
 from receiver.worker.leases import Leases
@@ -84,6 +84,10 @@ class ResultSettler:
             except StoreError as exc:
                 log.error("settle_retrying", extra={"count": len(settlements), "reason": str(exc)})
                 await self._clock.sleep(_STORE_PAUSE)
+            except StoreRefused as exc:  # the worker ends for that too
+                log.error("results_not_recorded", extra={"count": len(settlements), "reason": str(exc)})
+                settled = [False] * len(settlements)
+                break
             except Exception:
                 # A bug of ours. When the leases end, the items run again, and the log says why.
                 log.exception("results_not_recorded", extra={"count": len(settlements)})

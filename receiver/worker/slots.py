@@ -10,6 +10,7 @@ from receiver.core.types import HandlerName
 from receiver.routing import Handler
 from receiver.routing.policies import Batch, RunsIn
 from receiver.worker.attempts import Claimed
+from receiver.worker.memory_budget import claim_on_memory
 
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -126,7 +127,7 @@ class ReadyQueues:
         handler = claimed.handler
         queue = self._by_handler[handler.name]
         queue.claimed += 1
-        if handler.batch is not None and claimed.item.attempt == 1:
+        if handler.batch is not None and claimed.item.attempt == 1 and not _runs_alone(claimed):
             self._add_to_batch(claimed, handler.batch)
         else:
             queue.calls.append((claimed,))
@@ -202,3 +203,8 @@ class ReadyQueues:
 def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:
     slots = kind.slots if handler.concurrency is None else min(handler.concurrency, kind.slots)
     return ReadyQueue(slots, min(slots * 2, MAX_BATCHES) * batch.size, kind)
+
+
+def _runs_alone(claimed: Claimed) -> bool:
+    """Tell whether it is refused, or takes so much memory that a batch of such events may be too much."""
+    return claimed.refusal is not None or claim_on_memory(claimed.item.source.delivery.body) > 0

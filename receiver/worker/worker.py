@@ -23,7 +23,9 @@ from receiver.worker.emit import emit_started
 from receiver.worker.holds import Holds
 from receiver.worker.isolation import Isolation
 from receiver.worker.leases import Leases
-from receiver.worker.planning import RoutingPlanner
+from receiver.worker.memory_budget import MemoryBudget
+from receiver.worker.planning import PlannedBatch, RoutingPlanner, costly_apart
+from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.settling import ResultSettler
 from receiver.worker.slots import HandlerCall, ReadyQueues
 
@@ -72,7 +74,13 @@ class Worker:
         worker: WorkerId,
         limits: WorkerLimits,
         rng: random.Random,
+        memory: MemoryBudget | None = None,
+        trial: RoutingTrial | None = None,
     ) -> None:
+        """`memory` is what routing and the runner share. With `trial` the first deliveries are tried before."""
+        self._memory = memory or MemoryBudget()
+        self._routing_waits = False
+        """Routing waits until attempts have given memory back."""
         self._queue = queue
         self._router = router
         self._clock = clock
@@ -86,7 +94,9 @@ class Worker:
             router, limits.slots, clock, concurrency=limits.concurrency, wake=self._start_ready
         )
         self._holds = Holds(queue, router, clock)
-        self._planner = RoutingPlanner(queue, router, self._ready, self._holds)
+        self._planner = RoutingPlanner(queue, router, self._ready, self._holds, trial)
+        if trial is not None:
+            trial.begin(max([MAX_UNHANDLED, *(queue.capacity for queue in self._ready)]))
         self._settling = ResultSettler(queue, clock, self._leases, rng, self._settled)
         self._running: dict[asyncio.Task[None], HandlerCall] = {}
         self._doubtful: list[int] = []
@@ -175,7 +185,7 @@ class Worker:
         limits = ClaimLimits(sum(queue.claimable for queue in queues), self._bytes_left(), starting)
         claimed = await self._claim(claims, limits, lease, now)
         limit = max((queue.claimable for queue in queues), default=MAX_UNHANDLED)
-        routed = self._bytes_left() > 0 and await self._route(limit, lease, now)
+        routed = self._bytes_left() > 0 and await self._route(limit)
         return claimed > 0 or routed
 
     async def _check(self, claims: Sequence[HandlerClaim], now: datetime) -> None:
@@ -200,16 +210,28 @@ class Worker:
         )
         return len(items)
 
-    async def _route(self, limit: int, lease: Lease, now: datetime) -> bool:
+    async def _route(self, limit: int) -> bool:
         """Route new deliveries to the handlers that want them. Return whether there were any."""
         if limit <= 0:
             return False
         batch = await self._queue.routing_batch(limit=limit, max_bytes=self._bytes_left())
         if not batch.deliveries:
             return False
-        matches = await self._planner.matches(batch)
+        planned = costly_apart(batch)
+        self._routing_waits = not self._memory.take_now(planned.memory)
+        if self._routing_waits:
+            return False
+        try:
+            return await self._route_planned(planned)
+        finally:
+            self._memory.give_back(planned.memory)
+
+    async def _route_planned(self, planned: PlannedBatch) -> bool:
+        matches = await self._planner.matches(planned)
+        now = self._clock.now()  # a trial may take longer than a lease
+        lease = self._leases.new_lease(now)
         work = self._planner.new_work(matches)
-        ids = await self._queue.route(batch, work, lease=lease, now=now)
+        ids = await self._queue.route(planned.batch, work, lease=lease, now=now)
         if ids is None:
             return True  # another worker was first; there may be more behind
         claimed: list[Claimed] = []
@@ -217,7 +239,7 @@ class Worker:
         for work_id, new, match in zip(ids, work, matches, strict=True):
             if work_id is not None:
                 item = WorkItem(work_id, match.handler.name, 1, 0, 0, new.trigger, match.stored)
-                claimed.append(Claimed(item, match.handler, match.event))
+                claimed.append(Claimed(item, match.handler, match.kept, match.refusal))
                 if new.starts:
                     started.append(work_id)
         self._add(claimed, lease, marked=frozenset(started))
@@ -276,7 +298,7 @@ class Worker:
 
     async def _attempts(self, call: HandlerCall) -> Sequence[Ended]:
         now = self._clock.now()
-        if call[0].item.deaths >= POISON_AFTER:  # a suspect is always alone in its call
+        if call[0].refusal is not None or call[0].item.deaths >= POISON_AFTER:  # both are alone in their call
             return [refused(call[0], now)]
         if call[0].handler.batch is not None:
             await self._leases.mark_batch_started([one.item.id for one in call])
@@ -288,6 +310,8 @@ class Worker:
     def _ended(self, task: "asyncio.Task[None]") -> None:
         call = self._running.pop(task)
         self._ready.ended(call)
+        if self._routing_waits:
+            self._wake.set()
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("attempt_crashed", extra={"handler": call[0].item.handler}, exc_info=error)
             now = self._clock.now()

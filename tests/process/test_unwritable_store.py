@@ -9,12 +9,12 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.process.harness import PATIENCE_SECONDS, Deployment, Load, Serving, get, post
+from tests.process.harness import PATIENCE_SECONDS, Deployment, Load, Serving, get, post, until
 
 SHORT = {"ack_deadline": "2", "read_timeout": "1"}
 """Where every answer waits for its deadline. Elsewhere a machine that stalls may not turn a 200 into a 503."""
@@ -106,6 +106,46 @@ async def test_a_full_disk_refuses_deliveries_until_there_is_room_again(tmp_path
         make_room(small_disk)
         await recovers(deployment, serving, load)
         assert "Traceback" not in serving.output
+
+
+def fill(disk: Path) -> Path:
+    """Use up all room of the disk; return the file that does."""
+    filler = disk / "filler"
+    with suppress(OSError), filler.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4_096))
+    return filler
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
+async def test_events_are_pruned_on_a_full_disk(tmp_path: Path, small_disk: Path, stopped: bool) -> None:
+    """A ballast file is given up for it, and made again when there is room."""
+    make_room(small_disk)
+    deployment = Deployment(tmp_path, store=f"sqlite:///{small_disk}/receiver.db")
+    deployment.database = small_disk / "receiver.db"
+    ballast = small_disk / "receiver.db-ballast"
+    prune = ("events", "prune", "--older-than", "1d", "--yes")
+    load = Load(random.Random(1))
+    async with deployment.serve() as serving:
+        await load.send(serving.port, 300)
+        await deployment.all_handled()
+        with closing(sqlite3.connect(deployment.database, isolation_level=None)) as connection:
+            connection.execute("UPDATE deliveries SET received_at = 0")
+            while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                pass  # the log has to grow again for pruning
+        await until(ballast.exists, "the worker to make the ballast")
+        if stopped:
+            serving.send_signal(signal.SIGTERM)
+            assert await serving.exit_code() == 0
+        filler = fill(small_disk)
+
+        pruned = await asyncio.to_thread(deployment.run, *prune)
+
+        assert pruned.code == 0, pruned.text
+        assert deployment.stored() == {}
+        filler.unlink()
+        assert (await asyncio.to_thread(deployment.run, *prune)).code == 0
+        assert ballast.stat().st_size == 4 * 1024 * 1024
 
 
 async def test_a_limit_on_file_sizes_refuses_deliveries_until_it_is_lifted(tmp_path: Path) -> None:
@@ -266,3 +306,84 @@ async def test_a_deleted_database_is_made_anew_by_a_restart_only(tmp_path: Path)
     (tmp_path / "handled").unlink(missing_ok=True)
     async with deployment.serve() as serving:
         await recovers(deployment, serving, load)
+
+
+# --- a log that is taken away, or of another database, and damage
+
+
+async def test_a_removed_log_refuses_deliveries_and_loses_none(tmp_path: Path) -> None:
+    """What was acknowledged before is in the database after a restart, and nothing is acknowledged after it."""
+    deployment = Deployment(tmp_path)
+    load = Load(random.Random(1))
+    async with deployment.serve("--no-worker") as serving:
+        await load.send(serving.port, 20)
+        deployment.database.with_name("receiver.db-wal").unlink()
+
+        await load.send(serving.port, 20)
+        assert load.answers == {200: 20, 503: 20}
+        await becomes_red(serving)
+        assert "receiver.db-wal was moved or deleted; put it back or restart" in serving.output
+        serving.send_signal(signal.SIGTERM)
+        assert await serving.exit_code() == 0
+        assert "Traceback" not in serving.output
+
+    assert deployment.stored().keys() == load.acknowledged.keys()
+    async with deployment.serve() as serving:
+        await recovers(deployment, serving, load)
+
+
+def damage(path: Path, *, keep: int) -> None:
+    """Overwrite all but the first pages of a database."""
+    content = bytearray(path.read_bytes())
+    content[keep:] = b"\xff" * (len(content) - keep)
+    path.write_bytes(content)
+
+
+COMMANDS = [
+    ("serve", "--port", "0"),
+    ("work",),
+    ("events", "list"),
+    ("jobs", "list"),
+    ("work-items", "list"),
+    ("handlers", "list"),
+    ("quarantine", "list"),
+    ("drift",),
+    ("check",),
+    ("events", "prune", "--older-than", "1d", "--yes"),
+    ("replay", "--yes"),
+]
+
+
+async def test_a_damaged_database_is_one_clear_line_for_every_command(tmp_path: Path) -> None:
+    """The exit code is 3, and there is no traceback."""
+    deployment = Deployment(tmp_path)
+    load = Load(random.Random(1))
+    async with deployment.serve("--no-worker") as serving:
+        await load.send(serving.port, 5)
+    damage(deployment.database, keep=8_192)
+
+    for command in COMMANDS:
+        done = await asyncio.to_thread(deployment.run, *command)
+
+        assert done.code == 3, (command, done.text)
+        assert done.text.count("it is damaged; `receiver restore`") == 1, (command, done.text)
+        assert "Traceback" not in done.text
+
+
+async def test_damage_that_shows_later_is_answered_503_and_logged_without_a_traceback(tmp_path: Path) -> None:
+    """The pages are gone under a running server and its worker."""
+    deployment = Deployment(tmp_path)
+    load = Load(random.Random(1))
+    async with deployment.serve() as serving:
+        await load.send(serving.port, 20)
+        await deployment.all_handled()
+        with closing(sqlite3.connect(deployment.database)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            connection.execute("UPDATE sqlite_sequence SET seq = seq")  # a commit of ours empties their caches
+            connection.commit()
+        damage(deployment.database, keep=0)
+        while not load.answers[503]:
+            await load.send(serving.port, 20)
+        await becomes_red(serving)
+        assert "not a SQLite database" in serving.output or "is damaged" in serving.output
+        assert "Traceback" not in serving.output

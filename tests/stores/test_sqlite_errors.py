@@ -48,6 +48,7 @@ def check_words(error: ReceiverError, path: Path, words: str) -> None:
         (sqlite3.SQLITE_BUSY_RECOVERY, StoreError, "locked by another process"),
         (sqlite3.SQLITE_LOCKED, StoreError, "locked by another process"),
         (sqlite3.SQLITE_FULL, StoreError, "the disk is full"),
+        (sqlite3.SQLITE_IOERR_SHMSIZE, StoreError, "the disk is full"),
         (sqlite3.SQLITE_IOERR, StoreError, "reading or writing the file failed"),
         (sqlite3.SQLITE_IOERR_FSYNC, StoreError, "reading or writing the file failed"),
         (sqlite3.SQLITE_IOERR_WRITE, StoreError, "reading or writing the file failed"),
@@ -220,3 +221,22 @@ async def test_a_database_that_is_taken_away_fails_every_append(
         if deed == "moved":
             aside.rename(made)
             assert (await log.append(delivery())).outcome is AppendOutcome.ACCEPTED
+
+
+@pytest.mark.parametrize("code", [sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE])
+@pytest.mark.parametrize("room", [True, False])
+async def test_work_is_tried_once_more_after_room_was_made(made: Path, code: int, room: bool) -> None:
+    """Without room the error comes at once, and a second error comes too."""
+    tries: list[int] = []
+
+    def work(connection: sqlite3.Connection) -> None:
+        tries.append(1)
+        error = sqlite3.OperationalError("no room")
+        error.sqlite_errorcode = code
+        raise error
+
+    async with Database(made, make_room=lambda: room) as database:
+        with pytest.raises(StoreError):
+            await database.call(work)
+
+    assert len(tries) == 1 + room

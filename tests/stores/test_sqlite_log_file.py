@@ -17,6 +17,7 @@ from receiver.stores.sqlite.database import Database
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
+from receiver.stores.sqlite.write_ahead_log import log_path
 from tests.doubles import delivery, eventually, soon, turns
 
 PAGE = 4096
@@ -100,7 +101,7 @@ class SlowToClose:
 async def test_a_caller_who_is_cancelled_while_checkpointing_ends_is_cancelled() -> None:
     """If the end of checkpointing swallowed it, a worker that is stopped at this moment would go on."""
     database = SlowToClose()
-    checkpointer = Checkpointer(lambda: database, interval=timedelta(0))  # type: ignore[arg-type, return-value]
+    checkpointer = Checkpointer(lambda: database, Path(), interval=timedelta(0))  # type: ignore[arg-type, return-value]
 
     async def use() -> None:
         async with checkpointer.used():
@@ -123,7 +124,7 @@ async def test_all_writers_of_a_store_share_one_checkpointer(made: Path) -> None
         connections.append(Database(made))
         return connections[-1]
 
-    checkpointer = Checkpointer(connect, interval=timedelta(0))
+    checkpointer = Checkpointer(connect, log_path(made), interval=timedelta(0))
     for expected in (1, 2):
         async with checkpointer.used() as first, checkpointer.used() as second:
             assert first is second
@@ -135,7 +136,7 @@ async def test_all_writers_of_a_store_share_one_checkpointer(made: Path) -> None
 async def test_checkpointing_goes_on_after_a_fault(made: Path) -> None:
     """It opens its connection again, and no writer gets the error."""
     connections = [Database(made.with_name("missing.db")), Database(made)]
-    checkpointer = Checkpointer(lambda: connections.pop(0), interval=timedelta(0))
+    checkpointer = Checkpointer(lambda: connections.pop(0), log_path(made), interval=timedelta(0))
     async with checkpointer.used():
         await eventually(lambda: not connections)
 
@@ -165,7 +166,7 @@ def write(connection: sqlite3.Connection, size: int) -> None:
 
 def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writer: sqlite3.Connection) -> None:
     """A commit comes between all checkpoints, so only the writer itself can let the log start at its front."""
-    checkpointer = Checkpointer(lambda: Database(made), max_log_pages=2_048)
+    checkpointer = Checkpointer(lambda: Database(made), log_path(made), max_log_pages=2_048, max_log_bytes=10**9)
     wal = made.with_name("receiver.db-wal")
     with closing(sqlite3.connect(made, isolation_level=None)) as reader:
         write(writer, LONG_LOG)
@@ -201,7 +202,7 @@ def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writ
 
 def test_commits_do_not_restart_a_short_log(made: Path, writer: sqlite3.Connection) -> None:
     """The patience of the connection does not change either."""
-    checkpointer = Checkpointer(lambda: Database(made), max_log_pages=2_048)
+    checkpointer = Checkpointer(lambda: Database(made), log_path(made), max_log_pages=2_048, max_log_bytes=10**9)
     writer.execute("PRAGMA busy_timeout = 1234")
     write(writer, PAGE)
     checkpointer.checkpoint(writer)
@@ -241,7 +242,7 @@ def test_a_log_is_restarted_although_every_checkpoint_seems_complete(
 
     So the log may not be empty, although all is moved.
     """
-    checkpointer = Checkpointer(lambda: Database(made), max_log_pages=2_048)
+    checkpointer = Checkpointer(lambda: Database(made), log_path(made), max_log_pages=2_048, max_log_bytes=10**9)
     wal = made.with_name("receiver.db-wal")
     write(writer, LONG_LOG)
     with closing(sqlite3.connect(made, isolation_level=None)) as reader:
@@ -265,7 +266,10 @@ async def test_the_log_starts_again_under_writes_without_a_pause(made: Path) -> 
     sizes = [0]
     setup = "PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = OFF;"
     checkpointer = Checkpointer(
-        lambda: Database(made, setup=setup), interval=timedelta(milliseconds=20), max_log_pages=1_000
+        lambda: Database(made, setup=setup),
+        log_path(made),
+        interval=timedelta(milliseconds=20),
+        max_log_pages=1_000,
     )
     writer = Database(made, setup=setup, after_commit=checkpointer.after_commit)
     async with writer as database, checkpointer.used():
@@ -283,3 +287,45 @@ async def test_the_log_starts_again_under_writes_without_a_pause(made: Path) -> 
         written = (len(sizes) - 1) * len(body)
 
     assert max(sizes) < written
+
+
+async def test_a_log_is_bounded_although_the_background_never_moves_it(made: Path) -> None:
+    """The commit that passes the limit moves the pages itself, and the file is cut when the log starts again."""
+    limit = 1024 * 1024
+    checkpointer = Checkpointer(lambda: Database(made), log_path(made), max_log_bytes=limit)
+    setup = f"PRAGMA wal_autocheckpoint = 0; PRAGMA synchronous = OFF; PRAGMA journal_size_limit = {limit};"
+    body = os.urandom(100_000)
+    async with Database(made, setup=setup, after_commit=checkpointer.after_commit) as database:
+        log = SqliteLog(database, made)
+        sizes = []
+        for number in range(60):
+            await log.append(delivery(str(number), body=body))
+            sizes.append(log_path(made).stat().st_size)
+        await log.aclose()
+
+    assert max(sizes) < limit + 3 * len(body)
+    assert sum(sizes[n] <= limit < sizes[n - 1] for n in range(1, len(sizes))) >= 3
+
+
+def test_a_reader_that_holds_the_log_makes_a_try_rare(made: Path, writer: sqlite3.Connection) -> None:
+    """Each try takes time. When the reader has gone, the log is bounded again."""
+    limit = 200_000
+    tries = []
+    writer.set_trace_callback(lambda sql: tries.append(sql) if "wal_checkpoint" in sql else None)
+    writer.execute(f"PRAGMA journal_size_limit = {limit}")
+    checkpointer = Checkpointer(lambda: Database(made), log_path(made), max_log_bytes=limit)
+    with closing(sqlite3.connect(made, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM quarantine").fetchone()
+        for _ in range(100):
+            write(writer, PAGE)
+            checkpointer.after_commit(writer)
+        held = len(tries)
+        longest = log_path(made).stat().st_size
+        reader.execute("ROLLBACK")
+    for _ in range(20):
+        write(writer, 2 * PAGE)
+        checkpointer.after_commit(writer)
+
+    assert 2 <= held <= longest // (limit // 4)
+    assert log_path(made).stat().st_size < 2 * limit

@@ -18,10 +18,10 @@ from receiver.events import EVENT_CLASSES, CrawlPage, Event, UnknownEvent, parse
 from receiver.routing import Handler, Router
 from receiver.service.samples import load_sample, sample_names
 from receiver.worker.attempts import Claimed
-from receiver.worker.fanout import read_event, wanting
+from receiver.worker.fanout import RoutedEvent, read_event, read_to_route, wanting
 from receiver.worker.runner import Runner
 from receiver.worker.unhandled import Unhandled, handler_stub
-from tests.doubles import NOON, Inline, body_of, delivery
+from tests.doubles import COSTLY, NOON, Inline, body_of, delivery
 
 
 def stored(body: bytes, kind: str = "crawl.page") -> StoredDelivery:
@@ -57,7 +57,22 @@ def test_handlers_that_want_an_event_are_in_order_of_registration() -> None:
     router.add(handler, "crawl.*", name="yes")
     router.add(handler, "agent.*", name="other")
 
-    assert [one.name for one in wanting(router, CrawlPage())] == ["broken", "yes"]
+    assert [one.name for one in wanting(router, RoutedEvent(CrawlPage()))] == ["broken", "yes"]
+
+
+def test_a_costly_body_is_routed_by_its_envelope() -> None:
+    """Every handler of its class gets work, and `where` is not asked, because there is no data to look at."""
+    router = Router()
+
+    def handler(event: Any) -> None: ...
+
+    router.add(handler, CrawlPage, name="choosy", where=lambda event: event.page is not None)
+    router.add(handler, "agent.*", name="other")
+    routed = read_to_route(stored(COSTLY))
+
+    assert isinstance(routed.event, CrawlPage)
+    assert (routed.event.job_id, routed.event.data, routed.whole_event) == ("job", [], None)
+    assert [one.name for one in wanting(router, routed)] == ["choosy"]
 
 
 def test_an_unhandled_type_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,8 @@ from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, WorkerI
 from receiver.core.work import NewWork, WorkSummary
 from receiver.routing import Router
 from receiver.stores.memory import MemoryStore
+from receiver.worker.memory_budget import MemoryBudget
+from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.runner import Runner
 from receiver.worker.worker import MAX_BYTES, Worker, WorkerLimits
 from tests.doubles import NOON, Inline, delivery, pass_time, soon, turns
@@ -92,18 +94,22 @@ class WorkerBench:
         worker: WorkerId = ME,
         grace: timedelta = 25 * SECOND,
         max_bytes: int = MAX_BYTES,
+        memory: MemoryBudget | None = None,
+        trial: RoutingTrial | None = None,
     ) -> AsyncIterator[asyncio.Event]:
         """Run a worker for the length of the block, then stop it."""
         dispatcher = Worker(
             self.store,
             self.router,
             self.clock,
-            Runner(self.clock, Inline()),
+            Runner(self.clock, Inline(), memory=memory),
             worker=worker,
             limits=WorkerLimits(
                 concurrency=concurrency, threads=concurrency, processes=1, lease=MINUTE, max_bytes=max_bytes
             ),
             rng=random.Random(1),
+            memory=memory,
+            trial=trial,
         )
         stop = asyncio.Event()
         running = asyncio.create_task(dispatcher.run(stop, grace=grace))

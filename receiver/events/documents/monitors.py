@@ -1,8 +1,9 @@
 """Results of monitors: checks, their pages, changes and judgments."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import Field, StrictBool, StrictInt
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt
 
 from receiver.events.documents.shape import Items, JsonObject, Moment, Number, OrEmpty, ServiceModel
 
@@ -46,6 +47,16 @@ class ValueChange(ServiceModel):
     """The value in this scrape: any JSON."""
 
 
+def _require_objects(value: object) -> object:
+    # pydantic would describe each wrong value. Millions of them would take gigabytes.
+    if isinstance(value, Mapping) and not all(isinstance(one, Mapping | ValueChange) for one in value.values()):
+        raise ValueError("not an object of changes")
+    return value
+
+
+_ValueChanges = Annotated[OrEmpty[dict[str, ValueChange]], BeforeValidator(_require_objects)]
+
+
 class MonitorDiff(ServiceModel):
     """The changes of a monitored page: as text, as extracted values, or both.
 
@@ -54,7 +65,7 @@ class MonitorDiff(ServiceModel):
 
     text: str | None = None
     """A unified diff."""
-    json_: OrEmpty[dict[str, ValueChange]] = Field(default_factory=dict, alias="json")
+    json_: _ValueChanges = Field(default_factory=dict, alias="json")
     """The changed values by their JSON path, such as `jobs[1].price`."""
 
 

@@ -10,31 +10,45 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Self
 
 from receiver.errors import StoreError, StoreRefused
-from receiver.stores.sqlite.database import Database
+from receiver.stores.sqlite.database import Database, file_at
 
 log = logging.getLogger(__name__)
 
 INTERVAL = timedelta(milliseconds=500)
-MAX_LOG_PAGES = 32_768
-"""256 MiB. Under a load without a pause the log never runs empty. Only a commit that waits for the last pages can
-let the log start again at its front. The acks of that commit are late, so it must be rare."""
+MAX_LOG_PAGES = 1_024
+"""8 MiB. Under a load without a pause the log never runs empty. Only a commit that waits for the last pages can
+let the log start again at its front. The acks of that commit are a little late."""
+MAX_LOG_BYTES = 16 * 1024 * 1024
+"""Where a writer moves all pages itself, because the background could not keep up. Its acks are late, but the log
+does not fill the disk. The store has SQLite cut the file to this length when the log starts again."""
 
-_FEW_PAGES = 2_000
+_FEW_PAGES = 500
 
 
 class Checkpointer:
     """Moves the log in the background, for all the writers that one process has of a store.
 
-    It runs while at least one writer uses it, on a connection of its own that `connect` makes.
+    It runs while at least one writer uses it, on a connection of its own that `connect` makes. `log` is the file
+    of the log.
     """
 
     def __init__(
-        self, connect: Callable[[], Database], *, interval: timedelta = INTERVAL, max_log_pages: int = MAX_LOG_PAGES
+        self,
+        connect: Callable[[], Database],
+        log: Path,
+        *,
+        interval: timedelta = INTERVAL,
+        max_log_pages: int = MAX_LOG_PAGES,
+        max_log_bytes: int = MAX_LOG_BYTES,
     ) -> None:
         self._connect = connect
+        self._log = log
+        self._max_log_bytes = max_log_bytes
+        self._next_try_bytes = max_log_bytes
         self._interval = interval
         self._max_log_pages = max_log_pages
         self._too_long = False
@@ -58,9 +72,15 @@ class Checkpointer:
 
     def after_commit(self, connection: sqlite3.Connection) -> None:
         """Let a writer that has just committed restart the log, if that has grown too long."""
-        if not self._too_long:
+        there = file_at(self._log)
+        size = 0 if there is None else there.st_size
+        if size <= self._max_log_bytes:
+            self._next_try_bytes = self._max_log_bytes
+        if not self._too_long and size <= self._next_try_bytes:
             return
         self._too_long = False
+        # While a reader keeps the log from starting again, a try now and then is enough.
+        self._next_try_bytes = max(size, self._max_log_bytes) + self._max_log_bytes // 4
         with suppress(sqlite3.OperationalError):  # the commit is done, and this comes again
             connection.execute("PRAGMA wal_checkpoint(RESTART)").fetchall()
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.thread import ConnectionThread
+from receiver.stores.sqlite.opened_files import OPENED
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ _WORDS = {
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; do the folder and the permissions fit?",
     sqlite3.SQLITE_PERM: "permission denied",
     sqlite3.SQLITE_NOTADB: NOT_A_DATABASE,
-    sqlite3.SQLITE_CORRUPT: "it is damaged",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; `receiver restore` puts a backup in its place",
     sqlite3.SQLITE_TOOBIG: "a value is longer than SQLite allows",
 }
 _HOPELESS = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
@@ -41,7 +42,8 @@ _HOPELESS = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
 class Database:
     """A connection with its own thread, which runs a whole transaction there in one hop.
 
-    It is open inside `async with`. `after_commit` is called in the thread behind each transaction.
+    It is open inside `async with`. `after_commit` is called in the thread behind each transaction. `make_room` is
+    called when the disk is full; if it returns True, the same work is tried once more.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class Database:
         read_only: bool = False,
         patience: timedelta = LOCK_PATIENCE,
         after_commit: Callable[[sqlite3.Connection], None] | None = None,
+        make_room: Callable[[], bool] = lambda: False,
     ) -> None:
         self._path = path
         self._setup = setup
         self._read_only = read_only
         self._patience = patience
         self._after_commit = after_commit
+        self._make_room = make_room
         self._thread: ConnectionThread | None = None
         self._connection: sqlite3.Connection | None = None
 
@@ -65,7 +69,7 @@ class Database:
         self._thread = ConnectionThread(f"store {self._path.name}")
         try:
             with translated(self._path):
-                await self._thread.call(self._connect)
+                await self._with_room(self._thread, self._connect)
         except BaseException:
             self._thread.call(self._disconnect)
             self._thread.stop()
@@ -82,12 +86,18 @@ class Database:
         thread.join()
 
     def _connect(self) -> None:
-        self._connection = _connect(self._path, self._setup, read_only=self._read_only)
+        OPENED.add(self._path)
+        try:
+            self._connection = _connect(self._path, self._setup, read_only=self._read_only)
+        except BaseException:
+            OPENED.remove(self._path)
+            raise
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+            OPENED.remove(self._path)
 
     async def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run a function of the raw connection in the thread and return its result.
@@ -97,7 +107,15 @@ class Database:
         if self._thread is None or self._connection is None:
             raise StoreError(f"the database {self._path} is closed")
         with translated(self._path):
-            return await self._thread.call(partial(work, self._connection))
+            return await self._with_room(self._thread, partial(work, self._connection))
+
+    async def _with_room(self, thread: ConnectionThread, work: Callable[[], T]) -> T:
+        try:
+            return await thread.call(work)
+        except sqlite3.Error as exc:
+            if not _is_full(exc) or not self._make_room():
+                raise
+        return await thread.call(work)
 
     @contextmanager
     def transaction(self, connection: sqlite3.Connection) -> Iterator[None]:
@@ -106,6 +124,11 @@ class Database:
             yield
         if self._after_commit is not None:
             self._after_commit(connection)
+
+
+def _is_full(error: sqlite3.Error) -> bool:
+    """Tell whether the disk is full. SQLite has another code for it where it makes the index of the log."""
+    return getattr(error, "sqlite_errorcode", 0) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE)
 
 
 def _connect(path: Path, setup: str, *, read_only: bool) -> sqlite3.Connection:
@@ -166,7 +189,8 @@ def translated(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as exc:
         code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
-        words = f"the database {path}: {_WORDS.get(code, str(exc))}"
+        reason = _WORDS[sqlite3.SQLITE_FULL] if _is_full(exc) else _WORDS.get(code, str(exc))
+        words = f"the database {path}: {reason}"
         raise (StoreRefused(words) if code in _HOPELESS else StoreError(words)) from exc
 
 
@@ -176,10 +200,15 @@ def data_version(connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def same_file(path: Path, opened_as: os.stat_result) -> bool:
-    """Tell whether the path still leads to the file that was opened."""
+def file_at(path: Path) -> os.stat_result | None:
+    """Return what identifies the file that the path leads to now, None without one."""
     try:
-        now = path.stat()
+        return path.stat()
     except OSError:
-        return False
-    return (now.st_ino, now.st_dev) == (opened_as.st_ino, opened_as.st_dev)
+        return None
+
+
+def same_file(path: Path, opened_as: os.stat_result | None) -> bool:
+    """Tell whether the path still leads to the file that was opened."""
+    now = file_at(path)
+    return now is not None and opened_as is not None and os.path.samestat(now, opened_as)

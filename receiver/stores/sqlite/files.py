@@ -10,6 +10,8 @@ from pathlib import Path
 
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.sqlite.database import LOCK_PATIENCE, NOT_A_DATABASE, file_uri, transaction, translated
+from receiver.stores.sqlite.opened_files import OPENED
+from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path
 
 APPLICATION_ID = 0x43525631
 """Marks the file as ours (SQLite manual, PRAGMA application_id): the letters CRV1."""
@@ -49,8 +51,40 @@ def prepare(path: Path, *, create: bool) -> None:
             if not create:
                 raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
             _create(path, migrations)
-        elif _checked_version(path, newest=len(migrations)) < len(migrations):
+            return
+        _require_own_log(path)
+        if _checked_version(path, newest=len(migrations)) < len(migrations):
             _migrate(path, migrations)
+
+
+def require_store(path: Path) -> None:
+    """Raise an error unless the file is a store that this version can open. Nothing is changed."""
+    with translated(path):
+        if not exists(path):
+            raise StoreError(f"there is no database at {path}")
+        _require_own_log(path)
+        if _checked_version(path, newest=len(_migrations())) == 0:
+            raise StoreRefused(f"{path} is empty")
+
+
+def _require_own_log(path: Path) -> None:
+    """Raise StoreRefused if the log beside the database is certainly of another one, or of another state of it.
+
+    That is so where somebody put a copy of the database in its place and left the log. While somebody has the
+    database open, the log is in use and was checked before.
+    """
+    log = log_path(path)
+    with OPENED.none_opens(path) as is_closed:
+        if not is_closed or (facts := log_facts(log)) is None or facts.fits(_header(path)):
+            return
+        # Another process may have opened it meanwhile, and moved the log into the database.
+        with OPENED.none_opens(path) as is_still_closed:
+            if not is_still_closed or log_facts(log) != facts or facts.fits(_header(path)):
+                return
+    raise StoreRefused(
+        f"the log {log} does not belong to the database {path}: one of the two was replaced. Put the other one "
+        "back too, or move the log away; what only the log has is then lost. `receiver restore` replaces both"
+    )
 
 
 def _create(path: Path, migrations: list[str]) -> None:
@@ -67,9 +101,9 @@ def _create(path: Path, migrations: list[str]) -> None:
     except OSError as exc:
         raise StoreRefused(f"cannot create the database {path}: {exc.strerror}") from exc
     finally:
-        for leftover in ("", "-wal", "-shm"):
+        for leftover in (unfinished, log_path(unfinished), index_path(unfinished)):
             with suppress(OSError):
-                Path(f"{unfinished}{leftover}").unlink()
+                leftover.unlink()
 
 
 def _link(made: Path, path: Path) -> None:
@@ -100,22 +134,26 @@ def _identity(path: Path) -> tuple[int, int, int]:
     """Return user version, application id, and a number that is 0 only while the file has no tables."""
     if path.is_dir():
         raise StoreRefused(f"{path} is a folder; RECEIVER_STORE takes a file")
-    if Path(f"{path}-wal").exists():
-        with closing(sqlite3.connect(file_uri(path, "ro"), uri=True)) as connection:
+    if log_path(path).exists():
+        with OPENED.one(path), closing(sqlite3.connect(file_uri(path, "ro"), uri=True)) as connection:
             pragmas = ("user_version", "application_id", "schema_version")
             found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in pragmas]
             return found[0], found[1], found[2]
     # Without a log beside it the file's header says all of this (SQLite file format, section 1.3). Opening the file
     # would make a log.
-    try:
-        with path.open("rb") as file:
-            header = file.read(100)
-    except OSError as exc:
-        raise StoreRefused(f"cannot read the database {path}: {exc.strerror}") from exc
+    header = _header(path)
     if header and not (len(header) == 100 and header.startswith(b"SQLite format 3\0")):
         raise StoreRefused(f"the database {path}: {NOT_A_DATABASE}")
     version, application, schema = (int.from_bytes(header[at : at + 4]) for at in (60, 68, 40))
     return version, application, schema
+
+
+def _header(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(100)
+    except OSError as exc:
+        raise StoreRefused(f"cannot read the database {path}: {exc.strerror}") from exc
 
 
 def _migrations() -> list[str]:
@@ -126,8 +164,7 @@ def _migrations() -> list[str]:
 
 def _migrate(path: Path, migrations: list[str]) -> None:
     """Apply the missing migrations, each in a transaction of its own."""
-    connection = sqlite3.connect(path, isolation_level=None)
-    try:
+    with OPENED.one(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("PRAGMA page_size = 8192")  # three bodies of 2 KB to a page, where 4,096 takes one
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # new files only; it has to come after the page size
         connection.execute("PRAGMA journal_mode = WAL")
@@ -141,8 +178,6 @@ def _migrate(path: Path, migrations: list[str]) -> None:
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {version}")
-    finally:
-        connection.close()
 
 
 def _statements(script: str) -> Iterator[str]:

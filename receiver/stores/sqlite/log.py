@@ -12,11 +12,12 @@ from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.group_commit import GroupCommit
 from receiver.core.quarantine import Quarantined
 from receiver.core.types import AppendOutcome
-from receiver.errors import StoreError
+from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.rows import headers_text
-from receiver.stores.sqlite.database import Database, same_file
+from receiver.stores.sqlite.database import Database, file_at, same_file
 from receiver.stores.sqlite.statements import log as statements
+from receiver.stores.sqlite.write_ahead_log import log_path
 
 MAX_ITEMS = 512
 """Deliveries in one transaction. Their parameters stay far below SQLite's limit of 32,766."""
@@ -33,6 +34,7 @@ class SqliteLog:
         self.database = database
         self._path = path
         self._opened_as = path.stat()
+        self._log_opened_as = file_at(log_path(path))
         # The result is a Receipt for a Delivery, and None for the others.
         self._commits: GroupCommit[_Item, Any] = GroupCommit(
             self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=_size_of
@@ -55,14 +57,15 @@ class SqliteLog:
         await self._commits.aclose()
 
     async def _write(self, batch: list[_Item]) -> Sequence[Receipt | None]:
-        return await self.database.call(lambda connection: self._commit(connection, batch))
+        try:
+            return await self.database.call(lambda connection: self._commit(connection, batch))
+        except StoreRefused as exc:  # damage that shows now: senders have to try again until it is mended
+            raise StoreError(str(exc)) from exc
 
     def _commit(self, connection: sqlite3.Connection, batch: list[_Item]) -> Sequence[Receipt | None]:
-        if not same_file(self._path, self._opened_as):
-            # More writes would succeed, in a file that nobody can find any more.
-            raise StoreError(f"the database {self._path} was moved or deleted; put it back or restart")
         deliveries = [item for item in batch if isinstance(item, Delivery)]
         with self.database.transaction(connection):
+            self._require_files()
             receipts = iter(insert_deliveries(connection, deliveries) if deliveries else ())
             for item in batch:
                 if isinstance(item, Quarantined):
@@ -70,6 +73,22 @@ class SqliteLog:
                 elif isinstance(item, datetime):
                     connection.execute(statements.PROBE, (to_micros(item),))
         return [next(receipts) if isinstance(item, Delivery) else None for item in batch]
+
+    def _require_files(self) -> None:
+        """Raise StoreError if the database or its log is not the file that SQLite writes to.
+
+        More writes would succeed, in a file that nobody can find any more. A transaction has to be open: with it
+        SQLite has opened the log, and then keeps that file for as long as there is a connection.
+        """
+        log = log_path(self._path)
+        if self._log_opened_as is None:
+            self._log_opened_as = file_at(log)
+        for name, path, opened_as in (
+            ("database", self._path, self._opened_as),
+            ("log of the database,", log, self._log_opened_as),
+        ):
+            if not same_file(path, opened_as):
+                raise StoreError(f"the {name} {path} was moved or deleted; put it back or restart")
 
 
 def insert_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> Sequence[Receipt]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 
@@ -12,7 +12,8 @@ from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
-from receiver.stores.sqlite.checkpoints import Checkpointer
+from receiver.stores.sqlite.ballast import Ballast
+from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
 from receiver.stores.sqlite.dialect import require_module
@@ -23,17 +24,23 @@ from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.reports import SqliteReports
 from receiver.stores.sqlite.search import SqliteSearch
+from receiver.stores.sqlite.write_ahead_log import log_path
 
 _ANY = "PRAGMA cache_size = -16000;"
 # To sort a million rows, SQLite takes as much memory as they need, unless it may use a file.
 _READS = "PRAGMA busy_timeout = 5000; PRAGMA temp_store = DEFAULT;"
 # macOS writes through the cache of the drive only on request (SQLite manual, PRAGMA fullfsync). Every checkpoint
 # has to request it, as it removes acknowledged deliveries from the log.
-_WRITES = """
-PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 268435456;
+_WRITES = f"""
+PRAGMA busy_timeout = 0; PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = {MAX_LOG_BYTES};
 PRAGMA temp_store = MEMORY;
 PRAGMA checkpoint_fullfsync = ON;
 """
+# A damaged database shall show when it is opened, as far as a few pages tell.
+_READABLE = "".join(
+    f"SELECT * FROM {table} LIMIT 1;"  # noqa: S608 - put together from constants
+    for table in ("sqlite_schema", "deliveries", "bodies", "quarantine", "marks", "work_items", "attempts")
+)
 _SYNCED = "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON;"
 _UNSYNCED = "PRAGMA synchronous = NORMAL;"
 
@@ -45,7 +52,9 @@ class SqliteStore:
         self._path = database_path(url)
         self._patience = patience
         # A checkpoint also syncs the commits of workers, which are not synced themselves.
-        self._checkpointer = Checkpointer(lambda: Database(self._path, setup=_ANY + _WRITES + _SYNCED))
+        self._checkpointer = Checkpointer(
+            lambda: Database(self._path, setup=_ANY + _WRITES + _SYNCED), log_path(self._path)
+        )
 
     def exists(self) -> bool:
         """Tell whether the file is there."""
@@ -93,21 +102,29 @@ class SqliteStore:
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Maintenance]:
         """Open for pruning and shrinking."""
-        async with self._writer(_UNSYNCED, create=False) as database:
-            yield SqliteMaintenance(database)
+        ballast = Ballast(self._path)
+        async with self._writer(_UNSYNCED, create=False, make_room=ballast.give_up) as database:
+            try:
+                yield SqliteMaintenance(database)
+            finally:
+                ballast.make()
 
     @asynccontextmanager
     async def reports(self) -> AsyncIterator[Reports]:
         """Open for reading."""
         await asyncio.to_thread(prepare, self._path, create=False)
-        async with Database(self._path, setup=_ANY + _READS, read_only=True) as database:
+        async with Database(self._path, setup=_ANY + _READS + _READABLE, read_only=True) as database:
             yield SqliteReports(database, self._path)
 
     @asynccontextmanager
-    async def _writer(self, setup: str, *, create: bool) -> AsyncIterator[Database]:
+    async def _writer(
+        self, setup: str, *, create: bool, make_room: Callable[[], bool] = lambda: False
+    ) -> AsyncIterator[Database]:
         await asyncio.to_thread(prepare, self._path, create=create)
-        setup = _ANY + _WRITES + setup
+        setup = _ANY + _WRITES + setup + _READABLE
         after_commit = self._checkpointer.after_commit
-        database = Database(self._path, setup=setup, patience=self._patience, after_commit=after_commit)
+        database = Database(
+            self._path, setup=setup, patience=self._patience, after_commit=after_commit, make_room=make_room
+        )
         async with database, self._checkpointer.used():
             yield database

@@ -1,0 +1,26 @@
+"""The file of the configured store, and how commands describe what a store holds."""
+
+from pathlib import Path
+
+from receiver.cli.common.delivery_plans import size
+from receiver.core.clock import iso
+from receiver.core.text import counted
+from receiver.errors import ConfigurationError
+from receiver.settings import Settings
+from receiver.stores.sqlite.backup import Contents
+from receiver.stores.sqlite.files import database_path
+
+
+def database_file(settings: Settings) -> Path:
+    """Return the file of the configured store. Raises ConfigurationError if it is not a SQLite store."""
+    if not settings.store.startswith("sqlite:"):
+        raise ConfigurationError(
+            "this command copies SQLite stores only; use the tools of your database, such as pg_dump"
+        )
+    return database_path(settings.store)
+
+
+def contents_line(held: Contents) -> str:
+    """Return how many events there are, when the last arrived, and the size of the file."""
+    last = f", the last arrived {iso(held.last_at, 'seconds')}" if held.last_at else ""
+    return f"{counted(held.deliveries, 'event')}{last}, {size(held.size)}"

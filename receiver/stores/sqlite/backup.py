@@ -1,0 +1,176 @@
+"""Copy a store into a file beside a running server, and put such a copy in the place of a store."""
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from receiver.core.clock import from_micros
+from receiver.errors import ConfigurationError, StoreError, StoreRefused
+from receiver.stores.sqlite.database import file_at, file_uri, translated
+from receiver.stores.sqlite.files import prepare, require_store
+from receiver.stores.sqlite.opened_files import OPENED
+from receiver.stores.sqlite.statements.backup import CONTENTS
+from receiver.stores.sqlite.write_ahead_log import index_path, log_path
+
+_PAGES = 256
+"""Pages in one step, 2 MiB."""
+_PAUSE = 0.005
+"""Seconds between two steps, so that acks get the disk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a store holds: how many deliveries, when the last arrived, and the bytes of its file."""
+
+    deliveries: int
+    last_at: datetime | None
+    size: int
+
+
+def contents(path: Path) -> Contents:
+    """Return what the store in a file holds. Raises StoreRefused if this version cannot open it."""
+    require_store(path)
+    with translated(path), _reading(path, _mode(path)) as connection:
+        return _contents(connection, path)
+
+
+def back_up(source: Path, target: Path, *, overwrite: bool, advance: Callable[[int], None]) -> Contents:
+    """Copy the store as it is at this moment; `advance` is told how many pages more are copied.
+
+    The file appears under its name when it is complete and SQLite has found no fault in it. The write-ahead log
+    grows until then, as it must keep what the copy still needs.
+    """
+    prepare(source, create=False)
+    require_free(target, overwrite=overwrite, source=source)
+    with _unfinished(target) as copy:
+        # Writable, so that the last connection that closes can empty the log, as every other does.
+        _copy(source, "rw", copy, target, advance)
+        copied = _checked(copy, source)
+        _put_in_place(copy, target, overwrite=overwrite)
+    return copied
+
+
+def restore(source: Path, target: Path, *, overwrite: bool, advance: Callable[[int], None]) -> None:
+    """Put a copy of the store in `source` in the place of `target`, and remove the log of what was there.
+
+    Raises StoreError if somebody has the target open.
+    """
+    require_store(source)
+    require_free(target, overwrite=overwrite, source=source)
+    with _unfinished(target) as copy:
+        _copy(source, _mode(source), copy, target, advance)
+        _checked(copy, source)
+        _put_in_place(copy, target, overwrite=overwrite)
+
+
+def require_free(target: Path, *, overwrite: bool, source: Path) -> None:
+    """Raise an error if the target must not be written: it is there, is the source, or somebody has it open."""
+    if file_at(target) is not None and source.samefile(target):
+        raise ConfigurationError(f"{target} is the file to copy from; name another one")
+    if not overwrite and any(file_at(one) for one in _files(target)):
+        raise ConfigurationError(f"{target} is there already, or a log of it; nothing was changed")
+    with OPENED.none_opens(target) as is_closed:
+        if not is_closed:
+            raise _in_use(target)
+
+
+def _in_use(target: Path) -> StoreError:
+    return StoreError(f"the database {target} is in use; stop the server, its workers and other programs first")
+
+
+def _files(path: Path) -> tuple[Path, Path, Path]:
+    return path, log_path(path), index_path(path)
+
+
+@contextmanager
+def _unfinished(target: Path) -> Iterator[Path]:
+    """Make an empty file beside the target, which only its owner can read. Remove what is left of it at the end."""
+    path = target.with_name(f".{target.name}-{os.getpid()}")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        yield path
+    except OSError as exc:
+        raise ConfigurationError(f"cannot write {target}: {exc.strerror}") from exc
+    finally:
+        for leftover in (*_files(path), path.with_name(f"{path.name}-journal")):
+            with suppress(OSError):
+                leftover.unlink()
+
+
+def _mode(path: Path) -> str:
+    """Return how to read a file that is a backup and stays as it is: to open one without a log would make a log."""
+    return "ro" if log_path(path).exists() else "ro&immutable=1"
+
+
+@contextmanager
+def _reading(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
+    """Open a store and hold one state of it.
+
+    While a transaction of the source is open, commits of others do not make SQLite start the copy again (SQLite
+    manual, Online Backup API).
+    """
+    with OPENED.one(path), closing(sqlite3.connect(file_uri(path, mode), uri=True, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute(CONTENTS).fetchone()
+        yield reader
+
+
+def _contents(connection: sqlite3.Connection, path: Path) -> Contents:
+    deliveries, last_at = connection.execute(CONTENTS).fetchone()
+    return Contents(deliveries, None if last_at is None else from_micros(last_at), path.stat().st_size)
+
+
+def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[int], None]) -> None:
+    done = 0
+
+    def step(_: int, remaining: int, total: int) -> None:
+        nonlocal done
+        advance(total - remaining - done)
+        done = total - remaining
+        time.sleep(_PAUSE)
+
+    with (
+        translated(source),
+        _reading(source, mode) as reader,
+        closing(sqlite3.connect(copy, isolation_level=None)) as writer,
+    ):
+        try:
+            writer.execute("PRAGMA synchronous = OFF")  # the whole file is synced at the end
+            reader.backup(writer, pages=_PAGES, progress=step)
+        except sqlite3.OperationalError:  # no damage, so it is about writing
+            with translated(target):
+                raise
+
+
+def _checked(copy: Path, source: Path) -> Contents:
+    """Sync the copy and return what it holds. Raises StoreRefused if SQLite finds a fault in it."""
+    with copy.open("rb") as file:
+        os.fsync(file.fileno())
+    with translated(source), _reading(copy, _mode(copy)) as connection:
+        (fault,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if fault != "ok":
+            raise StoreRefused(f"the database {source} is damaged, so no copy was kept: {' '.join(fault.split())}")
+        return _contents(connection, copy)
+
+
+def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
+    """Give the copy its name. The log of an earlier file goes first: it must not be taken for the copy's."""
+    with OPENED.none_opens(target) as is_closed:
+        if not is_closed:
+            raise _in_use(target)
+        if overwrite:
+            for old in _files(target)[1:]:
+                old.unlink(missing_ok=True)
+            copy.replace(target)
+        else:
+            os.link(copy, target)  # it fails where a file has appeared meanwhile
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

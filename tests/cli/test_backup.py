@@ -1,0 +1,293 @@
+"""`receiver backup` and `receiver restore`, run as a user runs them, on a real database."""
+
+import resource
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from tests.cli.kept import DEAD, DONE, WAITING, fill, on_a_terminal
+from tests.doubles import LONG
+from tests.stores.rows import execute, select
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+KEPT, COPY = Path("kept.db"), Path("copy.db")
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, list(args))
+
+
+@pytest.fixture
+def filled(configured: None) -> None:
+    """The store has three events."""
+    fill(*(lambda store, state=state: store.item(state) for state in (DONE, DEAD, WAITING)))
+
+
+def keys(path: Path) -> list[str]:
+    """Return the events in a database."""
+    return [key for (key,) in select(path, "SELECT key FROM deliveries ORDER BY seq")]
+
+
+def files() -> set[str]:
+    """Return the names of all files in the folder."""
+    return {entry.name for entry in Path().iterdir()}
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_is_a_whole_store(capsys: pytest.CaptureFixture[str]) -> None:
+    """It can be opened as the store. Nothing else is left in the folder."""
+    assert invoke("backup", "copy.db") == 0
+
+    assert capsys.readouterr().out.startswith("wrote copy.db: 3 events, the last arrived 2026-08-04T12:00:00Z, ")
+    assert files() == {"kept.db", "copy.db"}
+    assert stat.S_IMODE(COPY.stat().st_mode) == 0o600
+    assert keys(COPY) == keys(KEPT) == ["key-1", "key-2", "key-3"]
+    assert select(COPY, "SELECT count(*) FROM work_items") == [(3,)]
+    assert invoke("events", "list", "--store", "sqlite:///copy.db") == 0
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_is_made_while_others_write() -> None:
+    """It has the state of its beginning, with what only the log has yet, and the writers never wait for it."""
+    with closing(sqlite3.connect(KEPT, isolation_level=None, timeout=0)) as writer:
+        writer.execute("PRAGMA wal_autocheckpoint = 0")
+        writer.execute("CREATE TABLE filler (x)")
+        writer.executemany("INSERT INTO filler VALUES (zeroblob(?))", [(1_000_000,)] * 8)
+        program = (
+            "import sqlite3, sys; from pathlib import Path; from receiver.stores.sqlite.backup import back_up\n"
+            "def step(_): print('step', flush=True); sys.stdin.readline()\n"
+            "back_up(Path('kept.db'), Path('copy.db'), overwrite=False, advance=step)"
+        )
+        with subprocess.Popen(
+            [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            steps = 0
+            while process.stdout.readline():
+                steps += 1
+                assert not COPY.exists()
+                writer.execute("INSERT INTO filler VALUES (1)")
+                process.stdin.write("\n")
+                process.stdin.flush()
+
+    assert process.returncode == 0
+    assert steps > 2
+    assert select(COPY, "SELECT count(*) FROM filler") == [(8,)]
+    assert select(COPY, "PRAGMA integrity_check") == [("ok",)]
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_replaces_a_file_only_by_force(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 2, and the file stays as it was. A log of the old file goes with it."""
+    COPY.write_text("precious")
+    Path("copy.db-wal").write_text("its log")
+
+    assert invoke("backup", "copy.db") == 2
+    assert "copy.db is there already" in capsys.readouterr().err
+    assert COPY.read_text() == "precious"
+
+    assert invoke("backup", "copy.db", "--force") == 0
+    assert keys(COPY) == ["key-1", "key-2", "key-3"]
+    assert files() == {"kept.db", "copy.db"}
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize(
+    ("args", "code", "words"),
+    [
+        (("kept.db", "--force"), 2, "is the file to copy from"),
+        (("nowhere/copy.db",), 2, "cannot write nowhere/copy.db: No such file"),
+        (("copy.db", "--store", "sqlite:///missing.db"), 3, "there is no database at missing.db"),
+        (("copy.db", "--store", "postgresql://user:hidden@host/db"), 2, "copies SQLite stores only"),
+    ],
+)
+def test_a_backup_that_cannot_be_made_says_why(
+    capsys: pytest.CaptureFixture[str], args: tuple[str, ...], code: int, words: str
+) -> None:
+    """Nothing is left behind."""
+    assert invoke("backup", *args) == code
+
+    err = capsys.readouterr().err
+    assert words in err
+    assert "hidden" not in err
+    assert files() == {"kept.db"}
+
+
+def damage(path: Path) -> None:
+    """Make an index disagree with its table, which no command meets by chance."""
+    execute(
+        path,
+        "PRAGMA writable_schema = ON",
+        "UPDATE sqlite_schema SET rootpage = (SELECT rootpage FROM sqlite_schema WHERE name = 'marks')"
+        " WHERE name = 'sqlite_autoindex_deliveries_1'",
+    )
+
+
+@pytest.mark.usefixtures("filled")
+def test_no_backup_is_kept_of_a_damaged_store(capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 3 and the message is one line."""
+    damage(KEPT)
+
+    assert invoke("backup", "copy.db") == 3
+
+    err = capsys.readouterr().err
+    assert "the database kept.db" in err
+    assert "damaged" in err
+    assert len(err.splitlines()) == 1
+    assert not COPY.exists()
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_that_runs_out_of_space_leaves_nothing() -> None:
+    """Here a limit on the size of files stands in for a full disk."""
+    command = [sys.executable, "-m", "receiver", "backup", "copy.db"]
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
+
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=False, preexec_fn=limit)
+
+    assert done.returncode == 3
+    assert done.stderr.startswith("receiver: the database copy.db: ")
+    assert len(done.stderr.splitlines()) == 1
+    assert files() == {"kept.db"}
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_backup_is_restored_where_no_store_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """There is nothing to ask."""
+    assert invoke("backup", "copy.db") == 0
+    KEPT.unlink()
+    capsys.readouterr()
+
+    assert invoke("restore", "copy.db") == 0
+
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "restore copy.db to kept.db"
+    assert out[1].startswith("  backup    3 events, the last arrived 2026-08-04T12:00:00Z, ")
+    assert out[2:] == ["restored kept.db"]
+    assert files() == {"kept.db", "copy.db"}
+    assert keys(KEPT) == ["key-1", "key-2", "key-3"]
+
+
+def crash_with_log() -> None:
+    """Leave the store with an event that only its log has, as a crash would."""
+    shutil.copy(KEPT, "before.db")
+    with closing(sqlite3.connect(KEPT, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM deliveries WHERE key = 'key-1'")
+        shutil.copy("kept.db-wal", "before.db-wal")
+    Path("before.db").replace(KEPT)
+    Path("before.db-wal").replace("kept.db-wal")
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_restore_replaces_a_store_and_its_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan says what is replaced. Without --yes and a terminal nothing changes, and --dry-run stops there."""
+    assert invoke("backup", "copy.db") == 0
+    crash_with_log()
+    before = KEPT.read_bytes(), Path("kept.db-wal").read_bytes()
+
+    assert invoke("restore", "copy.db", "--dry-run") == 0
+    assert "  replaces  a database of " in capsys.readouterr().out
+    assert invoke("restore", "copy.db") == 2
+    assert "add --yes" in capsys.readouterr().err
+    assert (KEPT.read_bytes(), Path("kept.db-wal").read_bytes()) == before
+
+    assert invoke("restore", "copy.db", "--yes") == 0
+    assert files() == {"kept.db", "copy.db"}
+    assert keys(KEPT) == ["key-1", "key-2", "key-3"]
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_log_without_a_database_is_replaced_only_when_asked() -> None:
+    """It may be all that is left of a store."""
+    assert invoke("backup", "copy.db") == 0
+    crash_with_log()
+    KEPT.unlink()
+
+    assert invoke("restore", "copy.db") == 2
+    assert Path("kept.db-wal").exists()
+    assert invoke("restore", "copy.db", "--yes") == 0
+    assert files() == {"kept.db", "copy.db"}
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize(("answer", "code", "left"), [("y", 0, 3), ("n", 1, 2)])
+def test_a_restore_asks_on_a_terminal(answer: str, code: int, left: int) -> None:
+    """Only the answer yes replaces the store."""
+    assert invoke("backup", "copy.db") == 0
+    execute(KEPT, "DELETE FROM deliveries WHERE key = 'key-1'")
+
+    status, seen = on_a_terminal("restore", "copy.db", answer=f"{answer}\n")
+
+    assert "Replace kept.db?" in seen
+    assert status == code
+    assert len(keys(KEPT)) == left
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_store_that_is_open_is_not_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever has it open would write into a file that nobody finds. The exit code is 3."""
+    assert invoke("backup", "copy.db") == 0
+    program = (
+        "import sqlite3, sys; opened = sqlite3.connect('kept.db');"
+        "opened.execute('SELECT * FROM marks').fetchall();"
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+
+        assert invoke("restore", "copy.db", "--yes") == 3
+        assert "kept.db is in use; stop the server" in capsys.readouterr().err
+        assert invoke("backup", "kept.db", "--force", "--store", "sqlite:///copy.db") == 3
+        assert other.stdin is not None
+        other.stdin.close()
+
+    assert invoke("restore", "copy.db", "--yes") == 0
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize("content", [b"", b"hello", b"SQLite format 3\0" + b"\xff" * 2_000])
+def test_what_is_no_backup_is_not_restored(capsys: pytest.CaptureFixture[str], content: bytes) -> None:
+    """The store stays as it is, and the exit code is 3."""
+    COPY.write_bytes(content)
+
+    assert invoke("restore", "copy.db", "--yes") == 3
+
+    assert "copy.db" in capsys.readouterr().err
+    assert len(keys(KEPT)) == 3
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_damaged_backup_is_not_restored(capsys: pytest.CaptureFixture[str]) -> None:
+    """The store stays as it is, and the exit code is 3."""
+    assert invoke("backup", "copy.db") == 0
+    damage(COPY)
+
+    assert invoke("restore", "copy.db", "--yes") == 3
+
+    assert "damaged" in capsys.readouterr().err
+    assert len(keys(KEPT)) == 3
+    assert files() == {"kept.db", "copy.db"}
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_damaged_store_can_be_replaced() -> None:
+    """Nothing of it is read."""
+    assert invoke("backup", "copy.db") == 0
+    KEPT.write_bytes(b"garbage")
+    Path("kept.db-wal").write_bytes(b"garbage")
+
+    assert invoke("restore", "copy.db", "--yes") == 0
+
+    assert len(keys(KEPT)) == 3

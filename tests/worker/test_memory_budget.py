@@ -1,0 +1,117 @@
+"""The memory that the events of a worker share, and bodies that take much of it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from receiver.core.types import DeliveryKey, WorkState
+from receiver.events import CrawlPage
+from receiver.worker.memory_budget import MemoryBudget, claim_on_memory
+from tests.doubles import COSTLY, body_of, delivery, eventually, turns
+from tests.worker.worker_bench import WorkerBench
+
+LARGE = body_of(data=[{}] * 2_000)
+"""Its event takes a few MiB."""
+
+
+async def test_one_always_fits() -> None:
+    """Even if it takes more than there is."""
+    budget = MemoryBudget(10)
+
+    async with budget.taken(11):
+        assert not budget.take_now(1)
+
+    assert budget.take_now(1)
+
+
+async def test_the_others_wait_in_order() -> None:
+    """A small one does not overtake a large one, which would wait for ever."""
+    budget, order = MemoryBudget(10), []
+
+    async def use(cost: int) -> None:
+        async with budget.taken(cost):
+            order.append(cost)
+
+    async with asyncio.TaskGroup() as group, budget.taken(5):
+        for cost in (6, 4, 1):
+            group.create_task(use(cost))
+        await turns()
+        assert order == []
+        assert not budget.take_now(1)
+        assert budget.take_now(0)
+
+    assert order == [6, 4, 1]
+
+
+@pytest.mark.parametrize("granted", [False, True])
+async def test_one_that_is_cancelled_keeps_nothing(granted: bool) -> None:
+    """Neither while it waits, nor when memory has just been given to it."""
+    budget = MemoryBudget(10)
+
+    async def use(cost: int) -> None:
+        async with budget.taken(cost):
+            await asyncio.Event().wait()
+
+    assert budget.take_now(5)
+    first, second = asyncio.create_task(use(10)), asyncio.create_task(use(5))
+    await turns()
+    if granted:
+        budget.give_back(5)
+    first.cancel()
+    await asyncio.wait([first])
+    if not granted:
+        budget.give_back(5)
+    await turns()
+
+    assert budget.take_now(5)
+    assert not budget.take_now(1)
+    second.cancel()
+    await asyncio.wait([second])
+    budget.give_back(5)
+    assert budget.take_now(10)
+
+
+async def test_a_body_of_too_many_values_is_dead_and_the_others_are_handled(bench: WorkerBench) -> None:
+    """The work item says why, and the body stays."""
+
+    @bench.handler("h", CrawlPage)
+    async def handle(event: Any) -> None:
+        bench.ran.append(event.webhook_id or "large")
+
+    async with bench.working():
+        await bench.add(
+            delivery("a"), delivery("costly", body=COSTLY), delivery("b"), delivery("large", body=LARGE)
+        )
+        await eventually(lambda: len(bench.ran) == 3)
+
+    assert sorted(bench.ran) == ["a", "b", "large"]
+    state, attempts, error = await bench.outcome("costly")
+    assert (state, attempts) == (WorkState.DEAD, 1)
+    assert error is not None
+    assert "more than 256 MiB" in error
+    assert (await bench.store.detail(DeliveryKey("costly"))).body == COSTLY
+
+
+async def test_large_bodies_run_one_after_the_other_and_small_ones_beside_them(bench: WorkerBench) -> None:
+    """Attempts and routing share the memory. A batch does not hold several large ones."""
+    running: list[int] = []
+    most = 0
+
+    @bench.handler("h", CrawlPage, batch=10)
+    async def handle(events: list[CrawlPage]) -> None:
+        nonlocal most
+        running.append(len(events))
+        most = max(most, len(running))
+        await turns(10)
+        running.pop()
+        bench.ran.extend(str(len(event.data)) for event in events)
+
+    memory = MemoryBudget(claim_on_memory(LARGE) + 1)
+    async with bench.working(memory=memory):
+        await bench.add(*[delivery(f"k{number}", body=LARGE) for number in range(5)])
+        await eventually(lambda: len(bench.ran) == 5)
+
+    assert most == 1
+    assert bench.ran == ["2000"] * 5
+    assert memory.take_now(claim_on_memory(LARGE))
