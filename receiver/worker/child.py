@@ -57,7 +57,7 @@ def main(level: str, log_format: str, descriptor: str) -> None:
 def answer(call: Call, send: Callable[[CallStarted | CallDone], None]) -> None:
     """Run a call and send its result or its exception."""
     try:
-        run = _function(call) if isinstance(call, FunctionCall) else _questions(call)
+        run = _function(call) if isinstance(call, FunctionCall) else _routing(call)
         send(CallStarted())
         run()
     except BaseException as exc:
@@ -72,17 +72,17 @@ def _function(call: FunctionCall) -> Callable[[], object]:
     return lambda: require_done(function(events if call.batched else events[0]))
 
 
-def _questions(call: RoutingCall) -> Callable[[], None]:
+def _routing(call: RoutingCall) -> Callable[[], None]:
     router = load_router(call.handlers, folder=Path(call.folder))
     handlers = [handler for handler in router if handler.name in call.names]
 
-    def ask() -> None:
+    def route() -> None:
         for source in call.sources:
             routed = read_to_route(source)
             for handler in wanting(handlers, routed):
                 lane_of(handler, routed.event)
 
-    return ask
+    return route
 
 
 def _listen(incoming: BinaryIO, messages: "SimpleQueue[Any]") -> None:

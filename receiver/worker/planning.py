@@ -25,8 +25,8 @@ from receiver.worker.unhandled import Unhandled
 class HandlerMatch:
     """A new delivery, its event, and a handler that wants the event.
 
-    `kept` is the event for the attempt, None if the attempt has to read it again. `refusal` says why the handler
-    must not be asked about the event.
+    `kept` is the event for the attempt, or None if the attempt must parse it again. `refusal` is the reason why
+    the handler's `where` and `lane` must not run for the event, if there is one.
     """
 
     stored: StoredDelivery
@@ -38,14 +38,14 @@ class HandlerMatch:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBatch:
-    """Deliveries to route together. A costly one is alone, and `memory` has to be free for it."""
+    """Deliveries to route together. A costly delivery is alone and needs `memory` free bytes."""
 
     batch: RoutingBatch
     memory: int = 0
 
 
 def costly_apart(batch: RoutingBatch) -> PlannedBatch:
-    """Return those of the deliveries that may be routed together, from the first on."""
+    """Return the first deliveries of the batch that may be routed together."""
     for index, stored in enumerate(batch.deliveries):
         if memory := claim_on_memory(stored.delivery.body):
             if index:
@@ -94,7 +94,7 @@ class RoutingPlanner:
             matches += [
                 HandlerMatch(stored, routed.event, one, None, culprits[stored.seq, one.name]) for one in refused
             ]
-            # A costly event would take its memory for as long as the work item waits.
+            # A costly event would use its memory while the work item waits.
             kept = None if costly else routed.whole_event
             matches += [HandlerMatch(stored, routed.event, handler, kept) for handler in handlers]
         return matches
