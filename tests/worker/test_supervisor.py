@@ -115,7 +115,8 @@ async def test_it_knows_whether_there_is_a_worker(tmp_path: Path) -> None:
 
     task = asyncio.create_task(supervisor.run())
     writer = await soon(asyncio.to_thread(os.open, fifo, os.O_WRONLY))
-    assert supervisor.worker_lives
+    while not supervisor.worker_lives:  # the program may run before its start has returned here
+        await soon(asyncio.sleep(0))
     os.close(writer)
     await soon(clock.waits.get())
     assert not supervisor.worker_lives
