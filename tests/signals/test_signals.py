@@ -80,3 +80,10 @@ def test_the_older_name_of_the_id_still_reads_it() -> None:
     )
 
     assert (accepted.key, done.key) == ("w-1", "w-2")
+
+
+def test_the_imported_deliveries_can_be_read_by_their_older_name() -> None:
+    """Programs that use `brought_in` still work."""
+    asked = signals.JobAsked(job_id="j", reason="ended", outcome="brought_in", imported={"crawl.page": 2}, at=NOON)
+
+    assert asked.brought_in == {"crawl.page": 2}
