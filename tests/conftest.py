@@ -27,6 +27,11 @@ settings.load_profile("any machine")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """Run two tests per core: tests of programs wait for these most of the time."""
+    return 2 * (os.cpu_count() or 1)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Start with the long ones, so that at the end no process waits for another."""
     items.sort(key=lambda item: item.get_closest_marker("long") is None)

@@ -168,7 +168,7 @@ def test_the_first_static_token_is_sent_along() -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({}, "no RECEIVER_PUBLIC_URL is set: set it to where"),
+        ({}, "no RECEIVER_PUBLIC_URL is set: set it to the URL"),
         ({"public_url": "hooks.example.com"}, "RECEIVER_PUBLIC_URL: an absolute address begins with https://"),
         ({"public_url": "http://hooks.example.com"}, "RECEIVER_PUBLIC_URL: url: it has to begin with https://"),
     ],
