@@ -45,18 +45,25 @@ if TYPE_CHECKING:  # the table below, for type checkers; a test compares the two
     from receiver.service.responses import EmailSettings as EmailSettings
     from receiver.service.responses import EmailSubscription as EmailSubscription
     from receiver.service.responses import ExtractStatus as ExtractStatus
+    from receiver.service.responses import ImageHit as ImageHit
     from receiver.service.responses import JobError as JobError
     from receiver.service.responses import JobErrors as JobErrors
     from receiver.service.responses import JobStarted as JobStarted
     from receiver.service.responses import JobStatus as JobStatus
+    from receiver.service.responses import MapLink as MapLink
+    from receiver.service.responses import MapResponse as MapResponse
     from receiver.service.responses import Monitor as Monitor
     from receiver.service.responses import MonitorSchedule as MonitorSchedule
     from receiver.service.responses import MonitorTarget as MonitorTarget
+    from receiver.service.responses import NewsHit as NewsHit
     from receiver.service.responses import NotificationSettings as NotificationSettings
     from receiver.service.responses import QueueStatus as QueueStatus
     from receiver.service.responses import ScrapeResponse as ScrapeResponse
+    from receiver.service.responses import SearchHits as SearchHits
+    from receiver.service.responses import SearchResponse as SearchResponse
     from receiver.service.responses import SlackSettings as SlackSettings
     from receiver.service.responses import TargetOptions as TargetOptions
+    from receiver.service.responses import WebHit as WebHit
     from receiver.service.responses import WebhookSettings as WebhookSettings
     from receiver.settings import Settings as Settings
     from receiver.settings import load_settings as load_settings
@@ -82,15 +89,19 @@ _MODULES = {
     "GiveUp": "receiver.errors",
     "HandlerError": "receiver.errors",
     "HandlerOptions": "receiver.routing",
+    "ImageHit": "receiver.service.responses",
     "JobError": "receiver.service.responses",
     "JobErrors": "receiver.service.responses",
     "JobStarted": "receiver.service.responses",
     "JobStatus": "receiver.service.responses",
     "KeyRefused": "receiver.errors",
     "Malformed": "receiver.errors",
+    "MapLink": "receiver.service.responses",
+    "MapResponse": "receiver.service.responses",
     "Monitor": "receiver.service.responses",
     "MonitorSchedule": "receiver.service.responses",
     "MonitorTarget": "receiver.service.responses",
+    "NewsHit": "receiver.service.responses",
     "NoApiKey": "receiver.errors",
     "NotFound": "receiver.errors",
     "NotSuccessful": "receiver.errors",
@@ -106,6 +117,8 @@ _MODULES = {
     "Router": "receiver.routing",
     "ScrapeResponse": "receiver.service.responses",
     "ScrapeTimedOut": "receiver.errors",
+    "SearchHits": "receiver.service.responses",
+    "SearchResponse": "receiver.service.responses",
     "ServerError": "receiver.errors",
     "ServiceError": "receiver.errors",
     "ServiceUnreachable": "receiver.errors",
@@ -115,6 +128,7 @@ _MODULES = {
     "TargetOptions": "receiver.service.responses",
     "UnexpectedAnswer": "receiver.errors",
     "Unprocessable": "receiver.errors",
+    "WebHit": "receiver.service.responses",
     "WebhookSettings": "receiver.service.responses",
     "load_settings": "receiver.settings",
     "parse_event": "receiver.events",

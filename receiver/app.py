@@ -1,7 +1,6 @@
 """Assembly: the one place where settings, stores, intake and the worker meet."""
 
 import asyncio
-import logging
 import os
 import random
 import secrets
@@ -10,11 +9,13 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.core.clock import Clock, SystemClock
+from receiver.core.log_lines import event_log
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.store import Store
@@ -24,6 +25,7 @@ from receiver.replay.local import LocalRunner, open_local_runner
 from receiver.routing import Handler, Router
 from receiver.routing.context import AskOnce, Clients
 from receiver.settings import Settings, load_settings
+from receiver.signals.metrics import SHARED_FOLDER
 from receiver.signals.subscribers import flush
 from receiver.stores import open_store
 from receiver.web.endpoint import WebhookEndpoint
@@ -31,17 +33,19 @@ from receiver.web.health import Liveness, Readiness
 from receiver.web.intake import Authenticator, Intake
 from receiver.web.metrics import PATH as METRICS_PATH
 from receiver.web.metrics import MetricsEndpoint
-from receiver.web.paths import EndpointPaths, not_running
+from receiver.web.paths import EndpointPaths, NotStarted, has_ended, serve_mounts_without_slash
 from receiver.worker import Retention, Worker, WorkerLimits, ask_store, open_processes, open_runner
 from receiver.worker.background import running_beside
 from receiver.worker.indexer import indexing
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.routing_trial import RoutingTrial
+from receiver.worker.routing_watch import RoutingWatch
+from receiver.worker.unhandled import Unhandled
 
 if TYPE_CHECKING:  # every request comes with it
     from receiver.requests.webhooks import WebhookConfig
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 
 class Receiver:
@@ -49,7 +53,7 @@ class Receiver:
 
     It takes deliveries in and runs no handlers; `receiver work` does that in a process of its own. Under a mount
     no lifespan of its own is run, so hand `receiver.lifespan` to the outer app. Until it has been entered every
-    delivery is answered 503. Raises ConfigurationError when the settings do not fit.
+    request is answered 503, and the log says so. Raises ConfigurationError when the settings do not fit.
     """
 
     def __init__(
@@ -65,7 +69,9 @@ class Receiver:
         self._store = store or open_store(self.settings.store)
         self._clock = clock or SystemClock()
         self._worker_lives = worker_lives
-        self._paths: ASGIApp = not_running
+        self._paths: ASGIApp = NotStarted()
+        self._webhook: WebhookEndpoint | None = None
+        self._webhook_paths = {quote(path).encode() for path in _spellings(self.settings.path)}
         self._lifespan = Starlette(lifespan=self.lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,11 +83,15 @@ class Receiver:
 
     @asynccontextmanager
     async def lifespan(self, app: object = None) -> AsyncIterator[None]:
-        """Open the store for as long as the block lasts. `app` is ignored; frameworks pass theirs.
+        """Open the store for as long as the block lasts.
+
+        `app` is the outer app; frameworks pass theirs. Where this receiver is mounted in it, the path of the mount
+        without a slash is served too, and not redirected.
 
         Raises ConfigurationError when there is neither a secret nor a token, unless ALLOW_UNSIGNED is set.
         """
         self.settings.require_authentication()
+        serve_mounts_without_slash(getattr(app, "routes", []), self)
         if not self.settings.authenticated:
             log.warning(
                 "authentication_not_configured",
@@ -93,7 +103,8 @@ class Receiver:
                 try:
                     yield
                 finally:
-                    self._paths = not_running
+                    self._paths = has_ended
+                    self._webhook = None
         await asyncio.to_thread(flush)
 
     def webhook(self, *, events: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> "WebhookConfig":
@@ -102,6 +113,10 @@ class Receiver:
         It is `Settings.webhook`; the app need not be running.
         """
         return self.settings.webhook(events=events, metadata=metadata)
+
+    def direct(self, path: bytes) -> WebhookEndpoint | None:
+        """Return the endpoint of the webhook for its path, so that a server of ours can pass ASGI by."""
+        return self._webhook if path in self._webhook_paths else None
 
     def _open(self, deliveries: DeliveryLog, stack: ExitStack) -> dict[str, ASGIApp]:
         """Return the endpoints by path."""
@@ -125,14 +140,25 @@ class Receiver:
         if settings.metrics:
             from receiver.signals.metrics.intake import IntakeMetrics  # takes long to load, and few have it on
 
-            metrics = stack.enter_context(IntakeMetrics(intake))
+            shared = SHARED_FOLDER in os.environ
+            metrics = stack.enter_context(IntakeMetrics(intake, shared=shared))
+            if shared:
+                stack.callback(asyncio.create_task(metrics.keep_copied(self._clock)).cancel)
             endpoints[METRICS_PATH] = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())
             stopwatch = metrics.stopwatch
         endpoint = WebhookEndpoint(
             intake, read_timeout=settings.read_timeout, ack_deadline=settings.ack_deadline, stopwatch=stopwatch
         )
-        # A redirect to the other spelling would lose the delivery: the sender follows it as a GET.
-        return {**endpoints, settings.path: endpoint, settings.path.rstrip("/") + "/": endpoint}
+        self._webhook = endpoint
+        return {**endpoints, **dict.fromkeys(_spellings(settings.path), endpoint)}
+
+
+def _spellings(path: str) -> tuple[str, str]:
+    """Return the path with and without a slash at its end.
+
+    A redirect to the other spelling would lose the delivery: the sender follows it as a GET.
+    """
+    return path, path.rstrip("/") + "/"
 
 
 def new_worker_id() -> WorkerId:
@@ -148,13 +174,18 @@ async def run_worker(
     worker: WorkerId,
     takes_over: Sequence[WorkerId] = (),
     careful: bool = False,
+    watch: RoutingWatch | None = None,
     store: Store | None = None,
     clock: Clock | None = None,
+    stubs: bool = False,
 ) -> int:
     """Run handlers on the deliveries in the store until `stop` is set.
 
     `takes_over` names workers that are known to be dead; their work is claimed without waiting for their leases.
-    With `careful`, or after a worker that died, `where` and `lane` are tried in another process at first.
+    With `careful`, or after a worker that died, `where` and `lane` are tried in another process at first. `watch`
+    ends the process if they block it later. With `stubs` the log has a handler ready to paste for each type of
+    event that no handler wants.
+
     Returns how many handlers could not be ended within the grace time and still run in their threads. Raises
     HandlerError for a router that does not work as a whole, and for a resource that cannot be made.
     """
@@ -170,9 +201,16 @@ async def run_worker(
         _backfilling(settings, store, queue, clock),
     ):
         for dead in takes_over:
-            await queue.expire_leases_of(dead, now=clock.now())
+            await queue.expire_leases_of(dead, now=clock.steady())
         async with _open_worker(
-            settings, router, queue, clock, worker, careful=careful or bool(takes_over)
+            settings,
+            router,
+            queue,
+            clock,
+            worker,
+            careful=careful or bool(takes_over),
+            watch=watch,
+            stubs=stubs,
         ) as opened:
             left_behind = await opened.run(stop, grace=settings.grace)
     await asyncio.to_thread(flush)
@@ -181,7 +219,15 @@ async def run_worker(
 
 @asynccontextmanager
 async def _open_worker(
-    settings: Settings, router: Router, queue: WorkQueue, clock: Clock, worker: WorkerId, *, careful: bool
+    settings: Settings,
+    router: Router,
+    queue: WorkQueue,
+    clock: Clock,
+    worker: WorkerId,
+    *,
+    careful: bool,
+    stubs: bool,
+    watch: RoutingWatch | None,
 ) -> AsyncIterator[Worker]:
     """Open everything that a worker's handlers need; it is closed with the block."""
     limits = WorkerLimits(
@@ -219,6 +265,9 @@ async def _open_worker(
             rng=rng,
             memory=memory,
             trial=trial if careful else None,
+            unhandled=Unhandled(stubs=stubs),
+            watch=watch,
+            store=settings.other_store(),
         )
 
 

@@ -42,6 +42,7 @@
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -244,17 +245,38 @@ class NotOver(NotComparable):
         super().__init__(f"it is not over yet (its status is {status}): ask again when it is")
 
 
+def as_duration(given: object) -> timedelta:
+    """Return a number of seconds, or a timedelta, as a timedelta. A ValueError says so for everything else."""
+    if isinstance(given, timedelta):
+        return given
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        with suppress(ValueError, OverflowError):  # not a number, infinite, or longer than a timedelta can be
+            return timedelta(seconds=given)
+    raise ValueError(f"takes seconds or a timedelta, as in 90 or timedelta(minutes=25), not {given!r}")
+
+
 class Retry(Exception):
     """Raised by a handler: run this work item again, after the given time if there is one.
 
-    It counts as a failed attempt. When the attempts are used up, the work item is dead nevertheless.
+    `after` is a number of seconds or a timedelta; as an attribute it is a timedelta. A ValueError or TypeError says
+    what is wrong with other values. It counts as a failed attempt. When the attempts are used up, the work item is
+    dead nevertheless.
     """
 
-    def __init__(self, reason: str = "the handler asked for a retry", *, after: timedelta | None = None) -> None:
-        if after is not None and after < timedelta(0):
+    after: timedelta | None
+
+    def __init__(
+        self, reason: str = "the handler asked for a retry", *, after: float | timedelta | None = None
+    ) -> None:
+        if isinstance(reason, int | float | timedelta):
+            raise TypeError(f"Retry takes its time by name: Retry(after={reason!r})")
+        try:
+            self.after = None if after is None else as_duration(after)
+        except ValueError as exc:
+            raise ValueError(f"Retry(after=...) {exc}") from None
+        if self.after is not None and self.after < timedelta(0):
             raise ValueError("Retry(after=...) takes a duration that is not negative")
         super().__init__(reason)
-        self.after = after
 
 
 class GiveUp(Exception):

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
+import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -200,7 +201,7 @@ class BrokenLog:
 class Answer:
     """What an ASGI app sent: exactly one start and one body, or nothing."""
 
-    def __init__(self, messages: Sequence[dict[str, Any]]) -> None:
+    def __init__(self, messages: Sequence[Mapping[str, Any]]) -> None:
         assert [message["type"] for message in messages] in (
             [],
             ["http.response.start", "http.response.body"],
@@ -264,3 +265,8 @@ async def ask(
     }
     await app(scope, receive, send)
     return Answer(sent)
+
+
+def event_of(record: logging.LogRecord) -> str:
+    """Return the event word of a record; its message if it is not ours."""
+    return str(vars(record).get("event", record.getMessage()))

@@ -76,9 +76,8 @@ def test_every_earlier_name_can_be_imported(module: str) -> None:
 
 
 def test_the_answers_of_the_service_can_be_imported_from_the_root() -> None:
-    """Their module moved, so the root has the names."""
-    assert set(ANSWERS.split()) == set(receiver.service.responses.__all__)
-    assert set(ANSWERS.split()) <= set(receiver.__all__)
+    """Their module moved, so the root has the names, and those of newer answers."""
+    assert set(ANSWERS.split()) <= set(receiver.service.responses.__all__) <= set(receiver.__all__)
 
 
 def test_type_checkers_see_the_names_of_the_table() -> None:

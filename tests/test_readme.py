@@ -7,7 +7,7 @@ import pytest
 
 from receiver import Router
 from receiver.cli.main import receiver
-from receiver.cli.scaffold import env_example
+from receiver.cli.scaffold import default_text, env_example
 from receiver.settings import Settings
 
 README = Path(__file__).parent.parent / "README.md"
@@ -54,10 +54,13 @@ def test_every_command_of_the_readme_exists() -> None:
 
 def test_the_table_lists_every_setting_with_its_description() -> None:
     """The table must change when a setting or its description changes."""
-    rows = re.findall(r"^\| `([A-Z_]+)` \|.*\| (.*) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^\| `([A-Z_]+)` \|(.*)\| (.*) \|$", README.read_text(encoding="utf-8"), re.MULTILINE)
 
     expected = [(name.upper(), field.description) for name, field in Settings.model_fields.items()]
-    assert rows == expected
+    assert [(name, text) for name, _, text in rows] == expected
+    for (name, default, _), field in zip(rows, Settings.model_fields.values(), strict=True):
+        if not field.default_factory:  # such as "three quarters of the memory"
+            assert default.strip() == (f"`{default_text(field)}`" if default_text(field) else ""), name
 
 
 def test_the_example_environment_names_every_setting() -> None:

@@ -37,7 +37,7 @@ def refusal(*args: Any, **flags: Any) -> str:
 
 def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """The defaults are a public promise, so a change must be deliberate."""
-    monkeypatch.setattr("receiver.settings.memory_limit", lambda: 16 * 1024 * MEBIBYTE)
+    monkeypatch.setattr("receiver.settings.model.memory_limit", lambda: 16 * 1024 * MEBIBYTE)
     settings = load_settings()
 
     assert settings.model_dump() == {
@@ -53,8 +53,10 @@ def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -
         "port": 8000,
         "ack_deadline": timedelta(seconds=5),
         "read_timeout": timedelta(seconds=4),
+        "web_processes": 1,
         "max_body": 32 * MEBIBYTE,
         "max_in_flight": 256 * MEBIBYTE,
+        "workers": 1,
         "concurrency": 32,
         "threads": 8,
         "processes": 2,
@@ -96,11 +98,18 @@ def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -
         ("ack_deadline", "PT8S", timedelta(seconds=8)),
         ("read_timeout", "0.25", timedelta(seconds=0.25)),
         ("max_body", "1024", 1024),
+        ("max_body", "31MiB", 31 * MEBIBYTE),
+        ("max_body", "32MB", 32_000_000),
+        ("max_memory", "1.5GiB", 1536 * MEBIBYTE),
         ("max_in_flight", str(64 * MEBIBYTE), 64 * MEBIBYTE),
         ("concurrency", "1", 1),
         ("threads", "1", 1),
         ("lease", "120", timedelta(minutes=2)),
         ("grace", "1", timedelta(seconds=1)),
+        ("grace", "2m", timedelta(minutes=2)),
+        ("ack_deadline", "8s", timedelta(seconds=8)),
+        ("read_timeout", "250ms", timedelta(milliseconds=250)),
+        ("lease", "1.5m", timedelta(seconds=90)),
         ("base_url", "http://127.0.0.1:9", "http://127.0.0.1:9"),
         ("log_level", "debug", "DEBUG"),
         ("log_level", "Warning", "WARNING"),
@@ -141,9 +150,18 @@ def test_the_default_limit_in_flight_is_an_eighth_of_the_memory(
     monkeypatch: pytest.MonkeyPatch, memory: int, max_body: int, max_in_flight: int
 ) -> None:
     """One body of the largest allowed size always fits. Values are in mebibytes."""
-    monkeypatch.setattr("receiver.settings.memory_limit", lambda: memory * MEBIBYTE)
+    monkeypatch.setattr("receiver.settings.model.memory_limit", lambda: memory * MEBIBYTE)
 
     assert load_settings(max_body=max_body * MEBIBYTE).max_in_flight == max_in_flight * MEBIBYTE
+
+
+def test_limits_of_memory_are_for_all_processes_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker has its part of the memory by default, and each web process can take the longest body."""
+    monkeypatch.setattr("receiver.settings.model.memory_limit", lambda: 400 * MEBIBYTE)
+    settings = load_settings(web_processes=4, workers=3)
+
+    assert settings.max_memory == 100 * MEBIBYTE
+    assert settings.max_in_flight == 4 * settings.max_body
 
 
 def test_a_flag_that_was_not_given_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +223,11 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
         ("READ_TIMEOUT", "6", "RECEIVER_READ_TIMEOUT must not be longer than RECEIVER_ACK_DEADLINE"),
         ("MAX_BODY", "0", "greater than 0"),
         ("MAX_IN_FLIGHT", str(31 * MEBIBYTE), "RECEIVER_MAX_IN_FLIGHT must not be less than RECEIVER_MAX_BODY"),
-        ("MAX_IN_FLIGHT", "32MiB", "integer"),
+        ("MAX_IN_FLIGHT", "32M", "a size is"),
+        ("MAX_MEMORY", "-1", "a size is"),
+        ("WEB_PROCESSES", "0", "greater than 0"),
+        ("WORKERS", "0", "greater than 0"),
+        ("WORKERS", "65000", "too many for the ports from RECEIVER_METRICS_PORT up"),
         ("CONCURRENCY", "0", "greater than 0"),
         ("THREADS", "0", "greater than 0"),
         ("LEASE", "0", "greater than"),
@@ -551,7 +573,7 @@ def test_retention_is_written_as_a_duration(bare_environment: Path, monkeypatch:
     assert settings.retention_keys == timedelta(days=9)
 
 
-@pytest.mark.parametrize("written", ["30", "", "soon", "-1d", "0d", "1.5d", "99999999999d", "36501d"])
+@pytest.mark.parametrize("written", ["30", "", "soon", "-1d", "0d", "1.5", "99999999999d", "36501d"])
 def test_a_wrong_retention_is_refused(
     bare_environment: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
@@ -571,6 +593,27 @@ def test_bodies_cannot_be_kept_longer_than_their_deliveries(
 
     with pytest.raises(ConfigurationError, match="BODIES must not be longer than RECEIVER_RETENTION_KEYS"):
         load_settings()
+
+
+@pytest.mark.parametrize(
+    ("public_url", "base_url", "advised"),
+    [
+        ("http://127.0.0.1:8000", "https://api.firecrawl.dev", True),
+        ("http://localhost:8000", "https://api.firecrawl.dev", True),
+        ("http://[::1]:8000", "https://api.firecrawl.dev", True),
+        ("https://10.0.0.7", "https://api.firecrawl.dev", True),
+        ("https://hooks.internal", "https://api.firecrawl.dev", True),
+        ("https://hooks.example.com", "https://api.firecrawl.dev", False),
+        ("http://127.0.0.1:8000", "http://127.0.0.1:3002", False),
+        ("http://receiver:8000", "http://api:3002", False),
+        (None, "https://api.firecrawl.dev", False),
+    ],
+)
+def test_a_private_url_for_a_public_service_is_reported(public_url: str, base_url: str, advised: bool) -> None:
+    """The service could never reach it. A service on this machine or in this network can."""
+    settings = load_settings(public_url=public_url, base_url=base_url)
+
+    assert ("RECEIVER_PUBLIC_URL" in (settings.webhook_advice() or "")) is advised
 
 
 def test_backfill_needs_an_api_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,7 @@ async def test_what_the_type_checker_refuses_is_refused_here_too() -> None:
     with pytest.raises(HandlerError):
         other.on(CrawlPage, ordered=True, on_dead="stop")(index)  # type: ignore[call-overload]
     with pytest.raises(HandlerError):
-        other.on(CrawlPage, batch=10, linger=2)(a_sequence)  # type: ignore[call-overload]
+        other.on(CrawlPage, batch=10, linger="2s")(a_sequence)  # type: ignore[call-overload]
     with pytest.raises(HandlerError):
         other.add(index, CrawlPage, retry_on=[OSError])  # type: ignore[arg-type]
     with pytest.raises(HandlerError):

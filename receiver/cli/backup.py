@@ -20,8 +20,8 @@ from receiver.stores.sqlite.backup import back_up
 def backup(file: Path, force: bool, store: str | None) -> int:
     """Copy the store into FILE, also beside a running server.
 
-    The copy has the state of one moment. FILE appears when the copy is complete and checked. Exit code 2 if FILE is
-    there already, 3 if the store or the copy is damaged or cannot be written.
+    The copy has the state of one point in time. FILE appears when the copy is complete and checked. Exit code 2 if
+    FILE is there already, 3 if the store or the copy is damaged or cannot be written.
     """
     source = database_file(load_settings(store=store))
     with progress("pages copied", None) as advance:

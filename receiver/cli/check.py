@@ -7,7 +7,9 @@ from pathlib import Path
 import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
-from receiver.cli.common.setting_flags import listening_flags, running_flags
+from receiver.cli.common.filter_options import json_option
+from receiver.cli.common.output import write_json
+from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.handlers.rows import left_waiting
 from receiver.core.clock import SystemClock
 from receiver.core.text import counted
@@ -20,38 +22,54 @@ from receiver.stores import open_store
 @click.command()
 @running_flags
 @listening_flags
-def check(**flags: object) -> int:
+@web_flags
+@json_option
+def check(as_json: bool, **flags: object) -> int:
     """Check the settings, the store, search and the handlers.
 
-    The command imports the handlers but does not run them. If the store exists, the command migrates it to this
-    version as `receiver serve` does, and tests a write. It does not create a store. The exit code is 0 if there is
-    no error, 2 for an error of settings or handlers, and 3 for an error of the store.
+    The command imports the handlers but does not run them, and it does not call the service. If the store exists,
+    the command migrates it to this version as `receiver serve` does, and tests a write. It does not create a store.
+    The exit code is 0 if there is no error, 2 for an error of settings or handlers, and 3 for an error of the
+    store. With --json each part is an object, and so is each note.
     """
+    tell = _tell_as_json if as_json else _tell
     settings = load_settings(**flags)
-    click.echo("settings  read without errors")
+    tell("settings", "read without errors", OK)
     codes = [
-        _print_result("security", lambda: _check_security(settings)),
-        _print_result("metrics", lambda: _check_metrics(settings)),
-        _print_result("store", lambda: asyncio.run(_check_store(settings))),
-        _print_result("search", lambda: asyncio.run(_check_search(settings))),
-        _print_result("handlers", lambda: _check_handlers(settings)),
+        _result(tell, "security", lambda: _check_security(settings)),
+        _result(tell, "metrics", lambda: _check_metrics(settings)),
+        _result(tell, "store", lambda: asyncio.run(_check_store(settings))),
+        _result(tell, "search", lambda: asyncio.run(_check_search(settings))),
+        _result(tell, "handlers", lambda: _check_handlers(settings)),
+        _result(tell, "service", lambda: _check_service(settings)),
     ]
+    if advice := settings.webhook_advice():
+        tell("note", advice, OK)
     if max(codes) == OK:
         for text in asyncio.run(_left_waiting(settings)):
-            click.echo(f"note      {text}")
+            tell("note", text, OK)
     if codes[2] == OK:
         for text in asyncio.run(open_store(settings.store).health_notes()):
-            click.echo(f"note      {text}")
+            tell("note", text, OK)
     return max(codes)
 
 
-def _print_result(part: str, check_part: Callable[[], str]) -> int:
-    """Print the result of one check and return its exit code."""
+def _tell(part: str, text: str, code: int) -> None:
+    click.echo(f"{part:<9} {text if code == OK else f'WRONG: {text}'}")
+
+
+def _tell_as_json(part: str, text: str, code: int) -> None:
+    write_json({"part": part, "ok": code == OK, "exit_code": code, "text": text})
+
+
+def _result(tell: Callable[[str, str, int], None], part: str, check_part: Callable[[], str]) -> int:
+    """Tell the result of one check and return its exit code."""
     try:
-        click.echo(f"{part:<9} {check_part()}")
+        tell(part, check_part(), OK)
     except ReceiverError as exc:
-        click.echo(f"{part:<9} WRONG: {exc}")
-        return exit_code(exc)
+        code = exit_code(exc)
+        tell(part, str(exc), code)
+        return code
     return OK
 
 
@@ -101,6 +119,18 @@ def _check_handlers(settings: Settings) -> str:
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers; register some with @router.on(...)")
     return f"{settings.handlers} has {len(router)}: {', '.join(handler.name for handler in router)}"
+
+
+def _check_service(settings: Settings) -> str:
+    from receiver.service.client.transport import read_base_url  # loads httpx
+
+    read_base_url(settings.base_url)
+    if settings.public_url is not None:
+        settings.webhook()
+    if settings.api_key is None:
+        return f"is not called: no {PREFIX}API_KEY is set, which `receiver start` and `ctx.client` need"
+    settings.plain_api_key()
+    return f"at {settings.base_url} is called with {PREFIX}API_KEY"
 
 
 async def _left_waiting(settings: Settings) -> list[str]:

@@ -62,6 +62,7 @@ def demo(folder: Path) -> int:
 
 async def _demo(folder: Path, console: Console) -> int:
     secret = secrets.token_urlsafe(24)
+    _keep_secret(folder / ".env", secret)
     bodies = [encode(payload) for payload in _payloads(random.Random())]  # noqa: S311 - ids of made-up events
     async with _serving(folder, secret, console) as server:
         console.print(f"2. `receiver serve` listens on {server.url}, with a worker beside it.")
@@ -76,6 +77,13 @@ async def _demo(folder: Path, console: Console) -> int:
     if dead:
         click.echo(f"{len(dead)} events are dead: see `receiver events list --state dead` there", err=True)
     return FAILED if dead else OK
+
+
+def _keep_secret(file: Path, secret: str) -> None:
+    """Write a `.env` with the secret, so that commands work in the folder after the demo; keep one that exists."""
+    with suppress(FileExistsError):
+        file.touch(mode=0o600, exist_ok=False)
+        file.write_text(f"{PREFIX}SECRETS={secret}\n", encoding="utf-8")
 
 
 def _payloads(rng: random.Random) -> Iterator[dict[str, object]]:
@@ -201,6 +209,6 @@ def _conclude(folder: Path, console: Console) -> None:
     console.print(f"{len(pages)} pages, as [bold]{pages[0]}[/]")
     console.print(f"{len(jobs)} job summaries, as [bold]{jobs[0]}[/]")
     console.print(
-        f"\nLook around: [bold]cd {folder}[/], then `receiver events list`, or edit handlers/ and run\n"
-        "`receiver serve` there, and `receiver send crawl --pages 5` from another terminal."
+        f"\nLook around: [bold]cd {folder}[/], then `receiver events list`. Or run `receiver dev` there, edit\n"
+        "handlers/, and run `receiver send crawl --pages 5` there in another terminal."
     )

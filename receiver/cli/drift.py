@@ -4,12 +4,13 @@ from typing import Any
 
 import click
 
-from receiver.cli.common.filter_options import filter_options, json_option, store_option
+from receiver.cli.common.columns import NOTHING, Column, moment_column
+from receiver.cli.common.filter_options import filter_options, store_option
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import note, write_json
+from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import read
-from receiver.cli.common.tables import Column, Listing, moment_column
+from receiver.cli.common.tables import ListForm, Listing, RowWriter, form_options
 from receiver.core.clock import iso
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
@@ -25,9 +26,9 @@ _KINDS = {DriftKind.TYPE: "unknown type", DriftKind.FIELD: "unknown field", Drif
 
 @click.command()
 @filter_options
-@json_option
+@form_options(lambda: _COLUMNS)
 @store_option
-def drift(wanted: DeliveryFilter, as_json: bool, store: str | None) -> None:
+def drift(wanted: DeliveryFilter, form: ListForm, store: str | None) -> None:
     """Show event types and fields that this version does not know.
 
     The command reads the stored bodies with the models of this version. It lists unknown types, unknown fields, and
@@ -36,11 +37,9 @@ def drift(wanted: DeliveryFilter, as_json: bool, store: str | None) -> None:
     """
     counter = read(load_settings(store=store), lambda reports: scan(reports, wanted))
     found = counter.counts()
-    if as_json:
-        for one in found:
-            write_json(fields(one))
-    elif found:
-        _DRIFT.write_rows(found)
+    writer = RowWriter(_DRIFT, form)
+    writer.write(found)
+    writer.end()
     if counter.others:
         note(f"{counted(counter.others, 'more case')} of other types or fields: there are too many to list")
 
@@ -85,11 +84,11 @@ def fields(one: DriftCount) -> dict[str, Any]:
 
 _COLUMNS: tuple[Column[DriftCount], ...] = (
     Column("kind", lambda one: _KINDS[one.drift.kind], 13, 13),
-    Column("type", lambda one: one.drift.type, 24, 23),
-    Column("path", lambda one: one.drift.path or "-", 40, 20, most=60, keeps_end=True),
-    Column("count", lambda one: str(one.count), 8, 7, right=True),
+    Column("type", lambda one: one.drift.type, 24, 12, most=24),
+    Column("path", lambda one: one.drift.path or NOTHING, 40, 20, most=60, head=0),
+    Column("count", lambda one: str(one.count), 8, 5, most=9, right=True),
     moment_column("first", lambda one: one.first_at, rank=2),
     moment_column("last", lambda one: one.last_at, rank=1),
-    Column("delivery_id", lambda one: one.key, 0, 15, rank=3, in_table=lambda one: short_id(one.key)),
+    Column("delivery_id", lambda one: one.key, 0, 8, most=15, rank=3, in_table=lambda one: short_id(one.key)),
 )
 _DRIFT = Listing("drift", _COLUMNS, fields, lambda one: "yellow" if one.drift.kind is DriftKind.FORM else "")

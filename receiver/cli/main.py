@@ -15,6 +15,7 @@ from receiver.errors import ReceiverError
 _COMMANDS = {
     "serve": "receiver.cli.serve:serve",
     "work": "receiver.cli.work:work",
+    "dev": "receiver.cli.dev:dev",
     "demo": "receiver.cli.demo:demo",
     "new": "receiver.cli.new:new",
     "check": "receiver.cli.check:check",
@@ -103,6 +104,8 @@ def _run(command: Callable[..., Any], *args: Any, **kwargs: Any) -> int:
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except ReceiverError as exc:
-        click.echo(f"receiver: {exc}", err=True)
+        from receiver.cli.common.logging_setup import show_error  # loads the settings, which few errors need
+
+        show_error(str(exc))
         return exit_code(exc)
     return result if isinstance(result, int) else OK

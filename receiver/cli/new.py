@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from receiver.cli.common.output import quoted
 from receiver.cli.scaffold import write_deployment
 
 
@@ -12,11 +13,17 @@ from receiver.cli.scaffold import write_deployment
 def new(folder: Path) -> None:
     """Write a new deployment into FOLDER.
 
-    It has handlers for you to edit, a Procfile, and every setting in .env.example.
+    It has handlers for you to edit, with a test, and every setting in .env.example. Dockerfile and compose.yaml,
+    receiver.service (systemd) and Procfile are three ways to run it; Caddyfile and nginx.conf put TLS before it.
+    The command overwrites nothing.
     """
     for path in write_deployment(folder):
         click.echo(f"wrote {path}")
+    enter = "" if folder.resolve() == Path.cwd() else f"  cd {quoted(str(folder))}\n"
     click.echo(
-        f"\nNext: cd {folder}, copy .env.example to .env and put your webhook secret there,\n"
-        "run `receiver check`, then `receiver serve`, and `receiver send crawl --pages 5` from another terminal."
+        f"\nNext:\n{enter}"
+        "  cp .env.example .env              # then put your webhook secret there\n"
+        "  receiver check\n"
+        "  receiver dev                      # receiver serve, on a server\n"
+        "  receiver send crawl --pages 5     # in another terminal"
     )

@@ -10,7 +10,7 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store_files import contents_line, database_file
-from receiver.core.clock import from_micros, iso
+from receiver.core.clock import from_micros, local_time
 from receiver.settings import load_settings
 from receiver.stores.sqlite.backup import contents, require_free
 from receiver.stores.sqlite.backup import restore as restore_store
@@ -50,6 +50,6 @@ def _replaced(target: Path) -> str:
     """Describe the file that is there, by what can be said of a damaged one too. Return "" without one."""
     for path, kind in ((target, "a database"), (log_path(target), "a log without a database")):
         if there := file_at(path):
-            changed = iso(from_micros(there.st_mtime_ns // 1_000), "seconds")
+            changed = local_time(from_micros(there.st_mtime_ns // 1_000))
             return f"{kind} of {size(there.st_size)}, last changed {changed}"
     return ""

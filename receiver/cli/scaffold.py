@@ -1,21 +1,35 @@
-"""The files of a new deployment: handlers, a Procfile, and every setting with its default."""
+"""The files of a new deployment: handlers with a test, files to run it with, and every setting with its default."""
 
 from collections.abc import Iterator
 from datetime import timedelta
 from importlib import resources
+from importlib.metadata import version
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from pydantic.fields import FieldInfo
+
+from receiver.core.durations import in_words
+from receiver.core.sizes import written_size
 from receiver.errors import ConfigurationError
 from receiver.settings import PLACEHOLDER, PREFIX, Settings
+from receiver.settings.values import READ_SIZE
+
+_HIDDEN = ("dockerignore",)
+"""Files whose names begin with a dot in a deployment."""
 
 
 def write_deployment(folder: Path, *, keep: bool = False) -> list[Path]:
-    """Write handlers/, Procfile, .env.example and .gitignore into a folder. Return the written paths.
+    """Write the files of a deployment into a folder. Return the written paths.
 
     This never overwrites a file. With `keep` it skips existing files; without `keep` it raises ConfigurationError
-    for them and writes nothing.
+    for them and writes nothing. It refuses a module `handlers.py` too, which the folder `handlers/` would hide.
     """
+    if (module := folder / "handlers.py").exists():
+        raise ConfigurationError(
+            f"{module} is there, and the new folder handlers/ would hide it from Python; nothing was written: "
+            "choose another folder, or rename the file and set RECEIVER_HANDLERS"
+        )
     planned = {folder / name: content for name, content in _files()}
     present = [path for path in planned if path.exists()]
     if present and not keep:
@@ -35,9 +49,23 @@ def _files() -> Iterator[tuple[str, bytes]]:
     for entry in sorted((root / "handlers").iterdir(), key=lambda one: one.name):
         if entry.name.endswith(".py"):
             yield f"handlers/{entry.name}", entry.read_bytes()
+    yield ".env.example", env_example().encode()
+    yield "requirements.txt", requirements().encode()
     yield "Procfile", (root / "Procfile").read_bytes()
     yield ".gitignore", (root / gitignore).read_bytes()
-    yield ".env.example", env_example().encode()
+    for entry in sorted((resources.files("receiver.cli") / "deployment").iterdir(), key=lambda one: one.name):
+        yield f".{entry.name}" if entry.name in _HIDDEN else entry.name, entry.read_bytes()
+
+
+def requirements() -> str:
+    """Return the text of a `requirements.txt` with this version of the package."""
+    return (
+        "# To upgrade, back up the store (`receiver backup FILE`), change the version and install again.\n"
+        "# If no index has the package: build a wheel from its source (`pip wheel --no-deps FOLDER`), copy it\n"
+        "# beside this file, and write its name here instead: "
+        f"./crawl_receiver-{version('crawl-receiver')}-py3-none-any.whl\n"
+        f"crawl-receiver=={version('crawl-receiver')}\n"
+    )
 
 
 def _source() -> tuple[Traversable, str]:
@@ -52,18 +80,19 @@ def env_example() -> str:
     """Return the text of a `.env` file with every setting. Only the secret is not a comment."""
     lines = ["# Copy this file to .env. Each line shows a setting with its default value.", ""]
     for name, field in Settings.model_fields.items():
-        lines.append(f"# {field.description}.")
-        comment = "" if name == "secrets" else "# "
-        default = field.get_default(call_default_factory=True, validated_data={})
-        lines.append(f"{comment}{PREFIX}{name.upper()}={_shown(name, default)}")
+        follows = " The default depends on the machine." if field.default_factory else ""
+        lines.append(f"# {field.description}.{follows}")
+        value = PLACEHOLDER if name == "secrets" else default_text(field)
+        lines.append(f"{'' if name == 'secrets' else '# '}{PREFIX}{name.upper()}={value}")
     return "\n".join(lines) + "\n"
 
 
-def _shown(name: str, default: object) -> str:
-    if name == "secrets":
-        return PLACEHOLDER
-    if isinstance(default, timedelta):
-        return f"{default.total_seconds():g}"
-    if isinstance(default, bool):
-        return str(default).lower()
-    return "" if default in (None, ()) else str(default)
+def default_text(field: FieldInfo) -> str:
+    """Return the default of a setting as people write it: empty if there is none or if the machine decides."""
+    if field.default_factory or field.default in (None, ()):
+        return ""
+    if READ_SIZE in field.metadata:
+        return written_size(field.default)
+    if isinstance(field.default, timedelta):
+        return in_words(field.default)
+    return str(field.default).lower() if isinstance(field.default, bool) else str(field.default)

@@ -12,15 +12,26 @@ from itertools import repeat
 from typing import IO, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.names import completed
 from receiver.cli.common.output import flush, note, write_json, write_line
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.envelope import read_envelope
 from receiver.core.text import counted, escape_controls, short_id
 from receiver.errors import ConfigurationError, Malformed
-from receiver.service.samples import encode, family_names, job_story, near, sample, sample_names, set_value
+from receiver.service.samples import (
+    FAMILY_ALIASES,
+    encode,
+    family_names,
+    job_story,
+    near,
+    sample,
+    sample_names,
+    set_value,
+)
 from receiver.service.schedule import SERVICE
 from receiver.service.sender import Sender, SendResult
 from receiver.settings import Settings, load_settings
@@ -126,8 +137,12 @@ def _change(written: str) -> tuple[str, object]:
     return path, _value(value)
 
 
+def _complete_sample(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return completed([*family_names(), *sample_names()], incomplete)
+
+
 @click.command()
-@click.argument("name", metavar="[TYPE]", required=False, type=text)
+@click.argument("name", metavar="[TYPE]", required=False, type=text, shell_complete=_complete_sample)
 @click.option("--to", "url", metavar="URL", help="The address, instead of the receiver in the settings.")
 @click.option(
     "--set",
@@ -178,6 +193,7 @@ def send(
     """
     if listing:
         return _list(as_json)
+    name = name and FAMILY_ALIASES.get(name, name)
     if file is not None:
         if name or changes or pages is not None:
             raise click.UsageError("--file sends the bytes as they are: leave out TYPE, --set and --pages")

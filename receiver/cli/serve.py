@@ -1,109 +1,108 @@
-"""`receiver serve`: the endpoint, and a worker beside it."""
+"""`receiver serve`: the endpoint, and workers beside it."""
 
-import asyncio
-import logging
-import os
-import socket
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import click
 
-from receiver.app import Receiver, new_worker_id
+from receiver.app import Receiver
 from receiver.cli.common.event_loop import run
-from receiver.cli.common.exit_codes import OK, WRONG_USE
-from receiver.cli.common.interrupt import stop_signals
-from receiver.cli.common.setting_flags import listening_flags, running_flags
-from receiver.core.clock import SystemClock
-from receiver.core.logs import configure_logs
-from receiver.core.types import WorkerId
-from receiver.settings import PREFIX, Settings, load_settings
-from receiver.web.server import bind, make_server
-from receiver.worker.supervisor import Supervisor, worker_command
+from receiver.cli.common.logging_setup import load_logged_settings
+from receiver.cli.common.serving import Coroutines, address, serve_until_stopped
+from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
+from receiver.cli.common.store import open_maintenance
+from receiver.cli.common.supervised import worker_supervisors
+from receiver.cli.common.web_processes import serve_as_one_of_several, serve_with_processes
+from receiver.core.log_lines import event_log
+from receiver.errors import ConfigurationError, StoreError, StoreRefused
+from receiver.settings import Settings
+from receiver.web.server import bind
+from receiver.worker.supervisor import Supervisor
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
-_MARGIN = timedelta(seconds=5)
-"""Extra time for a worker after its grace time, and for the server after the deadline."""
+Beside = Callable[[Settings, str], Coroutine[Any, Any, None]]
+"""Something that runs beside a server, for its settings and the base of its address."""
 
 
 @click.command()
 @running_flags
 @listening_flags
-@click.option("--worker/--no-worker", default=True, help="Run a worker beside the endpoint (the default).")
-def serve(worker: bool, **flags: object) -> int:
+@web_flags
+@click.option("--worker/--no-worker", default=True, help="Run workers beside the endpoint (the default).")
+@click.option("--reload", is_flag=True, help="Restart the workers whenever a Python file of this folder changes.")
+@click.option("--listener", type=int, hidden=True, help="Descriptor of the socket, given by a supervisor.")
+@click.option("--shared", type=click.Path(path_type=Path), hidden=True, help="Folder that the web processes share.")
+@click.option("--number", type=int, hidden=True, help="Number of this web process, from 0.")
+def serve(
+    worker: bool, reload: bool, listener: int | None, shared: Path | None, number: int | None, **flags: object
+) -> int:
     """Receive deliveries and run your handlers.
 
     The endpoint stores every delivery before it acknowledges it. A worker process runs the handlers. Ctrl-C,
     SIGTERM or SIGHUP stops the command cleanly: it answers received requests and lets running handlers finish. If
-    handlers cannot be loaded at the start, the exit code is 2. Later it restarts the worker, and still stores
-    deliveries.
+    handlers cannot be loaded at the start, the exit code is 2; with --reload the worker then waits for a change.
+    Later it restarts the worker, and still stores deliveries.
+
+    On a machine with many cores, --web-processes and --workers start several processes of each kind. One that dies
+    is started again, and the others go on.
     """
-    settings = load_settings(**flags)
-    configure_logs(level=settings.log_level, as_json=settings.json_logs)
+    if listener is not None and shared is not None and number is not None:
+        return serve_as_one_of_several(load_logged_settings(flags), listener, shared, number, worker=worker)
+    if reload and not worker:
+        raise click.UsageError("--reload restarts the worker: leave out --no-worker")
+    return serve_with(flags, worker=worker, reload=reload)
+
+
+def serve_with(flags: Mapping[str, object], *, worker: bool, reload: bool, beside: Sequence[Beside] = ()) -> int:
+    """Serve with these settings until a signal comes or the first worker is refused. Return the exit code.
+
+    What is in `beside` runs as long as the server.
+    """
+    settings = load_logged_settings(flags)
     settings.require_authentication()
     settings.require_safe_metrics()
-    supervisor = _supervisor(settings, flags) if worker else None
-    app = Receiver(settings, worker_lives=(lambda: supervisor.worker_lives) if supervisor else None)
+    if advice := settings.webhook_advice():
+        log.warning("public_url_not_reachable", extra={"advice": advice})
+
+    def workers(changed: Callable[[], None] = lambda: None) -> Sequence[Supervisor]:
+        return worker_supervisors(settings, flags, reload=reload, changed=changed) if worker else ()
+
+    def all_beside(supervisors: Sequence[Supervisor]) -> Coroutines:
+        asked = [partial(one, settings, address(listener)) for one in beside]
+        if not supervisors:
+            return [*asked, partial(_make_ballast, settings)]
+        return [*asked, partial(_restart_after_changes, supervisors)] if reload else asked
+
+    if settings.web_processes > 1:
+        listener = bind(settings.host, settings.port)
+        return serve_with_processes(settings, flags, listener, workers, all_beside)
+    supervisors = workers()
+    worker_lives = (lambda: any(one.is_running for one in supervisors)) if supervisors else None
+    app = Receiver(settings, worker_lives=worker_lives)
     listener = bind(settings.host, settings.port)
-    return run(_serve(app, settings, listener, supervisor))
-
-
-def _supervisor(settings: Settings, flags: dict[str, object]) -> Supervisor:
-    """Return a supervisor whose workers have the settings of this process, including its flags."""
-    given = {f"{PREFIX}{name.upper()}": str(value) for name, value in flags.items() if value is not None}
-    return Supervisor(
-        _worker_command,
-        {**os.environ, **given},
-        SystemClock(),
-        new_worker_id,
-        grace=settings.grace + _MARGIN,
-        refused=WRONG_USE,
+    return run(
+        serve_until_stopped(app, settings, listener, supervisors=supervisors, beside=all_beside(supervisors))
     )
 
 
-def _worker_command(worker: WorkerId, dead: Sequence[WorkerId]) -> Sequence[str]:
-    taken_over = [word for name in dead for word in ("--takes-over", name)]
-    return worker_command("--name", worker, "--with-parent", *taken_over)
+async def _make_ballast(settings: Settings) -> None:
+    """Leave a ballast file beside the database, as maintenance by a worker does: somebody may prune by hand."""
+    with suppress(StoreError, StoreRefused):
+        async with open_maintenance(settings):
+            pass
 
 
-async def _serve(app: Receiver, settings: Settings, listener: socket.socket, supervisor: Supervisor | None) -> int:
-    """Serve until a signal comes or the first worker is refused. Return the exit code."""
-    server = make_server(app, read_timeout=settings.read_timeout, shutdown=settings.ack_deadline + _MARGIN)
-    supervision: asyncio.Task[None] | None = None
+async def _restart_after_changes(supervisors: Sequence[Supervisor]) -> None:
+    from receiver.cli.common.reloading import code_changes  # only a developer has to load the watcher
 
-    def stop(signal_number: int) -> None:
-        server.handle_exit(signal_number, None)
-        if supervision is not None:
-            supervision.cancel()  # at once: platforms give both processes about 30 seconds in total
-
-    def stop_if_refused(supervised: "asyncio.Task[None]") -> None:
-        if not supervised.cancelled() and supervised.exception() is None:
-            server.should_exit = True
-
-    loop = asyncio.get_running_loop()
-    for signal_number in stop_signals():  # before all else: process 1 ignores signals without a handler
-        loop.add_signal_handler(signal_number, stop, signal_number)
-    # The server would hide an error of the store, so the lifespan is entered here.
-    async with app.lifespan():
-        _announce(settings, listener)
-        if supervisor is not None and not server.should_exit:
-            supervision = asyncio.create_task(supervisor.run())
-            supervision.add_done_callback(stop_if_refused)
-        try:
-            await server.serve(sockets=[listener])
-        finally:
-            if supervision is not None:
-                supervision.cancel()
-                await asyncio.wait([supervision])
-    log.info("server_stopped")
-    if supervision is None or supervision.cancelled():
-        return OK
-    supervision.result()
-    return WRONG_USE
-
-
-def _announce(settings: Settings, listener: socket.socket) -> None:
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    log.info("listening", extra={"url": f"http://{shown}:{port}{settings.path}", "store": settings.store})
+    try:
+        async for changed in code_changes(Path.cwd()):
+            log.info("code_changed", extra={"files": changed, "then": "the worker restarts"})
+            for supervisor in supervisors:
+                supervisor.restart()
+    except ConfigurationError as exc:
+        log.error("code_not_watched", extra={"reason": str(exc)})

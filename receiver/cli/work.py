@@ -1,4 +1,4 @@
-"""`receiver work`: one worker."""
+"""`receiver work`: one worker, or several that are supervised."""
 
 import asyncio
 import logging
@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,19 +20,22 @@ from receiver.app import new_worker_id, run_worker
 from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import FAILED, OK, exit_code
 from receiver.cli.common.interrupt import stop_signals
+from receiver.cli.common.logging_setup import load_logged_settings, show_error
 from receiver.cli.common.setting_flags import running_flags
 from receiver.cli.common.store import open_reports
+from receiver.cli.common.supervised import supervise_until_stopped, worker_supervisors
 from receiver.core.clock import SystemClock
-from receiver.core.logs import configure_logs
+from receiver.core.log_lines import event_log
 from receiver.core.types import WorkerId
-from receiver.errors import HandlerError, ReceiverError
+from receiver.errors import HandlerError, ReceiverError, StoreRefused
 from receiver.routing import Router
 from receiver.routing.loader import load_router
-from receiver.settings import Settings, export_env_file, load_settings
+from receiver.settings import Settings, export_env_file
 from receiver.worker.exhaustion import Exhaustion
 from receiver.worker.parent_death import end_after_parent
+from receiver.worker.routing_watch import RoutingWatch
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 _MARGIN = timedelta(seconds=4)
 """Time after the grace time to cancel handlers and release leases. A supervisor waits longer than this."""
@@ -44,15 +48,28 @@ _MARGIN = timedelta(seconds=4)
     "--takes-over", multiple=True, hidden=True, help="Name of a dead worker whose work is claimed at once."
 )
 @click.option("--with-parent", is_flag=True, hidden=True, help="Stop when standard input ends.")
-def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **flags: object) -> None:
+@click.option("--stubs", is_flag=True, hidden=True, help="Log a handler to paste for events without one.")
+@click.option(
+    "--store-refusal-told", is_flag=True, hidden=True, help="Do not tell it again if the store is refused."
+)
+def work(
+    name: str | None,
+    takes_over: tuple[str, ...],
+    with_parent: bool,
+    stubs: bool,
+    store_refusal_told: bool,
+    **flags: object,
+) -> int:
     """Run your handlers on stored deliveries.
 
     Use it beside `receiver serve --no-worker`, or to add another worker. Ctrl-C, SIGTERM or SIGHUP stops the
-    command cleanly: running handlers may finish, and other workers can claim the rest of the work.
+    command cleanly: running handlers may finish, and other workers can claim the rest of the work. With --workers
+    it starts several worker processes; one that dies is started again.
     """
-    settings = load_settings(**flags)
-    configure_logs(level=settings.log_level, as_json=settings.json_logs)
+    settings = load_logged_settings(flags)
     settings.require_safe_metrics()
+    if settings.workers > 1 and not with_parent:
+        return run(supervise_until_stopped(worker_supervisors(settings, flags)))
     stopper = _Stopper(within=settings.grace + _MARGIN)
     if with_parent:
         end_after_parent(settings.grace + _MARGIN)
@@ -62,14 +79,19 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
     worker = WorkerId(name) if name else new_worker_id()
     dead = [WorkerId(name) for name in takes_over]
     exhaustion = Exhaustion(settings.max_memory)
+    watch = RoutingWatch(partial(_leave, FAILED) if with_parent else _start_again)
     try:
-        left_behind = run(_work(settings, router, worker, dead, stopper, exhaustion, careful=not with_parent))
+        left_behind = run(
+            _work(settings, router, worker, dead, stopper, exhaustion, watch, careful=not with_parent, stubs=stubs)
+        )
     except ReceiverError as exc:
         if isinstance(exc, HandlerError) and exc.__cause__ is not None:
             log.error("resource_not_made", exc_info=exc.__cause__)
-        click.echo(f"receiver: {exc}", err=True)
+        is_refused = isinstance(exc, StoreRefused)
+        if not (is_refused and store_refusal_told):
+            show_error(str(exc))
         # A resource may become available soon, so a supervisor shall restart this worker: WRONG_USE would end it.
-        _leave(FAILED if with_parent else exit_code(exc))
+        _leave(FAILED if with_parent and not is_refused else exit_code(exc))
     except Exception:
         log.exception("worker_failed")
         _leave(FAILED)
@@ -78,12 +100,22 @@ def work(name: str | None, takes_over: tuple[str, ...], with_parent: bool, **fla
         log.warning("handlers_left_behind", extra={"count": left_behind, "advice": advice})
     if left_behind or exhaustion.found:
         _leave(FAILED if exhaustion.found else OK)
+    return OK
 
 
 def _leave(code: int) -> NoReturn:
     """End the process at once. Otherwise it would wait for threads of plain handlers, which nothing can cancel."""
     logging.shutdown()
     os._exit(code)
+
+
+def _start_again() -> None:
+    """Replace this process by a new one with the same command. This works from any thread."""
+    logging.shutdown()
+    try:
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - the command of this process
+    except OSError:
+        os._exit(FAILED)
 
 
 def _load(settings: Settings) -> Router:
@@ -102,8 +134,10 @@ async def _work(
     dead: Sequence[WorkerId],
     stopper: "_Stopper",
     exhaustion: Exhaustion,
+    watch: RoutingWatch,
     *,
     careful: bool,  # a worker without a supervisor cannot know whether another worker has died
+    stubs: bool,
 ) -> int:
     stop = asyncio.Event()
     stopper.attach(asyncio.get_running_loop(), stop)
@@ -113,8 +147,11 @@ async def _work(
     log.info("worker_started", extra={"handlers": len(router), "worker": worker})
     await _warn_of_work_without_handler(settings, router)
     watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
+    watch.start()
     try:
-        return await run_worker(settings, router, stop, worker=worker, takes_over=dead, careful=careful)
+        return await run_worker(
+            settings, router, stop, worker=worker, takes_over=dead, careful=careful, watch=watch, stubs=stubs
+        )
     finally:
         watching.cancel()
         await asyncio.wait([watching])

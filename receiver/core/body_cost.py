@@ -6,6 +6,7 @@ monitor 920, as a file of a tracked change 520, and as plain JSON 70. Each const
 a little added.
 """
 
+import json
 from collections.abc import Iterator
 
 COSTLY_BODY = 1024 * 1024
@@ -14,6 +15,8 @@ MAX_BODY_COST = 256 * 1024 * 1024
 """A body with a higher cost is not read as an event."""
 
 _OBJECT = 2_400
+MAX_OBJECTS = MAX_BODY_COST // _OBJECT
+"""A body with more objects costs more than MAX_BODY_COST, however short they are."""
 _LIST = 96
 _KEY = 120
 """An entry of a dictionary that has just grown, beside the text of the key."""
@@ -32,6 +35,7 @@ def body_cost(body: bytes, *, precise_from: int = COSTLY_BODY) -> int:
     Takes time in proportion to the length of the body, and little memory. Counting ends past MAX_BODY_COST.
     A cost of at most `precise_from` may be far too high, which is quicker.
     """
+    body = _as_utf8(body)
     objects = body.count(b"{") * _OBJECT
     if (bound := objects + len(body) * (_WIDEST + _KEY)) <= precise_from:  # no other byte costs more than a key
         return bound
@@ -45,6 +49,12 @@ def body_cost(body: bytes, *, precise_from: int = COSTLY_BODY) -> int:
         if cost > MAX_BODY_COST:
             break
     return cost
+
+
+def _as_utf8(body: bytes) -> bytes:
+    """Return a text in UTF-8, in which an escape is two bytes. `load_json` reads UTF-16 and UTF-32 too."""
+    encoding = json.detect_encoding(body)
+    return body if encoding.startswith("utf-8") else body.decode(encoding, "replace").encode()
 
 
 def _cost_of_values(outside: bytes, quotes: int) -> int:

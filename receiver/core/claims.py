@@ -22,7 +22,7 @@ class RoutingBatch:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A worker's claim for a time. After `until` any other worker may claim the work."""
+    """A worker's claim for a time. After `until`, on the steady clock, any other worker may claim the work."""
 
     worker: WorkerId
     until: datetime
@@ -34,7 +34,7 @@ class WorkItem:
 
     `attempt` counts from 1 and includes this one. Of the attempts before it, `uncounted` do not count in the
     handler's schedule: they ended with their worker, or came before an operator asked for a retry. `deaths` counts
-    the processes, of workers and of handlers, that died while they ran it.
+    the processes, of workers and of handlers, that certainly died while they ran it.
     """
 
     id: int

@@ -3,6 +3,7 @@
 import asyncio
 import heapq
 import itertools
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -24,7 +25,13 @@ class Clock(Protocol):
     """The present moment, and calls at later moments."""
 
     def now(self) -> datetime:
-        """Return the present moment, aware, in UTC."""
+        """Return the present moment, aware, in UTC. Somebody may set this clock forward or back."""
+
+    def steady(self) -> datetime:
+        """Return a moment on a clock that nobody sets, for leases and for measuring how long something takes.
+
+        It says nothing about the date. All processes that share a store see the same clock.
+        """
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """Call `callback` when `duration` has passed on this clock."""
@@ -46,6 +53,15 @@ class SystemClock:
     def now(self) -> datetime:
         """Return the present moment, aware, in UTC."""
         return datetime.fromtimestamp(time.time(), UTC)  # noqa: TID251 - the one place that may
+
+    def steady(self) -> datetime:
+        """Return how long the machine has been awake, as a moment after 1970 began.
+
+        All processes of the machine have the same clock (https://docs.python.org/3/library/time.html#time.monotonic).
+        It begins anew with the machine, so old leases may seem to end late. Only on Linux the store knows that
+        their workers are dead. Elsewhere this is the time of day.
+        """
+        return _EPOCH + timedelta(seconds=time.monotonic()) if sys.platform == "linux" else self.now()
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """Call `callback` when `duration` has passed."""
@@ -70,10 +86,15 @@ class FastClock:
         self._clock = clock
         self._speed = speed
         self._start = clock.now()
+        self._steady_start = clock.steady()
 
     def now(self) -> datetime:
         """Return the present moment of the faster clock."""
         return self._start + (self._clock.now() - self._start) * self._speed
+
+    def steady(self) -> datetime:
+        """Return the present moment of the faster clock that nobody sets."""
+        return self._steady_start + (self._clock.steady() - self._steady_start) * self._speed
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """Call `callback` when `duration` has passed on this clock."""
@@ -89,12 +110,17 @@ class VirtualClock:
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, 12, tzinfo=UTC)) -> None:
         self._now = start
+        self._jumped = timedelta(0)
         self._order = itertools.count()
         self._timers: list[tuple[datetime, int, _VirtualTimer]] = []
 
     def now(self) -> datetime:
         """Return the moment at which the clock stands."""
         return self._now
+
+    def steady(self) -> datetime:
+        """Return the moment at which the clock would stand without its jumps."""
+        return self._now - self._jumped
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """Call `callback` when `advance` moves the clock this far."""
@@ -120,6 +146,7 @@ class VirtualClock:
     def jump(self, duration: timedelta) -> None:
         """Set the wall clock forward, or back by a negative duration. Timers keep the rest of their wait."""
         self._now += duration
+        self._jumped += duration
         self._timers = [(due + duration, order, timer) for due, order, timer in self._timers]
 
     def next_due(self) -> datetime | None:
@@ -175,6 +202,14 @@ def from_micros(micros: int) -> datetime:
     return _EPOCH + timedelta(microseconds=micros)
 
 
-def iso(moment: datetime, timespec: str = "microseconds") -> str:
-    """Return a moment as ISO 8601 in UTC, with a Z."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
+def local_time(moment: datetime, timespec: str = "seconds") -> str:
+    """Return a moment for people: local time with its offset, as in `2026-11-22T11:29:26+01:00`.
+
+    It is one word, so it can be pasted as it is, also into `--since`.
+    """
+    return moment.astimezone().isoformat(timespec=timespec)
+
+
+def iso(moment: datetime) -> str:
+    """Return a moment for programs: ISO 8601 in UTC, with microseconds and a Z."""
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Headers, Origin
+from receiver.core.types import AppendOutcome, DeliveryKey, DeliveryState, Globs, Headers, Origin
 from receiver.core.work import WorkSummary
 
 
@@ -79,9 +79,10 @@ class DeliveryDetail:
 class DeliveryFilter:
     """Which deliveries a report is about. None does not narrow; `type` and `handler` are globs.
 
-    `handler` selects deliveries with a work item of such a handler. `failed` selects those with a work item, of
-    that handler if it is given, that is dead or whose last attempt failed. `limit` takes the newest. `text` is a
-    query for `search.parse_query`. It needs the index of words, and raises NoSearchIndex without it.
+    `handler` selects deliveries with a work item of such a handler; several globs are a tuple. `failed` selects
+    those with a work item, of that handler if it is given, that is dead or whose last attempt failed. `limit` takes
+    the newest. `text` is a query for `search.parse_query`. It needs the index of words, and raises NoSearchIndex
+    without it.
     """
 
     type: str | None = None
@@ -90,6 +91,6 @@ class DeliveryFilter:
     until: datetime | None = None
     state: DeliveryState | None = None
     limit: int | None = None
-    handler: str | None = None
+    handler: Globs | None = None
     failed: bool = False
     text: str | None = None

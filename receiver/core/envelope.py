@@ -1,6 +1,5 @@
 """Make the delivery that is kept from the headers and body of an authenticated request."""
 
-import functools
 import hashlib
 import re
 from collections.abc import Collection, Iterable
@@ -64,20 +63,15 @@ def mask_headers(
     values: Collection[bytes] = (),
 ) -> Headers:
     """Return the headers with a mask in place of credentials, which are known by their names or by their values."""
-    return tuple(
-        [
-            (_text_of(name), MASK)
-            if name in _SECRET_HEADERS or name in also or any(secret in value for secret in values)
-            else (_text_of(name), _text_of(value))
-            for name, value in headers
-        ]
-    )
+    return tuple([masked_header(name, value, also, values) for name, value in headers])
 
 
-@functools.lru_cache(maxsize=256)
-def _text_of(raw: bytes) -> str:
-    """Return a header's name or value as text (RFC 9110, 5.5). Nearly all of them come with every delivery."""
-    return raw.decode("latin-1")
+def masked_header(
+    name: bytes, value: bytes, also: frozenset[bytes] = frozenset(), values: Collection[bytes] = ()
+) -> tuple[str, str]:
+    """Return one header as text (RFC 9110, section 5.5), masked as `mask_headers` does it."""
+    is_secret = name in _SECRET_HEADERS or name in also or any(secret in value for secret in values)
+    return name.decode("latin-1"), MASK if is_secret else value.decode("latin-1")
 
 
 def _key(webhook_id: Any, body: bytes) -> DeliveryKey:

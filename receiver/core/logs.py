@@ -1,21 +1,19 @@
-"""Log lines: arrows for people, JSON objects for machines. Records carry an event word and fields."""
+"""The log of a program: where its lines go, and that everything that is told there is a line."""
 
-import json
 import logging
 import os
 import select
 import sys
 import threading
-from collections.abc import Iterator
-from datetime import UTC, datetime
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TextIO
 
-from receiver.core.text import escape_controls, short_id
+from receiver.core.log_lines import ConsoleFormatter, EventText, JsonFormatter, add_attempt, event_log
 
-_DETAILS = ("traceback", "stub")
-"""Fields of several lines, shown below the line."""
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+log = event_log(__name__)
 
 MAX_WAITING_BYTES = 4 * 1024 * 1024
 """Bytes of lines that wait for a slow reader: some seconds of the fastest logging."""
@@ -26,13 +24,79 @@ _END = b""
 
 
 def configure_logs(*, level: str, as_json: bool) -> None:
-    """Send all log lines of the process to standard error. A reader that stops does not stop the process."""
+    """Send all log lines of the process to standard error, also warnings. A reader that stops does not stop it.
+
+    Lines of any logger that a handler causes name the handler and its delivery.
+    """
     # The parent may have closed standard error before it started this process.
     handler = BackgroundHandler(sys.stderr) if sys.stderr else logging.NullHandler()
-    handler.setFormatter(JsonFormatter() if as_json else ConsoleFormatter())
+    in_full = level.upper() == "DEBUG"
+    colour = sys.stderr is not None and wants_colour(sys.stderr, os.environ)
+    handler.setFormatter(JsonFormatter() if as_json else ConsoleFormatter(colour=colour, in_full=in_full))
+    handler.addFilter(add_attempt)
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore"):
+    for noisy in ("uvicorn", "uvicorn.error", "asyncio", "httpx", "httpcore", "watchfiles"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, logging.getLevelName(level)))
+    warnings.showwarning = _log_warning
+
+
+def log_crashes() -> None:
+    """Log what would end the process or a thread with a traceback, and what cannot be raised, in a line each."""
+    sys.excepthook = lambda kind, error, trace: _log_crash("crashed", error)
+    threading.excepthook = _log_thread_crash
+    sys.unraisablehook = lambda args: _log_crash("exception_ignored", args.exc_value, where=repr(args.object))
+
+
+@contextmanager
+def log_lines_through(write: Callable[[str], object]) -> Iterator[None]:
+    """Hand log lines to `write` while the block runs: on the terminal that they go to, something else draws.
+
+    All lines of the block are written when it ends.
+    """
+    handlers = [one for one in logging.getLogger().handlers if isinstance(one, BackgroundHandler)]
+    for handler in handlers:
+        handler.write_through(write)
+    try:
+        yield
+    finally:
+        for handler in handlers:
+            handler.write_through(None)
+
+
+def logs_are_json() -> bool:
+    """Tell whether the lines of this process are JSON objects."""
+    return any(isinstance(one.formatter, JsonFormatter) for one in logging.getLogger().handlers)
+
+
+def wants_colour(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Tell whether lines shall have colours: on a terminal, unless NO_COLOR, FORCE_COLOR or TERM=dumb decide."""
+    # In the order of Python's own tracebacks (docs, "Controlling color"); https://no-color.org
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return environment.get("TERM") != "dumb" and stream.isatty()
+
+
+def _log_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    fields = {"category": category.__name__, "text": str(message), "where": f"{filename}:{lineno}"}
+    log.warning("python_warning", extra=fields)
+
+
+def _log_crash(word: str, error: BaseException | None, **fields: object) -> None:
+    log.critical(word, exc_info=error, extra=fields)
+
+
+def _log_thread_crash(args: threading.ExceptHookArgs) -> None:
+    if args.exc_type is not SystemExit:  # it ends a thread without a word, as Python's own hook has it
+        _log_crash("thread_crashed", args.exc_value, where=args.thread.name if args.thread else "?")
 
 
 class BackgroundHandler(logging.Handler):
@@ -53,7 +117,8 @@ class BackgroundHandler(logging.Handler):
         self._descriptor = stream.fileno()
         self._encoding = stream.encoding
         self._process = os.getpid()
-        self._lines: SimpleQueue[bytes] = SimpleQueue()
+        self._lines: SimpleQueue[bytes | threading.Event] = SimpleQueue()
+        self._elsewhere: Callable[[str], object] | None = None
         self._accepted = 0
         self._written = 0  # the only one that the thread changes
         self._thread = threading.Thread(target=self._write_all, name="logs", daemon=True)
@@ -72,6 +137,13 @@ class BackgroundHandler(logging.Handler):
             return
         self._report_dropped()
         self._put(line)
+
+    def write_through(self, write: Callable[[str], object] | None) -> None:
+        """Write all lines so far, waiting at most two seconds; then hand lines to `write` if there is one."""
+        written = threading.Event()
+        self._lines.put(written)
+        written.wait(_FLUSH_SECONDS)
+        self._elsewhere = write
 
     def close(self) -> None:
         """Wait until the queue is written, but no longer than two seconds."""
@@ -99,7 +171,11 @@ class BackgroundHandler(logging.Handler):
 
     def _write_all(self) -> None:
         for piece in self._pieces():
-            self._write(piece)
+            if self._elsewhere is None:
+                self._write(piece)
+            else:
+                with suppress(OSError):  # the terminal is gone
+                    self._elsewhere(piece.decode(self._encoding))
             self._written += len(piece)
 
     def _pieces(self) -> Iterator[bytes]:
@@ -110,12 +186,16 @@ class BackgroundHandler(logging.Handler):
                 line = self._lines.get_nowait() if piece else self._lines.get()
             except Empty:
                 line = None
-            if piece and (not line or len(piece) + len(line) > MAX_WRITE_BYTES):
+            ends_piece = not line or isinstance(line, threading.Event) or len(piece) + len(line) > MAX_WRITE_BYTES
+            if piece and ends_piece:
                 yield piece
                 piece = b""
             if line == _END:
                 return
-            piece += line or b""
+            if isinstance(line, threading.Event):
+                line.set()
+            else:
+                piece += line or b""
 
     def _write(self, piece: bytes) -> None:
         # Not through sys.stderr: the interpreter aborts at its end when a stuck thread holds the lock of that
@@ -129,115 +209,8 @@ class BackgroundHandler(logging.Handler):
                 return  # the reader is gone or the disk full, and there is nowhere to say so
 
 
-def _own_record(word: str, *, exc_info: Any = None, **fields: Any) -> logging.LogRecord:
-    own = logging.getLogger(__name__)
-    return own.makeRecord(own.name, logging.WARNING, "", 0, word, (), exc_info, extra=fields)
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object for each line: `time`, `level`, `logger`, `event`, the fields, and any `exception`."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
-        content: dict[str, Any] = {
-            "time": _moment(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "event": record.getMessage(),
-            **_fields(record),
-        }
-        if record.exc_info:
-            content["exception"] = self.formatException(record.exc_info)
-        return json.dumps(content, default=str)
-
-
-class ConsoleFormatter(logging.Formatter):
-    """One line for people: an arrow for a delivery, a mark for the end of a handler."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """Return the line. Control characters, also line ends, become escapes: a message cannot forge a line.
-
-        A traceback is indented below the line. A handler to paste is not.
-        """
-        fields = _fields(record)
-        known = _LINES.get(record.getMessage()) if record.name.startswith("receiver.") else None
-        try:
-            line = known(fields) if known else _other(record, fields)
-        except (KeyError, TypeError, ValueError):  # somebody else's record with one of our words
-            known, line = None, _other(record, {})
-        text = f"{_moment(record).astimezone():%H:%M:%S} {escape_controls(line)}"
-        if known is _unhandled:
-            return "\n".join([text, *_lines(fields["stub"])])
-        details = fields.get("traceback") or (record.exc_info and self.formatException(record.exc_info))
-        return "\n".join([text, *(f"  {one}" for one in _lines(details))])
-
-
-def _lines(details: object) -> list[str]:
-    return [escape_controls(one) for one in str(details or "").rstrip().splitlines()]
-
-
-def _delivery(word: str, fields: dict[str, Any]) -> str:
-    size = _size(fields["size"])
-    return f"→ {fields['type']:<24} {short_id(fields['id'])}  {size:>8}  {word}{_of_job(fields)}"
-
-
-def _attempt(mark: str, fields: dict[str, Any], rest: str = "") -> str:
-    milliseconds = fields["seconds"] * 1000
-    event = f"{fields['type']:<24} {short_id(fields['id'])}"
-    return f"{mark} {event}  {milliseconds:>5.0f} ms  {fields['handler']}{rest}"
-
-
-def _failed(fields: dict[str, Any]) -> str:
-    due = datetime.fromisoformat(fields["due_at"]).astimezone()
-    return _attempt("✗", fields, f"  attempt {fields['attempt']}: {fields['error']}; again at {due:%H:%M:%S}")
-
-
-def _dead(fields: dict[str, Any]) -> str:
-    return _attempt("✗", fields, f"  DEAD after attempt {fields['attempt']}: {fields['error']}")
-
-
-def _unhandled(fields: dict[str, Any]) -> str:
-    return f"· {fields['type']:<24} no handler wants it. One to paste{':' if fields['stub'] else ''}"
-
-
-def _overdue(fields: dict[str, Any]) -> str:
-    what = f"{fields['events']} events" if "events" in fields else f"{fields['type']:<24} {short_id(fields['id'])}"
-    return f"! {what}  {fields['handler']}: runs for more than {fields['timeout_s']:g} s and cannot be stopped"
-
-
-_LINES = {
-    "delivery_accepted": lambda fields: _delivery("accepted", fields),
-    "delivery_duplicate": lambda fields: _delivery("duplicate", fields),
-    "delivery_conflict": lambda fields: _delivery("CONFLICT: this key had another body; see quarantine", fields),
-    "delivery_refused": lambda fields: f"→ refused: {fields['reason']}: {fields['detail']}",
-    "delivery_not_stored": lambda fields: f"→ NOT STORED, answered 503: {fields['reason']}",
-    "attempt_succeeded": lambda fields: _attempt("✓", fields),
-    "attempt_failed": _failed,
-    "work_dead": _dead,
-    "attempt_overdue": _overdue,
-    "event_unhandled": _unhandled,
-}
-
-
-def _other(record: logging.LogRecord, fields: dict[str, Any]) -> str:
-    if "handler" in fields and "id" in fields and "attempt" in fields:
-        return f"· {fields['type']:<24} {short_id(fields['id'])}  {fields['handler']}: {record.getMessage()}"
-    shown = " ".join(f"{name}={value}" for name, value in fields.items() if name not in _DETAILS)
-    level = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
-    return f"{level}{record.getMessage()} {shown}".rstrip()
-
-
-def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    return {name: value for name, value in vars(record).items() if name not in _STANDARD}
-
-
-def _moment(record: logging.LogRecord) -> datetime:
-    return datetime.fromtimestamp(record.created, UTC)
-
-
-def _of_job(fields: dict[str, Any]) -> str:
-    return f"  job {fields['job_id']}" if fields.get("job_id") else ""
-
-
-def _size(size: int) -> str:
-    return f"{size} B" if size < 1024 else f"{size / 1024:.1f} KiB"
+def _own_record(word: str, *, exc_info: Any = None, **fields: object) -> logging.LogRecord:
+    extra = {**fields, "event": word}
+    return log.logger.makeRecord(
+        log.logger.name, logging.WARNING, "", 0, EventText(word, fields), (), exc_info, extra=extra
+    )

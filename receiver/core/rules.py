@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from receiver.core.claims import HeldItem, JobPages
+from receiver.core.claims import HeldItem, JobPages, WorkItem
 from receiver.core.retries import MAX_PAUSE, RetrySchedule
 from receiver.core.types import HandlerSwitch, Trigger, WorkState
 from receiver.core.work import NewWork
@@ -58,7 +58,7 @@ class Bury:
 
 
 POISON_AFTER = 2
-"""A work item is dead after so many processes have died while they ran it."""
+"""A work item is dead after so many processes have certainly died while they ran it."""
 
 Decision = Complete | RetryAt | Bury
 
@@ -124,16 +124,42 @@ def state_after(decision: Decision) -> WorkState:
             return next_state(WorkState.RUNNING, Cause.FAILED_FOR_GOOD)
 
 
-SUSPECT_DEATHS, SUSPECT_LOSSES = 1, 2
-"""From so many deaths or lost attempts on, a work item is suspicious."""
+SUSPECT_LOSSES = 2
+"""From so many lost attempts on, a work item is suspicious."""
 
 
-def suspicious(*, lost: int, deaths: int) -> bool:
-    """Tell whether an item may have killed its workers. Then it must run alone.
+def suspicious(*, suspect: bool, started: bool, lost: int) -> bool:
+    """Tell whether an item may have killed or blocked its workers, now that an attempt is lost. It must run alone.
 
-    `lost` counts its attempts that ended with their worker, and `deaths` those of them that had started.
+    `suspect` tells whether it was suspicious before, and `started` whether the lost attempt had started. `lost`
+    counts this attempt too.
     """
-    return deaths >= SUSPECT_DEATHS or lost >= SUSPECT_LOSSES
+    return suspect or started or lost >= SUSPECT_LOSSES
+
+
+def refusal(item: WorkItem, schedule: RetrySchedule, *, suspect: bool) -> str | None:
+    """Return why a claimed item must not run again, None if it may.
+
+    Only deaths make an item poison. A lost lease is no proof: its worker may have been suspended, or the machine
+    was busy. So the first lost attempt that had started does not count in the schedule, but from then on the item
+    is a suspect. Attempts that it loses as a suspect, when nothing else runs beside it, count.
+    """
+    if item.deaths >= POISON_AFTER:
+        return f"not run again: {item.deaths} workers died while it ran"
+    if suspect and item.attempt - item.uncounted > schedule.attempts:
+        return "not run again: it has no attempt left, and in the last one its worker lost the lease"
+    return None
+
+
+MIN_SET_BACK = timedelta(minutes=1)
+"""A clock so far behind the latest moment of the store was set back. Less is the time to wait for a lock."""
+TIME_STEP = timedelta(seconds=10)
+"""A store notes a later moment only if it is so much later, to save writes."""
+
+
+def set_back_by(latest: datetime, now: datetime) -> timedelta:
+    """Return how far the clock was set back since the `latest` moment that the store has noted, or zero."""
+    return latest - now if latest - now >= MIN_SET_BACK else timedelta(0)
 
 
 def as_replay(work: NewWork) -> NewWork:

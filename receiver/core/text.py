@@ -37,6 +37,12 @@ def short_id(key: str) -> str:
     return escape_controls(key[:8] if is_uuid else key[:15])
 
 
+def short_job_id(job_id: str) -> str:
+    """Return the beginning of a job's id. The service's ids begin with their time, in 13 characters."""
+    is_uuid = len(job_id) == 36 and job_id[13:14] == "-"
+    return escape_controls(job_id[:13] if is_uuid else job_id[:15])
+
+
 def storable(text: str) -> str:
     """Return text that every store takes: no lone surrogates, and no NUL."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")

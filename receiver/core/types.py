@@ -16,6 +16,15 @@ Headers = tuple[tuple[str, str], ...]
 """Request headers in the order they came, names in lower case, values decoded as Latin-1 (RFC 9110, 5.5)."""
 
 
+Globs = str | tuple[str, ...]
+"""A glob, or several of which one has to match."""
+
+
+def glob_list(globs: Globs | None) -> tuple[str, ...]:
+    """Return the globs one by one; none for None."""
+    return () if globs is None else (globs,) if isinstance(globs, str) else globs
+
+
 class AppendOutcome(StrEnum):
     """What the store did with a delivery that was appended to it."""
 

@@ -4,28 +4,61 @@ Moments are ISO 8601 in UTC. An object has the same keys in every case: None sta
 """
 
 import json
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from receiver.core.clock import iso
-from receiver.core.deliveries import DeliveryDetail, DeliverySummary
+from receiver.core.clock import iso, local_time
+from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary
 from receiver.core.jobs import JobDetail, JobSummary, JobWork, warnings
 from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.ports.reports import DeliveryReader
 from receiver.core.quarantine import Quarantined, QuarantinedSummary
+from receiver.core.subjects import Subject, subject_of
 from receiver.core.types import WorkState
-from receiver.core.work import Attempt, HandlerReport, WorkDetail, WorkSummary
+from receiver.core.work import Attempt, HandlerReport, LaneHead, WorkDetail, WorkSummary
 from receiver.core.work_states import LEASED, OPEN
 
 View = dict[str, Any]
 
+_ROWS_AT_ONCE = 100
 _NOT_STARTED = tuple(state for state in OPEN if state not in LEASED)
 
 
 # --- events
 
 
-def event_summary(summary: DeliverySummary) -> View:
-    """Return an event as a listing has it."""
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """A line in a listing of events: the delivery, and what it is about."""
+
+    summary: DeliverySummary
+    subject: Subject
+
+
+async def event_rows(reports: DeliveryReader, wanted: DeliveryFilter) -> AsyncIterator[EventRow]:
+    """Yield the wanted events with what they are about, the newest first, in flat memory."""
+    part: list[DeliverySummary] = []
+    async for summary in reports.deliveries(wanted):
+        part.append(summary)
+        if len(part) == _ROWS_AT_ONCE:
+            for row in await with_subjects(reports, part):
+                yield row
+            part = []
+    for row in await with_subjects(reports, part):
+        yield row
+
+
+async def with_subjects(reports: DeliveryReader, summaries: Sequence[DeliverySummary]) -> Sequence[EventRow]:
+    """Return a few deliveries with what they are about, in their order."""
+    subjects = await reports.subjects([one.seq for one in summaries]) if summaries else {}
+    return [EventRow(one, subjects.get(one.seq, Subject())) for one in summaries]
+
+
+def event_summary(row: EventRow) -> View:
+    """Return an event as a listing has it. `url` is that of its page, `subject` names the event for people."""
+    summary = row.summary
     return {
         "id": summary.key,
         "type": summary.type,
@@ -38,6 +71,8 @@ def event_summary(summary: DeliverySummary) -> View:
         "state": summary.state.value,
         "origin": summary.origin.value,
         "has_body": summary.has_body,
+        "url": row.subject.url,
+        "subject": row.subject.text,
     }
 
 
@@ -46,9 +81,11 @@ def event_detail(detail: DeliveryDetail) -> View:
 
     A field that the body lacks is None, and the number of items is then 0.
     """
-    content = _object_in(detail.body or b"")
+    body = detail.body or b""
+    content = _object_in(body)
     data = content.get("data")
-    return event_summary(detail.summary) | {
+    subject = subject_of(detail.summary.type, detail.summary.job_id, body)
+    return event_summary(EventRow(detail.summary, subject)) | {
         "error": _strict_json(content.get("error")),
         "metadata": _strict_json(content.get("metadata")),
         "headers": _by_name(detail),
@@ -108,6 +145,12 @@ def work_progress(item: WorkSummary) -> View:
         "due_at": None if item.due_at is None else iso(item.due_at),
         "last_error": item.last_error,
         "note": item.note,
+        "behind": item.behind
+        and {
+            "id": item.behind.id,
+            "state": item.behind.state.value,
+            "ended_at": item.behind.ended_at and iso(item.behind.ended_at),
+        },
     }
 
 
@@ -121,7 +164,15 @@ def work_detail(detail: WorkDetail) -> View:
 
 def explanation(item: WorkSummary) -> str | None:
     """Return what explains its state best: what it waits for, or its last error."""
+    if item.behind is not None:
+        return _waits_for(item.behind)
     return item.note if item.state is WorkState.HELD else item.last_error
+
+
+def _waits_for(head: LaneHead) -> str:
+    """Return for what an item waits in its lane: `waits for #4711, dead since …`."""
+    since = f" since {local_time(head.ended_at)}" if head.state is WorkState.DEAD and head.ended_at else ""
+    return f"waits for #{head.id}, {head.state.value}{since}"
 
 
 def run_time(attempt: Attempt) -> timedelta | None:

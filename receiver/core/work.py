@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkState
+from receiver.core.types import AttemptOutcome, DeliveryKey, Globs, HandlerName, HandlerSwitch, Trigger, WorkState
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,24 @@ class RecordedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class LaneHead:
+    """The item at the head of a lane, for which the others of the lane wait.
+
+    `ended_at` is when its last attempt ended; None if none has ended.
+    """
+
+    id: int
+    state: WorkState
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkSummary:
     """One work item as a listing shows it.
 
     `due_at` is when a WAITING item may run, and when a HELD item is checked next. `note` says what a held item
     waits for, or waited for. `holds_lane` is true for a DEAD item whose lane stands still until an operator
-    decides.
+    decides. `behind` is the item for which a QUEUED item waits in its lane.
     """
 
     id: int
@@ -86,6 +98,7 @@ class WorkSummary:
     last_error: str | None
     note: str | None
     holds_lane: bool = False
+    behind: LaneHead | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +111,9 @@ class WorkDetail:
 
 @dataclass(frozen=True, slots=True)
 class WorkFilter:
-    """Which work items a report or an action is about. `type` and `handler` are globs; moments are of arrival.
+    """Which work items a report or an action is about. `type` and `handler` are globs, several handlers a tuple.
+
+    Moments are of arrival.
 
     `among` selects any of several states. With `stuck`, dead items are selected only if their lane stands still.
     """
@@ -107,7 +122,7 @@ class WorkFilter:
     job_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-    handler: str | None = None
+    handler: Globs | None = None
     state: WorkState | None = None
     limit: int | None = None
     among: tuple[WorkState, ...] = ()

@@ -8,8 +8,8 @@ the tests make on every store.
 The theory:
 
 - Claim. One worker at a time runs an item. CLAIMED makes it RUNNING under a lease, and each claim is one attempt.
-  Only the worker that has the lease ends the attempt. When that worker stops, it returns the item. When it dies,
-  the lease ends, and any worker records the attempt as lost.
+  Only the worker that has the lease ends the attempt. When that worker stops, it returns the item. When it dies or
+  does not renew the lease in time, any worker records the attempt as lost. Leases go by a clock that nobody sets.
 - Retry. An attempt that failed sends the item back to WAITING with a later due time, until its schedule is spent.
 - Lane. Items of one lane run one after the other. The head of a lane is WAITING or RUNNING, or it is DEAD and stops
   its lane until an operator decides. The others are QUEUED. When the head leaves, LANE_FREED takes the next one.

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BeforeValidator, FailFast, Field, StrictBool
+from pydantic import BeforeValidator, Field, StrictBool
 
-from receiver.events.documents.shape import JsonObject, ServiceModel
+from receiver.events.documents.shape import ItemList, JsonObject, ServiceModel
 
 
 def _as_list(value: object) -> object:
@@ -16,7 +16,7 @@ def _as_list(value: object) -> object:
 
 T = TypeVar("T")
 
-Data = Annotated[list[T], FailFast(), BeforeValidator(_as_list)]
+Data = Annotated[ItemList[T], BeforeValidator(_as_list)]
 """The items of an event. One object is read as a list of one, a missing or null value as an empty list."""
 
 
@@ -36,9 +36,9 @@ class Event(ServiceModel):
     """Whether the page, check or job succeeded. None when the sender does not say."""
     type: str
     """`family.kind`, such as `crawl.page`."""
-    job_id: str | None = Field(None, alias="id")
+    job_id: Annotated[str | None, Field(alias="id")] = None
     """UUID of the crawl, batch, extract or agent job, or of the monitor's check. From `id`, else v0's `jobId`."""
-    v0_job_id: str | None = Field(None, alias="jobId")
+    v0_job_id: Annotated[str | None, Field(alias="jobId")] = None
     """The id of a v0 job, under its own key. `job_id` has it too."""
     webhook_id: str | None = None
     """UUID of the delivery, the same on its retries. Senders before September 2025 give none."""

@@ -1,6 +1,6 @@
 """From bytes to events: the class of each type."""
 
-from receiver.core.body_cost import MAX_BODY_COST, body_cost
+from receiver.core.body_cost import MAX_BODY_COST, MAX_OBJECTS, body_cost
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.errors import CostlyBody, Malformed
 from receiver.events.agent import AgentAction, AgentCancelled, AgentCompleted, AgentFailed, AgentStarted
@@ -54,7 +54,8 @@ def parse_event(body: bytes) -> Event:
     if body_cost(body, precise_from=MAX_BODY_COST) > MAX_BODY_COST:
         raise CostlyBody(
             f"the body of {len(body) / _MEBIBYTE:.1f} MiB is not read: as an event it would take more than "
-            f"{MAX_BODY_COST // _MEBIBYTE} MiB of memory; `receiver events raw` writes it"
+            f"{MAX_BODY_COST // _MEBIBYTE} MiB of memory; at most {MAX_OBJECTS:,} objects fit, and fewer with "
+            "texts and fields; `receiver events raw` writes the body"
         )
     try:
         payload = load_json(body)

@@ -12,7 +12,7 @@ from receiver.core.deliveries import Delivery
 from receiver.core.text import escape_controls
 from receiver.core.types import DeliveryKey
 from receiver.events import EVENT_CLASSES, Event
-from receiver.events.documents.shape import ServiceModel
+from receiver.events.documents.shape import ServiceModel, wire_names
 
 MAX_DRIFTS = 1_000
 """The most kinds of drift counted one by one: their names come from outside, and memory is bounded."""
@@ -125,8 +125,10 @@ def _walk_value(value: Any, path: str, found: set[_Found]) -> None:
 
 def _own(model: type[ServiceModel], extra: Mapping[str, Any], path: str) -> Iterator[_Found]:
     """Yield the drift of one object itself. A known key among its extra values had another form."""
+    known = _keys(model)
+    if model.names_keys_freely and known.isdisjoint(extra):
+        return  # the meta tags of nearly every page
     before = f"{path}." if path else ""
-    known = _wire_names(model)
     unfit = extra.keys() & known
     unknown = () if model.names_keys_freely else extra.keys() - known
     yield from [(DriftKind.FORM, f"{before}{key}") for key in unfit]
@@ -137,15 +139,17 @@ def _own(model: type[ServiceModel], extra: Mapping[str, Any], path: str) -> Iter
 
 
 @functools.cache
-def _wire_names(model: type[ServiceModel]) -> frozenset[str]:
-    return frozenset(field.alias or name for name, field in model.model_fields.items())
+def _keys(model: type[ServiceModel]) -> frozenset[str]:
+    return frozenset(wire_names(model).values())
 
 
 @functools.cache
 def _fields_with_models(model: type[ServiceModel]) -> tuple[tuple[str, str], ...]:
     """Return attribute and wire name of the fields that can contain other models."""
     return tuple(
-        (name, field.alias or name) for name, field in model.model_fields.items() if _has_models(field.annotation)
+        (name, wire_names(model)[name])
+        for name, field in model.model_fields.items()
+        if _has_models(field.annotation)
     )
 
 

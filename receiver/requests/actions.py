@@ -1,14 +1,15 @@
 """Steps on a page before its content is taken (interface specification, section Action objects)."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictBool, StrictInt
+from pydantic import Field, StrictBool, model_validator
 
 from receiver.requests.base import Count, Tagged
+from receiver.requests.options import ScreenshotOptions
 
 
 class WaitAction(Tagged):
-    """Wait for a time, or for an element."""
+    """Wait for a time, or for an element: give exactly one of the two."""
 
     type: Literal["wait"] = "wait"
     milliseconds: Count | None = None
@@ -16,15 +17,17 @@ class WaitAction(Tagged):
     selector: str | None = None
     """A CSS selector. The wait ends when an element matches."""
 
+    @model_validator(mode="after")
+    def _one_of_two(self) -> Self:
+        if (self.milliseconds is None) == (self.selector is None):
+            raise ValueError("give exactly one of milliseconds and selector")
+        return self
 
-class ScreenshotAction(Tagged):
+
+class ScreenshotAction(Tagged, ScreenshotOptions):
     """Take a screenshot: of the current viewport, or of the full page."""
 
     type: Literal["screenshot"] = "screenshot"
-    full_page: StrictBool = False
-    """Whether the whole page is taken, not the viewport alone."""
-    quality: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
-    """100 is best."""
 
 
 class ClickAction(Tagged):

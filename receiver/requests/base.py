@@ -6,12 +6,18 @@ Requests are strict, by these rules:
 refused.
 - A request is checked when it is made. A pydantic ValidationError, which is a ValueError, names the field and the
   rule. Its text quotes no values, because headers may hold secrets.
-- `wire()` leaves out everything that was not set or equals the service's default.
+- `wire()` has everything that was set, also what equals a default: the service's own defaults differ by version
+  and change. None stands for "not set".
+- Type checkers need no plugin: an `alias` stands inside of `Annotated`, where they do not see it, and a default is
+  given by keyword (https://typing.python.org/en/latest/spec/dataclasses.html#field-specifier-parameters).
 - The wire's `json` and `schema` are `json_` and `schema_`, because pydantic has methods of these names.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+import string
+import uuid
+from collections.abc import Mapping, Sequence
+from types import GenericAlias
+from typing import Annotated, Any, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import (
@@ -20,12 +26,20 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
+    GetPydanticSchema,
     JsonValue,
     SerializerFunctionWrapHandler,
     StrictInt,
     model_serializer,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import CoreSchema
+
+from receiver.requests.hosts import LONGEST_LABEL, fits_dns
+
+_TOKEN = frozenset(string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~")
+"""The characters in the name of an HTTP header: RFC 9110, section 5.6.2."""
 
 
 class Request(BaseModel):
@@ -42,8 +56,8 @@ class Request(BaseModel):
     )
 
     def wire(self) -> dict[str, Any]:
-        """Return the JSON object to send: wire names, without unset fields and defaults."""
-        return self.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        """Return the JSON object to send: wire names, and what was set, also if it equals a default."""
+        return self.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
 class Tagged(Request):
@@ -67,6 +81,8 @@ def _require_web_address(value: str) -> str:
         known = False
     if not known:
         raise ValueError("an absolute address begins with https:// or http:// and a host")
+    if not fits_dns(parts.hostname or ""):
+        raise ValueError(f"a host has 1 to {LONGEST_LABEL} characters between two dots, and at most 253 in all")
     return value
 
 
@@ -76,20 +92,60 @@ def _schema_of_class(value: object) -> object:
     return value
 
 
-def _require_kind(value: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    if isinstance(value, Mapping) and not isinstance(value.get("type"), str):
-        raise ValueError("an object has its kind as `type`")
+def _require_uuid(value: str) -> str:
+    try:
+        uuid.UUID(value)
+    except ValueError:
+        raise ValueError("an id is a UUID") from None
     return value
 
+
+def is_one_line(text: str) -> bool:
+    """Tell whether a text can stand in a header: RFC 9110, section 5.5."""
+    return not any(character in text for character in "\r\n\0")
+
+
+def _require_header(name: str, value: str) -> None:
+    if not name or not _TOKEN.issuperset(name):
+        raise ValueError("the name of an HTTP header has letters, digits and hyphens, no spaces")
+    if not is_one_line(value):
+        raise ValueError(f"the value of the HTTP header {name} is one line, without CR, LF and NUL")
+
+
+def _check_headers(value: dict[str, str]) -> dict[str, str]:
+    for name, text in value.items():
+        _require_header(name, text)
+    return value
+
+
+T = TypeVar("T")
+
+
+def checked_as(form: object) -> GetPydanticSchema:
+    """Check a value as another type than the one that callers see."""
+    return GetPydanticSchema(lambda _, handler: handler(form))
+
+
+def _as_tuple(declared: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    return handler(GenericAlias(tuple, (*get_args(declared), ...)))
+
+
+Many = Annotated[Sequence[T], GetPydanticSchema(_as_tuple)]
+"""Several values. A caller may give a list or any other collection; the request keeps a tuple."""
 
 WebAddress = Annotated[str, AfterValidator(_require_web_address)]
 """An absolute http or https URL, sent unchanged."""
 
-JsonSchema = Annotated[dict[str, JsonValue], BeforeValidator(_schema_of_class)]
-"""A JSON Schema, or a pydantic class that has one."""
+JsonSchema = Annotated[
+    Mapping[str, Any] | type[BaseModel], checked_as(dict[str, JsonValue]), BeforeValidator(_schema_of_class)
+]
+"""A JSON Schema, or a pydantic class that has one; the request keeps the schema."""
 
-NamedOption = Annotated[str | dict[str, JsonValue], AfterValidator(_require_kind)]
-"""A name, or an object with options whose `type` is the name. Version 2 takes both."""
+Uuid = Annotated[str, AfterValidator(_require_uuid)]
+"""An id that the service gave."""
+
+HttpHeaders = Annotated[dict[str, str], AfterValidator(_check_headers)]
+"""HTTP headers, name to value (RFC 9110, section 5)."""
 
 Milliseconds = Annotated[StrictInt, Field(ge=0)]
 Count = Annotated[StrictInt, Field(ge=1)]

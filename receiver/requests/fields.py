@@ -7,22 +7,35 @@ request and Monitor; service documentation, monitor create).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, StrictBool, StrictInt
 
 
-class CommonPageFields(BaseModel):
-    """How one page is scraped, in both versions of the interface."""
+class ContentFields(BaseModel):
+    """What is taken from a page or a file (section Scrape request)."""
 
-    actions: Sequence[Any] | None = None
-    """Steps on the page before its content is taken, in order (section Action objects)."""
-    block_ads: StrictBool | None = None
-    """Whether advertisements and cookie pop-ups are blocked."""
     exclude_tags: Sequence[str] | None = None
     """HTML tags that are removed from the output."""
     include_tags: Sequence[str] | None = None
     """HTML tags that the output keeps; all others are removed."""
+    only_main_content: StrictBool | None = None
+    """Whether headers, navigation, footers and the like are left out of the output."""
+    remove_base64_images: StrictBool | None = None
+    """Whether base64 images are removed; their alternative text stays."""
+    threat_protection: Any = None
+    """Checks of URLs, in place of those of the organisation."""
+    timeout: StrictInt | None = None
+    """Milliseconds after which the scrape of a page fails, at least 1,000."""
+
+
+class CommonPageFields(ContentFields):
+    """How one page is scraped, in both versions of the interface (section Scrape request)."""
+
+    actions: Sequence[Any] | None = None
+    """Steps on the page before its content is taken, in order, at most 50 (section Action objects)."""
+    block_ads: StrictBool | None = None
+    """Whether advertisements and cookie pop-ups are blocked."""
     headers: Mapping[str, Any] | None = None
     """HTTP headers of the page request, such as cookies or a user agent. They may hold secrets."""
     location: Any = None
@@ -31,52 +44,49 @@ class CommonPageFields(BaseModel):
     """Milliseconds. The service may answer with a cached copy that is younger than this; 0 asks for a fresh one."""
     mobile: StrictBool | None = None
     """Whether the service emulates a mobile device."""
-    only_main_content: StrictBool | None = None
-    """Whether headers, navigation, footers and the like are left out of the output."""
     proxy: str | None = None
-    """`basic`, `enhanced` (up to 5 credits a page) or `auto` (`enhanced` after `basic` has failed)."""
-    remove_base64_images: StrictBool | None = None
-    """Whether base64 images are removed; their alternative text stays."""
+    """`basic`, `enhanced` (up to 5 credits a page; older name `stealth`) or `auto` (`basic`, then `enhanced`)."""
     skip_tls_verification: StrictBool | None = None
     """Whether the page's TLS certificate goes unchecked."""
     store_in_cache: StrictBool | None = None
     """Whether the service keeps the page in its cache. It never keeps one that had `actions` or `headers`."""
-    threat_protection: Any = None
-    """Checks of URLs, in place of those of the organisation."""
-    timeout: StrictInt | None = None
-    """Milliseconds after which the scrape of a page fails."""
     wait_for: StrictInt | None = None
-    """Milliseconds between loading the page and taking its content."""
+    """Milliseconds between loading the page and taking its content: at most 60,000, and half of `timeout`."""
 
 
-class PageFields(CommonPageFields):
-    """How the pages of a job are scraped in version 2 (section Monitor, scrapeOptions)."""
+class FileFields(ContentFields):
+    """What version 2 takes from a page or an uploaded file (section Monitor, scrapeOptions)."""
 
     audit_metadata: Any = None
     """Who asked, for the service's audit log."""
     formats: Sequence[Any] | None = None
     """Names such as `markdown`, or objects such as `{"type": "changeTracking", "modes": ["json"]}`."""
-    lockdown: StrictBool | None = None
-    """Whether only pages in the service's cache are returned, without any request to the site."""
-    min_age: StrictInt | None = None
-    """Milliseconds. Only a cached copy that is at least this old is returned."""
     only_clean_content: StrictBool | None = None
     """Whether the main content is cleaned further. The service does not document how."""
     parsers: Sequence[Any] | None = None
     """Parsers for files, such as `pdf`, or objects with their options. With an empty list no file is parsed."""
+    redact_pii: Annotated[StrictBool | None, Field(alias="redactPII")] = None
+    """Whether personal data is removed from the output."""
+
+
+class PageFields(CommonPageFields, FileFields):
+    """How version 2 scrapes a page (section Monitor, scrapeOptions)."""
+
+    lockdown: StrictBool | None = None
+    """Whether only pages in the service's cache are returned, without any request to the site."""
+    min_age: StrictInt | None = None
+    """Milliseconds. Only a cached copy that is at least this old is returned."""
     profile: Any = None
     """A browser profile that the service keeps from one scrape to the next."""
-    redact_pii: StrictBool | None = Field(None, alias="redactPII")
-    """Whether personal data is removed from the output."""
 
 
 class ScheduleFields(BaseModel):
     """When the checks of a monitor run."""
 
     cron: str | None = None
-    """A cron expression: minute, hour, day, month, weekday. Two runs are at least 5 minutes apart."""
+    """A cron expression in numbers: minute, hour, day, month, weekday. Two runs are at least 5 minutes apart."""
     timezone: str | None = None
-    """Name of the time zone that the expression is read in; UTC unless it is given."""
+    """IANA name of the time zone that the expression is read in; UTC unless it is given."""
 
 
 class EmailFields(BaseModel):
@@ -139,15 +149,15 @@ class SearchTargetFields(TargetFields):
     """Searches that every check makes."""
 
     queries: Sequence[str] | None = None
-    """The searches, 1 to 12."""
+    """The searches, 1 to 12, each of 1 to 256 characters."""
     search_window: str | None = None
     """How recent a hit has to be: `5m`, `15m`, `1h`, `6h`, `24h` or `7d`."""
     max_results: StrictInt | None = None
     """The most hits of one search, 1 to 50."""
     include_domains: Sequence[str] | None = None
-    """Domains whose pages count; all others are left out. Excludes `exclude_domains`."""
+    """Host names whose pages count, at most 50; all others are left out. Excludes `exclude_domains`."""
     exclude_domains: Sequence[str] | None = None
-    """Domains whose pages are left out. Excludes `include_domains`."""
+    """Host names whose pages are left out, at most 50. Excludes `include_domains`."""
 
 
 class MonitorFields(BaseModel):

@@ -1,18 +1,35 @@
 """Requests that start jobs: crawls, batch scrapes, extractions and agents of version 2.
 
 `url`, `limit`, `urls` and `webhook` come from the interface specification, the other fields from the service's
-OpenAPI files and from the requests of its own SDK.
+OpenAPI files, from the requests of its own SDK, and from its public behaviour.
 """
 
-from typing import Annotated, Literal
+import re
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictBool, StrictInt
+from pydantic import AfterValidator, Field, StrictBool, StrictInt, model_validator
 
-from receiver.requests.base import Count, JsonSchema, Request, WebAddress
-from receiver.requests.pages import ScrapeOptions
+from receiver.requests.base import Count, JsonSchema, Many, Request, Uuid, WebAddress
+from receiver.requests.options import AuditMetadata, Prompt, ThreatProtection
+from receiver.requests.pages import JobScrapeOptions, ScrapeOptions, require_markdown
 from receiver.requests.webhooks import AgentWebhook, BatchScrapeWebhook, CrawlWebhook, ExtractWebhook
 
-Urls = Annotated[tuple[WebAddress, ...], Field(min_length=1)]
+Urls = Annotated[Many[WebAddress], Field(min_length=1)]
+
+_NEVER_VALID = ("nothing to repeat", "multiple repeat", "unterminated", "unbalanced", "missing ), unterminated")
+"""What Python says of expressions that are wrong in every dialect. The service's dialect is another one."""
+
+
+def _require_expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as exc:
+        if exc.msg.startswith(_NEVER_VALID):
+            raise ValueError(f"a regular expression, not a pattern with wildcards: {exc.msg}") from None
+    return value
+
+
+PathExpression = Annotated[str, AfterValidator(_require_expression)]
 
 
 class CrawlRequest(Request):
@@ -24,11 +41,12 @@ class CrawlRequest(Request):
     """The most pages to scrape; the account needs credits for them."""
     webhook: CrawlWebhook | None = None
     """Where the crawl's events go."""
-    prompt: str | None = None
-    """What to crawl, in plain words. The service makes options of it: `final_crawler_options` in its answer."""
-    include_paths: tuple[str, ...] | None = None
+    prompt: Prompt | None = None
+    """What to crawl, in plain words, at most 10,000 characters. The service makes options of
+    it: `final_crawler_options` in its answer."""
+    include_paths: Many[PathExpression] | None = None
     """Regular expressions. Only URLs whose path matches one are scraped."""
-    exclude_paths: tuple[str, ...] | None = None
+    exclude_paths: Many[PathExpression] | None = None
     """Regular expressions. URLs whose path matches one are not scraped."""
     max_discovery_depth: Annotated[StrictInt, Field(ge=0)] | None = None
     """How many links away from `url` pages are found; 0 is `url` and the sitemap."""
@@ -36,7 +54,7 @@ class CrawlRequest(Request):
     """Whether the site's sitemap is left out, used beside links, or used alone."""
     ignore_query_parameters: StrictBool | None = None
     """Whether URLs that differ only in their query count as one page."""
-    deduplicate_similar_urls: StrictBool | None = Field(None, alias="deduplicateSimilarURLs")
+    deduplicate_similar_urls: Annotated[StrictBool | None, Field(alias="deduplicateSimilarURLs")] = None
     """Whether similar URLs, such as those with and without `www`, count as one page."""
     crawl_entire_domain: StrictBool | None = None
     """Whether pages beside and above `url` are followed, not only those below it."""
@@ -44,15 +62,19 @@ class CrawlRequest(Request):
     """Whether links to other sites are followed."""
     allow_subdomains: StrictBool | None = None
     """Whether links to subdomains of the site are followed."""
-    delay: Annotated[float, Field(ge=0, strict=True)] | None = None
-    """Seconds between two pages."""
+    ignore_robots_txt: StrictBool | None = None
+    """Whether pages are scraped that robots.txt forbids. The account has to have this feature."""
+    robots_user_agent: str | None = None
+    """The name that the rules of robots.txt are read for, in place of the service's own."""
+    delay: Annotated[float, Field(gt=0, le=60, strict=True)] | None = None
+    """Seconds between two pages, above 0 and at most 60. With it, pages are scraped one by one."""
     max_concurrency: Count | None = None
     """The most pages scraped at one time, within the account's own limit."""
-    regex_on_full_url: StrictBool | None = Field(None, alias="regexOnFullURL")
+    regex_on_full_url: Annotated[StrictBool | None, Field(alias="regexOnFullURL")] = None
     """Whether the path expressions are matched against the whole URL."""
     zero_data_retention: StrictBool | None = None
     """Whether the service keeps nothing of this crawl. The account has to have this feature."""
-    scrape_options: ScrapeOptions | None = None
+    scrape_options: JobScrapeOptions | None = None
     """How each page is scraped."""
 
 
@@ -63,55 +85,80 @@ class BatchScrapeRequest(ScrapeOptions):
     """Absolute URLs of the pages, at least one."""
     webhook: BatchScrapeWebhook | None = None
     """Where the batch's events go."""
-    append_to_id: str | None = None
+    append_to_id: Uuid | None = None
     """UUID of a batch that these URLs are added to."""
-    ignore_invalid_urls: StrictBool = Field(True, alias="ignoreInvalidURLs")
+    ignore_invalid_urls: Annotated[StrictBool, Field(alias="ignoreInvalidURLs")] = True
     """Whether invalid URLs are left out. Otherwise one of them refuses the whole batch."""
     max_concurrency: Count | None = None
     """The most pages scraped at one time, within the account's own limit."""
     zero_data_retention: StrictBool | None = None
     """Whether the service keeps nothing of this batch. The account has to have this feature."""
 
+    _has_markdown = model_validator(mode="after")(require_markdown)
+
+
+class ExtractAgent(Request):
+    """An agent that helps an extraction to reach its pages."""
+
+    model: str
+    """Name of the agent's model, such as `FIRE-1`."""
+
 
 class ExtractRequest(Request):
     """An extraction of structured data from pages. The service only maintains this operation and prefers agents."""
 
-    urls: Urls | None = None
-    """Absolute URLs of the pages to look at."""
-    prompt: str | None = None
-    """What to extract, in plain words."""
-    schema_: JsonSchema | None = Field(None, alias="schema")
+    urls: Annotated[Urls, Field(max_length=10)] | None = None
+    """Absolute URLs of the pages to look at, at most 10; one that ends in `/*` stands for all below it."""
+    prompt: Prompt | None = None
+    """What to extract, in plain words, at most 10,000 characters. Without `urls` it is required."""
+    schema_: Annotated[JsonSchema | None, Field(alias="schema")] = None
     """The form of the result."""
-    system_prompt: str | None = None
-    """Instructions that stand before the prompt."""
+    system_prompt: Prompt | None = None
+    """Instructions that stand before the prompt, at most 10,000 characters."""
     show_sources: StrictBool | None = None
     """Whether the result says at which URLs each value was found."""
     allow_external_links: StrictBool | None = None
     """Whether links to other sites are followed."""
     enable_web_search: StrictBool | None = None
     """Whether a web search may find further pages."""
-    ignore_invalid_urls: StrictBool | None = Field(None, alias="ignoreInvalidURLs")
+    ignore_invalid_urls: Annotated[StrictBool | None, Field(alias="ignoreInvalidURLs")] = None
     """Whether invalid URLs are left out. Otherwise one of them refuses the request."""
-    scrape_options: ScrapeOptions | None = None
+    scrape_options: JobScrapeOptions | None = None
     """How each page is scraped."""
+    agent: ExtractAgent | None = None
+    """An agent that helps to reach the pages; none without it."""
     webhook: ExtractWebhook | None = None
     """Where the job's events go."""
+    threat_protection: ThreatProtection | None = None
+    """Checks of URLs, in place of those of the organisation."""
+
+    @model_validator(mode="after")
+    def _says_where_or_what(self) -> Self:
+        if self.urls is None and not self.prompt:
+            raise ValueError("give urls, prompt, or both")
+        return self
 
 
 class AgentRequest(Request):
     """An agent that collects data by itself."""
 
-    prompt: str
-    """What to find, in plain words."""
+    prompt: Annotated[Prompt, Field(min_length=1)]
+    """What to find, in plain words, 1 to 10,000 characters."""
     urls: Urls | None = None
     """Absolute URLs to begin at."""
-    schema_: JsonSchema | None = Field(None, alias="schema")
+    schema_: Annotated[JsonSchema | None, Field(alias="schema")] = None
     """The form of the result."""
     max_credits: Count | None = None
     """The most credits that the job may cost."""
-    strict_constrain_to_urls: StrictBool | None = Field(None, alias="strictConstrainToURLs")
+    strict_constrain_to_urls: Annotated[StrictBool | None, Field(alias="strictConstrainToURLs")] = None
     """Whether the agent looks only at `urls`."""
-    model: str | None = None
+    model: Literal["spark-1-pro", "spark-1-mini", "spark-2"] | None = None
     """Name of the agent's model; the service chooses one without it."""
+    thread_id: Uuid | None = None
+    """UUID of a conversation that this job goes on with; its first answer names it."""
     webhook: AgentWebhook | None = None
     """Where the job's events go."""
+    threat_protection: ThreatProtection | None = None
+    """Checks of URLs, in place of those of the organisation."""
+    audit_metadata: AuditMetadata | None = None
+    """Who asked, for the service's audit log."""

@@ -1,11 +1,11 @@
 """Requests that make or change monitors: recurring checks of targets, and who hears of them."""
 
-import re
-from typing import Annotated, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, JsonValue, StrictInt, model_validator
 
-from receiver.requests.base import Request, Tagged, WebAddress
+from receiver.requests.base import Many, Request, Tagged, Uuid, WebAddress
 from receiver.requests.fields import (
     EmailFields,
     MonitorFields,
@@ -13,17 +13,20 @@ from receiver.requests.fields import (
     SearchTargetFields,
     SiteTargetFields,
 )
-from receiver.requests.options import Domains
+from receiver.requests.options import HostNames
 from receiver.requests.pages import ScrapeOptions
 from receiver.requests.schedules import Schedule
 from receiver.requests.webhooks import MonitorWebhook
+
+Query = Annotated[str, Field(min_length=1, max_length=256)]
 
 
 class ScrapeTarget(Tagged, PagesTargetFields):
     """Pages that are scraped at each check."""
 
     type: Literal["scrape"] = "scrape"
-    urls: Annotated[tuple[WebAddress, ...], Field(min_length=1)]
+    id: Uuid | None = None
+    urls: Annotated[Many[WebAddress], Field(min_length=1)]
     scrape_options: ScrapeOptions | None = None
 
 
@@ -31,6 +34,7 @@ class CrawlTarget(Tagged, SiteTargetFields):
     """A site that is crawled at each check."""
 
     type: Literal["crawl"] = "crawl"
+    id: Uuid | None = None
     url: WebAddress
     crawl_options: dict[str, JsonValue] | None = None
     scrape_options: ScrapeOptions | None = None
@@ -40,15 +44,18 @@ class SearchTarget(Tagged, SearchTargetFields):
     """Searches at each check. A judge compares new hits with the monitor's goal."""
 
     type: Literal["search"] = "search"
-    queries: Annotated[tuple[str, ...], Field(min_length=1, max_length=12)]
+    id: Uuid | None = None
+    queries: Annotated[
+        Many[Annotated[str, Field(min_length=1, max_length=256)]], Field(min_length=1, max_length=12)
+    ]
     search_window: Literal["5m", "15m", "1h", "6h", "24h", "7d"] | None = None
     max_results: Annotated[StrictInt, Field(ge=1, le=50)] | None = None
-    include_domains: Domains | None = None
-    exclude_domains: Domains | None = None
+    include_domains: Annotated[HostNames, Field(max_length=50)] | None = None
+    exclude_domains: Annotated[HostNames, Field(max_length=50)] | None = None
 
     @model_validator(mode="after")
     def _one_list_of_domains(self) -> Self:
-        if self.include_domains is not None and self.exclude_domains is not None:
+        if self.include_domains and self.exclude_domains:
             raise ValueError("give one of includeDomains and excludeDomains")
         return self
 
@@ -57,7 +64,7 @@ Target = Annotated[ScrapeTarget | CrawlTarget | SearchTarget, Field(discriminato
 
 
 def _check_address(value: str) -> str:
-    if not re.fullmatch(r"[^@\s]+@[^@\s]+", value):
+    if value.split() != [value] or [bool(part) for part in value.split("@")] != [True, True]:
         raise ValueError("an e-mail address is NAME@DOMAIN")
     return value
 
@@ -65,9 +72,7 @@ def _check_address(value: str) -> str:
 class EmailNotification(Request, EmailFields):
     """Mails about checks."""
 
-    recipients: (
-        Annotated[tuple[Annotated[str, AfterValidator(_check_address)], ...], Field(max_length=25)] | None
-    ) = None
+    recipients: Annotated[Many[Annotated[str, AfterValidator(_check_address)]], Field(max_length=25)] | None = None
 
 
 class Notification(Request):
@@ -78,7 +83,7 @@ class Notification(Request):
 
 
 Name = Annotated[str, Field(min_length=1, max_length=256)]
-Targets = Annotated[tuple[Target, ...], Field(min_length=1, max_length=50)]
+Targets = Annotated[Many[Target], Field(min_length=1, max_length=50)]
 
 
 class _MonitorOptions(Request, MonitorFields):
@@ -90,6 +95,12 @@ class _MonitorOptions(Request, MonitorFields):
     retention_days: Annotated[StrictInt, Field(ge=1, le=365)] | None = None
 
 
+def _require_goal(targets: Sequence[Target], goal: str | None, judge_enabled: bool | None) -> None:
+    searches = any(isinstance(target, SearchTarget) for target in targets)
+    if searches and not (goal or "").strip() and judge_enabled is not False:
+        raise ValueError("goal: a search target needs one, unless judgeEnabled is false")
+
+
 class MonitorRequest(_MonitorOptions):
     """A new monitor."""
 
@@ -99,14 +110,21 @@ class MonitorRequest(_MonitorOptions):
 
     @model_validator(mode="after")
     def _search_needs_a_goal(self) -> Self:
-        searches = any(isinstance(target, SearchTarget) for target in self.targets)
-        if searches and not self.goal and self.judge_enabled is not False:
-            raise ValueError("goal: a search target needs one, unless judgeEnabled is false")
+        _require_goal(self.targets, self.goal, self.judge_enabled)
         return self
 
 
+_CLEARABLE = ("goal", "webhook", "notification")
+"""The fields that are null in a monitor without them (service documentation, monitor record)."""
+
+
 class MonitorChanges(_MonitorOptions):
-    """The fields of a monitor to change, at least one; the others stay as they are."""
+    """The fields of a monitor to change, at least one; the others stay as they are.
+
+    A `goal`, `webhook` or `notification` that is None is sent as null, which removes it. By its public behaviour of
+    August 2026 the service takes null only for `goal`; for the others it answers BadRequest. A list replaces the
+    whole list, also an empty one.
+    """
 
     name: Name | None = None
     """A new name."""
@@ -115,8 +133,18 @@ class MonitorChanges(_MonitorOptions):
     schedule: Schedule | None = None
     targets: Targets | None = None
 
+    def wire(self) -> dict[str, Any]:
+        """Return the JSON object to send: what was set, and null for what is to be removed."""
+        return {**super().wire(), **dict.fromkeys(self._cleared)}
+
+    @property
+    def _cleared(self) -> list[str]:
+        return [name for name in _CLEARABLE if name in self.model_fields_set and getattr(self, name) is None]
+
     @model_validator(mode="after")
-    def _something_changes(self) -> Self:
-        if all(value is None for _, value in self):
+    def _check(self) -> Self:
+        if not self.wire():
             raise ValueError("give at least one field: the service refuses a change that changes nothing")
+        if "goal" in self.model_fields_set:
+            _require_goal(self.targets or (), self.goal, self.judge_enabled)
         return self

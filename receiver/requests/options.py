@@ -1,11 +1,11 @@
 """Options that several requests share: location, extraction, change tracking, threat protection."""
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, StrictBool, StrictInt
 
-from receiver.requests.base import JsonSchema, Request
+from receiver.requests.base import JsonSchema, Many, Request
+from receiver.requests.hosts import require_domain, require_host_name, require_top_level_domain
 
 
 class Location(Request):
@@ -13,48 +13,61 @@ class Location(Request):
 
     country: Annotated[str, Field(pattern=r"^[A-Z]{2}$")] = "US"
     """Code of the country, ISO 3166-1 alpha-2."""
-    languages: tuple[str, ...] = ()
+    languages: Many[str] = ()
     """Languages in order of preference; without any, those of the country."""
+
+
+Prompt = Annotated[str, Field(max_length=10_000)]
+"""An instruction in plain words (the service's public behaviour)."""
 
 
 class JsonOptions(Request):
     """What to extract: a schema, a prompt, or both."""
 
-    prompt: str | None = None
-    """What to extract, in plain words; enough without a schema."""
-    schema_: JsonSchema | None = Field(None, alias="schema")
+    prompt: Prompt | None = None
+    """What to extract, in plain words, at most 10,000 characters; enough without a schema."""
+    schema_: Annotated[JsonSchema | None, Field(alias="schema")] = None
     """The form of the result."""
-    system_prompt: str | None = None
-    """Instructions that stand before the prompt."""
+    system_prompt: Prompt | None = None
+    """Instructions that stand before the prompt, at most 10,000 characters."""
 
 
 class ChangeTrackingOptions(Request):
     """How a page is compared with its earlier scrape."""
 
-    modes: tuple[Literal["git-diff", "json"], ...] = ()
+    modes: Many[Literal["git-diff", "json"]] = ()
     """`git-diff` compares the text, `json` compares extracted values."""
     prompt: str | None = None
     """For mode `json`: instructions for the extraction. The service has a default."""
-    schema_: JsonSchema | None = Field(None, alias="schema")
+    schema_: Annotated[JsonSchema | None, Field(alias="schema")] = None
     """For mode `json`: the form of the values that are extracted and compared."""
     tag: str | None = None
     """A page is compared only with earlier scrapes of the same tag."""
 
 
-def _require_bare_domain(value: str) -> str:
-    if not re.fullmatch(r"[^\s/:?#@\\]+", value):
-        raise ValueError("a plain domain or a wildcard pattern, without protocol, path or port")
-    return value
+class Viewport(Request):
+    """Size of the browser's window, in pixels."""
+
+    width: Annotated[StrictInt, Field(ge=1, le=7680)]
+    """1 to 7,680."""
+    height: Annotated[StrictInt, Field(ge=1, le=4320)]
+    """1 to 4,320."""
 
 
-def _require_bare_tld(value: str) -> str:
-    if not value or value.startswith(".") or value != value.lower() or not re.fullmatch(r"[^\s/:?#@\\]+", value):
-        raise ValueError("a top-level domain in lower case, without leading dot")
-    return value
+class ScreenshotOptions(Request):
+    """A picture: of the current viewport, or of the full page."""
+
+    full_page: StrictBool = False
+    """Whether the whole page is taken, not the viewport alone."""
+    quality: Annotated[StrictInt, Field(ge=1, le=100)] | None = None
+    """100 is best."""
+    viewport: Viewport | None = None
+    """Only in version 2: the size of the window."""
 
 
-Domains = Annotated[tuple[Annotated[str, AfterValidator(_require_bare_domain)], ...], Field(max_length=1000)]
-Tlds = Annotated[tuple[Annotated[str, AfterValidator(_require_bare_tld)], ...], Field(max_length=1000)]
+Domains = Annotated[Many[Annotated[str, AfterValidator(require_domain)]], Field(max_length=1000)]
+Tlds = Annotated[Many[Annotated[str, AfterValidator(require_top_level_domain)]], Field(max_length=1000)]
+HostNames = Many[Annotated[str, AfterValidator(require_host_name)]]
 
 
 class ThreatProtection(Request):
@@ -80,14 +93,14 @@ class ThreatProtection(Request):
 class AuditMetadata(Request):
     """Who asked, for the service's audit log."""
 
-    username: str
-    """Name of the person or program that asks."""
+    username: Annotated[str, Field(max_length=1024)]
+    """Name of the person or program that asks, at most 1,024 characters."""
 
 
 class Profile(Request):
     """A browser profile that the service keeps."""
 
-    name: str
-    """Name of the profile; the same name finds it again."""
+    name: Annotated[str, Field(min_length=1, max_length=128)]
+    """Name of the profile, 1 to 128 characters; the same name finds it again."""
     save_changes: StrictBool | None = None
     """Whether cookies and the like of this scrape are saved in the profile."""

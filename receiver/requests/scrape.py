@@ -1,12 +1,12 @@
-"""The scrape request of version 1 (interface specification, section Scrape request)."""
+"""The scrape requests of version 1 (interface specification, section Scrape request) and version 2."""
 
-from typing import Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictBool, model_validator
+from pydantic import Field, StrictBool, StrictInt, model_validator
 
-from receiver.requests.base import Count, Milliseconds, WebAddress
+from receiver.requests.base import Many, Milliseconds, WebAddress
 from receiver.requests.options import ChangeTrackingOptions, JsonOptions
-from receiver.requests.pages import PageRequest, Proxy
+from receiver.requests.pages import PageRequest, Proxy, ScrapeOptions, require_markdown
 
 ScrapeFormat = Literal[
     "markdown", "html", "rawHtml", "links", "screenshot", "screenshot@fullPage", "json", "changeTracking"
@@ -14,54 +14,63 @@ ScrapeFormat = Literal[
 
 
 class ScrapeRequest(PageRequest):
-    """One page to scrape now. Times are in milliseconds; the defaults are those of the service."""
+    """One page to scrape now, by version 1. Times are in milliseconds; the defaults are those of its document."""
 
     url: WebAddress
     """Absolute URL of the page."""
     zero_data_retention: StrictBool = False
     """Whether the service keeps nothing of this scrape. The account has to have this feature."""
-    formats: tuple[ScrapeFormat, ...] = ("markdown",)
-    """The forms of the content to return. `changeTracking` needs `markdown` beside it."""
+    formats: Many[ScrapeFormat] = ("markdown",)
+    """The forms of the content. `changeTracking` needs `markdown` beside it, `json` needs `json_options`."""
     change_tracking_options: ChangeTrackingOptions | None = None
     """How the page is compared with its earlier scrape; only with the format `changeTracking`."""
     block_ads: StrictBool = True
     json_options: JsonOptions | None = None
-    """What is extracted for the format `json`."""
+    """What is extracted; only with the format `json`."""
     max_age: Milliseconds = 0
     mobile: StrictBool = False
     only_main_content: StrictBool = True
-    parse_pdf: StrictBool = Field(True, alias="parsePDF")
+    parse_pdf: Annotated[StrictBool, Field(alias="parsePDF")] = True
     """Whether a PDF becomes Markdown, for 1 credit a page. Otherwise `markdown` holds it in base64 for 1 credit."""
     proxy: Proxy = "basic"
     remove_base64_images: StrictBool = True
     skip_tls_verification: StrictBool = False
     store_in_cache: StrictBool = True
     """Whether the service keeps the page in its cache. It is always False with `actions` or `headers`."""
-    timeout: Count = 30_000
-    wait_for: Milliseconds = 0
+    timeout: Annotated[StrictInt, Field(ge=1000)] = 30_000
+    wait_for: Annotated[StrictInt, Field(ge=0, le=60_000)] = 0
+
+    @property
+    def format_names(self) -> tuple[str, ...]:
+        """The names of all formats that were asked for."""
+        return tuple(self.formats)
 
     @model_validator(mode="after")
-    def _check_change_tracking(self) -> Self:
+    def _check_formats(self) -> Self:
         tracked = "changeTracking" in self.formats
         if tracked and "markdown" not in self.formats:
             raise ValueError("formats: changeTracking needs markdown beside it")
         if self.change_tracking_options is not None and not tracked:
             raise ValueError("changeTrackingOptions: they apply only with changeTracking in formats")
+        if ("json" in self.formats) != (self.json_options is not None):
+            raise ValueError("jsonOptions: give them together with json in formats, and only then")
+        if {"screenshot", "screenshot@fullPage"} <= set(self.formats):
+            raise ValueError("formats: give one of screenshot and screenshot@fullPage")
         return self
 
     @model_validator(mode="after")
     def _keep_out_of_cache(self) -> Self:
-        if self._sensitive:
+        if self.actions or self.headers:
             self.__dict__["store_in_cache"] = False
         return self
 
-    def wire(self) -> dict[str, Any]:
-        """Return the JSON object to send, without `storeInCache` where it has no effect."""
-        body = super().wire()
-        if self._sensitive:
-            body.pop("storeInCache")
-        return body
 
-    @property
-    def _sensitive(self) -> bool:
-        return bool(self.actions or self.headers)
+class ScrapeRequestV2(ScrapeOptions):
+    """One page to scrape now, by version 2. The service decides about options that are not given."""
+
+    url: WebAddress
+    """Absolute URL of the page."""
+    zero_data_retention: StrictBool | None = None
+    """Whether the service keeps nothing of this scrape. The account has to have this feature."""
+
+    _has_markdown = model_validator(mode="after")(require_markdown)

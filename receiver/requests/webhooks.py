@@ -5,7 +5,6 @@ crawls, batch scrapes, extractions and agents the service takes only the short n
 monitors only the full one (`monitor.check.completed`). Requests here take both and send the right one.
 """
 
-import ipaddress
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Self
@@ -13,7 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
-from receiver.requests.base import Request, WebAddress
+from receiver.core.addresses import is_private
+from receiver.requests.base import HttpHeaders, Many, Request, WebAddress
 from receiver.requests.fields import WebhookFields
 
 _SIGNATURE_HEADER = "x-firecrawl-signature"
@@ -65,9 +65,9 @@ class WebhookConfig(Request, WebhookFields):
     """An address for events, and what the service sends along. A text alone is read as the address."""
 
     url: WebAddress
-    headers: dict[str, str] = Field({}, repr=False)
-    metadata: dict[str, str] = Field({})
-    events: tuple[str, ...] = ()
+    headers: HttpHeaders = Field(default_factory=dict, repr=False)
+    metadata: dict[str, str] = Field(default_factory=dict)
+    events: Many[str] = ()
     """Short or full names of events. A request refuses those that its operation does not have."""
 
     @model_validator(mode="before")
@@ -80,7 +80,8 @@ class WebhookConfig(Request, WebhookFields):
         parts = urlsplit(self.url)
         if parts.username is not None or parts.password is not None:
             raise ValueError("url: it must not contain a user and password; use a header of your own")
-        if parts.scheme != "https" and not _is_inside(parts.hostname or ""):
+        # Only a self-hosted service reaches a private host, so plain http is allowed there.
+        if parts.scheme != "https" and not is_private(parts.hostname or ""):
             raise ValueError("url: it has to begin with https://")
         if any(name.lower() == _SIGNATURE_HEADER for name in self.headers):
             raise ValueError("headers: X-Firecrawl-Signature is the service's own")
@@ -88,17 +89,10 @@ class WebhookConfig(Request, WebhookFields):
 
     def translated(self, operation: Operation) -> Self:
         """Return a copy with `events` as the service takes them for this operation; ValueError for others."""
+        if not self.events:
+            return self
         events = tuple(to_filter_value(name, operation) for name in self.events)
         return self.model_copy(update={"events": events})
-
-
-def _is_inside(host: str) -> bool:
-    """Tell whether a host is private. Only a self-hosted service reaches it, so plain http is allowed."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return "." not in host or host.endswith((".local", ".internal", ".localhost"))
-    return address.is_private
 
 
 def _translate(operation: Operation) -> AfterValidator:

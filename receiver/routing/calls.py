@@ -1,11 +1,14 @@
 """The parameters of a handler's function: event or list, context, resources. They are read at registration."""
 
+import difflib
 import inspect
 import typing
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import receiver.events as events
+from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError
 from receiver.events import Event
 from receiver.routing.context import BatchContext, Context
@@ -34,6 +37,7 @@ class Extras:
 
 def read_extras(handler: str, function: Callable[..., Any], *, batched: bool) -> Extras:
     """Return the parameters beside the event or list of events; raises HandlerError for an unclear signature."""
+    _require_no_method(handler, function)
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise HandlerError(f"{handler} is a generator; a handler returns when its work is done")
     parameters = parameters_of(function)
@@ -65,7 +69,15 @@ def require_event(
 ) -> None:
     """Refuse a function whose first parameter is annotated with another event than it is registered for."""
     parameters = parameters_of(function)
-    annotated = annotations_of(function).get(parameters[0].name) if parameters else None
+    if not parameters:
+        return
+    annotated = annotations_of(function).get(parameters[0].name)
+    if isinstance(annotated, str):
+        close = difflib.get_close_matches(annotated, events.__all__, n=1)
+        raise HandlerError(
+            f"{handler}, parameter {parameters[0].name!r}: {annotated!r} cannot be resolved; "
+            f"import it at run time too, not only for the type checker{did_you_mean(close)}"
+        )
     accepted = _events_in(annotated)
     if _is_list(annotated):
         accepted = [event for one in typing.get_args(annotated) for event in _events_in(one)]
@@ -78,6 +90,17 @@ def require_event(
     for one in wanted:
         if isinstance(one, type) and not issubclass(one, tuple(accepted)):
             raise HandlerError(f"{handler} is registered for {one.__name__} and takes {annotated}")
+
+
+def _require_no_method(handler: str, function: Callable[..., Any]) -> None:
+    """Refuse a function of a class: its `self` would get the event."""
+    parameters = parameters_of(function) if inspect.isfunction(function) else None
+    if parameters and parameters[0].name in ("self", "cls"):
+        method = function.__name__
+        raise HandlerError(
+            f"{handler} is a method, and its {parameters[0].name!r} would get the event. Register it with its "
+            f"object, as in router.add(thing.{method}, CrawlPage), or write a function outside of the class"
+        )
 
 
 def _is_second(index: int, parameter: inspect.Parameter) -> bool:

@@ -1,6 +1,6 @@
 """A registered function with its conditions and its policy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -49,8 +49,19 @@ class Handler:
         return replace(self, runs_in=RunsIn.THREAD) if self.runs_in is RunsIn.PROCESS else self
 
     def wants(self, event: Event) -> bool:
-        """Tell whether an event class, name or glob matches and `where` agrees. Raises what `where` raises."""
-        return self.is_for(event) and (self.where is None or bool(self.where(event)))
+        """Tell whether an event class, name or glob matches and `where` agrees.
+
+        Raises what `where` raises, and TypeError if it returns a coroutine, which would always count as yes.
+        """
+        if not self.is_for(event):
+            return False
+        if self.where is None:
+            return True
+        answer = self.where(event)
+        if isinstance(answer, Coroutine):
+            answer.close()  # or Python warns that nobody awaited it
+            raise TypeError("where= returned a coroutine: write a plain function, because nobody awaits it")
+        return bool(answer)
 
     def is_for(self, event: Event) -> bool:
         """Tell whether an event class, name or glob matches."""

@@ -8,16 +8,33 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import receiver.events as events
+from receiver.core.tracebacks import short_path
 from receiver.errors import HandlerError
+from receiver.routing.context import BatchContext, Context
 
 Needs = tuple[tuple[str, Any], ...]
 """Names of parameters, and their annotations."""
 
 _VAGUE: tuple[object, ...] = (inspect.Parameter.empty, Any, object)
+_OURS = {one.__name__: one for one in (Context, BatchContext)} | {
+    name: getattr(events, name) for name in events.__all__
+}
+"""Names that an annotation may use although its module imports them for the type checker only."""
+
+
+def place_of(function: object) -> str:
+    """Return `file:line: ` of a function's definition, its decorators included; empty if it has none."""
+    code = getattr(_inner(function), "__code__", None) if callable(function) else None
+    if code is None:
+        return ""
+    return f"{short_path(code.co_filename)}:{code.co_firstlineno}: "
 
 
 def is_async(function: object) -> bool:
     """Tell whether calling it gives a coroutine."""
+    while isinstance(function, functools.partial):
+        function = function.func
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004 - asks about an object with an async __call__
     )
@@ -46,6 +63,7 @@ def annotations_of(function: Callable[..., Any]) -> Mapping[str, Any]:
     """Return the annotations of the parameters and of `return`.
 
     An annotation that cannot be resolved stays a text, for example if it is imported for the type checker only.
+    Event classes and contexts are known here, however they are imported.
     """
     inner = _inner(function)
     written: Mapping[str, Any] = getattr(inner, "__annotations__", {})
@@ -104,8 +122,7 @@ def _inner(function: Callable[..., Any]) -> Callable[..., Any]:
 def _resolved(annotation: Any, function: Callable[..., Any]) -> Any:
     holder = types.SimpleNamespace(__annotations__={"it": annotation})
     try:
-        return typing.get_type_hints(holder, globalns=getattr(function, "__globals__", {}), include_extras=True)[
-            "it"
-        ]
+        known = _OURS | getattr(function, "__globals__", {})
+        return typing.get_type_hints(holder, globalns=known, include_extras=True)["it"]
     except Exception:
         return annotation

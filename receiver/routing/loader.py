@@ -4,6 +4,7 @@ import importlib
 import sys
 from pathlib import Path
 
+from receiver.core.tracebacks import error_line, with_place
 from receiver.errors import ConfigurationError, HandlerError
 from receiver.routing import Router
 
@@ -11,8 +12,8 @@ from receiver.routing import Router
 def load_router(name: str, *, folder: Path) -> Router:
     """Import `module:attribute`, looking in `folder` first, and return the router there, checked as a whole.
 
-    Raises HandlerError for a wrong name or router, and for an error in the module: that error is the cause, and its
-    traceback shows the place.
+    Raises HandlerError for a wrong name or router, and for an error in the module: that error is the cause, and the
+    text says file and line.
     """
     module_name, colon, attribute = name.partition(":")
     if not (all(part.isidentifier() for part in module_name.split(".")) and colon and attribute):
@@ -26,18 +27,21 @@ def load_router(name: str, *, folder: Path) -> Router:
             raise HandlerError(
                 f"there is no module {module_name!r} in {folder}; `receiver new` makes one"
             ) from None
-        raise HandlerError(f"{module_name} does not import: {exc}") from exc
-    except ConfigurationError:
-        raise
+        raise _not_imported(module_name, exc) from exc
     except BaseException as exc:  # a module may even call sys.exit()
         if isinstance(exc, KeyboardInterrupt):
             raise
-        raise HandlerError(
-            f"{module_name} does not import: {type(exc).__name__}: {' '.join(str(exc).split())}"
-        ) from exc
+        raise _not_imported(module_name, exc) from exc
     router = getattr(module, attribute, None)
     if not isinstance(router, Router):
         what = "nothing" if router is None else f"a {type(router).__name__}"
         raise HandlerError(f"{module_name} has {what} named {attribute!r}; a Router is expected there")
     router.check()
     return router
+
+
+def _not_imported(module: str, error: BaseException) -> HandlerError:
+    if isinstance(error, ConfigurationError):  # of the registration: it names the handler
+        return HandlerError(with_place(str(error), error))
+    text = str(error) if isinstance(error, ModuleNotFoundError) else error_line(error)
+    return HandlerError(with_place(f"{module} does not import: {text}", error))

@@ -1,14 +1,16 @@
 """The options of a handler, and the policies that are read from them."""
 
 import difflib
+import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from datetime import timedelta
+from itertools import islice
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 from receiver.core.retries import DEFAULT_SCHEDULE, MAX_PAUSE, RetrySchedule
 from receiver.core.text import did_you_mean
-from receiver.errors import HandlerError
+from receiver.errors import HandlerError, as_duration
 from receiver.events import Event
 from receiver.routing.introspection import is_async, takes_one_argument
 from receiver.routing.policies import AfterPages, Batch, Lane, Rate, RunsIn, job_of
@@ -23,6 +25,11 @@ MAX_BATCH_ITEMS = 10_000
 LONGEST_LINGER = timedelta(minutes=10)
 """Events of an incomplete batch are claimed, so no other worker can handle them."""
 
+MAX_ATTEMPTS = 10_000
+"""The schedule of a handler lists each retry delay."""
+
+Duration = float | timedelta
+"""Seconds, or a timedelta."""
 Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 
@@ -35,13 +42,14 @@ class HandlerOptions(TypedDict, Generic[E], total=False):
     name: str | None
     """The name in the store; `module.function` by default. It must stay the same when code moves."""
     attempts: int | None
-    """How often a work item may run; 8 by default."""
-    pauses: Sequence[timedelta] | None
-    """The pauses between the attempts; 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h by default."""
+    """How often a work item may run, 1 to 10,000; 8 by default."""
+    pauses: Sequence[Duration] | None
+    """The retry delays, as seconds or timedeltas; 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h by
+    default."""
     jitter: float | None
-    """The share by which each pause is lengthened or shortened at random; 0.2 by default."""
-    timeout: float | timedelta
-    """The seconds that an attempt may take; 60 by default. Each `ctx.heartbeat()` starts the time anew. After it an
+    """The share by which each retry delay is lengthened or shortened at random; 0.2 by default."""
+    timeout: Duration
+    """The time that an attempt may take; 60 s by default. Each `ctx.heartbeat()` starts the time anew. After it an
     async function is cancelled and a process is killed, and the attempt has failed. A function in a thread runs on
     and is reported."""
     retry_on: Errors
@@ -58,15 +66,15 @@ class HandlerOptions(TypedDict, Generic[E], total=False):
     on_dead: Literal["release", "hold"]
     """The effect of a dead work item on its lane: `release` lets the next item run, `hold` stops the lane until
     somebody retries or buries the dead one."""
-    after_pages: timedelta | None
+    after_pages: Duration | None
     """The last event of a job waits until the router's page handlers have handled every stored page of the job, and
     until no page has arrived for `quiet`; but it never waits longer than this."""
-    quiet: timedelta | None
+    quiet: Duration | None
     """For `after_pages`; 90 s by default, enough for the sender's first retry."""
     batch: int | None
     """The function gets a list of up to this many events. Only first attempts come in batches: if a batch fails,
     each event is tried again alone. Success and failure are recorded for each event."""
-    linger: timedelta | None
+    linger: Duration | None
     """For `batch`: how long to wait for more events after the first one; 1 s by default."""
     concurrency: int | None
     """How many attempts of this handler run at one time in all workers together; with `batch`, how many calls in
@@ -82,13 +90,13 @@ class HandlerOptions(TypedDict, Generic[E], total=False):
 Options = Mapping[str, Any]
 
 
-def require_known(options: Options) -> None:
+def require_known(handler: str, options: Options) -> None:
     """Raise TypeError for an option that does not exist: a mistake such as retries= must not be ignored."""
     known = HandlerOptions.__annotations__
     for name in options:
         if name not in known:
             hint = did_you_mean([f"{one}=" for one in difflib.get_close_matches(name, known, n=1)])
-            raise TypeError(f"a handler has no option {name}={hint}")
+            raise TypeError(f"{handler}: a handler has no option {name}={hint}")
 
 
 def read_where(handler: str, options: Options) -> Callable[[Any], object] | None:
@@ -102,26 +110,23 @@ def read_where(handler: str, options: Options) -> Callable[[Any], object] | None
 def read_schedule(handler: str, options: Options) -> RetrySchedule:
     """Return the schedule of retries."""
     pauses, jitter, attempts = options.get("pauses"), options.get("jitter"), options.get("attempts")
-    try:
-        schedule = RetrySchedule(
-            DEFAULT_SCHEDULE.pauses if pauses is None else tuple(pauses),
-            DEFAULT_SCHEDULE.jitter if jitter is None else jitter,
-        )
-        return schedule if attempts is None else schedule.limited_to(attempts)
-    except (TypeError, ValueError) as exc:
-        raise HandlerError(f"{handler}: {exc}") from None
+    if jitter is None:
+        jitter = DEFAULT_SCHEDULE.jitter
+    elif isinstance(jitter, bool) or not isinstance(jitter, int | float) or not 0 <= jitter <= 1:
+        raise HandlerError(f"{handler}: jitter= takes a share of the retry delay, from 0 to 1, not {jitter!r}")
+    schedule = RetrySchedule(DEFAULT_SCHEDULE.pauses if pauses is None else _pauses(handler, pauses), jitter)
+    if attempts is None:
+        return schedule
+    _require_count(handler, "attempts", attempts, most=MAX_ATTEMPTS)
+    return schedule.limited_to(attempts)
 
 
 def read_timeout(handler: str, options: Options) -> timedelta:
     """Return how long an attempt may take."""
-    timeout = options.get("timeout", DEFAULT_TIMEOUT)
-    try:
-        duration = timeout if isinstance(timeout, timedelta) else timedelta(seconds=timeout)
-    except (TypeError, ValueError, OverflowError):
-        raise HandlerError(f"{handler}: timeout takes seconds or a timedelta, not {timeout!r}") from None
-    if duration <= timedelta(0):
-        raise HandlerError(f"{handler}: timeout must be more than 0 seconds")
-    return duration
+    timeout = _duration(handler, "timeout", options.get("timeout", DEFAULT_TIMEOUT), longest=MAX_PAUSE)
+    if not timeout:
+        raise HandlerError(f"{handler}: timeout= must be more than 0 seconds")
+    return timeout
 
 
 def read_lane(handler: str, options: Options) -> Lane | None:
@@ -225,7 +230,7 @@ def _require_question(handler: str, option: str, function: object) -> None:
     """Raise HandlerError unless this is a plain function of one event."""
     if not callable(function):
         raise HandlerError(f"{handler}: {option}= takes a function of the event")
-    if is_async(function):
+    if is_async(function) or is_async(inspect.unwrap(function)):
         raise HandlerError(f"{handler}: {option}= takes a plain function, not an async one")
     if not takes_one_argument(function):
         raise HandlerError(f"{handler}: {option}= is called with one argument, the event")
@@ -238,11 +243,24 @@ def _require_count(handler: str, option: str, value: object, most: float = math.
 
 
 def _duration(handler: str, option: str, value: object, longest: timedelta) -> timedelta:
-    if not isinstance(value, timedelta):
-        raise HandlerError(f"{handler}: {option}= takes a timedelta, as in timedelta(minutes=25), not {value!r}")
-    if not timedelta(0) <= value <= longest:
+    try:
+        duration = as_duration(value)
+    except ValueError as exc:
+        raise HandlerError(f"{handler}: {option}= {exc}") from None
+    if not timedelta(0) <= duration <= longest:
         raise HandlerError(f"{handler}: {option}= is from 0 to {longest}, not {value}")
-    return value
+    return duration
+
+
+def _pauses(handler: str, given: object) -> tuple[timedelta, ...]:
+    if isinstance(given, str | bytes | Set | Mapping) or not isinstance(given, Iterable):
+        raise HandlerError(
+            f"{handler}: pauses= takes a list of seconds or timedeltas, as in [5, 60], not {given!r}"
+        )
+    pauses = tuple(_duration(handler, "pauses", one, MAX_PAUSE) for one in islice(given, MAX_ATTEMPTS))
+    if len(pauses) == MAX_ATTEMPTS:
+        raise HandlerError(f"{handler}: pauses= takes fewer than {MAX_ATTEMPTS:,} retry delays")
+    return pauses
 
 
 def _classes(handler: str, option: str, options: Options) -> tuple[type[BaseException], ...]:

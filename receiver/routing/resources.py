@@ -4,7 +4,6 @@ import asyncio
 import collections.abc
 import contextlib
 import inspect
-import logging
 import typing
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -14,10 +13,12 @@ from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
+from receiver.core.log_lines import event_log
+from receiver.core.tracebacks import error_line, with_place
 from receiver.errors import HandlerError
 from receiver.routing.introspection import Needs, annotations_of, is_async, parameters_of, require_resource_type
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 _ASYNC = (collections.abc.AsyncIterator, collections.abc.AsyncGenerator, AbstractAsyncContextManager)
 _PLAIN = (collections.abc.Iterator, collections.abc.Generator, AbstractContextManager)
@@ -67,8 +68,8 @@ async def open_resources(resources: Mapping[Any, Resource]) -> AsyncIterator[Map
                 manager = _manager(resource, thread, given)
                 made[resource.gives] = await manager.__aenter__()
             except (Exception, SystemExit) as exc:
-                text = " ".join(f"{type(exc).__name__}: {exc}".split())
-                raise HandlerError(f"{resource.name} could not be made: {text}") from exc
+                text = f"{resource.name} could not be made: {error_line(exc)}"
+                raise HandlerError(with_place(text, exc)) from exc
             stack.push_async_callback(_close, resource, manager)
         yield made
 

@@ -1,5 +1,6 @@
 """Routers: lists of handlers, and of the resources that they share."""
 
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -11,6 +12,7 @@ from receiver.errors import HandlerError
 from receiver.events import Event
 from receiver.routing.calls import Extras, read_extras, require_event
 from receiver.routing.handler import Handler
+from receiver.routing.introspection import place_of
 from receiver.routing.options import (
     HandlerOptions,
     Options,
@@ -64,13 +66,15 @@ class Router:
         return MappingProxyType(self._resources)
 
     def include(self, other: "Router") -> None:
-        """Take over all handlers and resources of another router."""
+        """Take over all handlers and resources of another router. What is there already, by another way, stays."""
         if not isinstance(other, Router):
             raise HandlerError(f"a router can include routers only, not {other!r}")
         for handler in other:
-            self._require_new_name(handler.name)
-        for resource in other.resources.values():
-            self._require_new_type(resource)
+            if self._handlers.get(handler.name) is not handler:
+                self._require_new_name(handler.name, handler.function)
+        for gives, resource in other.resources.items():
+            if self._resources.get(gives) is not resource:
+                self._require_new_type(resource)
         self._handlers |= other._handlers
         self._resources |= other._resources
 
@@ -82,6 +86,12 @@ class Router:
 
     def on(self, *wanted: EventChoice, **options: Any) -> Callable[[F], F]:
         """Register the decorated function; it is returned unchanged. The arguments are those of `add`."""
+        for one in wanted:
+            if inspect.isroutine(one):
+                raise HandlerError(
+                    f"{place_of(one)}{one.__qualname__} is registered for no event: "
+                    "write the events in parentheses, as in @router.on(CrawlPage)"
+                )
 
         def register(function: F) -> F:
             self.add(function, *wanted, **options)
@@ -99,20 +109,35 @@ class Router:
         annotated with `Context` or `BatchContext`, or to a second parameter without an annotation. Other parameters
         get resources, by their annotations. `HandlerOptions` explains the options.
         """
-        handler = _handler(function, wanted, options)
-        self._require_new_name(handler.name)
+        try:
+            handler = _handler(function, wanted, options)
+        except (HandlerError, TypeError) as exc:
+            raise type(exc)(f"{place_of(function)}{exc}") from None
+        self._require_new_name(handler.name, function)
         self._handlers[handler.name] = handler
 
-    def resource(self, function: F) -> F:
+    @overload
+    def resource(self, function: F) -> F: ...
+
+    @overload
+    def resource(self) -> Callable[[F], F]: ...
+
+    def resource(self, function: Callable[..., Any] | None = None) -> Callable[..., Any]:
         """Register the decorated function, which yields a resource; it is returned unchanged.
 
         The function is a generator, async or plain, or returns a context manager. Its return annotation tells the
         type: `AsyncIterator[Pool]`, `Iterator[Model]`. A worker opens the resource once, before its first handler
         runs, and closes it after the last one; a plain function runs in a thread. Every handler and resource with a
-        parameter of that type gets it. If the function raises, the worker does not start.
+        parameter of that type gets it. If the function raises, the worker does not start. The decorator may also be
+        written with empty parentheses.
         """
-        resource = Resource.of(function)
-        self._require_new_type(resource)
+        if function is None:
+            return self.resource
+        try:
+            resource = Resource.of(function)
+            self._require_new_type(resource)
+        except HandlerError as exc:
+            raise HandlerError(f"{place_of(function)}{exc}") from None
         self._resources[resource.gives] = resource
         return function
 
@@ -152,10 +177,12 @@ class Router:
             return ()
         return tuple(handler.name for handler in self if wants_type(handler.wanted, pages))
 
-    def _require_new_name(self, name: HandlerName) -> None:
-        if name in self._handlers:
+    def _require_new_name(self, name: HandlerName, function: Callable[..., Any]) -> None:
+        if (other := self._handlers.get(name)) is not None:
+            place = place_of(other.function).removesuffix(": ")
             raise HandlerError(
-                f"two handlers are named {name!r}: give one of them name=..., or list several events in one on(...)"
+                f"{place_of(function)}two handlers are named {name!r}{place and f', the other at {place}'}: "
+                "give one of them name=..., or list several events in one on(...)"
             )
 
     def _require_new_type(self, resource: Resource) -> None:
@@ -166,8 +193,8 @@ class Router:
 
 
 def _handler(function: Callable[..., Any], wanted: tuple[EventChoice, ...], options: Options) -> Handler:
-    require_known(options)
     name = _checked_name(function, options.get("name"))
+    require_known(name, options)
     require_wanted(name, wanted)
     schedule = read_schedule(name, options)
     batch = read_batch(name, options, schedule)
@@ -203,7 +230,10 @@ def _handler(function: Callable[..., Any], wanted: tuple[EventChoice, ...], opti
 
 def _checked_name(function: Callable[..., Any], name: str | None) -> HandlerName:
     if not callable(function):
-        raise HandlerError(f"a handler must be a function, not {function!r}")
+        hint = "; register it below its class, as in router.add(Shop.index, CrawlPage)"
+        raise HandlerError(
+            f"a handler must be a function, not {function!r}{hint * isinstance(function, classmethod)}"
+        )
     if name is None:
         module = getattr(function, "__module__", None)
         qualname = getattr(function, "__qualname__", None)

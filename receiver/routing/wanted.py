@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 
+import receiver.events as events
 from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError
 from receiver.events import EVENT_CLASSES, Event, TerminalEvent
@@ -45,7 +46,10 @@ def require_wanted(handler: str, wanted: Sequence[object]) -> None:
         if isinstance(one, str):
             _require_type_name(handler, one)
         elif not (isinstance(one, type) and issubclass(one, Event)):
-            raise HandlerError(f"{handler}: {one!r} is neither an event class nor a type name")
+            raise HandlerError(
+                f"{handler}: {one!r} is neither an event class nor a type name; "
+                'write them one by one, as in on(CrawlPage, CrawlCompleted) or on("crawl.*")'
+            )
 
 
 def require_job_ends(handler: str, wanted: Sequence[EventChoice]) -> None:
@@ -66,6 +70,8 @@ def _require_type_name(handler: str, name: str) -> None:
     """Refuse names that match no known type, unless they belong to an unknown family."""
     if any(fnmatchcase(known, name) for known in EVENT_CLASSES):
         return
+    if name in events.__all__:
+        raise HandlerError(f"{handler}: {name!r} is the name of a class, not of a type; write it without quotes")
     family = name.partition(".")[0]
     if endings := [known for known in EVENT_CLASSES if known.endswith(f".{name}")]:
         raise HandlerError(f"{handler}: no event type matches {name!r}{did_you_mean([repr(endings[0])])}")

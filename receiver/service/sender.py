@@ -253,7 +253,7 @@ def _failure(error: httpx.TransportError, address: str) -> tuple[str, str]:
     """Return a short and a long reason why a delivery got no answer."""
     causes = list(_causes(error))
     if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        return "no connection", f"nothing listens at {address}; start it with `receiver serve`"
+        return "no connection", f"nothing listens at {address}; start it with `receiver dev` or `receiver serve`"
     if any(isinstance(cause, socket.gaierror) for cause in causes):
         return "no connection", f"the host of {address} is not known"
     if any(isinstance(cause, ssl.SSLError) for cause in causes):

@@ -10,12 +10,13 @@ Signals observe and never steer: a subscriber that raises, blocks or is too slow
 The web process emits the three signals of deliveries. It imports no handlers, so these signals are for programs
 that mount `Receiver` themselves. The worker emits the five signals of attempts and work items and the one of
 backfill, to the subscribers that the handlers' modules connect. No record holds a body, a header or a secret;
-`error` is the text of a handler's exception.
+`error` is the text of a handler's exception and `exception` the exception itself.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
+from functools import partial
 
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger
 from receiver.signals.subscribers import Signal, flush
@@ -136,7 +137,25 @@ class AttemptSucceeded(_Work):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptFailed(_Work):
+class _Failure(_Work):
+    """A failed attempt, with the exception."""
+
+    error: str
+    """Class and message of the exception in one line of at most 500 characters."""
+    exception: BaseException | None = field(default=None, repr=False, compare=False)
+    """What the handler raised, with its traceback, for tools such as Sentry. The frames keep the event in memory
+    as long as the exception is kept. Another exception, with `error` as its text and the traceback as a note,
+    stands for it if the handler ran in a process of its own, if its event is large, or if 100 records wait for a
+    subscriber. None if nothing was raised, and in a copy made by pickle."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Pickle the record without its exception, which may be anything."""
+        kept = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "exception"}
+        return partial(type(self), **kept), ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed(_Failure):
     """The handler raised, was too slow or gave up, and the store has recorded it.
 
     The outcome LOST means that the store has not recorded it: the lease had ended before, and another worker may
@@ -145,8 +164,6 @@ class AttemptFailed(_Work):
 
     outcome: AttemptOutcome
     """How it failed: FAILED, TIMED_OUT or LOST."""
-    error: str
-    """Class and message of the exception in one line of at most 500 characters."""
     retry_at: datetime | None
     """When the work item runs again, in UTC; None if it does not, and with the outcome LOST."""
     took: timedelta
@@ -164,13 +181,11 @@ class WorkDone(_Work):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WorkDead(_Work):
-    """A work item is dead: it is not tried again by itself. Follows AttemptFailed."""
+class WorkDead(_Failure):
+    """A work item is dead: it is not tried again by itself. Follows AttemptFailed, with the same exception."""
 
     received_at: datetime
     """When its delivery arrived, in UTC."""
-    error: str
-    """Error of the last attempt, as in `AttemptFailed`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 import asyncio
 import inspect
-import logging
 import os
 import threading
 import time
@@ -15,7 +14,9 @@ from typing import Any, Generic, TypeVar
 
 import blinker
 
-log = logging.getLogger(__name__)
+from receiver.core.log_lines import event_log
+
+log = event_log(__name__)
 
 Record = TypeVar("Record")
 Subscriber = TypeVar("Subscriber", bound=Callable[..., Any])
@@ -41,6 +42,11 @@ class Signal(blinker.Signal, Generic[Record]):
     def subscribers(self) -> Sequence[Callable[..., Any]]:
         """The connected subscribers and observers, in the order of connection."""
         return [outlet.subscriber for outlet in self._outlets]
+
+    @property
+    def waiting(self) -> int:
+        """How many records wait for the slowest subscriber."""
+        return max((outlet.waiting for outlet in self._outlets), default=0)
 
     def connect(self, receiver: Subscriber, sender: Any = blinker.ANY, weak: bool = False) -> Subscriber:
         """Call `receiver` with every record from now on, in the order of emission. It is a decorator too.
@@ -144,6 +150,11 @@ class _Outlet:
         """Accept a record without waiting and without raising."""
         raise NotImplementedError
 
+    @property
+    def waiting(self) -> int:
+        """How many records wait for the subscriber."""
+        return 0
+
     def close(self) -> None:
         """Expect no more records."""
 
@@ -186,6 +197,10 @@ class _Relay(_Outlet):
             _dropped[self.name] += 1
             self._unreported += 1
             self._log_dropped()
+
+    @property
+    def waiting(self) -> int:
+        return self._queue.qsize()
 
     def mark(self) -> threading.Event:
         """Return an event that is set when all records before it have been handled."""

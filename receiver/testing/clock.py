@@ -49,6 +49,10 @@ class SteppedClock:
         self._frozen = frozen
         return moment
 
+    def steady(self) -> datetime:
+        """Return a moment that only `advance` and `settle` move, never freezegun."""
+        return self._passed.now()
+
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """Call back when the clock has been moved this far."""
         return self._passed.call_later(self.now() - self._reached() + duration, callback)

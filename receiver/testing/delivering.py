@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
@@ -12,17 +12,19 @@ from receiver.core.clock import SystemClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.envelope import mask_headers, read_envelope
 from receiver.core.rules import decide, state_after
+from receiver.core.tracebacks import is_users_code
 from receiver.core.types import HandlerName, Trigger
 from receiver.events import Event
 from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
 from receiver.routing.context import AskOnce
 from receiver.routing.resources import require_given
-from receiver.testing.samples import Sample, as_body
+from receiver.testing.samples import Deliverable, as_body
 from receiver.testing.work import Work
 from receiver.worker import open_runner
 from receiver.worker.fanout import read_to_route, wanting
 
+Deliveries = Deliverable | Iterable[Deliverable]
 _NOTHING: Mapping[Any, object] = MappingProxyType({})
 
 
@@ -38,7 +40,7 @@ class HandlerRun(Work):
 
 
 class DeliverOptions(TypedDict, total=False):
-    """The options of `deliver`, which are those of `deliver_async`."""
+    """The options of `deliver` and `deliver_async`, which explains them."""
 
     attempt: int
     trigger: Trigger | None
@@ -46,22 +48,57 @@ class DeliverOptions(TypedDict, total=False):
     headers: Mapping[str, str]
     resources: Mapping[Any, object]
     asked: Collection[str]
-    check: bool
 
 
 def deliver(
-    given: Sample[Any] | Event | bytes, router: Router, **options: Unpack[DeliverOptions]
+    given: Deliveries,
+    router: Router,
+    *,
+    check: bool = True,
+    **options: Unpack[DeliverOptions],
 ) -> Sequence[HandlerRun]:
     """Do as `deliver_async`, in tests that are not async. In a running event loop this is a RuntimeError."""
+    __tracebackhide__ = True
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(deliver_async(given, router, **options))
-    raise RuntimeError("deliver is for tests that are not async; here, write: await deliver_async(...)")
+        runs = asyncio.run(_deliver(given, router, **options))
+    else:
+        raise RuntimeError("deliver is for tests that are not async; here, write: await deliver_async(...)")
+    if check:
+        _raise_errors(runs)
+    return runs
 
 
 async def deliver_async(
-    given: Sample[Any] | Event | bytes,
+    given: Deliveries,
+    router: Router,
+    *,
+    check: bool = True,
+    **options: Unpack[DeliverOptions],
+) -> Sequence[HandlerRun]:
+    """Run the handlers that want this event, one after the other, and return their results.
+
+    `given` is a sample, an event or a body, or several, such as a `job_story`: they are delivered in their order.
+
+    An error of a handler is raised when all handlers have run, with its own traceback; several are raised in a
+    group. With `check=False` errors are in the results only. Handlers see `attempt` (1 by default), `trigger` (by
+    default `retry` for every attempt but the first), `headers`, and `now`, which is also the time of arrival.
+    `resources` are the values of resources by type: none is made. `ctx.once` answers False for keys in `asked`, and
+    for keys that were asked for in this call. Functions with `run_in="process"` run in a thread. One with `batch=`
+    gets the events of this call in batches.
+
+    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a missing resource.
+    """
+    __tracebackhide__ = True
+    runs = await _deliver(given, router, **options)
+    if check:
+        _raise_errors(runs)
+    return runs
+
+
+async def _deliver(
+    given: Deliveries,
     router: Router,
     *,
     attempt: int = 1,
@@ -70,33 +107,26 @@ async def deliver_async(
     headers: Mapping[str, str] = MappingProxyType({}),
     resources: Mapping[Any, object] = _NOTHING,
     asked: Collection[str] = (),
-    check: bool = True,
 ) -> Sequence[HandlerRun]:
-    """Run the handlers that want this event, one after the other, and return their results.
-
-    An error of a handler is raised when all handlers have run, with its own traceback; several are raised in a
-    group. With `check=False` errors are in the results only. Handlers see `attempt`, `trigger` (by default `retry`
-    for every attempt but the first), `headers`, and `now`, which is also the time of arrival. `resources` are the
-    values of resources by type: none is made. `ctx.once` answers False for keys in `asked`, and for keys that were
-    asked for in this call. Functions with `run_in="process"` run in a thread. One with `batch=` gets a list of one.
-
-    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a missing resource.
-    """
     clock = SystemClock()
     moment = now or clock.now()
     kept = mask_headers((name.lower().encode(), value.encode("latin-1")) for name, value in headers.items())
-    stored = StoredDelivery(1, 0, read_envelope(kept, as_body(given), received_at=moment))
-    for handler in wanting(router, read_to_route(stored)):
+    several: Iterable[Any] = [given]
+    if isinstance(given, Iterable) and not isinstance(given, Event | bytes | str | Mapping):
+        several = given
+    stored = [
+        StoredDelivery(number, 0, read_envelope(kept, as_body(one), received_at=moment))
+        for number, one in enumerate(several, start=1)
+    ]
+    for handler in {one.name: one for each in stored for one in wanting(router, read_to_route(each))}.values():
         require_given(handler.name, handler.needs, resources)
     async with open_runner(
         clock, {}, threads=1, ask_once=_answering(asked), given=resources, told_now=lambda: now or clock.now()
     ) as runner:
         why = trigger or (Trigger.DELIVERY if attempt == 1 else Trigger.RETRY)
         local = LocalRunner(router, runner, attempt=attempt, trigger=why)
-        runs = [_run(one) for one in [*await local.run(stored), *await local.finish()]]
-    if check:
-        _raise([one.exception for one in runs if one.exception is not None])
-    return runs
+        runs = [_run(one) for each in stored for one in await local.run(each)]
+        return [*runs, *[_run(one) for one in await local.finish()]]
 
 
 def _answering(asked: Collection[str]) -> AskOnce:
@@ -132,8 +162,19 @@ def _run(ran: LocalRun) -> HandlerRun:
     )
 
 
-def _raise(raised: Sequence[BaseException]) -> None:
+def _raise_errors(runs: Sequence[HandlerRun]) -> None:
+    """Raise what the handlers raised: one error itself, several in a group."""
+    __tracebackhide__ = True
+    raised = [_from_the_handler(run.exception) for run in runs if run.exception is not None]
     if len(raised) == 1:
         raise raised[0]
     if raised:
         raise BaseExceptionGroup(f"{len(raised)} handlers failed", raised)
+
+
+def _from_the_handler(error: BaseException) -> BaseException:
+    """Return an error with its traceback from the handler's own first line on."""
+    trace = error.__traceback__
+    while trace is not None and not is_users_code(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return error.with_traceback(trace or error.__traceback__)

@@ -1,7 +1,7 @@
 """The fixtures of the plugin."""
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,16 +17,25 @@ if TYPE_CHECKING:  # they bring a store and an HTTP client, which few tests need
     from receiver.testing.sender import ScheduledSender
 
 
-@pytest.fixture
-def clock() -> SteppedClock:
-    """The time of the test, for the service and the receiver; move it with `await clock.advance(minutes=6)`."""
-    return SteppedClock()
+_NO_ROUTER = Router()
 
 
 @pytest.fixture
-def router() -> Router:
-    """The handlers under test: write a fixture of this name that returns your router. This one is empty."""
-    return Router()
+def receiver_clock(clock: object) -> SteppedClock:
+    """The time of the test, for the service and the receiver: `await receiver_clock.advance(minutes=6)`."""
+    return clock if isinstance(clock, SteppedClock) else SteppedClock()
+
+
+@pytest.fixture
+def receiver_router(router: object) -> Router:
+    """The handlers under test: write a fixture of this name that returns your router."""
+    return router if isinstance(router, Router) else _NO_ROUTER
+
+
+@pytest.fixture
+def receiver_resources(resources: object) -> Mapping[Any, object]:
+    """Resources by type that replace those of the router. There are none: write a fixture of this name."""
+    return resources if isinstance(resources, Mapping) else {}
 
 
 @pytest.fixture
@@ -38,33 +47,39 @@ def receiver_settings(tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-def resources() -> dict[Any, object]:
-    """Resources by type that replace those of the router. There are none: write a fixture of this name."""
-    return {}
-
-
-@pytest.fixture
 async def receiver_app(
-    router: Router, receiver_settings: Settings, clock: SteppedClock, resources: dict[Any, object]
+    receiver_router: Router,
+    receiver_settings: Settings,
+    receiver_clock: SteppedClock,
+    receiver_resources: Mapping[Any, object],
 ) -> "AsyncIterator[RunningReceiver]":
-    """The receiver as an ASGI app, with a store of its own, and a worker that runs the handlers of `router`."""
+    """The receiver as an ASGI app, with a store of its own, and a worker that runs the handlers under test."""
     from receiver.testing.application import open_receiver
 
-    async with open_receiver(router, receiver_settings, clock, resources=resources) as app:
+    async with open_receiver(
+        receiver_router, receiver_settings, receiver_clock, resources=receiver_resources
+    ) as app:
         yield app
 
 
 @pytest.fixture
-async def sender(receiver_app: "RunningReceiver", clock: SteppedClock) -> "AsyncIterator[ScheduledSender]":
-    """The service: `await sender.send(sample("crawl.page"))` posts to `receiver_app`, signed, with its retries."""
+async def receiver_sender(
+    receiver_router: Router, receiver_app: "RunningReceiver", receiver_clock: SteppedClock
+) -> "AsyncIterator[ScheduledSender]":
+    """The service: `await receiver_sender.send(sample("crawl.page"))` posts to `receiver_app`, with its retries."""
     from receiver.testing.sender import open_sender
 
+    if receiver_router is _NO_ROUTER:
+        pytest.fail(
+            "the sender has no handlers to reach: write a fixture `receiver_router` that returns your Router",
+            pytrace=False,
+        )
     settings = receiver_app.settings
     [secret, *_] = [*settings.plain_secrets(), None]
     token = (settings.token_header, settings.plain_tokens()[0]) if settings.token_header else None
     async with open_sender(
         receiver_app,
-        clock,
+        receiver_clock,
         path=settings.path,
         secret=secret,
         signature_header=settings.signature_header,
@@ -74,9 +89,42 @@ async def sender(receiver_app: "RunningReceiver", clock: SteppedClock) -> "Async
 
 
 @pytest.fixture
-def work_items(receiver_app: "RunningReceiver") -> Callable[..., Awaitable[list[Work]]]:
-    """The work items of `receiver_app`: `assert_handled(await work_items())`."""
+def receiver_work_items(receiver_app: "RunningReceiver") -> Callable[..., Awaitable[list[Work]]]:
+    """The work items of `receiver_app`: `assert_handled(await receiver_work_items())`."""
     return receiver_app.work_items
+
+
+# The older names. Fixtures of a project may have them too, for other things, and are then left alone.
+
+
+@pytest.fixture
+def clock() -> SteppedClock:
+    """The same as `receiver_clock`, its older name."""
+    return SteppedClock()
+
+
+@pytest.fixture
+def router() -> Router:
+    """The same as `receiver_router`, its older name."""
+    return _NO_ROUTER
+
+
+@pytest.fixture
+def resources() -> Mapping[Any, object]:
+    """The same as `receiver_resources`, its older name."""
+    return {}
+
+
+@pytest.fixture
+def sender(receiver_sender: "ScheduledSender") -> "ScheduledSender":
+    """The same as `receiver_sender`, its older name."""
+    return receiver_sender
+
+
+@pytest.fixture
+def work_items(receiver_work_items: Callable[..., Awaitable[list[Work]]]) -> Callable[..., Awaitable[list[Work]]]:
+    """The same as `receiver_work_items`, its older name."""
+    return receiver_work_items
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -10,12 +10,11 @@ from typing import Any
 import httpx
 from starlette.types import ASGIApp
 
-from receiver.events import Event
 from receiver.service.schedule import SERVICE, EndpointResponse, SenderSchedule, State, after, pause_before
 from receiver.service.sender import Sender, SendResult
 from receiver.service.simulator.scenario import OutageKind
 from receiver.testing.clock import SteppedClock
-from receiver.testing.samples import Sample, as_body
+from receiver.testing.samples import Deliverable, as_body
 
 _ADDRESS = "http://receiver.test"
 
@@ -65,7 +64,7 @@ class ScheduledSender:
         self._sent = 0
         self._under_way: set[asyncio.Task[Any]] = set()
 
-    async def send(self, given: Sample[Any] | Event | bytes) -> Sent:
+    async def send(self, given: Deliverable) -> Sent:
         """Send a delivery, and return it when all its effects at the present time have happened.
 
         An attempt that waits for the clock has not ended then; `clock.advance` continues it, and makes retries.
@@ -73,7 +72,7 @@ class ScheduledSender:
         [sent] = await self.send_all([given])
         return sent
 
-    async def send_all(self, given: Iterable[Sample[Any] | Event | bytes]) -> list[Sent]:
+    async def send_all(self, given: Iterable[Deliverable]) -> list[Sent]:
         """Send several deliveries at the same moment, as `send` does."""
         await self._clock.settle()
         sent = [Sent(number, as_body(one)) for number, one in enumerate(given, start=self._sent + 1)]

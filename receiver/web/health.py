@@ -1,18 +1,18 @@
 """Health checks: is the process alive, and can it store a delivery now?"""
 
 import asyncio
-import logging
 from collections.abc import Callable
 from datetime import timedelta
 from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
+from receiver.core.log_lines import event_log
 from receiver.errors import StoreError
 from receiver.web.intake import Intake
-from receiver.web.replies import Reply, method_not_allowed, reply, unavailable
+from receiver.web.replies import Reply, method_not_allowed, reply, send_reply, unavailable
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 
 class Liveness:
@@ -21,8 +21,7 @@ class Liveness:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         answer = reply(200, {"status": "alive"}) if _is_read(scope) else method_not_allowed("GET")
-        for message in answer:
-            await send(message)
+        await send_reply(answer, send)
 
 
 class Readiness:
@@ -49,8 +48,7 @@ class Readiness:
             answer = self._worker_reply()
         else:
             answer = reply(200, {"status": "ready"})
-        for message in answer:
-            await send(message)
+        await send_reply(answer, send)
 
     def _worker_reply(self) -> Reply:
         if self._worker_lives is None:

@@ -6,7 +6,6 @@ the client read an answer that is sent before the end of the body. It sends each
 """
 
 import asyncio
-import logging
 from typing import Any, cast
 
 import httptools
@@ -14,10 +13,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from receiver.core.clock import SystemClock
+from receiver.core.log_lines import event_log
 from receiver.signals.contracts import DeliveryRefused, delivery_refused
-from receiver.web.replies import RETRY_AFTER_SECONDS, reply, unavailable
+from receiver.web.deadlines import Deadlines
+from receiver.web.replies import RETRY_AFTER_SECONDS, reply, send_reply, unavailable
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 MAX_UNFRAMED_BYTES = 64 * 1024
 """Bytes of headers, trailers or chunk extensions in a row. Node limits the headers of a request to 16 KiB."""
@@ -31,13 +32,13 @@ _LINGER_SECONDS = 2.0
 """How long the rest of a request is read and discarded after an early answer."""
 
 
-_NO_MEMORY = (
+_FAULT = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: %d\r\nconnection: close\r\n\r\n"
     % RETRY_AFTER_SECONDS
 )
 
 
-class _JoiningTransport:
+class JoiningTransport:
     """A transport that joins its writes and sends them at the end of the event loop's turn, as uvloop does.
 
     While a request is still arriving, it closes in two steps. To close at once would reset the connection, and the
@@ -60,6 +61,13 @@ class _JoiningTransport:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
 
+    def write_now(self, data: bytes) -> None:
+        """Write a whole answer at once."""
+        if self.lingers:
+            return
+        self._parts.append(data)
+        self._flush()
+
     def close(self) -> None:
         """Close when everything is written. Wait a short time for the rest of the request."""
         self._flush()
@@ -79,9 +87,9 @@ class _JoiningTransport:
         return getattr(self._transport, name)
 
     def _flush(self) -> None:
-        if self._parts:
+        if self._parts and not self._transport.is_closing():  # uvloop raises RuntimeError if the client reset it
             self._transport.write(b"".join(self._parts))
-            self._parts.clear()
+        self._parts.clear()
 
 
 class _RequestParser(httptools.HttpRequestParser):
@@ -107,13 +115,18 @@ class _RequestParser(httptools.HttpRequestParser):
                 raise  # CONNECT, which this server does not support
             (offset,) = stop.args
         except httptools.HttpParserCallbackError as wrapper:
-            if isinstance(wrapper.__context__, MemoryError):
-                raise wrapper.__context__ from None  # uvicorn would answer 400 and so blame the client
-            raise
+            error = wrapper.__context__
+            if error is None or isinstance(error, httptools.HttpParserError | UnicodeDecodeError):
+                raise  # the path is not valid
+            raise error from None  # a fault of ours; uvicorn would answer 400 and so blame the client
         if not self._protocol.transport.is_closing():
             head = self._protocol.head_without_offer()
             self._protocol.parser = _RequestParser(self._protocol)
             self._protocol.parser.feed_data(head + data[offset:])
+
+
+def _close(connection: "BoundedProtocol") -> None:
+    connection.transport.close()
 
 
 async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,14 +135,12 @@ async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["method"] == "POST" and delivery_refused.receivers:
         at = SystemClock().now()
         delivery_refused.emit(DeliveryRefused(at=at, status=503, reason="connections", detail=detail))
-    for message in unavailable(detail, (b"connection", b"close")):
-        await send(message)
+    await send_reply(unavailable(detail, (b"connection", b"close")), send)
 
 
 async def _wrong_host(scope: Scope, receive: Receive, send: Send) -> None:
     detail = "a request must have exactly one Host header"  # RFC 9112, section 3.2
-    for message in reply(400, {"error": "bad_request", "detail": detail}, (b"connection", b"close")):
-        await send(message)
+    await send_reply(reply(400, {"error": "bad_request", "detail": detail}, (b"connection", b"close")), send)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -147,7 +158,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.parser = _RequestParser(self)
         self._served = self.app
-        self.idle: dict[BoundedProtocol, None] = vars(self.server_state).setdefault("idle", {})
+        self.idle: Deadlines[BoundedProtocol] = vars(self.server_state).setdefault(
+            "idle", Deadlines(self.timeout_keep_alive, _close)
+        )
         """The server's connections that wait for a request, the longest idle first."""
         self.offered: list[tuple[bytes, bytes]] | None = None
         """The headers of a request that offers another protocol, until a parser has read them without the offer."""
@@ -157,12 +170,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wrap the transport, start the timer for the first request, and apply the limit on connections."""
-        super().connection_made(cast("asyncio.Transport", _JoiningTransport(transport, self)))
+        super().connection_made(cast("asyncio.Transport", JoiningTransport(transport, self)))
         self._start_timer()
-        self.idle[self] = None
+        self.idle.add(self)
         if len(self.connections) > self.most_connections and len(self.idle) > 1:
-            longest_idle = next(iter(self.idle))
-            del self.idle[longest_idle]
+            longest_idle = self.idle.first()
+            self.idle.discard(longest_idle)
             self.connections.discard(longest_idle)  # at once: uvloop reports the lost connection some turns later
             longest_idle.transport.close()
         elif len(self.connections) > self.most_connections + MAX_REFUSED:
@@ -172,18 +185,19 @@ class BoundedProtocol(HttpToolsProtocol):
         """Feed the parser, and set the timer if the request is not complete."""
         if self._lingers():
             return
-        self.idle.pop(self, None)
-        if self._complete:
+        self.idle.discard(self)
+        if self._complete and not self.flow.write_paused:
             self._stop_timer()  # a new request has its full time
         self._unframed += len(data)
         self._complete = False
         try:
             super().data_received(data)
-        except MemoryError:
-            self._refuse_for_memory()
+        except Exception as exc:
+            self._refuse_for_fault(exc)
             return
         if self._complete:
-            self._stop_timer()
+            if not self.flow.write_paused:
+                self._stop_timer()
         elif self._unframed > MAX_UNFRAMED_BYTES:
             self._stop_timer()
             self.transport.abort()
@@ -218,9 +232,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._start_timer()
 
     def resume_writing(self) -> None:
-        """Stop the timer: the client reads its answers again."""
+        """Stop the timer if no request is incomplete: the client reads its answers again."""
         super().resume_writing()
-        self._stop_timer()
+        if self._complete:
+            self._stop_timer()
 
     def on_body(self, body: bytes) -> None:
         """Reset the count of header bytes: the last bytes belong to a body."""
@@ -238,8 +253,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Mark the connection as idle if no further request is arriving on it."""
         super().on_response_complete()
-        if self.is_between_requests and not self.pipeline and not self.transport.is_closing():
-            self.idle[self] = None
+        self.rest()
+
+    def rest(self) -> None:
+        """Mark the connection as idle if no further request is arriving on it."""
+        if self._complete and not self.pipeline and not self.transport.is_closing():
+            self.idle.add(self)
 
     @property
     def is_between_requests(self) -> bool:
@@ -249,19 +268,20 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer."""
         self._stop_timer()
-        self.idle.pop(self, None)
+        self.idle.discard(self)
         super().connection_lost(exc)
 
-    def _refuse_for_memory(self) -> None:
+    def _refuse_for_fault(self, fault: Exception) -> None:
+        log.error("request_failed", exc_info=None if isinstance(fault, MemoryError) else fault)
         self._stop_timer()
         if self.cycle is not None and self.cycle.response_started:
             self.transport.abort()
             return
-        self.transport.write(_NO_MEMORY)
+        self.transport.write(_FAULT)
         self.transport.close()
 
     def _lingers(self) -> bool:
-        return cast("_JoiningTransport", self.transport).lingers
+        return cast("JoiningTransport", self.transport).lingers
 
     def _app_for_request(self) -> ASGIApp:
         hosts = sum(name == b"host" for name, _ in self.headers)

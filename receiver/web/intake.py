@@ -11,7 +11,9 @@ from typing import NoReturn
 
 from receiver.core.clock import Clock
 from receiver.core.deliveries import Delivery, Receipt
-from receiver.core.envelope import mask_headers, read_envelope
+from receiver.core.envelope import masked_header, read_envelope
+from receiver.core.line_rate import LineRate
+from receiver.core.log_lines import event_log
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.quarantine import Quarantined
 from receiver.core.signing import token_matches, verify
@@ -26,7 +28,7 @@ from receiver.signals.contracts import (
     delivery_refused,
 )
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 _GROUP = 3
 _SHORTEST_FORM = 4
@@ -60,8 +62,12 @@ class Authenticator:
         self._token_header = token_header.lower().encode() if token_header else None
         self._tokens = tuple(tokens)
         named = {self._signature_header, self._token_header}
-        self._secret_headers = frozenset(name for name in named if name is not None)
-        self._secret_values = secret_forms((*secrets, *tokens, *other_secrets))
+        secret_headers = frozenset(name for name in named if name is not None)
+        secret_values = secret_forms((*secrets, *tokens, *other_secrets))
+        # Nearly all headers come with every delivery. A header has at most 64 KiB, so the cache at most 16 MiB.
+        self._masked = functools.lru_cache(maxsize=256)(
+            functools.partial(masked_header, also=secret_headers, values=secret_values)
+        )
 
     def check_headers(self, headers: Mapping[bytes, bytes]) -> None:
         """Raise Unauthenticated if the headers alone show that the request is not authentic."""
@@ -82,7 +88,7 @@ class Authenticator:
 
     def masked(self, headers: Iterable[tuple[bytes, bytes]]) -> Headers:
         """Return the headers as they may be stored."""
-        return mask_headers(headers, self._secret_headers, self._secret_values)
+        return tuple([self._masked(name, value) for name, value in headers])
 
 
 def secret_forms(secrets: Iterable[str]) -> tuple[bytes, ...]:
@@ -135,6 +141,8 @@ class Admission:
     Only bytes that have arrived count. If announced bytes counted, a few idle clients could use up the budget.
     """
 
+    __slots__ = ("_budget", "_held", "_max_body", "_received")
+
     def __init__(self, budget: Budget, *, max_body: int, announced: int | None) -> None:
         if announced is not None and announced > max_body:
             _too_large(max_body)
@@ -166,12 +174,15 @@ class Intake:
     """Number of authentic bodies without an envelope that were stored in quarantine since the start."""
 
     def __init__(
-        self, log: DeliveryLog, gate: Authenticator, clock: Clock, *, max_body: int, max_in_flight: int
+        self, deliveries: DeliveryLog, gate: Authenticator, clock: Clock, *, max_body: int, max_in_flight: int
     ) -> None:
-        self._log = log
+        self._log = deliveries
         self._gate = gate
         self._clock = clock
         self._max_body = max_body
+        self._line_rate = LineRate(log, "deliveries_received")
+        self.refusal_rate = LineRate(log, "deliveries_refused", logging.WARNING)
+        """Anybody can send what is refused, so its lines must not fill a disk."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._budget = Budget(max_in_flight + _PER_REQUEST)  # so that one body of that size fits
 
@@ -194,20 +205,23 @@ class Intake:
         store has finished with the body, even if the sender no longer waits. A thread examines long bodies one at a
         time: other deliveries do not wait for them, and only one of them needs memory for that at a time.
         """
-        examine = functools.partial(self._examine, raw_headers, headers, body, self._clock.now())
+        now = self._clock.now()
         if len(body) > _LONG_BODY:
+            examine = functools.partial(self._examine, raw_headers, headers, body, now)
             stored = asyncio.ensure_future(self._accept_long(examine, admission))
             stored.add_done_callback(_retrieve_exception)
             return stored
         try:
-            return self._store(examine(), admission)
+            return self._store(self._examine(raw_headers, headers, body, now), admission)
         except BaseException:
             admission.release()
             raise
 
     def close(self) -> None:
-        """Stop the thread for long bodies."""
+        """Stop the thread for long bodies, and log what is not logged yet."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+        self._line_rate.flush()
+        self.refusal_rate.flush()
 
     async def _accept_long(self, examine: Callable[[], Delivery | Quarantined], admission: Admission) -> Receipt:
         try:
@@ -242,9 +256,13 @@ class Intake:
             refused.add_done_callback(_retrieve_exception)
             return refused
         appended = self._log.append(examined)
-        appended.add_done_callback(admission.release)
-        appended.add_done_callback(functools.partial(_report, examined))
+        appended.add_done_callback(functools.partial(self._settle, examined, admission))
         return appended
+
+    def _settle(self, delivery: Delivery, admission: Admission, appended: asyncio.Future[Receipt]) -> None:
+        admission.release()
+        if not appended.cancelled() and appended.exception() is None:
+            _report(delivery, appended.result().outcome, self._line_rate)
 
     def emit_refused(self, status: int, reason: str, detail: str) -> None:
         """Notify subscribers of a request that is answered with this status and not acknowledged."""
@@ -272,15 +290,14 @@ class Intake:
             self.quarantined += 1
 
 
-def _report(delivery: Delivery, appended: asyncio.Future[Receipt]) -> None:
+def _report(delivery: Delivery, outcome: AppendOutcome, line_rate: LineRate) -> None:
     """Log the outcome for a delivery and notify subscribers. The endpoint reports failures."""
-    if appended.cancelled() or appended.exception() is not None:
-        return
-    outcome = appended.result().outcome
     if delivery_accepted.receivers or delivery_duplicated.receivers:
         _emit(delivery, outcome)
     level = logging.ERROR if outcome is AppendOutcome.CONFLICT else logging.INFO
     if not log.isEnabledFor(level):
+        return
+    if level == logging.INFO and not line_rate.allows(delivery.type):
         return
     log.log(
         level,

@@ -1,15 +1,15 @@
 """The `/metrics` endpoint and its access rules."""
 
 import hmac
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 
 from starlette.types import Receive, Scope, Send
 
 from receiver.core.addresses import is_loopback
-from receiver.web.replies import Reply, exposition, method_not_allowed, unauthenticated, unavailable
+from receiver.core.log_lines import event_log
+from receiver.web.replies import Reply, exposition, method_not_allowed, send_reply, unauthenticated, unavailable
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 PATH = "/metrics"
 _FORWARDED = frozenset(
@@ -39,8 +39,7 @@ class MetricsEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        for message in await self._answer(scope):
-            await send(message)
+        await send_reply(await self._answer(scope), send)
 
     async def _answer(self, scope: Scope) -> Reply:
         if scope["method"] not in ("GET", "HEAD"):

@@ -1,7 +1,6 @@
 """A worker serves its metrics from a thread with its own event loop, which no handler can block."""
 
 import asyncio
-import logging
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -10,12 +9,13 @@ from datetime import timedelta
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
 from receiver.web.metrics import PATH, MetricsEndpoint
-from receiver.web.replies import not_found
+from receiver.web.replies import not_found, send_reply
 from receiver.web.server import Server, bind, make_server
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 MAX_CONNECTIONS = 20
 _JOIN_SECONDS = 0.5
@@ -71,7 +71,6 @@ def _only_metrics(endpoint: MetricsEndpoint) -> ASGIApp:
         if scope["path"] == PATH:
             await endpoint(scope, receive, send)
             return
-        for message in not_found(f"only {PATH} is served here"):
-            await send(message)
+        await send_reply(not_found(f"only {PATH} is served here"), send)
 
     return app

@@ -2,9 +2,19 @@
 
 from collections.abc import Mapping
 
+from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from receiver.web.replies import not_found, unavailable
+from receiver.core.log_lines import event_log
+from receiver.web.reception import sender_fields
+from receiver.web.replies import not_found, send_reply, unavailable
+
+log = event_log(__name__)
+
+_ADVICE = (
+    "give the outer app the lifespan of the receiver: FastAPI(lifespan=receiver.lifespan), or in a lifespan of "
+    "your own `async with receiver.lifespan(app): yield`"
+)
 
 
 class EndpointPaths:
@@ -32,13 +42,56 @@ def path_below_mount(scope: Scope) -> str:
     return path
 
 
-async def not_running(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer 503, because the lifespan of the app has not been entered."""
-    detail = "the receiver's lifespan has not started: pass lifespan=receiver.lifespan to the outer app"
-    for message in unavailable(detail):
-        await send(message)
+class NotStarted:
+    """An ASGI app that answers 503, because the lifespan of the receiver was not entered. The log says so once."""
+
+    def __init__(self) -> None:
+        self._logged = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if not self._logged:
+            self._logged = True
+            log.error("lifespan_not_entered", extra={"advice": _ADVICE})
+        await send_reply(unavailable(f"the receiver's lifespan has not started: {_ADVICE}"), send)
+
+
+async def has_ended(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer 503, because the lifespan of the receiver is over."""
+    await send_reply(unavailable("the receiver has stopped; send the delivery again"), send)
+
+
+def serve_mounts_without_slash(routes: list[BaseRoute], app: ASGIApp) -> None:
+    """Let requests for the path of a mount of `app`, without a slash behind it, reach `app` as well.
+
+    Starlette would redirect them (`Router.redirect_slashes`), and the sender follows no redirect.
+    """
+    served = {one.path for one in routes if isinstance(one, Route) and isinstance(one.app, _AtMount)}
+    for mount in [one for one in routes if isinstance(one, Mount)]:
+        if mount.app is not app:
+            serve_mounts_without_slash(mount.routes, app)
+        elif mount.path and mount.path not in served:
+            added = Route(mount.path, _AtMount(app, mount.path), include_in_schema=False)
+            routes.insert(routes.index(mount), added)
+
+
+class _AtMount:
+    """An ASGI app that passes a request for the path of a mount on, as if the path ended with a slash."""
+
+    def __init__(self, app: ASGIApp, path: str) -> None:
+        self._app = app
+        self._path = path
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        root = scope.get("root_path", "")
+        below = {"path": scope["path"] + "/", "root_path": root + self._path, "app_root_path": root}
+        await self._app({**scope, **below}, receive, send)
 
 
 async def _unknown_path(scope: Scope, receive: Receive, send: Send) -> None:
-    for message in not_found():
-        await send(message)
+    """Answer 404. A POST is logged: it may be a delivery, sent to an address that does not fit RECEIVER_PATH."""
+    if scope["method"] == "POST":
+        sender = sender_fields(scope.get("client"), scope["path"], dict(scope["headers"]))
+        detail = "there is no endpoint at this path; compare RECEIVER_PATH"
+        log.warning("delivery_refused", extra={"reason": "not_found", "detail": detail, **sender})
+    await send_reply(not_found(), send)

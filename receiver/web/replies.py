@@ -1,45 +1,56 @@
 """The HTTP answers of this server."""
 
 import json
-from typing import Any
+from typing import NamedTuple
+
+from starlette.types import Message, Send
 
 from receiver.core.deliveries import Receipt
 from receiver.core.types import AppendOutcome
 from receiver.errors import RejectedRequest
 
-Reply = tuple[dict[str, Any], dict[str, Any]]
-"""The two ASGI messages of an answer, in order."""
+
+class Reply(NamedTuple):
+    """An answer, whichever server sends it."""
+
+    status: int
+    headers: tuple[tuple[bytes, bytes], ...]
+    body: bytes
+
+    def messages(self) -> tuple[Message, Message]:
+        """Return the answer as ASGI messages."""
+        return (
+            {"type": "http.response.start", "status": self.status, "headers": list(self.headers)},
+            {"type": "http.response.body", "body": self.body},
+        )
+
+
+async def send_reply(reply: Reply, send: Send) -> None:
+    """Send an answer through ASGI."""
+    for message in reply.messages():
+        await send(message)
+
 
 RETRY_AFTER_SECONDS = 10
 
 
 def reply(status: int, content: dict[str, str], *headers: tuple[bytes, bytes]) -> Reply:
     """Return an answer with a JSON object as its body."""
-    return _messages(status, json.dumps(content, separators=(",", ":")).encode(), *headers)
+    return _reply(status, json.dumps(content, separators=(",", ":")).encode(), *headers)
 
 
-def _messages(
+def _reply(
     status: int, body: bytes, *headers: tuple[bytes, bytes], content_type: bytes = b"application/json"
 ) -> Reply:
-    return (
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [
-                (b"content-type", content_type),
-                (b"content-length", b"%d" % len(body)),
-                *headers,
-            ],
-        },
-        {"type": "http.response.body", "body": body},
-    )
+    framing = ((b"content-type", content_type), (b"content-length", b"%d" % len(body)))
+    return Reply(status, (*framing, *headers), body)
 
 
 def acknowledged(receipt: Receipt) -> Reply:
     """Return a 200: the delivery is durable. A conflict gets it too, because the sender cannot resolve it."""
     status = b"accepted" if receipt.outcome is AppendOutcome.ACCEPTED else b"duplicate"
     # The characters of a key need no JSON escapes: see envelope.py.
-    return _messages(200, b'{"status":"%b","id":"%b"}' % (status, receipt.key.encode()))
+    return _reply(200, b'{"status":"%b","id":"%b"}' % (status, receipt.key.encode()))
 
 
 def refused(error: RejectedRequest) -> Reply:
@@ -60,7 +71,7 @@ def unauthenticated(detail: str) -> Reply:
 
 def exposition(body: bytes) -> Reply:
     """Return a 200 with metrics in Prometheus' text format."""
-    return _messages(200, body, content_type=b"text/plain; version=0.0.4; charset=utf-8")
+    return _reply(200, body, content_type=b"text/plain; version=0.0.4; charset=utf-8")
 
 
 def not_found(detail: str = "deliveries are accepted only at the configured path") -> Reply:

@@ -2,9 +2,8 @@
 
 import asyncio
 import errno
-import logging
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
@@ -12,11 +11,12 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
-from receiver.web.http_protocol import BoundedProtocol
-from receiver.web.replies import unavailable
+from receiver.web.direct_protocol import DirectEndpoint, DirectProtocol
+from receiver.web.replies import send_reply, unavailable
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 MAX_CONNECTIONS, MIN_CONNECTIONS = 2_000, 20
 _KEPT_DESCRIPTORS = 150
@@ -96,17 +96,27 @@ def _explain_bind_error(error: OSError, host: str, port: int) -> str:
 
 
 def make_server(
-    app: ASGIApp, *, read_timeout: timedelta, shutdown: timedelta, most_connections: int | None = None
+    app: ASGIApp,
+    *,
+    read_timeout: timedelta,
+    shutdown: timedelta,
+    processes: int = 1,
+    most_connections: int | None = None,
+    direct: Callable[[bytes], DirectEndpoint | None] = lambda path: None,
 ) -> Server:
     """Return a server for the app that answers its last requests within `shutdown` after it is asked to exit.
 
-    Without `most_connections` the limit follows the number of files that this process may open.
+    A POST to a path for which `direct` returns an endpoint goes there and not through ASGI. Without
+    `most_connections` the limit follows the number of files that this process may open, and the number of
+    `processes` that share the socket.
     """
+    part = max(MIN_CONNECTIONS, MAX_CONNECTIONS // processes)
     limits = {
         "read_seconds": read_timeout.total_seconds(),
-        "most_connections": most_connections or _connection_limit(),
+        "most_connections": most_connections or _connection_limit(part),
+        "direct": staticmethod(direct),
     }
-    protocol = type("Protocol", (BoundedProtocol,), limits)
+    protocol = type("Protocol", (DirectProtocol,), limits)
     return Server(
         uvicorn.Config(
             NeverFails(app),
@@ -123,21 +133,21 @@ def make_server(
     )
 
 
-def _connection_limit() -> int:
+def _connection_limit(most: int) -> int:
     """Raise the limit on open files as far as allowed, and return the connections for which it is enough."""
     import resource  # Windows does not have it; there only this server cannot run
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return MAX_CONNECTIONS
-    wanted = MAX_CONNECTIONS + _KEPT_DESCRIPTORS
+        return most
+    wanted = most + _KEPT_DESCRIPTORS
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     if soft < wanted:
         with suppress(ValueError, OSError):  # macOS refuses more than OPEN_MAX
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
-    return min(MAX_CONNECTIONS, max(MIN_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
+    return min(most, max(MIN_CONNECTIONS, soft - _KEPT_DESCRIPTORS))
 
 
 class NeverFails:
@@ -161,5 +171,4 @@ class NeverFails:
             log.error("request_failed", exc_info=None if isinstance(exc, MemoryError) else exc)
             if begun:
                 raise
-            for message in unavailable("the request could not be answered; send it again"):
-                await send(message)
+            await send_reply(unavailable("the request could not be answered; send it again"), send)

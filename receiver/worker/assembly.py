@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -14,6 +13,7 @@ from receiver.routing.resources import Resource, open_resources
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.process_pool import Processes
 from receiver.worker.runner import NO_RESOURCES, Runner
+from receiver.worker.threads import HandlerThreads
 
 
 @asynccontextmanager
@@ -33,7 +33,7 @@ async def open_runner(
 
     `given` are resources that exist already, by type. Raises HandlerError for a resource that cannot be made.
     """
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="handler")
+    pool = HandlerThreads(threads)
     try:
         async with open_resources(resources) as made:
             yield Runner(
@@ -47,8 +47,7 @@ async def open_runner(
                 memory=memory,
             )
     finally:
-        # A function that hangs must not keep the program from going on; the process ends without it.
-        pool.shutdown(wait=False, cancel_futures=True)
+        pool.stop()
 
 
 @asynccontextmanager

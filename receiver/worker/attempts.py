@@ -1,19 +1,22 @@
 """An attempt at a work item: how it is claimed, how it ended, and its line in the log."""
 
 import logging
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from receiver.core.claims import WorkItem
+from receiver.core.log_lines import event_log
 from receiver.core.rules import Failed, Refused, Result
 from receiver.core.types import AttemptOutcome, WorkState
 from receiver.core.work import Attempt
 from receiver.events import Event
 from receiver.routing import Handler
+from receiver.worker.failures import Raised
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +36,15 @@ class Claimed:
 class Ended:
     """How an attempt ended: the record for the store, and the result that decides what comes next.
 
-    `value` is what the handler returned, `error` what it raised. All items of a batch have the same two.
+    `value` is what the handler returned, `error` what it raised. All items of a batch have the same two. `raised`
+    describes the error; only the first item of a batch has its frames, so that they are logged once.
     """
 
     attempt: Attempt
     result: Result
     value: object = None
     error: BaseException | None = None
+    raised: Raised | None = None
 
 
 class AttemptRunner(Protocol):
@@ -50,11 +55,10 @@ class AttemptRunner(Protocol):
 
 
 def refused(claimed: Claimed, now: datetime) -> Ended:
-    """Return the end of an attempt that is not made: it is refused, or too many workers died in those before."""
+    """Return the end of an attempt that is refused, and not made."""
     item = claimed.item
-    error = claimed.refusal or f"not run again: {item.deaths} workers died or lost their leases while it ran"
     return Ended(
-        Attempt(item.attempt, item.trigger, now, now, AttemptOutcome.FAILED, error),
+        Attempt(item.attempt, item.trigger, now, now, AttemptOutcome.FAILED, claimed.refusal),
         Refused(),
     )
 
@@ -65,8 +69,10 @@ def broken(claimed: Claimed, error: str, now: datetime) -> Ended:
     return Ended(Attempt(item.attempt, item.trigger, now, now, AttemptOutcome.FAILED, error), Failed())
 
 
-def log_attempt(claimed: Claimed, ended: Ended, state: WorkState, due_at: datetime) -> None:
-    """Log how an attempt ended and what comes next."""
+def log_attempt(
+    claimed: Claimed, ended: Ended, state: WorkState, due_at: datetime, *, store: str | None = None
+) -> None:
+    """Log how an attempt ended and what comes next. A command in the line names `store`, if that is given."""
     if state is WorkState.DONE and not log.isEnabledFor(logging.INFO):
         return  # a busy worker comes here thousands of times in a second
     attempt = ended.attempt
@@ -75,9 +81,24 @@ def log_attempt(claimed: Claimed, ended: Ended, state: WorkState, due_at: dateti
         case WorkState.DONE:
             log.info("attempt_succeeded", extra=fields)
         case WorkState.WAITING:
-            log.warning("attempt_failed", extra={**fields, "error": attempt.error, "due_at": due_at.isoformat()})
+            log.warning(
+                "attempt_failed", extra={**fields, **_failure(claimed, ended, store), "due_at": due_at.isoformat()}
+            )
         case _:
-            log.error("work_dead", extra={**fields, "error": attempt.error, "traceback": attempt.traceback})
+            log.error("work_dead", extra={**fields, **_failure(claimed, ended, store)})
+
+
+def _failure(claimed: Claimed, ended: Ended, store: str | None) -> dict[str, object]:
+    """Return the fields of a failure. One that the handler decided on purpose is told in one line."""
+    raised, work_id = ended.raised, claimed.item.id
+    fields: dict[str, object] = {"work_id": work_id, "error": ended.attempt.error, "frames": ()}
+    if raised is not None:
+        fields["traceback"] = raised.traceback
+    if raised is None or not raised.deliberate:
+        fields["frames"] = () if raised is None else raised.frames
+        flag = "" if store is None else f" --store {shlex.quote(store)}"
+        fields["advice"] = f"receiver work-items show {work_id}{flag}"
+    return fields
 
 
 def log_fields(claimed: Sequence[Claimed]) -> dict[str, object]:

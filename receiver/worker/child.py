@@ -18,7 +18,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO
 
-from receiver.core.logs import configure_logs
+from receiver.core.log_lines import attempt_fields
+from receiver.core.logs import configure_logs, log_crashes
 from receiver.routing.loader import load_router
 from receiver.worker.failures import Raised, require_done
 from receiver.worker.fanout import read_event, read_to_route, wanting
@@ -46,6 +47,7 @@ def main(level: str, log_format: str, descriptor: str) -> None:
     worker = socket.socket(fileno=int(descriptor))
     worker.set_inheritable(False)
     configure_logs(level=level, as_json=log_format == "json")
+    log_crashes()
     messages: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=_listen, args=(worker.makefile("rb"), messages), daemon=True).start()
     sys.path[:] = messages.get().folders
@@ -69,6 +71,7 @@ def answer(call: Call, send: Callable[[CallStarted | CallDone], None]) -> None:
 def _function(call: FunctionCall) -> Callable[[], object]:
     function = attrgetter(call.qualname)(importlib.import_module(call.module))
     events = [read_event(source) for source in call.sources]
+    attempt_fields.set(lambda: call.log_fields)  # this process runs one call at a time
     return lambda: require_done(function(events if call.batched else events[0]))
 
 

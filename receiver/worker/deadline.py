@@ -34,12 +34,12 @@ class Deadline:
 
     def start(self) -> None:
         """Note that the function is called now."""
-        self._beat_at = self._clock.now()
+        self._beat_at = self._clock.steady()
         self._started = True
 
     def beat(self) -> None:
         """Start the time-out anew."""
-        self._beat_at = self._clock.now()
+        self._beat_at = self._clock.steady()
 
     def cancel(self) -> None:
         """Stop watching."""
@@ -60,5 +60,4 @@ class Deadline:
         beat_at, self._beat_at = self._beat_at, None
         if beat_at is None:
             return _NONE
-        # Not more than the whole: the machine's clock may have been set back since.
-        return min(beat_at + self.timeout - self._clock.now(), self.timeout)
+        return beat_at + self.timeout - self._clock.steady()

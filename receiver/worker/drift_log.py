@@ -1,12 +1,11 @@
 """Fields and values that our models do not know: each is logged once."""
 
-import logging
-
 from receiver.core.deliveries import Delivery
+from receiver.core.log_lines import event_log
 from receiver.events import Event
 from receiver.events.drift import MAX_DRIFTS, Drift, drift_of
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 
 class DriftLogger:

@@ -1,9 +1,11 @@
 """The signals of the worker: attempts that start, and ends of attempts that the store has recorded."""
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import TypedDict
 
 from receiver.core.claims import Settlement, WorkItem
+from receiver.core.clock import Clock
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger, WorkState
 from receiver.signals.contracts import (
     AttemptFailed,
@@ -17,6 +19,14 @@ from receiver.signals.contracts import (
     work_dead,
     work_done,
 )
+from receiver.worker.failures import Raised, RaisedElsewhere
+from receiver.worker.memory_budget import claim_on_memory
+
+Failure = tuple[BaseException, Raised]
+"""What a handler raised, and its description."""
+
+MAX_EXCEPTIONS = 100
+"""Records that wait with their exceptions: the frames of each keep an event in memory."""
 
 
 class _Common(TypedDict):
@@ -30,31 +40,47 @@ class _Common(TypedDict):
     at: datetime
 
 
-def emit_started(item: WorkItem, at: datetime) -> None:
-    """Emit that an attempt is about to call its handler."""
+def emit_started(items: Iterable[WorkItem], clock: Clock) -> None:
+    """Emit that attempts are about to call their handler."""
     if attempt_started.receivers:
-        attempt_started.emit(AttemptStarted(**_common(item, at)))
+        now = clock.now()
+        for item in items:
+            attempt_started.emit(AttemptStarted(**_common(item, now)))
 
 
-def emit_ended(item: WorkItem, settlement: Settlement, *, recorded: bool) -> None:
+def emit_ended(item: WorkItem, settlement: Settlement, failure: Failure | None = None, *, recorded: bool) -> None:
     """Emit how an attempt ended, and whether its work item is done or dead.
 
-    `recorded` is False when this worker had lost its lease on the item.
+    `failure` is what the handler raised. `recorded` is False when this worker had lost its lease on the item.
     """
     if not (attempt_succeeded.receivers or attempt_failed.receivers or work_done.receivers or work_dead.receivers):
         return  # nobody watches, and asking for an enum's member costs more than this
+    exception = None if failure is None else _kept_exception(item, failure)
     succeeded = settlement.attempt.outcome is AttemptOutcome.SUCCEEDED
     if not (recorded and succeeded):
-        _emit_failed(item, settlement, recorded=recorded)
+        _emit_failed(item, settlement, exception, recorded=recorded)
     elif attempt_succeeded.receivers:
         took, overdue = _took(settlement), settlement.attempt.overdue
         common = _common(item, settlement.attempt.ended_at)
         attempt_succeeded.emit(AttemptSucceeded(**common, took=took, overdue=overdue))
     if recorded:
-        _emit_final(item, settlement)
+        _emit_final(item, settlement, exception)
 
 
-def _emit_failed(item: WorkItem, settlement: Settlement, *, recorded: bool) -> None:
+def _kept_exception(item: WorkItem, failure: Failure) -> BaseException:
+    """Return the exception, or one that stands for it if its frames would keep too much in memory."""
+    # Their local variables cannot be cleared: before Python 3.13 that ends a coroutine that is suspended in one of
+    # them, such as the task of a connection pool that has handed the exception over.
+    error, raised = failure
+    waiting = max(attempt_failed.waiting, work_dead.waiting)
+    if waiting >= MAX_EXCEPTIONS or claim_on_memory(item.source.delivery.body) > 0:
+        return RaisedElsewhere(raised)
+    return error
+
+
+def _emit_failed(
+    item: WorkItem, settlement: Settlement, exception: BaseException | None, *, recorded: bool
+) -> None:
     if not attempt_failed.receivers:
         return
     attempt = settlement.attempt
@@ -65,6 +91,7 @@ def _emit_failed(item: WorkItem, settlement: Settlement, *, recorded: bool) -> N
             **_common(item, attempt.ended_at),
             outcome=attempt.outcome if recorded else AttemptOutcome.LOST,
             error=(attempt.error or "") if recorded else lost,
+            exception=exception,
             retry_at=settlement.due_at if waits else None,
             took=_took(settlement),
             overdue=attempt.overdue,
@@ -72,13 +99,14 @@ def _emit_failed(item: WorkItem, settlement: Settlement, *, recorded: bool) -> N
     )
 
 
-def _emit_final(item: WorkItem, settlement: Settlement) -> None:
+def _emit_final(item: WorkItem, settlement: Settlement, exception: BaseException | None) -> None:
     if settlement.state is WorkState.DONE and work_done.receivers:
         common = _common(item, settlement.attempt.ended_at)
         work_done.emit(WorkDone(**common, received_at=item.source.delivery.received_at))
     elif settlement.state is WorkState.DEAD and work_dead.receivers:
         common, error = _common(item, settlement.attempt.ended_at), settlement.attempt.error or ""
-        work_dead.emit(WorkDead(**common, received_at=item.source.delivery.received_at, error=error))
+        received_at = item.source.delivery.received_at
+        work_dead.emit(WorkDead(**common, received_at=received_at, error=error, exception=exception))
 
 
 def _took(settlement: Settlement) -> timedelta:

@@ -1,7 +1,6 @@
 """Stops a worker before it runs out of file descriptors or memory, and logs which handlers may be the cause."""
 
 import asyncio
-import logging
 import resource
 import sys
 from collections import Counter
@@ -11,9 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from receiver.core.clock import Clock
+from receiver.core.log_lines import event_log
 from receiver.signals.contracts import AttemptStarted, attempt_started
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 INTERVAL = timedelta(seconds=1)
 _NEARLY_MOST = 0.9

@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from receiver.core.rules import Died, Failed, Refused, Result
 from receiver.core.text import storable
+from receiver.core.tracebacks import error_line, frames, user_frames
 from receiver.errors import GiveUp, RateLimited, Retry, StoreError
 from receiver.routing import Handler
 
-MAX_ERROR_LENGTH = 500
 MAX_TRACEBACK_LENGTH = 8_000
 
 
@@ -34,13 +34,20 @@ class Raised:
     """An exception as texts, in a form that can be sent from one process to another.
 
     `error` is its class and message in one line. `classes` are the names of its class and of the base classes, the
-    nearest first. `after` is how long a `Retry` or a `RateLimited` asks to wait.
+    nearest first. `frames` are lines that show where the user's code raised it. `after` is how long a `Retry` or a
+    `RateLimited` asks to wait.
     """
 
     error: str
     traceback: str
     classes: tuple[str, ...]
+    frames: tuple[str, ...] = ()
     after: timedelta | None = None
+
+    @property
+    def deliberate(self) -> bool:
+        """Tell whether the handler decided about its work item, with `Retry` or `GiveUp`."""
+        return _RETRY in self.classes or _GIVE_UP in self.classes
 
     @classmethod
     def of(cls, error: BaseException) -> "Raised":
@@ -53,20 +60,25 @@ class Raised:
             describe(error),
             _cut_traceback(error),
             _names(type(error).__mro__),
+            # Where our own code raised these does not matter, but where a handler was at its time-out does.
+            tuple(user_frames(error) if isinstance(error, TimedOut | ProcessDied | NoProcess) else frames(error)),
             after if isinstance(after, timedelta) else None,
         )
 
 
 class RaisedElsewhere(Exception):
-    """A function raised in another process. Only a description of the exception came back."""
+    """Stands for an exception of which only a description is kept: of another process, or of too large an event."""
 
     def __init__(self, raised: Raised) -> None:
         super().__init__(raised.error)
         self.raised = raised
+        self.add_note(raised.traceback)
 
 
 def require_done(result: object) -> object:
     """Return what a plain function returned; raise TypeError if that is work which nobody would do."""
+    if result is None:
+        return None
     if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
         if inspect.iscoroutine(result) or inspect.isgenerator(result):
             result.close()
@@ -104,24 +116,14 @@ def result_of(raised: Raised, handler: Handler) -> Result:
 
 
 def describe(error: BaseException) -> str:
-    """Return class and message of an error in one line that every store takes."""
-    if isinstance(error, TimedOut):
-        return storable(str(error)[:MAX_ERROR_LENGTH])
-    shown = traceback.TracebackException.from_exception(error)
-    shown.__notes__ = None  # notes belong to the traceback
-    text = list(shown.format_exception_only())[-1].strip()
-    text = text.removeprefix(f"{type(error).__module__}.")
-    return storable(" ".join(text.split())[:MAX_ERROR_LENGTH])
+    """Return class and message of an error in one line that every store takes; of a time-out the message alone."""
+    return storable(str(error) if isinstance(error, TimedOut) else error_line(error))
 
 
 def _cut_traceback(error: BaseException) -> str:
     text = "".join(traceback.format_exception(error))
     # The end says what happened. The beginning is the worker's own code.
     return storable(text[-MAX_TRACEBACK_LENGTH:])
-
-
-def _storable(text: str, longest: int) -> str:
-    return text[:longest].encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:

@@ -1,16 +1,16 @@
 """The event of a stored delivery, and the handlers that want it."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from receiver.core.deliveries import Delivery, StoredDelivery
+from receiver.core.log_lines import event_log
 from receiver.core.types import Origin, Trigger
 from receiver.errors import CostlyBody
 from receiver.events import EVENT_CLASSES, Event, UnknownEvent, parse_event
 from receiver.routing import Handler
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 
 def read_event(stored: StoredDelivery) -> Event:
@@ -52,15 +52,22 @@ def read_to_route(stored: StoredDelivery) -> RoutedEvent:
 
 
 def wanting(handlers: Iterable[Handler], routed: RoutedEvent) -> Sequence[Handler]:
-    """Return the handlers that want this event.
+    """Return the handlers that want this event, as `wants` tells."""
+    return [handler for handler in handlers if wants(handler, routed)]
 
-    A handler whose `where` raises counts too: its attempt asks `where` again and fails, and the store keeps why. If
+
+def wants(handler: Handler, routed: RoutedEvent) -> bool:
+    """Tell whether a handler wants this event.
+
+    A handler whose `where` raises wants it: its attempt asks `where` again and fails, and the store keeps why. If
     the event is not whole, `where` is not asked: the attempt fails, and the store keeps why.
     """
-    event = routed.event
     if not routed.is_whole:
-        return [handler for handler in handlers if handler.is_for(event)]
-    return [handler for handler in handlers if _wants(handler, event)]
+        return handler.is_for(routed.event)
+    try:
+        return handler.wants(routed.event)
+    except (Exception, SystemExit):
+        return True
 
 
 TRIGGERS = {Origin.SENDER: Trigger.DELIVERY, Origin.BACKFILL: Trigger.BACKFILL}
@@ -74,10 +81,3 @@ def _envelope_event(event_class: type[Event], delivery: Delivery) -> Event:
         webhook_id=delivery.webhook_id,
         success=delivery.success,
     )
-
-
-def _wants(handler: Handler, event: Event) -> bool:
-    try:
-        return handler.wants(event)
-    except (Exception, SystemExit):
-        return True

@@ -1,19 +1,19 @@
 """Terminal events that are held until the pages of their jobs are handled."""
 
-import logging
 from collections.abc import Sequence
 from datetime import datetime
 
 from receiver.core.claims import HeldItem, JobPages
 from receiver.core.clock import Clock
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import HoldQueue
 from receiver.core.rules import RecheckAt, Release, check_hold
 from receiver.core.types import HandlerName
 from receiver.core.work import Hold
 from receiver.routing import Handler, Router
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 MAX_ITEMS = 100
 

@@ -1,16 +1,16 @@
 """Fills the search index beside the work, a few deliveries at a time, with pauses."""
 
-import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 
 from receiver.core.clock import Clock
+from receiver.core.log_lines import event_log
 from receiver.core.ports.search import SearchIndex
 from receiver.errors import ReceiverError
 from receiver.worker.background import running_beside
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 MAX_ITEMS = 100
 """Deliveries in one transaction. Acks wait for the write lock meanwhile."""

@@ -2,8 +2,6 @@
 
 from datetime import datetime, timedelta
 
-_NONE = timedelta(0)
-
 
 class Isolation:
     """Decides in one worker whose turn it is: that of suspects, or that of all other work.
@@ -11,7 +9,7 @@ class Isolation:
     A suspect may have killed its worker, so nothing else may run beside it, and it must not stop everything for
     ever. When one is due, nothing else starts. The suspect starts when everything that runs has ended, or beside
     it after the time of one turn. Other suspects follow for half a turn. Then all other work has a turn, however
-    many suspects are left.
+    many suspects are left. All moments are of the steady clock.
     """
 
     def __init__(self, turn: timedelta) -> None:
@@ -56,4 +54,4 @@ class Isolation:
         self._since, self._others_since = None, now
 
     def _within_turn(self, since: datetime, now: datetime) -> bool:
-        return _NONE <= now - since < self._turn  # the clock may have been set back
+        return now - since < self._turn

@@ -1,12 +1,11 @@
 """The lane of an event."""
 
-import logging
-
+from receiver.core.log_lines import event_log
 from receiver.core.text import storable
 from receiver.events import Event
 from receiver.routing import Handler
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 
 def lane_of(handler: Handler, event: Event) -> str | None:

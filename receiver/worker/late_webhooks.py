@@ -1,15 +1,15 @@
 """Webhooks that arrive after a backfill has already imported the same event: they are not handled again."""
 
-import logging
 from collections.abc import Sequence
 
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import RoutingQueue
 from receiver.core.types import Origin
 from receiver.events import Event
 from receiver.events.identity import subject_key
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 
 async def find_repeats(queue: RoutingQueue, read: Sequence[tuple[StoredDelivery, Event]]) -> frozenset[int]:

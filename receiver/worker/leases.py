@@ -1,18 +1,18 @@
 """The leases of a worker: taking, renewing and releasing them."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from receiver.core.claims import Lease
 from receiver.core.clock import Clock
+from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import LeaseQueue
 from receiver.core.types import WorkerId
 from receiver.errors import StoreError, StoreRefused
 from receiver.worker.attempts import Claimed
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 _MARK_EVERY = timedelta(milliseconds=250)
 """Time between two writes of start marks. An attempt that ends sooner needs no write."""
@@ -22,7 +22,7 @@ _NEVER = datetime.max.replace(tzinfo=UTC)
 
 @dataclass(slots=True)
 class _Leased:
-    """A claimed work item. Until `until` no other worker can have claimed it."""
+    """A claimed work item. Until `until`, on the steady clock, no other worker can have claimed it."""
 
     attempt: int
     size: int
@@ -41,7 +41,7 @@ class Leases:
         self._first_end = _NEVER  # the earliest end of a lease
         self._unmarked: set[int] = set()
         self._marking = True
-        self._renewed_at = clock.now()
+        self._renewed_at = clock.steady()
         self.worker = worker
 
     def __len__(self) -> int:
@@ -55,15 +55,15 @@ class Leases:
         """The total bytes of the bodies of the leased items."""
         return self._bytes
 
-    def new_lease(self, now: datetime) -> Lease:
+    def new_lease(self) -> Lease:
         """Return a lease that starts now."""
-        return Lease(self.worker, now + self._length)
+        return Lease(self.worker, self._clock.steady() + self._length)
 
     def add(self, claimed: Iterable[Claimed], lease: Lease) -> None:
         """Add the leases of these items."""
-        if lease.until - self._clock.now() < self._length * (2 / 3):
+        if lease.until - self._clock.steady() < self._length * (2 / 3):
             # The event loop has been blocked since the lease was made: renew before the next claim.
-            self._renewed_at = self._clock.now() - self._length
+            self._renewed_at = self._clock.steady() - self._length
         for one in claimed:
             self.drop(one.item.id)  # an earlier attempt that lost its lease may still run here
             size = len(one.item.source.delivery.body)
@@ -84,7 +84,7 @@ class Leases:
 
     def any_ended(self) -> bool:
         """Tell whether a lease may have ended, for example after the store was not available for a long time."""
-        now = self._clock.now()
+        now = self._clock.steady()
         if now < self._first_end:
             return False
         self._first_end = min((leased.until for leased in self._leased.values()), default=_NEVER)
@@ -93,7 +93,7 @@ class Leases:
     def ended(self, work_id: int) -> bool:
         """Tell whether the lease of this item may have ended, so that another worker may have the item."""
         leased = self._leased.get(work_id)
-        return leased is None or leased.until <= self._clock.now()
+        return leased is None or leased.until <= self._clock.steady()
 
     def note_start(self, work_id: int) -> None:
         """Mark this attempt as started at the next write, unless it ends before that."""
@@ -151,17 +151,17 @@ class Leases:
         The worker calls this before every claim too. Otherwise it could claim work that it is still running, after
         a handler has blocked the event loop for longer than a lease.
         """
-        now, before = self._clock.now(), self._renewed_at
-        if not timedelta(0) <= now - before < self._length / 3:
+        now, before = self._clock.steady(), self._renewed_at
+        if now - before >= self._length / 3:
             if self._leased:
-                await self._renew(self.new_lease(now))
+                await self._renew(self.new_lease())
             if self._renewed_at == before:  # no lease was added in between
                 self._renewed_at = now
 
     async def _renew(self, lease: Lease) -> None:
         renewed = tuple(self._leased)
         await self._queue.renew(renewed, lease)
-        now = self._clock.now()
+        now = self._clock.steady()
         for work_id in renewed:
             # A lease that ended before the renewal may belong to another worker by now.
             if (leased := self._leased.get(work_id)) is not None and leased.until > now:

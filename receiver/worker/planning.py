@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from receiver.core.claims import RoutingBatch
@@ -11,12 +12,13 @@ from receiver.core.work import NewWork
 from receiver.events import Event
 from receiver.routing import Handler, Router
 from receiver.worker.drift_log import DriftLogger
-from receiver.worker.fanout import TRIGGERS, RoutedEvent, read_to_route, wanting
+from receiver.worker.fanout import TRIGGERS, RoutedEvent, read_to_route, wants
 from receiver.worker.holds import Holds
 from receiver.worker.lanes import lane_of
 from receiver.worker.late_webhooks import find_repeats
 from receiver.worker.memory_budget import claim_on_memory
-from receiver.worker.routing_trial import Culprits, RoutingTrial
+from receiver.worker.routing_trial import Culprits, RoutingTrial, runs_code
+from receiver.worker.routing_watch import RoutingWatch
 from receiver.worker.slots import ReadyQueues
 from receiver.worker.unhandled import Unhandled
 
@@ -63,14 +65,18 @@ class RoutingPlanner:
         router: Router,
         ready: ReadyQueues,
         holds: Holds,
+        *,
         trial: RoutingTrial | None = None,
+        unhandled: Unhandled | None = None,
+        watch: RoutingWatch | None = None,
     ) -> None:
         self._trial = trial
+        self._watch = watch
         self._queue = queue
         self._router = router
         self._ready = ready
         self._holds = holds
-        self._unhandled = Unhandled()
+        self._unhandled = unhandled or Unhandled()
         self._drift = DriftLogger()
 
     async def matches(self, planned: PlannedBatch) -> Sequence[HandlerMatch]:
@@ -88,7 +94,7 @@ class RoutingPlanner:
             if stored.seq in repeats:
                 continue
             refused = [one for one in self._router if (stored.seq, one.name) in culprits]
-            handlers = wanting([one for one in self._router if one not in refused], routed)
+            handlers = [one for one in self._router if one not in refused and self._wants(one, stored, routed)]
             if not handlers and not refused:
                 self._unhandled.log_new(routed.event, self._router)
             matches += [
@@ -120,9 +126,22 @@ class RoutingPlanner:
             startable_in_all -= starts
             hold = None if refused else self._holds.hold(handler, match.stored)
             trigger = TRIGGERS[match.stored.delivery.origin]
-            lane = None if refused else lane_of(handler, match.event)
+            lane = None if refused else self._lane(match)
             work.append(NewWork(match.stored.seq, handler.name, claim, starts, lane, hold, trigger))
         return work
+
+    def _wants(self, handler: Handler, stored: StoredDelivery, routed: RoutedEvent) -> bool:
+        with self._asking(handler, stored):
+            return wants(handler, routed)
+
+    def _lane(self, match: HandlerMatch) -> str | None:
+        with self._asking(match.handler, match.stored):
+            return lane_of(match.handler, match.event)
+
+    def _asking(self, handler: Handler, stored: StoredDelivery) -> AbstractContextManager[None]:
+        if self._watch is None or not runs_code(handler):
+            return nullcontext()
+        return self._watch.asking(handler.name, stored.delivery)
 
 
 async def _read(stored: StoredDelivery, *, in_thread: bool) -> RoutedEvent:

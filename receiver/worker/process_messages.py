@@ -2,6 +2,7 @@
 
 import pickle
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,12 +23,16 @@ class Paths:
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """To a process: call this function with the event of the delivery, or with a list of events if `batched`."""
+    """To a process: call this function with the event of the delivery, or with a list of events if `batched`.
+
+    `log_fields` name the attempt in its log lines.
+    """
 
     module: str
     qualname: str
     batched: bool
     sources: tuple[StoredDelivery, ...]
+    log_fields: Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)

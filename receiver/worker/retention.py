@@ -1,16 +1,16 @@
 """Keeps the store small while the worker runs: old bodies and deliveries are deleted in small steps."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 
 from receiver.core.clock import Clock
+from receiver.core.log_lines import event_log
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.retention import PruneRule, Step
 from receiver.errors import ReceiverError
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 EVERY = timedelta(minutes=5)
 """How often the worker prunes. Nothing is late by more than that; checking a million deliveries takes a second."""
@@ -24,7 +24,7 @@ class Retention:
     """Prunes, compresses and shrinks a store every few minutes.
 
     Bodies are deleted after `bodies`. Whole deliveries, and the keys of `ctx.once`, are deleted after `keys`. None
-    keeps them for ever.
+    keeps them for ever. If somebody sets the clock forward, nothing is older than the worker has seen it become.
     """
 
     def __init__(
@@ -37,6 +37,7 @@ class Retention:
     ) -> None:
         self._open = maintenance
         self._clock = clock
+        self._began_at, self._began_steady = clock.now(), clock.steady()
         self._bodies = bodies
         self._keys = keys
 
@@ -53,7 +54,8 @@ class Retention:
             await self._clock.sleep(EVERY)
 
     async def _tidy(self, maintenance: Maintenance) -> None:
-        now = self._clock.now()
+        # A wrong clock must not delete everything. While a machine sleeps, the other clock may stand still.
+        now = min(self._clock.now(), self._began_at + (self._clock.steady() - self._began_steady))
         bodies = deliveries = 0
         if self._bodies is not None:
             bodies = await self._prune(maintenance, PruneRule(now - self._bodies, bodies=True), now)

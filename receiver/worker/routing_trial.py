@@ -1,6 +1,5 @@
 """Asks `where` and `lane` of handlers in a process of their own first, after a worker may have died of them."""
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Protocol
 
 from receiver.core.clock import Clock
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.log_lines import event_log
 from receiver.core.types import HandlerName
 from receiver.routing import Handler, Router
 from receiver.routing.policies import job_of
@@ -16,7 +16,7 @@ from receiver.worker.failures import NoProcess, ProcessDied, RaisedElsewhere, Ti
 from receiver.worker.process_messages import Call, RoutingCall
 from receiver.worker.runner import within
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 LIMIT = timedelta(seconds=10)
 """How long `where` and `lane` may take for one delivery."""
@@ -49,7 +49,7 @@ class RoutingTrial:
         """`handlers` names the router, to be found in `folder`."""
         self._processes = processes
         self._clock = clock
-        self._call = RoutingCall(handlers, str(folder), tuple(one.name for one in router if _runs_code(one)), ())
+        self._call = RoutingCall(handlers, str(folder), tuple(one.name for one in router if runs_code(one)), ())
         self._left = 0
 
     def begin(self, deliveries: int) -> None:
@@ -95,6 +95,6 @@ class RoutingTrial:
         return None
 
 
-def _runs_code(handler: Handler) -> bool:
+def runs_code(handler: Handler) -> bool:
     """Tell whether routing calls a function of the handler's author."""
     return handler.where is not None or (handler.lane is not None and handler.lane.key is not job_of)

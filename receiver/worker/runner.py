@@ -2,17 +2,16 @@
 
 import asyncio
 import contextvars
-import logging
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from receiver.core.clock import Clock
+from receiver.core.log_lines import attempt_fields, event_log
 from receiver.core.rules import Died, Failed, Refused, Result, Succeeded
 from receiver.core.types import AttemptOutcome, HandlerName
 from receiver.core.work import Attempt
@@ -28,8 +27,9 @@ from receiver.worker.fanout import read_event
 from receiver.worker.memory_budget import MemoryBudget, claim_on_memory
 from receiver.worker.process_messages import FunctionCall
 from receiver.worker.process_pool import Processes
+from receiver.worker.threads import ThreadResults, Threads
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 NO_RESOURCES: Mapping[Any, object] = MappingProxyType({})
 
@@ -57,7 +57,7 @@ class Runner:
     def __init__(
         self,
         clock: Clock,
-        threads: Executor,
+        threads: Threads,
         *,
         processes: Processes | None = None,
         resources: Mapping[Any, object] = NO_RESOURCES,
@@ -73,7 +73,7 @@ class Runner:
         """
         self._memory = memory or MemoryBudget()
         self._clock = clock
-        self._threads = threads
+        self._threads = ThreadResults(threads)
         self._processes = processes
         self._resources = resources
         self._contexts = ContextFactory(told_now or clock.now, ask_once, clients)
@@ -90,25 +90,28 @@ class Runner:
         CancelledError, and only when the worker cancels it. All items that the handler was given have the same
         end. If a call with more than one item failed, each is tried again alone: the error may be about one only.
         """
-        memory = sum(claim_on_memory(one.item.source.delivery.body) for one in batch if one.event is None)
+        memory = sum([claim_on_memory(one.item.source.delivery.body) for one in batch if one.event is None])
+        if not memory:
+            return await self._run_batch(batch, costly=False)
         async with self._memory.taken(memory):
-            return await self._run_batch(batch, costly=memory > 0)
+            return await self._run_batch(batch, costly=True)
 
     async def _run_batch(self, batch: Sequence[Claimed], *, costly: bool) -> Sequence[Ended]:
         handler = batch[0].handler
         started_at = self._clock.now()
         deadline = Deadline(self._clock, handler.timeout)
-        read = [await _read(claimed, in_thread=costly) for claimed in batch]
+        read = [_matched(one) or await _read(one, in_thread=costly) for one in batch]
         events = [one for one in read if not isinstance(one, _CallEnd)]
         end = _UNWANTED
         if events:
             given = [claimed for claimed, one in zip(batch, read, strict=True) if not isinstance(one, _CallEnd)]
             end = await self._end_of_call(handler, events, given, deadline)
         ended_at = self._clock.now()
-        return [
+        ends = [
             _ended(claimed, one if isinstance(one, _CallEnd) else end, started_at, ended_at, deadline)
             for claimed, one in zip(batch, read, strict=True)
         ]
+        return [*ends[:1], *map(_without_frames, ends[1:])]
 
     async def _end_of_call(
         self, handler: Handler, events: Sequence[Event], given: Sequence[Claimed], deadline: Deadline
@@ -124,6 +127,15 @@ class Runner:
         self, handler: Handler, events: Sequence[Event], claimed: Sequence[Claimed], deadline: Deadline
     ) -> object:
         """Call a handler with an event, or with a list of events; return what it returns."""
+        token = attempt_fields.set(partial(log_fields, claimed))
+        try:
+            return await self._call_in_context(handler, events, claimed, deadline)
+        finally:
+            attempt_fields.reset(token)
+
+    async def _call_in_context(
+        self, handler: Handler, events: Sequence[Event], claimed: Sequence[Claimed], deadline: Deadline
+    ) -> object:
         if handler.runs_in is RunsIn.PROCESS:
             await self._in_process(handler, claimed, deadline)
             return None
@@ -146,7 +158,7 @@ class Runner:
         self, call: Callable[[], object], claimed: Sequence[Claimed], deadline: Deadline
     ) -> object:
         def run() -> tuple[object, BaseException | None]:
-            # The error is returned and not raised: a future takes neither StopIteration nor GeneratorExit.
+            # The error is returned and not raised, so that the thread lives.
             deadline.start()
             try:
                 return require_done(call()), None
@@ -160,7 +172,7 @@ class Runner:
         deadline.watch(log_overdue, started=False)
         try:
             context = contextvars.copy_context()
-            value, error = await asyncio.get_running_loop().run_in_executor(self._threads, context.run, run)
+            value, error = await self._threads.run(partial(context.run, run))
         finally:
             deadline.cancel()
         if error is None:
@@ -178,6 +190,7 @@ class Runner:
             handler.function.__qualname__,
             handler.batch is not None,
             tuple([one.item.source for one in claimed]),
+            log_fields(claimed),
         )
         running = self._processes.run(call, deadline.start)
         await within(deadline, running, "and its process was killed", started=False)
@@ -198,6 +211,11 @@ def handler_traceback(error: BaseException) -> str:
     return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
 
 
+def _matched(claimed: Claimed) -> Event | None:
+    """Return the event of a work item, if it is read and certain that the handler wants it."""
+    return claimed.event if claimed.handler.where is None else None
+
+
 async def _read(claimed: Claimed, *, in_thread: bool) -> Event | _CallEnd:
     """Return the event of a work item, or the end of its attempt if the handler is not to be called.
 
@@ -208,8 +226,7 @@ async def _read(claimed: Claimed, *, in_thread: bool) -> Event | _CallEnd:
         if event is None:
             source = claimed.item.source
             event = await asyncio.to_thread(read_event, source) if in_thread else read_event(source)
-        just_matched = claimed.event is not None and claimed.handler.where is None
-        return event if just_matched or claimed.handler.wants(event) else _UNWANTED
+        return event if claimed.handler.wants(event) else _UNWANTED
     except BaseException as exc:
         return _failure(exc, claimed.handler)
 
@@ -249,11 +266,15 @@ def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: date
     attempt = Attempt(
         number=claimed.item.attempt,
         trigger=claimed.item.trigger,
-        started_at=started_at,
+        started_at=min(started_at, ended_at),  # the clock may have been set back
         ended_at=ended_at,
         outcome=end.outcome,
         error=None if raised is None else raised.error,
         traceback=None if raised is None else raised.traceback,
         overdue=deadline.late and claimed.handler.runs_in is RunsIn.THREAD,
     )
-    return Ended(attempt, end.result, end.value, end.error)
+    return Ended(attempt, end.result, end.value, end.error, raised)
+
+
+def _without_frames(ended: Ended) -> Ended:
+    return ended if ended.raised is None else replace(ended, raised=replace(ended.raised, frames=()))

@@ -59,8 +59,13 @@ class ReadyQueue:
 
     @property
     def claimable(self) -> int:
-        """How many more work items may be claimed for this queue."""
-        return 0 if self.stuck else self.capacity - self.claimed
+        """How many more work items may be claimed for this queue.
+
+        None while it is more than half full: its slots have enough work, and one transaction for many items costs
+        less than many transactions.
+        """
+        free = self.capacity - self.claimed
+        return 0 if self.stuck or free * 2 < self.capacity else free
 
     @property
     def startable(self) -> int:
@@ -138,13 +143,13 @@ class ReadyQueues:
             queue = self._queues[0]
             self._queues.rotate(-1)
             if queue.calls and queue.has_slot:
-                queue.count_running(1, self._clock.now())
+                queue.count_running(1, self._clock.steady())
                 return queue.calls.popleft()
         return None
 
     def ended(self, call: HandlerCall) -> None:
         """Free the slot of a call."""
-        self._by_handler[call[0].handler.name].count_running(-1, self._clock.now())
+        self._by_handler[call[0].handler.name].count_running(-1, self._clock.steady())
 
     def settled(self, handler: HandlerName) -> None:
         """Count one claimed work item less."""
@@ -170,7 +175,7 @@ class ReadyQueues:
 
     def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
         """Take out and return the work items of queues in which no call has started or ended for so long."""
-        now = self._clock.now()
+        now = self._clock.steady()
         for queue in self._queues:
             queue.stuck = bool(queue.running) and not queue.has_slot and now - queue.moved_at >= patience
         return self.withdraw(lambda one: self._by_handler[one.handler.name].stuck)

@@ -1,4 +1,4 @@
-"""The supervisor keeps a worker process running beside the web process."""
+"""The supervisor keeps a process running: a worker, or one of several web processes."""
 
 import asyncio
 import logging
@@ -6,99 +6,155 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal
 
 from receiver.core.clock import Clock
-from receiver.core.types import WorkerId
+from receiver.core.log_lines import event_log
+from receiver.worker.background import first_of
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 _FIRST_PAUSE = timedelta(seconds=1)
 _LONGEST_PAUSE = timedelta(seconds=60)
-_REMEMBERED = 20
 _HEALTHY = timedelta(seconds=60)
-"""After a worker that ran this long, the next pause is the first one again."""
+"""After a process that ran this long, the next pause is the first one again."""
+NO_BYTECODE = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""Environment of programs that read code again after each change: Python takes a compiled module for current if its
+source has the same size and was changed in the same second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a process: its exit code, negative for a signal, and whether it ran for a minute or more."""
+
+    code: int
+    ran_long: bool
 
 
 class Supervisor:
-    """Starts a worker, and starts a new one after a growing pause when the worker ends by itself.
+    """Starts a process, and starts a new one after a growing pause when it ends by itself.
 
-    The worker's standard input is a pipe to which nobody writes. When this process dies, the pipe ends, and the
-    worker stops too.
+    The standard input of the process is a pipe to which nobody writes. When the supervisor dies, the pipe ends, and
+    the process stops too.
     """
 
     def __init__(
         self,
-        command: Callable[[WorkerId, Sequence[WorkerId]], Sequence[str]],
+        command: Callable[[Ended | None], Sequence[str]],
         environment: Mapping[str, str],
         clock: Clock,
-        new_id: Callable[[], WorkerId],
         *,
+        kind: Literal["worker", "web_process"] = "worker",
         grace: timedelta,
         refused: int,
+        store_refused: int,
+        restarts_after_changes: bool = False,
+        inherited: Sequence[int] = (),
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`command` returns the command line for a new worker's name and the names of the dead workers it replaces.
+        """`command` returns the command line of the next process. It gets the end of the one before, if any.
 
-        `refused` is the exit code of a worker that cannot start because its configuration is wrong.
+        `refused` is the exit code of a process that cannot start because its configuration is wrong. With
+        `restarts_after_changes` a refused process is not tried again before the next `restart`. `store_refused` is
+        the exit code of a process that cannot use the store, such as a damaged one. A new process tries again after
+        the longest pause. The process inherits the descriptors in `inherited`. `changed` is called when
+        `is_running` has changed. `kind` is the beginning of the log events.
         """
         self._command = command
         self._environment = dict(environment)
         self._clock = clock
-        self._new_id = new_id
+        self._kind = kind
         self._grace = grace
         self._refused = refused
+        self._store_refused = store_refused
+        self._restarts_after_changes = restarts_after_changes
+        self._inherited = tuple(inherited)
+        self._changed = changed
+        self._restart = asyncio.Event()
         self._process: asyncio.subprocess.Process | None = None
 
     @property
-    def worker_lives(self) -> bool:
-        """Whether a worker process is running. It may still be importing the handlers."""
+    def is_running(self) -> bool:
+        """Whether there is a process. It may still be importing."""
         return self._process is not None and self._process.returncode is None
 
-    async def run(self) -> None:
-        """Keep a worker running until cancelled. Then stop the worker and return when it has ended.
+    def restart(self) -> None:
+        """Replace the process by a new one as soon as it has finished, at most after the grace time."""
+        self._restart.set()
 
-        A second cancel while the worker stops changes nothing. This returns by itself if the first worker is
-        refused. A later refused worker is replaced, because somebody may repair the handlers meanwhile.
+    async def run(self) -> None:
+        """Keep a process running until cancelled. Then stop the process and return when it has ended.
+
+        A second cancel while the process stops changes nothing. This returns by itself if the first process is
+        refused. A later refused process is replaced, because somebody may repair the handlers meanwhile.
         """
         pause = _FIRST_PAUSE
-        dead: list[WorkerId] = []
-        is_first = True
+        last: Ended | None = None
         while True:
-            worker, started = self._new_id(), self._clock.now()
-            how, code = await self._run_once(self._command(worker, dead))
-            if is_first and code == self._refused:
+            self._restart.clear()
+            started = self._clock.steady()
+            how, code = await self._run_once(self._command(last))
+            if last is None and code == self._refused and not self._restarts_after_changes:
                 return
-            is_first = False
-            if self._clock.now() - started >= _HEALTHY:
+            is_told = last is not None and code == last.code == self._store_refused
+            last = Ended(code, ran_long=self._clock.steady() - started >= _HEALTHY)
+            if self._restart.is_set() or last.ran_long:
                 pause = _FIRST_PAUSE
-                dead.clear()  # this worker had enough time to take over their work
-            dead = [*dead, worker][-_REMEMBERED:]
-            level = logging.ERROR if code else logging.INFO  # with code 0 somebody has stopped it
-            log.log(level, "worker_ended", extra={"how": how, "restart_in_s": pause.total_seconds()})
-            await self._clock.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            if code == self._store_refused:
+                pause = _LONGEST_PAUSE
+            if not self._restart.is_set():
+                await self._wait_after(how, code, pause, is_told=is_told)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+
+    async def _wait_after(self, how: str, code: int, pause: timedelta, *, is_told: bool) -> None:
+        """Report the end of a process, and wait until the next may start: for the pause, or for a restart."""
+        if code == self._refused and self._restarts_after_changes:
+            log.error("worker_waits_for_change", extra={"advice": "correct the handlers and save the file"})
+            await self._restart.wait()
+            return
+        level = logging.ERROR if code else logging.INFO  # with code 0 somebody has stopped it
+        log.log(
+            logging.DEBUG if is_told else level,
+            f"{self._kind}_ended",
+            extra={"how": how, "restart_in_s": pause.total_seconds()},
+        )
+        await first_of(self._clock.sleep(pause), self._restart.wait())
 
     async def _run_once(self, command: Sequence[str]) -> tuple[str, int]:
-        """Run one worker. Return a description of its end and its exit code."""
+        """Run one process until it ends or has to restart. Return a description of its end and its exit code."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
                 stdin=asyncio.subprocess.PIPE,
                 env=self._environment,
+                pass_fds=self._inherited,
                 start_new_session=True,  # Ctrl-C reaches only this process, which then stops the worker
             )
         except OSError as exc:  # for example out of memory or processes
             return f"not started: {exc.strerror}", 1
         self._process = process
+        self._changed()
         try:
-            code = await process.wait()
-            return _describe(code), code
-        except asyncio.CancelledError:
-            stopping = asyncio.create_task(self._stop(process))
-            while not stopping.done():
-                with suppress(asyncio.CancelledError):  # a second signal must not leave the worker running
-                    await asyncio.shield(stopping)
-            raise
+            await first_of(process.wait(), self._restart.wait())
+        finally:
+            await self._stop_to_the_end(process)
+            self._changed()
+        code = await process.wait()
+        return _describe(code), code
+
+    async def _stop_to_the_end(self, process: asyncio.subprocess.Process) -> None:
+        """Stop a process unless it has ended. A cancel is raised only then, so that no process is left behind."""
+        stopping = asyncio.create_task(self._stop(process))
+        is_cancelled = False
+        while not stopping.done():
+            try:
+                await asyncio.shield(stopping)
+            except asyncio.CancelledError:
+                is_cancelled = True
+        if is_cancelled:
+            raise asyncio.CancelledError
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
@@ -107,7 +163,7 @@ class Supervisor:
             async with asyncio.timeout(self._grace.total_seconds()):
                 await process.wait()
         except TimeoutError:
-            log.error("worker_killed", extra={"reason": "it did not stop within its grace time"})
+            log.error(f"{self._kind}_killed", extra={"reason": "it did not stop within its grace time"})
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
@@ -122,9 +178,34 @@ def _describe(code: int) -> str:
         return f"killed by signal {-code}"
 
 
-def worker_command(*arguments: str) -> Sequence[str]:
-    """Return the command line of `receiver work` in this interpreter.
+async def supervise(supervisors: Sequence[Supervisor]) -> None:
+    """Run supervisors until cancelled. Then stop their processes, and return when all of them have ended.
+
+    If one of them returns, because its first process was refused, the others stop and this returns too.
+    """
+    tasks = {asyncio.create_task(supervisor.run()) for supervisor in supervisors}
+    is_cancelled = False
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        is_cancelled = True
+    for task in tasks:
+        task.cancel()
+    while any(not task.done() for task in tasks):
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            is_cancelled = True
+    for task in tasks:
+        if not task.cancelled():
+            task.result()
+    if is_cancelled:
+        raise asyncio.CancelledError
+
+
+def own_command(*arguments: str) -> Sequence[str]:
+    """Return the command line of a `receiver` command in this interpreter.
 
     With `-P`, a `logging.py` or `receiver.py` beside the handlers cannot replace the real module.
     """
-    return (sys.executable, "-P", "-m", "receiver", "work", *arguments)
+    return (sys.executable, "-P", "-m", "receiver", *arguments)

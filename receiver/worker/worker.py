@@ -1,18 +1,18 @@
 """The worker's loop: claim due work, route new deliveries, run, settle, and stop without losing anything."""
 
 import asyncio
-import logging
 import random
 from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, WorkItem
 from receiver.core.clock import Clock
+from receiver.core.log_lines import event_log
 from receiver.core.ports.queue import WorkQueue
-from receiver.core.rules import POISON_AFTER
+from receiver.core.rules import refusal
 from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import StoreError
 from receiver.routing import Handler, Router
@@ -26,10 +26,12 @@ from receiver.worker.leases import Leases
 from receiver.worker.memory_budget import MemoryBudget
 from receiver.worker.planning import PlannedBatch, RoutingPlanner, costly_apart
 from receiver.worker.routing_trial import RoutingTrial
+from receiver.worker.routing_watch import RoutingWatch
 from receiver.worker.settling import ResultSettler
 from receiver.worker.slots import HandlerCall, ReadyQueues
+from receiver.worker.unhandled import Unhandled
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 MAX_BYTES = 64 * 1024 * 1024
 _STORE_PAUSE = timedelta(seconds=1)
@@ -76,8 +78,15 @@ class Worker:
         rng: random.Random,
         memory: MemoryBudget | None = None,
         trial: RoutingTrial | None = None,
+        watch: RoutingWatch | None = None,
+        unhandled: Unhandled | None = None,
+        store: str | None = None,
     ) -> None:
-        """`memory` is what routing and the runner share. With `trial` the first deliveries are tried before."""
+        """`memory` is what routing and the runner share. With `trial` the first deliveries are tried before.
+
+        `watch` ends the process if routing blocks it. `unhandled` logs the events that no handler wants.
+        Commands in the log name `store`, if it is given.
+        """
         self._memory = memory or MemoryBudget()
         self._routing_waits = False
         """Routing waits until attempts have given memory back."""
@@ -94,14 +103,17 @@ class Worker:
             router, limits.slots, clock, concurrency=limits.concurrency, wake=self._start_ready
         )
         self._holds = Holds(queue, router, clock)
-        self._planner = RoutingPlanner(queue, router, self._ready, self._holds, trial)
+        self._planner = RoutingPlanner(
+            queue, router, self._ready, self._holds, trial=trial, watch=watch, unhandled=unhandled
+        )
         if trial is not None:
             trial.begin(max([MAX_UNHANDLED, *(queue.capacity for queue in self._ready)]))
-        self._settling = ResultSettler(queue, clock, self._leases, rng, self._settled)
+        self._settling = ResultSettler(queue, clock, self._leases, rng, self._settled, store)
         self._running: dict[asyncio.Task[None], HandlerCall] = {}
         self._doubtful: list[int] = []
         self._isolation = Isolation(limits.lease)
-        self._checked_at = clock.now() - _CHECK_EVERY
+        self._enlisted = False
+        self._checked_at = clock.steady() - _CHECK_EVERY
         self._stopping = False
         self._cancelling = False
 
@@ -128,10 +140,11 @@ class Worker:
         self._wake.clear()
         doubtful, self._doubtful = self._doubtful, []
         try:
+            await self._enlist()
             await self._leases.release(doubtful)
             claims = self._claims()
             if not claims and self._handlers:
-                await self._check(claims, self._clock.now())
+                await self._check(claims)
                 await first_of(stop.wait(), self._wake.wait(), self._clock.sleep(_CHECK_EVERY))
             elif not await self._fetch(claims):
                 await self._wait_for_work(claims, stop)
@@ -139,9 +152,15 @@ class Worker:
             log.error("store_unavailable", extra={"reason": str(exc)})
             await first_of(stop.wait(), self._clock.sleep(_STORE_PAUSE))
 
+    async def _enlist(self) -> None:
+        """Show other workers that this one lives. Without that they would take its work."""
+        if not self._enlisted:
+            await self._queue.enlist(self._leases.worker)
+            self._enlisted = True
+
     def _claims(self) -> Sequence[HandlerClaim]:
         """Return the handlers that more work can be claimed for, starting with another one each time."""
-        if self._leases and self._isolation.blocks_others(self._clock.now()):
+        if self._leases and self._isolation.blocks_others(self._clock.steady()):
             return ()
         if self._leases and self._bytes_left() <= 0:
             self._ready.complete_batches()  # otherwise batches that wait for more items would block all other work
@@ -170,41 +189,49 @@ class Worker:
     async def _fetch(self, claims: Sequence[HandlerClaim]) -> bool:
         """Claim and route as much as the queues take. Return whether there may be more at once."""
         await self._leases.renew_if_late()
-        now = self._clock.now()
-        lease = self._leases.new_lease(now)
-        await self._check(claims, now)
-        if self._isolation.may_start(now, idle=not self._leases):
+        lease, steady = self._leases.new_lease(), self._clock.steady()
+        await self._check(claims)
+        if self._isolation.may_start(steady, idle=not self._leases):
             suspect = ClaimLimits(1, self._max_bytes, starting=1, suspects=True)
-            if not await self._claim(claims, suspect, lease, now):
-                self._isolation.found_none(now)
-        if self._isolation.blocks_others(now):
+            if not await self._claim(claims, suspect, lease):
+                self._isolation.found_none(steady)
+        if self._isolation.blocks_others(steady):
             return True
         queues = {id(queue): queue for queue in (self._ready[one.handler] for one in claims)}.values()
         batched = any(self._router[one.handler].batch is not None for one in claims)  # a batch starts later
         starting = 0 if batched else min((self._ready.startable, *(queue.startable for queue in queues)))
         limits = ClaimLimits(sum(queue.claimable for queue in queues), self._bytes_left(), starting)
-        claimed = await self._claim(claims, limits, lease, now)
+        claimed = await self._claim(claims, limits, lease)
         limit = max((queue.claimable for queue in queues), default=MAX_UNHANDLED)
         routed = self._bytes_left() > 0 and await self._route(limit)
         return claimed > 0 or routed
 
-    async def _check(self, claims: Sequence[HandlerClaim], now: datetime) -> None:
-        """Check once a second what no claim finds: switched-off handlers, stuck queues, held items, suspects."""
-        if not self._isolation.active and timedelta(0) <= now - self._checked_at < _CHECK_EVERY:
+    async def _check(self, claims: Sequence[HandlerClaim]) -> None:
+        """Check once a second for what no claim finds: dead workers, handlers that are off, stuck queues, holds."""
+        steady = self._clock.steady()
+        if not self._isolation.active and steady - self._checked_at < _CHECK_EVERY:
             return
-        self._checked_at = now
+        self._checked_at = steady
+        if dead := await self._queue.expire_dead(self._leases.worker, steady=steady):
+            log.warning("workers_died", extra={"workers": list(dead)})
         off = await self._queue.switches()
         unwanted = self._ready.withdraw(lambda one: one.item.handler in off)
         unwanted += self._ready.withdraw_stuck(self._lease)  # other workers may have free slots
         await self._leases.release([one.item.id for one in unwanted])
         await self._holds.check()
         if claims:
-            self._isolation.check(now, due=await self._queue.suspects_due(claims, now=now))
+            suspects_due = await self._queue.suspects_due(claims, now=self._clock.now())
+            self._isolation.check(steady, due=suspects_due)
 
-    async def _claim(self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease, now: datetime) -> int:
-        items = await self._queue.claim(claims, limits, lease=lease, now=now)
+    async def _claim(self, claims: Sequence[HandlerClaim], limits: ClaimLimits, lease: Lease) -> int:
+        now, steady = self._clock.now(), self._clock.steady()
+        items = await self._queue.claim(claims, limits, lease=lease, now=now, steady=steady)
+        handlers = [self._router[item.handler] for item in items]
         self._add(
-            [Claimed(item, self._router[item.handler]) for item in items],
+            [
+                Claimed(item, handler, refusal=refusal(item, handler.schedule, suspect=limits.suspects))
+                for item, handler in zip(items, handlers, strict=True)
+            ],
             lease,
             marked=frozenset(item.id for item in items[: limits.starting]),
         )
@@ -228,10 +255,9 @@ class Worker:
 
     async def _route_planned(self, planned: PlannedBatch) -> bool:
         matches = await self._planner.matches(planned)
-        now = self._clock.now()  # a trial may take longer than a lease
-        lease = self._leases.new_lease(now)
+        lease = self._leases.new_lease()  # not before: a trial may take longer than a lease
         work = self._planner.new_work(matches)
-        ids = await self._queue.route(planned.batch, work, lease=lease, now=now)
+        ids = await self._queue.route(planned.batch, work, lease=lease, now=self._clock.now())
         if ids is None:
             return True  # another worker was first; there may be more behind
         claimed: list[Claimed] = []
@@ -247,13 +273,13 @@ class Worker:
 
     async def _wait_for_work(self, claims: Sequence[HandlerClaim], stop: asyncio.Event) -> None:
         waits: list[Coroutine[Any, Any, object]] = [stop.wait(), self._wake.wait(), self._queue.changed()]
-        due = await self._queue.next_due(claims, now=self._clock.now())
+        now, steady = self._clock.now(), self._clock.steady()
+        due = await self._queue.next_due(claims, now=now, steady=steady)
         if due is not None:
-            # What is due already either became due after the claim, or is for the next check.
-            now = self._clock.now()
-            # The wait is never longer than a lease: the wall clock may be moved, or the machine may sleep.
-            then = min(due, now + self._lease) if due > now else self._checked_at + _CHECK_EVERY
-            waits.append(self._clock.sleep(then - now))
+            # What is due already either became due after the claim, or is for the next check. The wait is never
+            # longer than a lease: the wall clock may be moved, or the machine may sleep.
+            wait = min(due - now, self._lease) if due > now else self._checked_at + _CHECK_EVERY - steady
+            waits.append(self._clock.sleep(wait))
         await first_of(*waits)
 
     # --- running
@@ -297,14 +323,11 @@ class Worker:
             self._settling.submit(one, end)
 
     async def _attempts(self, call: HandlerCall) -> Sequence[Ended]:
-        now = self._clock.now()
-        if call[0].refusal is not None or call[0].item.deaths >= POISON_AFTER:  # both are alone in their call
-            return [refused(call[0], now)]
+        if call[0].refusal is not None:  # it is alone in its call
+            return [refused(call[0], self._clock.now())]
         if call[0].handler.batch is not None:
             await self._leases.mark_batch_started([one.item.id for one in call])
-            now = self._clock.now()
-        for one in call:
-            emit_started(one.item, now)
+        emit_started((one.item for one in call), self._clock)
         return await self._runner.run_batch(call)
 
     def _ended(self, task: "asyncio.Task[None]") -> None:

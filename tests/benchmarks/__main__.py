@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import ack, dispatch, replay
+from tests.benchmarks import ack, cores, dispatch, replay
 from tests.benchmarks.queue_rivals import rivals_here
 
 
@@ -45,13 +45,18 @@ def _replay_complete(written: dict[str, Any]) -> bool:
     return commands == list(replay.COMMANDS) and beside == ["nothing", *replay.BESIDE]
 
 
+def _cores_complete(written: dict[str, Any]) -> bool:
+    return [one["processes"] for one in written["cores"]] == [1, 2]
+
+
 BENCHMARKS = {
     "ack": Benchmark(
         ack.main,
         "--sizes 2048 --connections 4 --rounds 1 --seconds 0.5 --warmup 0 --stored 100 --in-flight 1000000"
-        " --contenders bare,ours+worker --no-wrk",
+        " --contenders bare,ours+worker",
         _acks_complete,
     ),
+    "cores": Benchmark(cores.main, "--connections 4 --rounds 1 --seconds 0.5 --warmup 0.5", _cores_complete),
     "dispatch": Benchmark(
         dispatch.main,
         "--stored 0 --waiting 20 --deliveries 20 --rounds 1 --batch 5 --repeat 2",

@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from receiver.events import parse_event
+from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.files import prepare
 from tests.benchmarks.payloads import Pages, request_head
 
@@ -16,11 +17,16 @@ _NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n
 # A job has a hundred pages; they come as those of a dozen jobs that run at one time do.
 _JOB = "substr(:job, 1, 24) || printf('%012x', n / 1200 * 12 + n % 12)"
 
+_UUID = (
+    "hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-' || hex(randomblob(2)) || '-' || hex(randomblob(2)) "
+    "|| '-' || hex(randomblob(6))"
+)
+
 # Random keys, as webhook ids are: each goes to another place of the index.
 _DELIVERIES = f"""
 {_NUMBERS}
 INSERT INTO deliveries (seq, key, type, job_id, success, received_at, size)
-SELECT :last + n, lower(hex(randomblob(16))), 'crawl.page', {_JOB}, 1, :now + n, length(:body)
+SELECT :last + n, lower({_UUID}), 'crawl.page', {_JOB}, 1, :now + n, length(:body)
 FROM numbers
 """
 
@@ -29,6 +35,11 @@ _BODIES = f"""
 INSERT INTO bodies (seq, headers, body)
 SELECT :last + n, :headers, CAST(replace(CAST(:body AS TEXT), :job, {_JOB}) AS BLOB) FROM numbers
 """
+
+# As a past of that length has left them.
+_KEYS = "INSERT INTO delivery_keys SELECT index_key(key), seq FROM deliveries WHERE seq > :last ORDER BY 1"
+
+_KEYED = "UPDATE marks SET value = (SELECT max(seq) FROM deliveries) WHERE name = 'keyed'"
 
 _WORK = """
 INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, due_at)
@@ -84,6 +95,9 @@ class Prefill:
             connection.execute(_WORK, values)
             connection.execute(_ATTEMPTS, values)
             connection.execute(_ROUTED)
+            add_functions(connection)
+            connection.execute(_KEYS, values)
+            connection.execute(_KEYED)
 
     def _deliveries(self, connection: sqlite3.Connection, rows: int) -> int:
         (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM deliveries").fetchone()

@@ -214,6 +214,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=1.0, help="seconds of load before that")
     parser.add_argument("--folder", type=Path, help="where to put the stores; must be on a real disk")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every round")
+    parser.set_defaults(load="own")
     return parser.parse_args(given)
 
 

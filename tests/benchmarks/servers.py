@@ -38,10 +38,10 @@ class Contender:
 
 
 _SERVE = (
-    *("-m", "receiver", "serve", "--no-worker", "--log-level", "warning"),
+    *("-m", "receiver", "serve", "--no-worker"),
     *("--port", "PORT", "--store", f"sqlite:///{STORE}"),
 )
-WORK = ("-m", "receiver", "work", "--log-level", "warning", "--store", f"sqlite:///{STORE}")
+WORK = ("-m", "receiver", "work", "--store", f"sqlite:///{STORE}")
 _COUNT = (STORE, "SELECT count(*) FROM deliveries JOIN bodies USING (seq)")
 
 
@@ -114,28 +114,36 @@ def _in_memory(folder: Path) -> bool:
 def running(
     command: Sequence[str], folder: Path, *, core: int | None, environment: Mapping[str, str] | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run Python with these arguments for as long as the block lasts; its standard error comes through."""
-    process = subprocess.Popen(
-        (sys.executable, *command),
-        cwd=folder,
-        env={**clean_environment(), **(environment or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-    )
+    """Run Python with these arguments for as long as the block lasts; its log is shown if it ends by itself."""
+    log = folder / "log"
+    with log.open("ab") as stderr:  # as shipped, a server writes a log, and nobody reads it at once
+        process = subprocess.Popen(
+            (sys.executable, *command),
+            cwd=folder,
+            env={**clean_environment(), **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+        )
     try:
         if core is not None:
             os.sched_setaffinity(process.pid, {core})
         yield process
     finally:
+        if process.poll() is not None:
+            sys.stderr.write(log.read_text(encoding="utf-8", errors="replace")[-5_000:])
         _stop(process)
 
 
 @contextmanager
 def serving(
-    contender: Contender, folder: Path, *, environment: Mapping[str, str] | None = None
+    contender: Contender, folder: Path, *, environment: Mapping[str, str] | None = None, pinned: bool = True
 ) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
-    """Run a contender, its server on the first core and its worker on the other; gives the server and its port."""
-    server_core, other_core = cores()
+    """Run a contender, its server on the first core and its worker on the other; gives the server and its port.
+
+    Without `pinned` they run on any core.
+    """
+    server_core, other_core = cores() if pinned else (None, None)
     port = free_port()
     command = [str(port) if part == "PORT" else part for part in contender.command]
     with running(command, folder, core=server_core, environment=environment) as server:
@@ -179,7 +187,18 @@ def memory_kib(process: "subprocess.Popen[bytes]") -> tuple[int, int] | None:
 
 def cpu_seconds(process: "subprocess.Popen[bytes]") -> float:
     """Return the processor time it has used; 0 where the OS does not tell."""
-    stat = Path(f"/proc/{process.pid}/stat")
+    return _cpu_seconds(process.pid)
+
+
+def cpu_seconds_of_all(process: "subprocess.Popen[bytes]") -> float:
+    """Return the processor time that it and its children have used; 0 where the OS does not tell."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    pids = children.read_text(encoding="utf-8").split() if children.exists() else ()
+    return sum(_cpu_seconds(int(pid)) for pid in (process.pid, *pids))
+
+
+def _cpu_seconds(pid: int) -> float:
+    stat = Path(f"/proc/{pid}/stat")
     if not stat.exists():
         return 0.0
     user, system = stat.read_text(encoding="utf-8").rpartition(")")[2].split()[11:13]

@@ -1,18 +1,22 @@
-"""The same load by wrk, where that is installed: does our load program measure the server, and not itself?"""
+"""Load by wrk (https://github.com/wg/wrk): a C program takes less of the machine than any load program in Python.
 
-import argparse
+It sends signed bodies that all differ; they are made before the load starts.
+"""
+
 import itertools
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 from tests.benchmarks.payloads import SIGNATURE_HEADER, Pages
-from tests.benchmarks.servers import CONTENDERS, Contender, cores, real_folder, serving, stored
+from tests.benchmarks.servers import cores
 
 _MOST_PER_SECOND = 25_000
-"""Signed bodies made beforehand; wrk must not run out of them, or it would send duplicates."""
+"""Bodies made beforehand. wrk must not run out of them, or it would send duplicates."""
+_UNITS = {"us": 0.001, "ms": 1.0, "s": 1_000.0}
 
 _SCRIPT = """
 local file = assert(io.open("head", "rb")); local head = file:read("*a"); file:close()
@@ -27,40 +31,34 @@ end
 """
 
 
-def cross_check(args: argparse.Namespace, parent: Path) -> list[dict[str, object]]:
-    """Return wrk's figures for the bare endpoint and ours at the first size and the most connections."""
-    program = shutil.which("wrk")
-    if program is None:
-        return []
-    rows = []
-    for name in ("bare", "ours"):
-        with real_folder(parent) as folder:
-            rows.append(_check(program, CONTENDERS[name], folder, args))
-    return rows
+def is_here() -> bool:
+    """Tell whether wrk is installed."""
+    return shutil.which("wrk") is not None
 
 
-def _check(program: str, contender: Contender, folder: Path, args: argparse.Namespace) -> dict[str, object]:
-    seconds = max(1, round(args.seconds))
-    _prepare(folder, Pages(args.sizes[0]), seconds * _MOST_PER_SECOND)
-    connections = args.connections[-1]
-    with serving(contender, folder) as (_, port):
+def load(port: int, *, size: int, connections: int, seconds: int) -> dict[str, object]:
+    """Load a server for so many seconds from the second core, and return what wrk saw.
+
+    wrk closes its connections at the end without waiting for the last answers, so up to `connections` more than
+    `acked` may be stored.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        _prepare(Path(folder), Pages(size), seconds * _MOST_PER_SECOND)
         options = ("-t1", f"-c{connections}", f"-d{seconds}s", "--latency", "-s", "wrk.lua")
-        command = (program, *options, f"http://127.0.0.1:{port}/")
+        command = ("wrk", *options, f"http://127.0.0.1:{port}/")
         process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
         if (core := cores()[1]) is not None:
             os.sched_setaffinity(process.pid, {core})
         output, _ = process.communicate()
-    answered = int(_found(r"(\d+) requests in", output))
-    after = stored(contender, folder)
+    refused = int(_found(r"Non-2xx or 3xx responses: (\d+)", output, "0"))
     return {
-        "contender": contender.name,
-        "requests/s": float(_found(r"Requests/sec:\s+([\d.]+)", output)),
-        "p50": _found(r"50%\s+(\S+)", output),
-        "p99": _found(r"99%\s+(\S+)", output),
-        "answered": answered,
-        # wrk hangs up at its end without waiting for the last answers.
-        "kept": "all" if after is None or 0 <= after - answered <= connections else "NOT ALL",
-        "not 2xx": int(_found(r"Non-2xx or 3xx responses: (\d+)", output, "0")),
+        "requests_per_second": float(_found(r"Requests/sec:\s+([\d.]+)", output)),
+        "p50_ms": _milliseconds(_found(r"50%\s+(\S+)", output)),
+        "p99_ms": _milliseconds(_found(r"99%\s+(\S+)", output)),
+        "max_ms": _milliseconds(_found(r"Latency\s+\S+\s+\S+\s+(\S+)", output)),
+        "acked": int(_found(r"(\d+) requests in", output)) - refused,
+        "unanswered": connections,
+        "refused": {"not 2xx": refused} if refused else {},
     }
 
 
@@ -69,6 +67,11 @@ def _prepare(folder: Path, pages: Pages, lines: int) -> None:
     (folder / "wrk.lua").write_text(_SCRIPT.replace("HEADER", SIGNATURE_HEADER), encoding="utf-8")
     with (folder / "signed").open("wb") as file:
         file.writelines(b"%s %s\n" % (one.signature.encode(), one.tail) for one in itertools.islice(pages, lines))
+
+
+def _milliseconds(shown: str) -> float:
+    number, unit = re.fullmatch(r"([\d.]+)(us|ms|s)", shown).groups()  # type: ignore[union-attr]
+    return float(number) * _UNITS[unit]
 
 
 def _found(pattern: str, output: str, otherwise: str | None = None) -> str:

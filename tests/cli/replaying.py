@@ -15,6 +15,18 @@ from receiver.stores import open_store
 from tests.cli.kept import STORE, delivery
 
 HANDLED = Path("handled")
+NOTE = """
+def note(*words):
+    with open("handled", "a") as file:
+        print(*words, file=file)
+"""
+KEYS = f"""{NOTE}
+@router.on("*")
+async def one(event, ctx):
+    note(ctx.delivery.id)
+    return ctx.delivery.id
+"""
+"""Handlers of every event that write its id to that file."""
 
 
 class Command:

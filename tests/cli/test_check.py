@@ -1,6 +1,7 @@
 """`receiver check`, run as a user runs it."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 
@@ -43,6 +44,49 @@ def test_it_repeats_what_the_store_notes_about_its_health(capsys: pytest.Capture
     notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note ")]
     expected = asyncio.run(open_store("sqlite:///receiver.db").health_notes())
     assert notes == [f"note      {note}" for note in expected]
+
+
+def test_it_notes_a_public_url_that_the_service_cannot_reach(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is no error: events can still be sent from this machine."""
+    monkeypatch.setenv("RECEIVER_PUBLIC_URL", "http://127.0.0.1:8000")
+
+    assert invoke("check") == 0
+
+    assert "note      the service at https://api.firecrawl.dev cannot reach" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [("BASE_URL", "foo"), ("BASE_URL", "https://user:word@example.com"), ("PUBLIC_URL", "foo")],
+)
+def test_the_addresses_of_the_service_are_checked_as_a_client_checks_them(
+    setting: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a call, and also if there is no key yet."""
+    monkeypatch.setenv(f"RECEIVER_{setting}", value)
+
+    assert invoke("check") == 2
+
+    assert f"WRONG: RECEIVER_{setting}" in told(capsys, "service")
+
+
+def test_as_json_each_part_and_note_is_an_object(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A part that is wrong has its exit code; that of the command is the highest."""
+    monkeypatch.setenv("RECEIVER_HANDLERS", "nowhere:router")
+    monkeypatch.setenv("RECEIVER_PUBLIC_URL", "http://127.0.0.1:8000")
+
+    assert invoke("check", "--json") == 2
+
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    parts = {one["part"]: one for one in told}
+    assert parts["settings"] == {"part": "settings", "ok": True, "exit_code": 0, "text": "read without errors"}
+    assert (parts["handlers"]["ok"], parts["handlers"]["exit_code"]) == (False, 2)
+    assert "nowhere" in parts["handlers"]["text"]
+    assert any(one["part"] == "note" and one["text"].startswith("the service at") for one in told)
 
 
 def told(capsys: pytest.CaptureFixture[str], part: str = "metrics") -> str:

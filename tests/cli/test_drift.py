@@ -78,7 +78,8 @@ def test_people_get_a_line_for_each_and_the_number_of_events(capsys: pytest.Capt
     assert run(receiver.main, ["drift"]) == 0
 
     seen = capsys.readouterr()
-    odd, form, tone = seen.out.splitlines()
+    head, odd, form, tone = seen.out.splitlines()
+    assert head.split()[:3] == ["kind", "type", "path"]
     assert odd.startswith("unknown type ")
     assert form.split()[:4] == ["other", "form", "crawl.page", "data[].metadata.statusCode"]
     assert tone.split()[:5] == ["unknown", "field", "crawl.page", "data[].tone", "2"]

@@ -124,7 +124,7 @@ def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.Capt
 
     assert invoke("list") == 0
     out, err = capsys.readouterr()
-    assert [line.split(maxsplit=9) for line in out.splitlines()] == [
+    assert [line.split(maxsplit=9) for line in out.splitlines()[1:]] == [
         ["handlers.chat.tell", "on", "yes", "0", "0", "0", "0", "0", "-", "-"],
         ["handlers.old.index", "on", "no", "2", "0", "0", "0", "0", "-", "-"],
         ["handlers.older", "on", "no", "0", "0", "1", "0", "0", "250", "ms     -"],
@@ -144,8 +144,8 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
     narrow = on_a_terminal("handlers", "list", columns=80)[1].splitlines()[1:]
     wide = on_a_terminal("handlers", "list", columns=150)[1].splitlines()[1:]
 
-    assert narrow[0].split() == ["handler", "status", "registered", "waiting", "done", "dead", "median"]
-    assert narrow[4].split() == ["handlers.pages.save", "on", "yes", "2", "1", "1", "2.0", "s"]
+    assert narrow[0].split() == ["handler", "status", "registered", "waiting", "running", "done", "dead", "median"]
+    assert narrow[4].split() == ["handlers.pages.save", "on", "yes", "2", "0", "1", "1", "2.0", "s"]
     assert max(map(len, narrow[:5])) <= 80
     assert wide[0].split() == [
         *[
@@ -158,8 +158,7 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
             "dead",
             "skipped",
             "median",
-            "last",
-            "error",
+            "last_error",
         ]
     ]
 
@@ -174,9 +173,9 @@ def test_code_that_cannot_be_imported_is_reported_and_the_store_is_listed(
     assert [line["registered"] for line in listed(capsys)] == [None, None, None]
     assert invoke("list") == 0
     out, err = capsys.readouterr()
-    assert out.splitlines()[0].split()[:3] == ["handlers.old.index", "on", "?"]
+    assert out.splitlines()[1].split()[:3] == ["handlers.old.index", "on", "?"]
     assert err == (
-        f"receiver: {code} does not import: No module named 'nothing_like_this'; "
+        f"receiver: {code} does not import: No module named 'nothing_like_this' ({code}.py:1); "
         "only handlers that the store knows are used\n"
     )
 

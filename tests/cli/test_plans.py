@@ -8,6 +8,7 @@ import click
 import pytest
 
 from receiver.cli.common.confirm import CHUNK, agreed, carry_out, count_lines, span_and_first
+from receiver.core.clock import local_time
 from tests.cli.kept import NOON
 
 
@@ -31,9 +32,9 @@ def test_kinds_are_counted_with_the_most_frequent_first() -> None:
 
 def test_a_plan_of_one_moment_has_no_span() -> None:
     """The first examples come below, one line each."""
-    assert list(span_and_first(NOON, NOON, ["a\x1b"])) == ["  arrived   2026-08-04T12:00:00Z", "  first     a\\x1b"]
+    assert list(span_and_first(NOON, NOON, ["a\x1b"])) == [f"  arrived   {local_time(NOON)}", "  first     a\\x1b"]
     assert list(span_and_first(NOON, NOON + timedelta(minutes=1), ["a", "b"])) == [
-        "  arrived   2026-08-04T12:00:00Z to 2026-08-04T12:01:00Z",
+        f"  arrived   {local_time(NOON)} to {local_time(NOON + timedelta(minutes=1))}",
         "  first     a",
         "            b",
     ]

@@ -62,6 +62,7 @@ def test_refused_requests_are_listed_newest_first(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
+        (("--kind", "conflict"), [2]),
         (("--reason", "conflict"), [2]),
         (("--limit", "1"), [3]),
         (("--since", "2026-08-04T12:00:00Z"), [3, 2, 1]),
@@ -75,10 +76,10 @@ def test_filters_choose(capsys: pytest.CaptureFixture[str], flags: tuple[str, ..
 
 @pytest.mark.usefixtures("filled")
 def test_the_listing_for_people_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
-    """A pipe gets lines, and a terminal a table."""
+    """A pipe gets lines below a header, and a terminal a table."""
     assert invoke("list") == 0
 
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert len(capsys.readouterr().out.splitlines()) == 1 + 3
     status, seen = on_a_terminal("quarantine", "list")
     assert status == 0
     assert "the body is not JSON" in seen

@@ -2,29 +2,20 @@
 
 import json
 import sqlite3
+import tracemalloc
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from receiver.core.clock import local_time
 from receiver.core.types import WorkState
-from tests.cli.kept import BODY, SAVE, Filling, delivery, fill, items, on_a_terminal
-from tests.cli.replaying import Command, handled, keep, keep_jobs, write_handlers
+from tests.cli.kept import BODY, NOON, SAVE, Filling, delivery, fill, items, on_a_terminal
+from tests.cli.replaying import KEYS, Command, handled, keep, keep_jobs, write_handlers
 
 pytestmark = pytest.mark.usefixtures("configured")
 
-NOTE = """
-def note(*words):
-    with open("handled", "a") as file:
-        print(*words, file=file)
-"""
-KEYS = f"""{NOTE}
-@router.on("*")
-async def one(event, ctx):
-    note(ctx.delivery.id)
-    return ctx.delivery.id
-"""
 FAILS = """
 @router.on("crawl.page")
 def good(event, ctx): return ctx.delivery.id
@@ -34,16 +25,16 @@ async def bad(event, ctx):
     if ctx.delivery.id == "b":
         raise ValueError("no \\x1b[31m red")
 """
-PLAN = """2 events to replay here, 172 bytes
+PLAN = f"""2 events to replay here, 172 bytes
   by type
               1  crawl.failed
               1  crawl.page
   by handler
               2  replayed.one
               1  replayed.picky
-  arrived   2026-08-04T12:00:00Z to 2026-08-04T12:01:00Z
-  first     2026-08-04T12:00:00Z  crawl.page  a
-            2026-08-04T12:01:00Z  crawl.failed  b
+  arrived   {local_time(NOON)} to {local_time(NOON + timedelta(minutes=1))}
+  first     {local_time(NOON)}  crawl.page  a
+            {local_time(NOON + timedelta(minutes=1))}  crawl.failed  b
   1 handler of these may get fewer: where= is checked for each event
 """
 
@@ -122,7 +113,7 @@ def test_a_plan_leaves_out_events_before_the_place(command: Command) -> None:
 
     assert command("--after", "3", "--dry-run") == 0
     assert command.out.startswith("1 event to replay here")
-    assert "first     2026-08-04T12:03:00Z  crawl.page  k3" in command.out
+    assert f"first     {local_time(NOON + timedelta(minutes=3))}  crawl.page  k3" in command.out
     assert command.out.endswith("  left out: the events up to 3 in this order\n")
 
     assert command("--after", "9") == 0
@@ -212,6 +203,34 @@ def test_a_bundle_is_replayed_without_a_store(command: Command) -> None:
     assert [key for key, _, _ in results(command)] == ["k0", "k2", "k3"]
     assert "bundle, line 3: " in command.err
     assert not Path("kept.db").exists()
+
+
+def test_a_bundle_of_long_bodies_needs_little_memory(command: Command) -> None:
+    """The events are stored a few megabytes at a time."""
+    text = "x" * 2**20
+    bodies = [json.dumps({"type": "crawl.page", "id": str(number), "error": text}).encode() for number in range(24)]
+    keep(*[delivery(f"k{number}", number, body=body) for number, body in enumerate(bodies)])
+    command.exactly("events", "export", "bundle.gz")
+    tracemalloc.start()
+    try:
+        assert command("bundle.gz", "--dry-run") == 0
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert "24 events to replay" in command.out
+    assert peak < 16 * 2**20
+
+
+@pytest.mark.parametrize("words", [("replay",), ("events", "import", "--yes")])
+def test_a_bundle_that_cannot_be_read_is_one_clear_line(command: Command, words: tuple[str, ...]) -> None:
+    """Linux refuses to read this file, though it can be opened."""
+    if not Path("/proc/self/mem").exists():
+        pytest.skip("only Linux has this file")
+
+    assert command.exactly(*words, "/proc/self/mem") == 1
+
+    assert command.err == "receiver: cannot read the bundle: Input/output error\n"
 
 
 # --- results
@@ -360,108 +379,6 @@ def one(event): socket.create_connection(("192.0.2.1", 80))
     assert command("--no-network") == 2
     assert "the resource replayed.database could not be made: NetworkRefused" in command.err
     assert "192.0.2.1:5432" in command.err
-
-
-# --- --save and --compare
-
-
-def save(command: Command, monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
-    """Save outcomes of handlers that return these values; an exception is raised."""
-    write_valued(monkeypatch, **values)
-    assert command("--save", "earlier") in (0, 1)
-
-
-def write_valued(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
-    """Put handlers in place that return these values."""
-    code = "".join(
-        f"@router.on('*')\ndef {name}(event):\n    value = {value!r}\n"
-        "    if isinstance(value, Exception): raise value\n    return value\n"
-        for name, value in values.items()
-    )
-    write_handlers(code, monkeypatch)
-
-
-def test_runs_are_compared(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal results are only counted. The exit code is 1 if a handler fails that did not fail before."""
-    keep(delivery("a"))
-    save(command, monkeypatch, same=1, other=1, broken=1, changed=ValueError("x"), gone=1, still=ValueError("y"))
-    now = {"same": 1, "other": 2, "broken": ValueError("z"), "changed": 1, "still": ValueError("y"), "new": 1}
-    write_valued(monkeypatch, **now)
-
-    assert command("--compare", "earlier") == 1
-
-    told = [line.partition("crawl.page")[0].strip() for line in command.out.splitlines() if " ms" in line]
-    assert told == ["changed", "newly failing", "newly passing", "added"]
-    assert "    before   returned 1\n    now      returned 2\n" in command.out
-    assert "    before   returned 1\n    now      raised ValueError: z\n" in command.out
-    assert "    before   nothing\n    now      returned 1\n" in command.out
-    assert command.out.splitlines()[-7:] == [
-        "compared with the earlier run",
-        "              2  same",
-        "              1  changed",
-        "              1  newly failing",
-        "              1  newly passing",
-        "              1  added",
-        "              1  missing",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("now", "code"),
-    [({"one": 2}, 0), ({"one": ValueError("x")}, 1), ({"one": 1, "new": ValueError("x")}, 1)],
-)
-def test_the_exit_code_reports_new_failures(
-    now: dict[str, Any], code: int, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A failure is new if the handler succeeded before or did not run."""
-    keep(delivery("a"))
-    save(command, monkeypatch, one=1)
-    write_valued(monkeypatch, **now)
-
-    assert command("--compare", "earlier") == code
-
-
-def test_old_failures_do_not_change_the_exit_code(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With --json each line has the change."""
-    keep(delivery("a"))
-    save(command, monkeypatch, one=ValueError("x"))
-
-    assert command("--compare", "earlier", "--json") == 0
-    [line] = command.out.splitlines()
-    assert json.loads(line)["change"] == "same"
-    assert json.loads(line)["before"] == "raised ValueError: x"
-
-
-@pytest.mark.parametrize(
-    ("asked", "told"),
-    [
-        (
-            ("--save", "other.py"),
-            "other.py was not written by `receiver replay --save`; it is left as it is",
-        ),
-        (("--compare", "other.py"), "other.py was not written by"),
-        (("--save", "none/file"), "cannot write none/file: No such file or directory"),
-        (("--compare", "none"), "cannot read none: No such file or directory"),
-        (("--save", "a", "--compare", "./a"), "--save would replace the file that --compare reads"),
-    ],
-)
-def test_wrong_files_are_refused(asked: tuple[str, ...], told: str, command: Command) -> None:
-    """This happens before a handler runs, and the file does not change."""
-    keep(delivery("a"))
-    Path("other.py").write_text("precious")
-
-    assert command(*asked) == 2
-    assert told in command.err
-    assert handled() == []
-    assert Path("other.py").read_text() == "precious"
-
-
-def test_a_full_disk_is_reported(command: Command) -> None:
-    """The message has the file and the command that continues."""
-    keep(delivery("a"))
-
-    assert command("--save", "/dev/full") == 1
-    assert "cannot write /dev/full: No space left on device" in command.err
 
 
 # --- wrong use

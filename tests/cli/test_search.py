@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pytest
 
 from receiver.cli.main import receiver, run
+from receiver.core.clock import local_time
 from receiver.stores import open_store
-from tests.cli.kept import STORE, delivery
+from tests.cli.kept import NOON, STORE, delivery
 
 pytestmark = pytest.mark.usefixtures("configured")
 
@@ -56,7 +58,7 @@ def test_an_incomplete_index_says_what_it_lacks(capsys: pytest.CaptureFixture[st
     ids, said = found(capsys, "--text", "example")
 
     assert ids == ["k1", "k0"]
-    assert said == "the search index ends at 2026-08-04T12:01:00Z: it lacks 1 event\n"
+    assert said == f"the search index ends at {local_time(NOON + timedelta(minutes=1))}: it lacks 1 event\n"
 
 
 def test_an_empty_index_says_so(capsys: pytest.CaptureFixture[str]) -> None:

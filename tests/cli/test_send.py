@@ -262,7 +262,8 @@ def test_a_receiver_that_does_not_run_is_explained(endpoint: Endpoint, capsys: p
     assert invoke("crawl.page", "--to", "http://127.0.0.1:1/webhooks") == 1
 
     assert (
-        "nothing listens at http://127.0.0.1:1/webhooks; start it with `receiver serve`" in capsys.readouterr().err
+        "nothing listens at http://127.0.0.1:1/webhooks; start it with `receiver dev` or `receiver serve`"
+        in capsys.readouterr().err
     )
 
 

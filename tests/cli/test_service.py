@@ -1,7 +1,6 @@
 """`receiver start`, `scrape` and `monitors`, run as a user runs them, with a service on a socket."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -9,32 +8,11 @@ import pytest
 from receiver.cli.main import receiver, run
 from tests.cli.kept import on_a_terminal
 from tests.service.client.calling import KEY
-from tests.service.client.stub import Connection, Stub, serving
+from tests.service.client.stub import Stub
 
-pytestmark = pytest.mark.usefixtures("configured")
+pytestmark = pytest.mark.usefixtures("stub")
 JOB = "019f2c10-0001-7a00-8b00-000000001eef"
 MONITOR = {"id": "mon-1", "name": "Prices", "status": "active", "schedule": {"cron": "0 * * * *"}, "newKey": [1]}
-
-
-@pytest.fixture
-def answers() -> dict[str, tuple[int, Any]]:
-    """Status and body by method and path."""
-    return {}
-
-
-@pytest.fixture(autouse=True)
-def stub(configured: None, monkeypatch: pytest.MonkeyPatch, answers: dict[str, tuple[int, Any]]) -> Iterator[Stub]:
-    """The service on a socket, and settings that lead there."""
-
-    def answer(connection: Connection) -> None:
-        path = connection.path.partition("?")[0]
-        connection.answer(*answers[f"{connection.method} {path}"])
-
-    with serving(answer) as made:
-        monkeypatch.setenv("RECEIVER_BASE_URL", made.address)
-        monkeypatch.setenv("RECEIVER_API_KEY", KEY)
-        monkeypatch.setenv("RECEIVER_PUBLIC_URL", "https://hooks.example.com")
-        yield made
 
 
 def invoke(*args: str) -> int:
@@ -91,7 +69,13 @@ def test_a_batch_says_which_urls_were_left_out(
         (("crawl", "https://example.com", "--limit", "0"), "limit: "),
         (("crawl", "https://example.com", "--event", "action"), "crawl has no event 'action'"),
         (("crawl", "https://example.com", "--metadata", "customer"), "is not NAME=VALUE"),
-        (("batch",), "Missing argument"),
+        (("crawl", "https://example.com", "--set", "delay=61"), "delay: "),
+        (("crawl",), "Missing argument 'URL'"),
+        (("batch_scrape",), "Missing argument 'URL...'"),
+        (("extract",), "give urls, prompt, or both"),
+        (("agent",), "Missing argument 'PROMPT'"),
+        (("agent", "find", "--max-credits", "0"), "maxCredits: "),
+        (("agent", "find", "--event", "page"), "agent has no event 'page'"),
     ],
 )
 def test_an_invalid_request_is_not_sent(
@@ -113,6 +97,11 @@ def test_an_invalid_request_is_not_sent(
         ("API_KEY", ("monitors", "list")),
         ("API_KEY", ("monitors", "show", "mon-1")),
         ("API_KEY", ("monitors", "run", "mon-1")),
+        ("API_KEY", ("monitors", "pause", "mon-1")),
+        ("API_KEY", ("monitors", "delete", "mon-1", "--yes")),
+        ("API_KEY", ("monitors", "create", "Prices", "https://example.com", "--every", "hourly")),
+        ("PUBLIC_URL", ("monitors", "create", "Prices", "https://example.com", "--every", "hourly")),
+        ("API_KEY", ("jobs", "cancel", "019f2c10", "--family", "crawl")),
     ],
 )
 def test_a_missing_setting_is_named(
@@ -158,7 +147,7 @@ def test_a_refusal_of_the_service_has_advice(
     ("status", "body", "may_run"),
     [(500, {"error": "oh"}, True), (200, {"success": True}, True), (402, {"error": "no"}, False), (307, {}, False)],
 )
-@pytest.mark.parametrize(("kind", "path"), [("crawl", "crawl"), ("batch", "batch/scrape")])
+@pytest.mark.parametrize(("kind", "path"), [("crawl", "crawl"), ("batch", "batch/scrape"), ("agent", "agent")])
 def test_a_start_with_an_unknown_result_is_reported(
     stub: Stub,
     answers: dict[str, tuple[int, Any]],
@@ -241,7 +230,7 @@ def test_monitors_are_listed(
     answers["GET /v2/monitor"] = (200, {"success": True, "data": [MONITOR]})
 
     assert invoke("monitors", "list") == 0
-    assert capsys.readouterr().out.split() == ["mon-1", "active", "-", "-", "Prices"]
+    assert capsys.readouterr().out.splitlines()[1].split() == ["mon-1", "active", "-", "-", "Prices"]
     assert invoke("monitors", "list", "--json", "--limit", "7") == 0
     assert json.loads(capsys.readouterr().out) == {
         "id": "mon-1",
@@ -259,6 +248,17 @@ def test_monitors_are_listed(
     code, seen = on_a_terminal("monitors", "list")
     assert code == 0
     assert "Prices" in seen
+
+
+def test_a_service_that_ignores_the_offset_ends_the_list(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would give the same monitors for ever."""
+    answers["GET /v2/monitor"] = (200, {"success": True, "data": [MONITOR] * 100})
+
+    assert invoke("monitors", "list", "--json") == 1
+    assert "the service gives the same monitors for every offset" in capsys.readouterr().err
+    assert len(stub.connections) == 2
 
 
 def test_all_monitors_are_read(
@@ -305,3 +305,33 @@ def test_a_monitor_is_run(answers: dict[str, tuple[int, Any]], capsys: pytest.Ca
     answers["POST /v2/monitor/mon-1/run"] = (409, {"success": False, "error": "Monitor is paused"})
     assert invoke("monitors", "run", "mon-1") == 1
     assert "Monitor is paused: it is paused, runs already, or is over" in capsys.readouterr().err
+
+
+def test_a_page_is_scraped_by_version_2(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its formats may have options. A format that fills another key of the document is found there."""
+    answers["POST /v2/scrape"] = (200, {"success": True, "data": {"answer": "yes", "json": {"a": 1}}})
+    formats = [{"type": "question", "question": "Is it?"}, {"type": "json", "prompt": "p"}]
+    given = ("--set", f"formats={json.dumps(formats)}", "--set", "maxAge=0")
+
+    assert invoke("scrape", "https://example.com", "--v2", *given) == 0
+
+    assert capsys.readouterr().out == 'yes\n{"a":1}\n'
+    assert stub.connections[0].body == {"url": "https://example.com", "formats": formats, "maxAge": 0}
+
+
+def test_every_field_of_a_scrape_can_be_set(stub: Stub, answers: dict[str, tuple[int, Any]]) -> None:
+    """A field of the other version is refused."""
+    answers["POST /v1/scrape"] = (200, {"success": True, "data": {"json": 1}})
+    given = ("--format", "json", "--set", "jsonOptions.prompt=prices", "--set", "maxAge=0")
+
+    assert invoke("scrape", "https://example.com", *given) == 0
+    assert stub.connections[0].body == {
+        "url": "https://example.com",
+        "formats": ["json"],
+        "jsonOptions": {"prompt": "prices"},
+        "maxAge": 0,
+    }
+    assert invoke("scrape", "https://example.com", "--v2", *given) == 2
+    assert invoke("scrape") == 2

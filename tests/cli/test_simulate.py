@@ -176,7 +176,7 @@ def test_every_setting_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
         (["--rate", "0"], "--rate: arrivals.rate is 0.0: it has to be greater than or equal to 0.001"),
         (["--job", "crawl"], "crawl is not a job; write crawl:200"),
         (["--job", "crowl:3"], '--job: arrivals.jobs[0].family is "crowl"'),
-        (["--at", "90"], '--at: arrivals.at[0] is "90": a duration is text with its unit'),
+        (["--at", "90"], '--at: arrivals.at[0] is "90": a duration is a number with its unit'),
         (["--at", "0s", "--duration", "1h"], '--duration: arrivals.duration is "1h": it goes with a rate'),
         (["--capacity", "0"], "--capacity: endpoint.capacity is 0"),
         (["--pauses", "1m"], "--pauses: sender.pauses[1] is missing"),

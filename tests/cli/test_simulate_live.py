@@ -16,7 +16,7 @@ from receiver.service.sender import Sender
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.faults import FaultKind, SimulatedRequest
 from receiver.service.simulator.ledger import Findings, Wrong
-from receiver.service.simulator.live import Reply
+from receiver.service.simulator.live import EndpointReply
 from receiver.service.simulator.report import report_on
 from receiver.service.simulator.scenario import ArrivalPattern, Scenario
 
@@ -88,7 +88,7 @@ def test_a_live_run_says_what_it_ignores(capsys: pytest.CaptureFixture[str]) -> 
 
 async def posted(
     request: SimulatedRequest, answer: Callable[[httpx.Request], httpx.Response]
-) -> tuple[Reply, list[tuple[bytes, str]]]:
+) -> tuple[EndpointReply, list[tuple[bytes, str]]]:
     """Send one request; return the reply, and the bodies and signatures that arrived."""
     came: list[tuple[bytes, str]] = []
 

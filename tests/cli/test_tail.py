@@ -10,14 +10,16 @@ from typing import Any
 
 import pytest
 
+from receiver.cli.common.tables import ListForm
 from receiver.cli.main import receiver, run
-from receiver.cli.tail.command import Follower, ShownToPeople, show_json
+from receiver.cli.tail.command import Follower, shown
 from receiver.cli.tail.states import MAX_FOLLOWED
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement
 from receiver.core.clock import VirtualClock
-from receiver.core.deliveries import DeliveryFilter, DeliverySummary
+from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.store import Store
 from receiver.core.types import DeliveryState, WorkerId, WorkState
+from receiver.core.views import EventRow, event_rows
 from receiver.core.work import NewWork
 from receiver.errors import AmbiguousJob, StoreRefused
 from receiver.stores import open_store
@@ -33,14 +35,16 @@ HALF = timedelta(milliseconds=500)
 class Tail:
     """A running tail with its events and remarks."""
 
-    def __init__(self, store: Store, max_followed: int = MAX_FOLLOWED) -> None:
+    def __init__(self, store: Store, max_followed: int = MAX_FOLLOWED, limit: int | None = None) -> None:
         self.keys: list[str] = []
         self.notes: list[str] = []
         self.clock = VirtualClock()
-        self.follower = Follower(store, self.clock, self.show, note=self.notes.append, max_followed=max_followed)
+        self.follower = Follower(
+            store, self.clock, self.show, note=self.notes.append, max_followed=max_followed, limit=limit
+        )
 
-    def show(self, deliveries: Sequence[DeliverySummary]) -> None:
-        self.keys += [one.key for one in deliveries]
+    def show(self, events: Sequence[EventRow]) -> None:
+        self.keys += [one.summary.key for one in events]
 
     async def shows(self, *keys: str) -> None:
         """Return when exactly these events have been shown."""
@@ -101,6 +105,18 @@ async def test_it_begins_with_the_last_few_and_continues(store: Store) -> None:
         await add(store, "d", "e", "f")
         await tail.shows("b", "c", "d", "e", "f")
     assert tail.notes == []
+
+
+async def test_with_a_limit_it_ends_after_so_many_events(store: Store) -> None:
+    """The first ones, which had arrived before, count too."""
+    await add(store, "a", "b")
+    tail = Tail(store, limit=3)
+    running = asyncio.create_task(tail.follower.run(DeliveryFilter(), lines=2))
+    await tail.shows("a", "b")
+    await add(store, "c", "d")
+
+    await soon(running)
+    assert tail.keys == ["a", "b", "c"]
 
 
 async def test_without_lines_it_begins_with_the_next_event(store: Store) -> None:
@@ -366,12 +382,12 @@ def moved_back(path: Path) -> None:
             part.rename(f"{path}{end}")
 
 
-def summaries() -> list[DeliverySummary]:
-    """Return deliveries as a store lists them."""
+def events() -> list[EventRow]:
+    """Return events as a store lists them."""
 
-    async def read() -> list[DeliverySummary]:
+    async def read() -> list[EventRow]:
         async with open_store(STORE).reports() as reports:
-            return [one async for one in reports.deliveries(DeliveryFilter())]
+            return [one async for one in event_rows(reports, DeliveryFilter())]
 
     fill(lambda store: add_both(store.log))
     return asyncio.run(read())
@@ -384,7 +400,7 @@ async def add_both(log: Any) -> None:
 
 def test_the_json_is_that_of_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
     """One object per line, written at once."""
-    show_json(summaries())
+    shown(ListForm(as_json=True))(events())
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert run(receiver.main, ["events", "list", "--json"]) == 0
 
@@ -393,8 +409,8 @@ def test_the_json_is_that_of_the_listing(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_in_a_pipe_each_is_a_line_of_the_listing(capsys: pytest.CaptureFixture[str]) -> None:
     """They may come together or one by one."""
-    show = ShownToPeople()
-    for one in summaries():
+    show = shown(ListForm())
+    for one in events():
         show([one])
     lines = capsys.readouterr().out
     assert run(receiver.main, ["events", "list"]) == 0
@@ -408,7 +424,7 @@ def test_a_database_in_a_missing_folder_is_an_error(capsys: pytest.CaptureFixtur
     assert "there is no folder nowhere" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("wrong", [("--lines", "-1"), ("--limit", "3"), ("--state", "odd")])
-def test_options_for_past_events_are_wrong_use(wrong: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("wrong", [("--lines", "-1"), ("--limit", "0"), ("--state", "odd")])
+def test_impossible_options_are_wrong_use(wrong: tuple[str, ...]) -> None:
     """The exit code is 2."""
     assert run(receiver.main, ["tail", *wrong]) == 2

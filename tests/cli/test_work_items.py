@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 
 from receiver.cli.main import receiver, run
 from receiver.cli.work_items.show import readable
+from receiver.core.clock import local_time
 from receiver.core.types import AttemptOutcome, DeliveryKey, Trigger, WorkState
 from receiver.core.views import work_detail
 from receiver.core.work import LOST, Attempt, WorkDetail, WorkSummary
@@ -79,6 +82,7 @@ def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest
         "due_at",
         "last_error",
         "note",
+        "behind",
     ]
     assert lines[2] == {
         "id": 4,
@@ -93,6 +97,7 @@ def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest
         "due_at": "2026-08-04T12:02:00.000000Z",
         "last_error": None,
         "note": "1 page of the job is not handled",
+        "behind": None,
     }
     assert lines[4] == {
         "id": 2,
@@ -107,7 +112,9 @@ def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest
         "due_at": None,
         "last_error": "ValueError: no such page",
         "note": None,
+        "behind": None,
     }
+    assert lines[3]["behind"] == {"id": 2, "state": "dead", "ended_at": "2026-08-04T12:00:00.250000Z"}
 
 
 @pytest.mark.usefixtures("six")
@@ -122,6 +129,7 @@ def test_the_listing_as_json_has_one_object_per_item_newest_first(capsys: pytest
         (("--handler", "handlers.chat.tell", "--state", "held"), [4]),
         (("--limit", "2"), [6, 5]),
         (("--handler", "tell"), []),
+        (("--handler", "tell", "--handler", "*.tell"), [5, 4]),
         *((("--state", state), [number]) for number, state in enumerate(
             ("done", "dead", "queued", "held", "skipped", "waiting"), start=1
         )),
@@ -133,6 +141,17 @@ def test_filters_narrow_the_listing_together(
 ) -> None:
     """They are the filters of events, with states of work items and --handler as a glob."""
     assert [line["id"] for line in listed(capsys, *filters)] == ids
+
+
+@pytest.mark.usefixtures("six")
+def test_an_item_behind_a_blocked_lane_says_for_which_it_waits(capsys: pytest.CaptureFixture[str]) -> None:
+    """The listing and the details of the item say it, and since when the other is dead."""
+    words = f"waits for #2, dead since {local_time(NOON)}"
+
+    assert invoke("list", "--state", "queued") == 0
+    assert capsys.readouterr().out.endswith(f" {words}\n")
+    assert invoke("show", "3") == 0
+    assert words in capsys.readouterr().out
 
 
 def test_a_state_of_deliveries_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,10 +166,11 @@ def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.Capt
     assert invoke("list") == 0
 
     out, err = capsys.readouterr()
-    lines = out.splitlines()
+    head, *lines = out.splitlines()
+    assert head.split()[:3] == ["id", "received", "type"]
     assert lines[4].split(maxsplit=9) == [
         "2",
-        "2026-08-04T12:01:00Z",
+        local_time(NOON + timedelta(minutes=1)),
         "crawl.page",
         "key-2",
         "job-1",
@@ -160,7 +180,9 @@ def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.Capt
         "-",
         "ValueError: no such page",
     ]
-    assert lines[2].endswith("held    0        2026-08-04T12:02:00Z 1 page of the job is not handled")
+    assert lines[2].endswith(
+        f"held    0        {local_time(NOON + timedelta(minutes=2))} 1 page of the job is not handled"
+    )
     assert lines[0].split()[4] == "-"
     assert len({line.index(" handlers.") for line in lines}) == 1
     assert err == ""
@@ -172,7 +194,7 @@ def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.Capt
 
     assert invoke("list") == 0
     out, err = capsys.readouterr()
-    assert len(out.splitlines()) == 50
+    assert len(out.splitlines()) == 1 + 50
     assert "only the newest 50 are shown; --limit N" in err
     assert len(listed(capsys)) == 51
 
@@ -191,10 +213,17 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
     narrow = on_a_terminal("work-items", "list", columns=80)[1].splitlines()
     wide = on_a_terminal("work-items", "list", columns=180)[1].splitlines()
 
-    assert narrow[0].split() == ["id", "received", "(UTC)", "type", "handler", "state"]
-    assert narrow[5].split() == ["2", "08-04", "12:01:00", "crawl.page", "handlers.pages.save", "dead"]
-    assert max(map(len, narrow)) <= 80
-    for title in ("attempts", "due (UTC)", "last error, or note", "job", "delivery"):
+    assert {"id", "received", "handler", "state"} <= set(narrow[0].split())
+    assert "…handlers.pages.save" not in "".join(narrow)
+    row = next(line for line in narrow if line.startswith("2 "))
+    assert [word for word in row.split() if word in ("handlers.pages.save", "dead")] == [
+        "handlers.pages.save",
+        "dead",
+    ]
+    assert "    ValueError: no such page" in narrow
+    assert "    waits for #2, dead since " in "\n".join(narrow)
+    assert max(map(len, narrow[:-1])) <= 80
+    for title in ("type", "attempts", "due", "why", "job_id", "delivery_id"):
         assert title in wide[0]
     assert "1 page of the job is not handled" in wide[3]
 
@@ -206,7 +235,8 @@ def test_a_long_name_of_a_handler_loses_its_beginning() -> None:
     made(DONE, handler=HandlerName("shop.handlers.of.pages.save_everything"))
 
     _, seen = on_a_terminal("work-items", "list", columns=80)
-    assert "…pages.save_everything" in seen
+    assert "pages.save_everything" in seen
+    assert "…" in seen
 
 
 EVIL = "\x1b]0;owned\x07\x9b2J\u202e[red]"
@@ -288,7 +318,7 @@ def test_show_prints_everything_for_people(capsys: pytest.CaptureFixture[str]) -
         "delivery_id  key-1\n"
         "type         crawl.page\n"
         "job_id       job-1\n"
-        "received_at  2026-08-04T12:00:00.000000Z\n"
+        f"received_at  {local_time(NOON)}\n"
         "handler      handlers.pages.save\n"
         "state        dead\n"
         "attempts     1\n"
@@ -298,7 +328,8 @@ def test_show_prints_everything_for_people(capsys: pytest.CaptureFixture[str]) -
         "note         -\n"
         "\n"
         "attempts\n"
-        "  1  delivery  2026-08-04T12:00:00.000Z  ended 2026-08-04T12:01:01.500Z after 1 min 1 s  failed  "
+        f"  1  delivery  {local_time(NOON, 'milliseconds')}  "
+        f"ended {local_time(NOON + timedelta(seconds=61.5), 'milliseconds')} after 1 min 1 s  failed  "
         "overdue: it ran longer than its time-out\n"
         "       ValueError: no\\nway\n"
         "       | Traceback\n"
@@ -334,7 +365,7 @@ def detail(state: WorkState, *attempts: Attempt, **changes: Any) -> WorkDetail:
         (QUEUED, {"attempts": 0}, "none yet"),
         (RUNNING, {"attempts": 1}, "  1  runs now"),
         (HELD, {"note": "2 pages are not handled"}, "note         2 pages are not handled"),
-        (WAITING, {"due_at": NOON}, "due_at       2026-08-04T12:00:00.000000Z"),
+        (WAITING, {"due_at": NOON}, f"due_at       {local_time(NOON)}"),
         (SKIPPED, {}, "`receiver work-items retry 7` runs it again."),
         (DEAD, {}, "`receiver work-items retry 7` runs it again."),
         (DONE, {"note": "waited for 3 pages"}, "note         waited for 3 pages"),
@@ -355,8 +386,9 @@ def test_a_lost_attempt_has_no_duration() -> None:
     shown_item = detail(DONE, lost, second)
 
     lines = "\n".join(readable(shown_item))
-    assert "  1  delivery  start unknown  ended 2026-08-04T12:00:00.000Z  lost\n       the worker died" in lines
-    assert "  2  retry  2026-08-04T12:00:00.000Z  ended 2026-08-04T11:59:59.000Z after 0 ms  succeeded" in lines
+    at_noon, before = (local_time(NOON - timedelta(seconds=seconds), "milliseconds") for seconds in (0, 1))
+    assert f"  1  delivery  start unknown  ended {at_noon}  lost\n       the worker died" in lines
+    assert f"  2  retry  {at_noon}  ended {before} after 0 ms  succeeded" in lines
     assert [one["duration_seconds"] for one in work_detail(shown_item)["history"]] == [None, 0.0]
 
 
@@ -417,3 +449,22 @@ def test_durations_have_their_two_largest_units() -> None:
 
     told = [duration(timedelta(seconds=seconds)) for seconds in (0, 0.0124, 3.42, 59.94, 125, 5400, 273_600)]
     assert told == ["0 ms", "12 ms", "3.4 s", "59.9 s", "2 min 5 s", "1 h 30 min", "3 d 4 h"]
+
+
+def test_a_listing_ends_when_its_reader_ends() -> None:
+    """A closed pipe is success, as after `head`."""
+    fill(lambda store: store.items(3_000, DEAD))
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "receiver", "work-items", "list", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith('{"id":3000,')
+        process.stdout.close()
+        assert process.stderr is not None
+        err = process.stderr.read()
+
+    assert (process.returncode, err) == (0, "")

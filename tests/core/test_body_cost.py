@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.body_cost import COSTLY_BODY, MAX_BODY_COST, body_cost
+from receiver.core.body_cost import COSTLY_BODY, MAX_BODY_COST, MAX_OBJECTS, body_cost
 from receiver.errors import CostlyBody, GiveUp, Malformed
 from receiver.events import parse_event
 from tests.doubles import COSTLY
@@ -104,3 +104,21 @@ def test_a_long_page_is_read() -> None:
     body = json.dumps({"type": "crawl.page", "data": [{"rawHtml": "<a href='{}'>{}, [é]</a>" * 1_000_000}]})
 
     assert body_cost(body.encode()) < MAX_BODY_COST
+
+
+def test_the_error_names_the_most_objects_that_fit() -> None:
+    """One more than these is refused, though each has two bytes; the error says how many fit."""
+    body = b'{"type":"new.thing","data":[%s{}]}' % (b"{}," * (MAX_OBJECTS - 1))
+
+    with pytest.raises(CostlyBody, match="at most 111,848 objects fit"):
+        parse_event(body)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+def test_another_encoding_hides_no_value(encoding: str) -> None:
+    """A quotation mark within a text, which is escaped, ends no text in any encoding."""
+    text = '{"type":"x","a":"\\"","data":[' + "{}," * 200_000 + "{}]}"
+
+    assert body_cost(text.encode(encoding)) > MAX_BODY_COST
+    with pytest.raises(CostlyBody):
+        parse_event(text.encode(encoding))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,7 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import receiver.core.logs
-from receiver.core.logs import BackgroundHandler, ConsoleFormatter, JsonFormatter, configure_logs
+from receiver.core.log_lines import ConsoleFormatter, EventText, JsonFormatter
+from receiver.core.logs import BackgroundHandler, configure_logs
 
 DELIVERY: dict[str, Any] = {"id": "6f1d3c52-8a54-4b1e-9d0e-2f6f0a7f9a11", "type": "crawl.page", "job_id": "job-1"}
 ATTEMPT: dict[str, Any] = DELIVERY | {"handler": "handlers.pages.write", "attempt": 2}
@@ -27,9 +29,27 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         DELIVERY | {"size": 2_048},
         ("→", "crawl.page", "6f1d3c52", "2.0 KiB", "accepted", "job-1"),
     ),
+    "deliveries_received": (
+        {"count": 1_200, "kinds": "crawl.page 1,100, crawl.completed 100"},
+        ("1,200", "crawl.page 1,100", "crawl.completed 100"),
+    ),
+    "attempts_succeeded": ({"count": 1_200, "kinds": "handlers.save 1,200"}, ("1,200", "handlers.save")),
     "delivery_duplicate": (DELIVERY | {"size": 3, "job_id": None}, ("→", "3 B", "duplicate")),
     "delivery_conflict": (DELIVERY | {"size": 3}, ("→", "CONFLICT", "quarantine")),
-    "delivery_refused": ({"reason": "malformed", "detail": "the body has no `type`"}, ("malformed", "no `type`")),
+    "deliveries_refused": (
+        {"count": 1_200, "kinds": "unauthenticated 1,200"},
+        ("WARNING", "1,200 more refused", "unauthenticated 1,200"),
+    ),
+    "delivery_refused": (
+        {
+            "reason": "malformed",
+            "detail": "the body has no `type`",
+            "client": "192.0.2.7",
+            "path": "/webhooks",
+            "user_agent": "curl/8",
+        },
+        ("malformed", "no `type`", "192.0.2.7", "/webhooks", "curl/8"),
+    ),
     "delivery_not_stored": ({"reason": "the disk is full"}, ("NOT STORED", "503", "the disk is full")),
     "intake_failed": ({}, ("intake_failed",)),
     "not_ready": ({"reason": "the disk is full"}, ("WARNING", "not_ready", "the disk is full")),
@@ -51,13 +71,19 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "event_unreadable": ({"id": "k", "type": "crawl.page"}, ("event_unreadable", "id=k", "type=crawl.page")),
     "store_unavailable": ({"reason": "locked"}, ("WARNING", "store_unavailable", "locked")),
     "ballast_given_up": ({"bytes": 4_194_304}, ("WARNING", "ballast_given_up", "4194304")),
+    "service_items_skipped": (
+        {"path": "data", "count": 2},
+        ("WARNING", "service_items_skipped", "path=data", "count=2"),
+    ),
     "settle_retrying": ({"count": 3, "reason": "locked"}, ("settle_retrying", "count=3", "locked")),
     "worker_blocked": ({"advice": "look"}, ("worker_blocked", "look")),
     "worker_failed": ({}, ("worker_failed",)),
+    "routing_blocked": (DELIVERY | {"handler": "h", "advice": "wait"}, ("routing_blocked", "handler=h", "wait")),
     "results_not_recorded": ({"count": 3}, ("results_not_recorded", "count=3")),
     "results_lost": ({"count": 3}, ("results_lost", "count=3")),
     "leases_not_renewed": ({"reason": "locked"}, ("leases_not_renewed", "locked")),
     "lease_lost": ({"work_id": 7}, ("lease_lost", "7")),
+    "workers_died": ({"workers": ["web-1-4711"]}, ("WARNING", "workers_died", "web-1-4711")),
     "worker_finishing": ({"running": 2}, ("worker_finishing", "2")),
     "leases_not_released": ({"count": 2, "reason": "locked"}, ("leases_not_released", "count=2", "locked")),
     "start_marks_not_cleared": ({"reason": "locked"}, ("start_marks_not_cleared", "locked")),
@@ -85,11 +111,20 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "pruned": ({"bodies": 2, "deliveries": 3}, ("pruned", "bodies=2", "deliveries=3")),
     "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),
     "checkpoint_failed": ({"reason": "locked"}, ("checkpoint_failed", "locked")),
+    "public_url_not_reachable": ({"advice": "set it"}, ("WARNING", "public_url_not_reachable", "set it")),
+    "worker_waits_for_change": ({"advice": "save"}, ("worker_waits_for_change", "save")),
+    "code_changed": ({"files": "a.py", "then": "the worker restarts"}, ("code_changed", "a.py")),
+    "code_not_watched": ({"reason": "too many"}, ("code_not_watched", "too many")),
     "worker_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("worker_ended", "exit code 1", "2.0")),
     "worker_exhausted": (
         {"reason": "240 of at most 256 files are open", "suspects": ["handlers.leak"], "advice": "look"},
         ("worker_exhausted", "240 of at most 256 files", "handlers.leak"),
     ),
+    "web_process_ended": (
+        {"how": "killed by SIGKILL", "restart_in_s": 1.0},
+        ("web_process_ended", "killed by SIGKILL", "1.0"),
+    ),
+    "web_process_killed": ({"reason": "it did not stop"}, ("web_process_killed", "it did not stop")),
     "worker_killed": ({"reason": "it did not stop"}, ("worker_killed", "it did not stop")),
     "handlers_do_not_import": ({}, ("handlers_do_not_import",)),
     "handlers_left_behind": (
@@ -107,6 +142,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "authentication_not_configured": (
         {"advice": "set RECEIVER_SECRETS"},
         ("authentication_not_configured", "set RECEIVER_SECRETS"),
+    ),
+    "lifespan_not_entered": (
+        {"advice": "FastAPI(lifespan=receiver.lifespan)"},
+        ("lifespan_not_entered", "FastAPI(lifespan=receiver.lifespan)"),
     ),
     "server_stopped": ({}, ("server_stopped",)),
     "lane_unknown": (
@@ -134,6 +173,14 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("subscriber_too_slow", "handlers.alarm", "dropped=2"),
     ),
     "subscribers_unfinished": ({"subscribers": ["handlers.alarm"]}, ("subscribers_unfinished", "handlers.alarm")),
+    "python_warning": (
+        {"category": "DeprecationWarning", "text": "old", "where": "handlers.py:3"},
+        ("WARNING", "DeprecationWarning", "text=old", "where=handlers.py:3"),
+    ),
+    "command_failed": ({"reason": "no secret"}, ("command_failed", "no secret")),
+    "crashed": ({}, ("crashed",)),
+    "thread_crashed": ({"where": "poller"}, ("thread_crashed", "where=poller")),
+    "exception_ignored": ({"where": "<function f>"}, ("exception_ignored", "where=<function f>")),
     "log_lines_dropped": ({"count": 3}, ("WARNING", "log_lines_dropped", "count=3")),
     "log_line_broken": ({"where": "handlers/pages.py:7"}, ("log_line_broken", "handlers/pages.py:7")),
 }
@@ -159,16 +206,24 @@ def words_in_code() -> set[str]:
     return found
 
 
-def record(word: str, level: int = logging.WARNING, **fields: Any) -> logging.LogRecord:
-    return logging.getLogger("receiver.test").makeRecord(
-        "receiver.test", level, "", 0, word, (), None, extra=fields
-    )
+def event(word: str, level: int = logging.WARNING, **fields: Any) -> logging.LogRecord:
+    """Return a record of one of our events."""
+    return own_record(EventText(word, fields), level, **fields, event=word)
+
+
+def own_record(message: object, level: int = logging.WARNING, **fields: Any) -> logging.LogRecord:
+    """Return a record of a user's logger."""
+    return logging.getLogger("own").makeRecord("own", level, "", 0, message, (), None, extra=fields)
 
 
 def test_every_event_word_of_the_code_is_known_here() -> None:
     """A new event word needs a row in the table."""
     chosen = {"delivery_accepted", "delivery_duplicate", "delivery_conflict", "backfill_impossible"}  # no constants
+    chosen |= {"deliveries_received", "attempts_succeeded"}
+    chosen |= {f"{kind}_{end}" for kind in ("worker", "web_process") for end in ("ended", "killed")}
+    chosen |= {"deliveries_received", "deliveries_refused"}
     own = {"log_lines_dropped", "log_line_broken"}  # about the log itself, written without a logger
+    own |= {"crashed", "thread_crashed", "exception_ignored"}  # by one function
 
     assert words_in_code() | chosen | own == set(WORDS)
 
@@ -177,9 +232,9 @@ def test_every_event_word_of_the_code_is_known_here() -> None:
 def test_every_event_word_has_a_line_for_people(word: str) -> None:
     """The line begins with a time and has all that a person needs."""
     fields, shown = WORDS[word]
-    line = ConsoleFormatter().format(record(word, **fields))
+    line = ConsoleFormatter().format(event(word, **fields))
 
-    assert line[2] == line[5] == ":"
+    assert datetime.fromisoformat(line.split(" ")[0]).tzinfo is not None
     assert [part for part in shown if part not in line] == []
 
 
@@ -193,7 +248,7 @@ def test_every_event_word_has_a_line_for_people(word: str) -> None:
 )
 def test_a_delivery_is_named_by_a_beginning_of_its_id(key: str, shown: str) -> None:
     """One that tells it from others, and that `events show` takes."""
-    line = ConsoleFormatter().format(record("attempt_succeeded", **ATTEMPT | {"id": key, "seconds": 1}))
+    line = ConsoleFormatter().format(event("attempt_succeeded", **ATTEMPT | {"id": key, "seconds": 1}))
 
     assert shown in line
     assert key.startswith(shown.strip())
@@ -203,12 +258,12 @@ def test_a_delivery_is_named_by_a_beginning_of_its_id(key: str, shown: str) -> N
 def test_every_event_word_has_an_object_for_machines(word: str) -> None:
     """It is one line, with every field under its own name."""
     fields, _ = WORDS[word]
-    line = JsonFormatter().format(record(word, **fields))
+    line = JsonFormatter().format(event(word, **fields))
     content = json.loads(line)
 
     assert "\n" not in line
     assert content.items() >= fields.items()
-    assert (content["event"], content["level"], content["logger"]) == (word, "warning", "receiver.test")
+    assert (content["event"], content["level"], content["logger"]) == (word, "warning", "own")
     assert content["time"].endswith("Z")
 
 
@@ -218,7 +273,7 @@ def test_an_exception_is_shown_with_its_traceback(formatter: logging.Formatter) 
     try:
         raise ValueError("no \x1b[2J")
     except ValueError:
-        failed = record("intake_failed")
+        failed = own_record("it failed")
         failed.exc_info = sys.exc_info()
     text = formatter.format(failed)
 
@@ -231,13 +286,15 @@ def test_an_exception_is_shown_with_its_traceback(formatter: logging.Formatter) 
 @pytest.mark.parametrize("formatter", [ConsoleFormatter(), JsonFormatter()], ids=["console", "json"])
 def test_a_users_own_record_may_have_the_same_words(formatter: logging.Formatter, word: str) -> None:
     """It does not have our fields. If the formatter raised, the line would be lost."""
-    assert word in formatter.format(record(word))
-    assert word in formatter.format(record(word, **ATTEMPT))
+    assert word in formatter.format(own_record(word))
+    assert word in formatter.format(own_record(word, **ATTEMPT))
 
 
 def test_a_handlers_own_line_names_handler_and_delivery() -> None:
     """Line feeds and other control characters become escapes, so that it stays one line."""
-    line = ConsoleFormatter().format(record("wrote page\nsecond \x1b[31mline", **ATTEMPT))
+    one = own_record("wrote page\nsecond \x1b[31mline", **ATTEMPT)
+    one.name = ATTEMPT["handler"]
+    line = ConsoleFormatter().format(one)
 
     assert "handlers.pages.write: wrote page\\nsecond \\x1b[31mline" in line
     assert "6f1d3c52" in line
@@ -251,7 +308,7 @@ FORGED = "12:00:00 → crawl.page               6f1d3c52     2.0 KiB  accepted"
 def test_no_text_of_a_handler_forges_a_line(field: str, end: str) -> None:
     """Only the formatter begins a line at the left, whichever character ends a line in the text."""
     text = f"wrote page{end}{FORGED}"
-    one = record(text if field == "message" else "wrote", **ATTEMPT)
+    one = own_record(text if field == "message" else "wrote", **ATTEMPT)
     if field == "exception":
         try:
             raise ValueError(text)
@@ -266,6 +323,7 @@ def test_no_text_of_a_handler_forges_a_line(field: str, end: str) -> None:
     assert all(line.startswith("  ") for line in others)
 
 
+_TEXTS = ("error", "reason", "detail", "traceback", "client", "path", "user_agent")
 text_fields = st.fixed_dictionaries({"id": st.text(), "type": st.text(), "job_id": st.none() | st.text()})
 
 
@@ -274,19 +332,19 @@ def test_nothing_from_outside_steers_a_terminal(word: str, outside: dict[str, An
     """Control characters, bidirectional marks and lone surrogates become escapes in every field."""
     fields = WORDS[word][0]
     fields = fields | {name: value for name, value in outside.items() if name in fields}
-    fields |= {name: text for name in ("error", "reason", "detail", "traceback") if name in fields}
+    fields |= {name: text for name in _TEXTS if name in fields}
 
-    line = ConsoleFormatter().format(record(word, **fields))
+    line = ConsoleFormatter().format(event(word, **fields))
 
     assert all(part.isprintable() for part in line.split("\n"))
     line.encode()
-    json.loads(JsonFormatter().format(record(word, **fields)))
+    json.loads(JsonFormatter().format(event(word, **fields)))
 
 
 def test_values_that_json_does_not_know_are_written_as_text() -> None:
     """No field can make a line disappear."""
     content = json.loads(
-        JsonFormatter().format(record("x", path=Path("/a"), error=ValueError("no"), lone="\ud800"))
+        JsonFormatter().format(own_record("x", path=Path("/a"), error=ValueError("no"), lone="\ud800"))
     )
 
     assert (content["path"], content["error"], content["lone"]) == ("/a", "no", "\ud800")
@@ -346,7 +404,7 @@ class Pipe:
     def log(self, count: int) -> None:
         """Log `count` lines of about 1 KB."""
         for number in range(count):
-            self.handler.handle(record("server_stopped", number=number, filling="x" * 900))
+            self.handler.handle(event("server_stopped", number=number, filling="x" * 900))
 
     def event(self) -> dict[str, Any]:
         """Return the next line."""
@@ -391,7 +449,10 @@ def test_lines_without_room_are_dropped_and_counted(pipe: Pipe) -> None:
 def test_dropped_lines_are_counted_at_the_end(pipe: Pipe) -> None:
     """This needs no further line."""
     pipe.handler.max_waiting = 3_000
-    pipe.log(500)
+    logged = 0
+    while not pipe.handler.dropped:  # until nobody reads what the pipe cannot hold
+        pipe.log(1)
+        logged += 1
     with ThreadPoolExecutor(1) as beside:
         lines = beside.submit(pipe.reader.readlines)
         pipe.handler.close()
@@ -400,7 +461,7 @@ def test_dropped_lines_are_counted_at_the_end(pipe: Pipe) -> None:
     told = [event["count"] for event in events if event["event"] == "log_lines_dropped"]
 
     assert events[-1]["event"] == "log_lines_dropped"
-    assert len(events) - len(told) + sum(told) == 500
+    assert len(events) - len(told) + sum(told) == logged
 
 
 def test_fields_and_tracebacks_are_taken_when_they_are_logged(pipe: Pipe) -> None:
@@ -409,22 +470,22 @@ def test_fields_and_tracebacks_are_taken_when_they_are_logged(pipe: Pipe) -> Non
     try:
         raise ValueError("no")
     except ValueError:
-        failed = record("intake_failed", parts=parts)
+        failed = event("intake_failed", parts=parts)
         failed.exc_info = sys.exc_info()
         pipe.handler.handle(failed)
     parts.append("two")
-    event = pipe.event()
+    written = pipe.event()
 
-    assert event["parts"] == ["one"]
-    assert event["exception"].startswith("Traceback")
-    assert event["exception"].endswith("ValueError: no")
+    assert written["parts"] == ["one"]
+    assert written["exception"].startswith("Traceback")
+    assert written["exception"].endswith("ValueError: no")
 
 
 def test_a_record_that_cannot_be_formatted_is_reported_in_the_log(
     pipe: Pipe, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It does not go to standard error past the log."""
-    broken = record("%d pages")
+    broken = own_record("%d pages")
     broken.args = ("no number",)
     pipe.handler.handle(broken)
     event = pipe.event()

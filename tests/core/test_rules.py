@@ -5,7 +5,8 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.claims import HeldItem, JobPages
+from receiver.core.claims import HeldItem, JobPages, WorkItem
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.retries import MAX_PAUSE, RetrySchedule
 from receiver.core.rules import (
     POISON_AFTER,
@@ -24,11 +25,13 @@ from receiver.core.rules import (
     check_hold,
     decide,
     initial_state,
+    refusal,
+    set_back_by,
     suspicious,
 )
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, Trigger, WorkState
 from receiver.core.work import Hold, NewWork
-from tests.doubles import NOON
+from tests.doubles import NOON, delivery
 
 SECOND, MINUTE, DAY = timedelta(seconds=1), timedelta(minutes=1), timedelta(days=1)
 MICROSECOND = timedelta(microseconds=1)
@@ -118,18 +121,62 @@ def test_a_pause_past_the_end_of_the_calendar_is_a_decision_too() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lost", "deaths", "suspected"),
-    [(0, 0, False), (1, 0, False), (2, 0, True), (9, 0, True), (1, 1, True), (2, 1, True), (2, 2, True)],
+    ("suspect", "started", "lost", "suspected"),
+    [
+        (False, False, 1, False),
+        (False, False, 2, True),
+        (False, False, 9, True),
+        (False, True, 1, True),
+        (True, False, 1, True),
+    ],
 )
-def test_an_item_is_suspected_after_deaths_of_its_workers(lost: int, deaths: int, suspected: bool) -> None:
-    """One death while it ran is enough. If it is unknown whether it ran, it takes two."""
-    assert suspicious(lost=lost, deaths=deaths) is suspected
+def test_an_item_is_suspected_after_lost_attempts(suspect: bool, started: bool, lost: int, suspected: bool) -> None:
+    """One that had started is enough. If it is unknown whether it had, it takes two."""
+    assert suspicious(suspect=suspect, started=started, lost=lost) is suspected
 
 
 def test_what_is_poison_was_suspected_before() -> None:
     """So it ran alone at least once, and no other item can be the cause."""
-    assert all(suspicious(lost=deaths, deaths=deaths) for deaths in range(1, POISON_AFTER + 1))
+    assert suspicious(suspect=False, started=True, lost=1)
     assert POISON_AFTER >= 2
+
+
+# --- refusal
+
+
+def claimed(attempt: int = 1, uncounted: int = 0, deaths: int = 0) -> WorkItem:
+    """Return a claimed work item with this history."""
+    return WorkItem(1, ONE, attempt, uncounted, deaths, Trigger.RETRY, StoredDelivery(1, 0, delivery()))
+
+
+@pytest.mark.parametrize("suspect", [False, True])
+def test_an_item_whose_workers_died_twice_is_refused(suspect: bool) -> None:
+    """However many attempts its schedule has left."""
+    assert refusal(claimed(2, 1, deaths=POISON_AFTER - 1), SCHEDULE, suspect=suspect) is None
+    assert refusal(claimed(3, 2, deaths=POISON_AFTER), SCHEDULE, suspect=suspect) == (
+        f"not run again: {POISON_AFTER} workers died while it ran"
+    )
+
+
+def test_lost_leases_alone_end_an_item_only_with_its_schedule() -> None:
+    """The first loss does not count, and what it loses as a suspect counts like any failure."""
+    attempts = SCHEDULE.attempts
+    assert refusal(claimed(attempts + 1, uncounted=1), SCHEDULE, suspect=True) is None
+    assert "no attempt left" in str(refusal(claimed(attempts + 2, uncounted=1), SCHEDULE, suspect=True))
+
+
+def test_an_item_that_is_no_suspect_has_the_attempt_that_it_waits_for() -> None:
+    """Somebody may have given its handler fewer attempts meanwhile. The end of this attempt decides."""
+    assert refusal(claimed(SCHEDULE.attempts + 5), SCHEDULE, suspect=False) is None
+
+
+# --- set_back_by
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(-9, 0), (0, 0), (59.9, 0), (60, 60), (86_400, 86_400)])
+def test_a_clock_is_set_back_when_it_is_a_minute_behind(seconds: float, expected: float) -> None:
+    """Workers that wait for the store are a little behind too."""
+    assert set_back_by(NOON + timedelta(seconds=seconds), NOON) == timedelta(seconds=expected)
 
 
 # --- initial_state

@@ -42,18 +42,25 @@ from receiver.service.responses import (
     EmailSettings,
     EmailSubscription,
     ExtractStatus,
+    ImageHit,
     JobError,
     JobErrors,
     JobStarted,
     JobStatus,
+    MapLink,
+    MapResponse,
     Monitor,
     MonitorSchedule,
     MonitorTarget,
+    NewsHit,
     NotificationSettings,
     QueueStatus,
     ScrapeResponse,
+    SearchHits,
+    SearchResponse,
     SlackSettings,
     TargetOptions,
+    WebHit,
     WebhookSettings,
 )
 from tests.cases import for_each
@@ -99,6 +106,13 @@ DOCUMENTED: dict[type[ServiceModel], str] = {
     ExtractStatus: "status data expiresAt error sources tokensUsed creditsUsed",
     AgentStatus: "status data error model expiresAt creditsUsed partial",
     QueueStatus: "jobsInQueue activeJobsInQueue waitingJobsInQueue maxConcurrency mostRecentSuccess",
+    MapResponse: "id links warning",
+    MapLink: "url title description",
+    SearchResponse: "id data creditsUsed warning",
+    SearchHits: "web news images",
+    WebHit: "url title description position category",
+    NewsHit: "url title snippet date imageUrl position",
+    ImageHit: "url title imageUrl imageWidth imageHeight position",
     Monitor: "id name status goal createdAt updatedAt lastRunAt nextRunAt currentCheckId estimatedCreditsPerMonth "
     "judgeEnabled retentionDays lastCheckSummary schedule notification targets webhook unchangedPagesFree "
     "emailRecipientSubscriptions",
@@ -191,7 +205,7 @@ def test_a_value_of_another_form_affects_only_its_own_field() -> None:
     )
 
     assert document.markdown == "# Hi"
-    assert document.links == []
+    assert document.links == ["a"]
     assert document.model_extra == {"links": ["a", 5]}
     assert document.metadata.title == "Hi"
     assert document.metadata.status_code is None

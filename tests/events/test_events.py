@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +29,7 @@ from receiver.events import (
     PageEvent,
     TerminalEvent,
     UnknownEvent,
+    parse_event,
 )
 from receiver.events.documents import (
     AgentResult,
@@ -39,6 +41,7 @@ from receiver.events.documents import (
     MonitorCheck,
 )
 from tests.cases import for_each
+from tests.events.recorded import SAMPLES
 
 # The types that the service's webhook documentation and its senders name.
 KNOWN_TYPES = {
@@ -238,3 +241,23 @@ def test_a_completed_v0_job_carries_its_pages() -> None:
     assert nested == flat
     assert nested.data[0].url == "https://example.com/"
     assert (nested.data[0].content, nested.data[0].source) == ("Hi", "s")
+
+
+@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.json")), ids=lambda path: path.name)
+def test_equal_events_have_the_same_hash(path: Path) -> None:
+    """So a set or a dictionary keeps one of them, and of their documents."""
+    event, same = parse_event(path.read_bytes()), parse_event(path.read_bytes())
+    other = event.model_copy(update={"job_id": "another"})
+
+    assert {event, same} == {event}
+    assert {event: 1, other: 2} == {same: 1, other: 2}
+    assert set(event.data) == set(same.data)
+
+
+def test_dir_lists_what_a_person_looks_for() -> None:
+    """Fields and properties, without the inner life of pydantic."""
+    listed = dir(CrawlPage(job_id="j"))
+
+    assert set(CrawlPage.model_fields) | {"page", "url", "failed", "model_dump", "model_extra"} <= set(listed)
+    assert len(listed) < 25
+    assert not [name for name in listed if name.startswith("_") or not hasattr(CrawlPage(), name)]

@@ -20,7 +20,8 @@ from receiver.events import (
     UnknownEvent,
     parse_event,
 )
-from receiver.events.documents import DocumentMetadata
+from receiver.events.documents import Document, DocumentMetadata
+from receiver.events.drift import drift_of
 from tests.cases import for_each
 from tests.events.recorded import VECTORS, read, sample, vector
 
@@ -61,13 +62,13 @@ def test_one_object_as_data_is_read_as_a_list() -> None:
     assert vector("monitor.page.first_version", MonitorPage).page.status == "changed"
 
 
-@pytest.mark.parametrize("form", ["scalar", "mixed"])
-def test_data_without_objects_is_kept(form: str) -> None:
-    """The list is empty, and the value is in `model_extra`."""
+@pytest.mark.parametrize(("form", "count"), [("scalar", 0), ("mixed", 1)])
+def test_data_with_other_things_than_objects_is_kept(form: str, count: int) -> None:
+    """The list has the objects, and the whole value is in `model_extra`."""
     path = VECTORS / f"crawl.page.data_{form}.json"
     event = read(path, CrawlPage)
 
-    assert event.data == []
+    assert len(event.data) == count
     assert event.model_extra == {"data": json.loads(path.read_bytes())["data"]}
 
 
@@ -280,3 +281,32 @@ def test_every_object_with_a_type_is_read_and_every_key_is_kept(event_type: str,
             assert repr(event.model_extra[key]) == repr(value)
         else:
             assert fields[key] in event.model_fields_set
+
+
+@pytest.mark.parametrize("odd", [5, None, {"a": "b"}, ["x"]])
+def test_an_odd_item_does_not_empty_its_list(odd: object) -> None:
+    """The other items are read, the whole list is kept, drift tells of it, and a copy is written as it came."""
+    body = {
+        "type": "crawl.page",
+        "data": [{"links": ["a", odd, "b"], "metadata": {"title": ["Hi", odd], "sourceURL": "https://x.example"}}],
+    }
+    event = parse_event(json.dumps(body).encode())
+
+    assert isinstance(event, CrawlPage)
+    (page,) = event.data
+    assert page.links == ["a", "b"]
+    assert page.model_extra == {"links": ["a", odd, "b"]}
+    assert (page.metadata.title, page.metadata.source_url) == (["Hi"], "https://x.example")
+    assert {(one.kind, one.path) for one in drift_of(event)} == {
+        ("form", "data[].links"),
+        ("form", "data[].metadata.title"),
+    }
+    assert event.model_dump(by_alias=True, exclude_unset=True) == body
+
+
+def test_a_list_with_many_odd_items_has_another_form() -> None:
+    """A thousand are left out one by one. More would take long, so the list counts as unreadable."""
+    links = ["a", *range(1_000), "b"]
+
+    assert Document.read({"links": links}).links == ["a", "b"]
+    assert Document.read({"links": [*links, 1_000]}).links == []

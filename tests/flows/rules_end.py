@@ -34,7 +34,7 @@ async def _until_idle(world: World) -> None:
             return
         # An item may wait long for a limit or a page, until the lease of a dead worker ends.
         step = SLACK if ended < _ended(world) else min(step * 2, timedelta(days=1))
-        world.now = max(due, world.now + step)
+        world.pass_time(max(due - world.now, step))
     raise AssertionError("there is always something left to do")
 
 

@@ -65,6 +65,10 @@ class Item:
     note: str | None = None
     history: list[Attempt] = field(default_factory=list)
     died_running: set[int] = field(default_factory=set)
+    lost_running: set[int] = field(default_factory=set)
+    lost_alone: set[int] = field(default_factory=set)
+    """The numbers of attempts that had started when their worker died, or when they were lost, or that were lost
+    when the item was a suspect before."""
 
     def move(self, cause: Cause) -> None:
         """Change its state as the table of states says."""
@@ -78,7 +82,9 @@ class Item:
     @property
     def failures(self) -> int:
         """How many attempts count against its schedule."""
-        return sum(one.outcome is not AttemptOutcome.LOST for one in self.since_asked)
+        return sum(
+            one.outcome is not AttemptOutcome.LOST or one.number in self.lost_alone for one in self.since_asked
+        )
 
     @property
     def lost(self) -> int:
@@ -87,13 +93,13 @@ class Item:
 
     @property
     def deaths(self) -> int:
-        """How many workers died in these attempts after they had started it."""
+        """How many workers certainly died in these attempts after they had started it."""
         return sum(one.number in self.died_running for one in self.since_asked)
 
     @property
     def suspect(self) -> bool:
-        """Tell whether one worker died after it had started, or two of its workers died."""
-        return self.deaths > 0 or self.lost > 1
+        """Tell whether one attempt that had started was lost, or two in all."""
+        return self.lost > 1 or any(one.number in self.lost_running for one in self.since_asked)
 
     @property
     def forward(self) -> bool:

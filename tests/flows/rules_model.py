@@ -19,7 +19,7 @@ from receiver.core.claims import (
 )
 from receiver.core.deliveries import Delivery
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkerId
-from receiver.core.work import LOST, Attempt, NewWork, WorkSummary
+from receiver.core.work import LOST, Attempt, LaneHead, NewWork, WorkSummary
 from receiver.core.work_states import BURIABLE, CLAIMABLE, OPEN, RETRYABLE, SKIPPABLE, Cause, end_cause, next_state
 from tests.flows.rules_items import (
     DEAD,
@@ -49,6 +49,25 @@ class Rules:
         self.rates = {one.name: Rate(one.interval) for one in policies if one.interval is not None}
         self.touched: set[int] = set()
         self.succeeded: set[int] = set()
+        self.latest: datetime | None = None
+
+    # --- the clock
+
+    def notes(self, now: datetime) -> None:
+        """Note when items are made or attempts end; the moments of less than ten seconds later are not noted."""
+        if self.latest is None or now >= self.latest + timedelta(seconds=10):
+            self.latest = now
+
+    def _follow_back(self, now: datetime) -> None:
+        """Let what waits wait no longer than before, if the clock was set back by a minute or more."""
+        if self.latest is None or self.latest - now < timedelta(minutes=1):
+            return
+        by, self.latest = self.latest - now, now
+        for one in self.items.values():
+            if one.state is HELD or (one.state is WAITING and one.due_at > now):
+                one.due_at = max(now, one.due_at - by)
+            if one.state is HELD and one.hold_until is not None:
+                one.hold_until = max(now, one.hold_until - by)
 
     # --- routing
 
@@ -62,6 +81,8 @@ class Rules:
         """Make work items and return the right answer."""
         self.routed += len(batch.deliveries)
         self.routed_through = batch.deliveries[-1].seq
+        if work:
+            self.notes(now)
         read = {one.seq: one.delivery for one in batch.deliveries}
         return [self._make(new, read[new.seq], work_id, lease, now) for new, work_id in zip(work, ids, strict=True)]
 
@@ -91,10 +112,12 @@ class Rules:
         wanted: ClaimLimits,
         lease: Lease,
         now: datetime,
+        steady: datetime,
         answer: Sequence[WorkItem],
     ) -> None:
         """Assert that these are the items to claim, and start them."""
-        self._lose(now)
+        self._follow_back(now)
+        self._lose(now, steady)
         for claimant in claimants:
             self._skip(claimant.handler)
         left = [one.id for one in answer]
@@ -144,14 +167,18 @@ class Rules:
         running = sum(one.state is RUNNING for one in self._of(policy.name))
         assert policy.concurrency is None or running <= policy.concurrency
 
-    def _lose(self, now: datetime) -> None:
-        """Record the attempts of all handlers that ended with their workers."""
+    def _lose(self, now: datetime, steady: datetime) -> None:
+        """Record the attempts of all handlers that ended with their workers, or whose leases ended."""
         for one in self.items.values():
-            if one.state is RUNNING and one.until is not None and one.until <= now:
+            if one.state is RUNNING and one.until is not None and one.until <= steady:
+                if one.suspect:
+                    one.lost_alone.add(one.number)
                 if one.begun:
+                    one.lost_running.add(one.number)
+                if one.begun and one.owner is None:
                     one.died_running.add(one.number)
                 one.history.append(Attempt(one.number, one.trigger, None, now, AttemptOutcome.LOST, LOST))
-                self._end(one, Cause.LEASE_LOST, one.until, LOST)
+                self._end(one, Cause.LEASE_LOST, now, LOST)
 
     def _skip(self, handler: HandlerName) -> None:
         """Skip what waits for a disabled handler."""
@@ -181,9 +208,11 @@ class Rules:
         """Tell whether an item is due that may have killed its worker."""
         return any(self._due(one.handler, now, suspects=True) for one in claimants)
 
-    def next_due(self, claimants: Sequence[HandlerClaim], now: datetime) -> tuple[datetime, datetime] | None:
+    def next_due(
+        self, claimants: Sequence[HandlerClaim], now: datetime, steady: datetime
+    ) -> tuple[datetime, datetime] | None:
         """Return the range of right answers. All moments in the past are equal."""
-        soonest = latest = [one.until for one in self.items.values() if one.until is not None]
+        soonest = latest = [now + (one.until - steady) for one in self.items.values() if one.until is not None]
         for item in (item for one in claimants for item in self._of(one.handler)):
             moment = self._comes_due(item, now)
             if moment is not None:
@@ -229,7 +258,7 @@ class Rules:
         """End the leases of a dead worker; return how many there were."""
         leased = [one for one in self.items.values() if one.is_of(worker)]
         for one in leased:
-            one.until = now
+            one.until, one.owner = now, None
         return len(leased)
 
     def settles(self, settlement: Settlement, *, after: timedelta | None, refused: bool, now: datetime) -> bool:
@@ -319,6 +348,7 @@ class Rules:
 
     def retries(self, work_ids: Iterable[int], now: datetime) -> int:
         """Make items due, with a new schedule; return how many."""
+        self.notes(now)
         chosen = [self.items[one] for one in work_ids if self.items[one].state in RETRYABLE]
         for one in chosen:
             one.move(Cause.RETRIED if one.lane is None or one.forward else Cause.RETRIED_IN_LANE)
@@ -326,8 +356,9 @@ class Rules:
             one.asked_at, one.late = one.number, True
         return len(chosen)
 
-    def buries(self, work_ids: Iterable[int], reason: str) -> int:
+    def buries(self, work_ids: Iterable[int], reason: str, now: datetime) -> int:
         """Make items dead and free their lanes; return how many."""
+        self.notes(now)
         named = [self.items[one] for one in work_ids]
         chosen = [one for one in named if one.state in BURIABLE and (one.state is not DEAD or one.stands)]
         for one in chosen:
@@ -367,6 +398,7 @@ class Rules:
             last_error=item.error,
             note=item.note,
             holds_lane=item.stands,
+            behind=self._behind(item),
         )
 
     def items_of(self, delivery: Delivery) -> list[Item]:
@@ -385,6 +417,12 @@ class Rules:
 
     def _head(self, item: Item) -> Item | None:
         return next((one for one in self._lane(item) if one.forward), None)
+
+    def _behind(self, item: Item) -> LaneHead | None:
+        head = self._head(item) if item.state is QUEUED else None
+        if head is None:
+            return None
+        return LaneHead(head.id, head.state, max((one.ended_at for one in head.history), default=None))
 
     def _held_by(self, work_ids: Iterable[int], worker: WorkerId) -> list[Item]:
         return [self.items[one] for one in set(work_ids) if self.items[one].is_of(worker)]

@@ -75,7 +75,7 @@ class World:
     """Everything that can happen. Each method acts on the store and the model, and compares them."""
 
     def __init__(self, store: Store, policies: Sequence[Policy]) -> None:
-        self.now = NOON
+        self.now = self.steady = NOON
         self.rules = Rules(policies)
         self.workers: list[Worker] = []
         self._store = store
@@ -106,8 +106,13 @@ class World:
         queue = await opened.enter_async_context(self._store.queue())
         return Worker(WorkerId(f"worker-{self._runs}"), queue, opened)
 
-    def move_clock(self, by: timedelta) -> None:
-        """Set the clock forward, or back."""
+    def pass_time(self, by: timedelta) -> None:
+        """Let time pass."""
+        self.now += by
+        self.steady += by
+
+    def set_clock(self, by: timedelta) -> None:
+        """Set the clock forward, or back. The clock of leases goes on as before."""
         self.now += by
         if by < timedelta(0):
             for rate in self.rules.rates.values():
@@ -156,7 +161,7 @@ class World:
                 lane = policy.lane(stored.delivery)
                 hold = _hold(policy, stored.delivery.type, stored.delivery.job_id, stored.delivery.received_at)
                 work.append(NewWork(stored.seq, policy.name, claim, claim and starts, lane, hold))
-        lease = Lease(worker.name, self.now + LEASE)
+        lease = Lease(worker.name, self.steady + LEASE)
         ids = await worker.queue.route(batch, work, lease=lease, now=self.now)
         if batch.after != self.rules.routed_through:
             assert ids is None, "deliveries are routed twice"
@@ -180,9 +185,9 @@ class World:
 
     async def claim(self, worker: Worker, claimants: Sequence[HandlerClaim], wanted: ClaimLimits) -> list[WorkItem]:
         """Claim, and return what was claimed."""
-        lease = Lease(worker.name, self.now + LEASE)
-        items = list(await worker.queue.claim(claimants, wanted, lease=lease, now=self.now))
-        self.rules.claims(claimants, wanted, lease, self.now, items)
+        lease = Lease(worker.name, self.steady + LEASE)
+        items = list(await worker.queue.claim(claimants, wanted, lease=lease, now=self.now, steady=self.steady))
+        self.rules.claims(claimants, wanted, lease, self.now, self.steady, items)
         worker.believed += items
         return items
 
@@ -190,8 +195,8 @@ class World:
         """Ask whether there are suspects, and when there is something to do; return the latter."""
         suspects = await worker.queue.suspects_due(claimants, now=self.now)
         assert suspects == self.rules.suspects_due(claimants, self.now)
-        due = await worker.queue.next_due(claimants, now=self.now)
-        between = self.rules.next_due(claimants, self.now)
+        due = await worker.queue.next_due(claimants, now=self.now, steady=self.steady)
+        between = self.rules.next_due(claimants, self.now, self.steady)
         assert (due is None) == (between is None)
         if due is not None and between is not None:
             assert between[0] <= max(due, self.now) <= between[1]
@@ -211,7 +216,7 @@ class World:
 
     async def renew(self, worker: Worker, items: Sequence[WorkItem]) -> None:
         """Renew leases."""
-        ids, lease = [one.id for one in items], Lease(worker.name, self.now + LEASE)
+        ids, lease = [one.id for one in items], Lease(worker.name, self.steady + LEASE)
         await worker.queue.renew(ids, lease)
         self.rules.renews(ids, lease)
 
@@ -238,6 +243,7 @@ class World:
             for settlement, ending in told
         ]
         assert list(settled) == expected
+        self.rules.notes(self.now)
         self.rules.come_forward(self.now)
 
     def _settlement(self, worker: Worker, item: WorkItem, ending: Ending) -> Settlement:
@@ -269,8 +275,8 @@ class World:
         await worker.open.aclose()
         new = self.workers[self.workers.index(worker)] = await self._worker()
         if taken_over:
-            leased = await new.queue.expire_leases_of(worker.name, now=self.now)
-            assert leased == self.rules.takes_over(worker.name, self.now)
+            leased = await new.queue.expire_leases_of(worker.name, now=self.steady)
+            assert leased == self.rules.takes_over(worker.name, self.steady)
 
     async def once(self, worker: Worker, handler: HandlerName, key: str) -> None:
         """Use a once key."""
@@ -311,7 +317,8 @@ class World:
     async def bury(self, work_ids: Sequence[int]) -> None:
         """Make items dead, and free their lanes."""
         reason = "nobody wants them"
-        assert await self._controls.bury(work_ids, reason, now=self.now) == self.rules.buries(work_ids, reason)
+        buried = await self._controls.bury(work_ids, reason, now=self.now)
+        assert buried == self.rules.buries(work_ids, reason, self.now)
         self.rules.come_forward(self.now)
 
     async def switch(self, handler: HandlerName, to: HandlerSwitch) -> None:

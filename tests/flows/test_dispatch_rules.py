@@ -77,6 +77,7 @@ MOVES: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "arrive_unseen": {"kinds": kinds, "job": jobs},
     "arrive_large_or_again": {"size": st.sampled_from([10, 10, 10, 5_000]), "number": number},
     "pass_time": {"by": durations},
+    "set_clock_forward": {"by": seconds | durations},
     "set_clock_back": {"by": seconds | seconds | durations},
     "read": {"number": number, "limit": few, "max_bytes": max_bytes},
     "route": {"number": number, "other": number, "answers": answers},
@@ -232,11 +233,15 @@ class Dispatch(RuleBasedStateMachine):
 
     def pass_time(self, by: timedelta) -> None:
         """Time passes."""
-        self.here.move_clock(by)
+        self.here.pass_time(by)
+
+    def set_clock_forward(self, by: timedelta) -> None:
+        """The clock is set forward."""
+        self.here.set_clock(by)
 
     def set_clock_back(self, by: timedelta) -> None:
         """The clock is set back."""
-        self.here.move_clock(-by)
+        self.here.set_clock(-by)
 
     # --- what workers do
 
@@ -274,7 +279,7 @@ class Dispatch(RuleBasedStateMachine):
         """A worker does not renew its leases, and ends its items after others have claimed them."""
         world, worker = self.here, self.busy(number)
         late = list(worker.believed)
-        world.move_clock(LEASE)
+        world.pass_time(LEASE)
         for suspects in (True, False):
             wanted = ClaimLimits(50, MUCH, starting, suspects)
             self.do(world.claim(self.worker(other), world.claimants(other), wanted))
@@ -322,7 +327,7 @@ class Dispatch(RuleBasedStateMachine):
         wanted = ClaimLimits(claims, MUCH, claims if begun else 0, suspects)
         self.do(world.claim(worker, world.claimants(number), wanted))
         self.do(world.restart(worker, taken_over=taken_over))
-        world.move_clock(timedelta(0) if taken_over else LEASE)
+        world.pass_time(timedelta(0) if taken_over else LEASE)
 
     def freeze(self, number: int) -> None:
         """A worker is stopped at any moment (SIGSTOP)."""

@@ -25,9 +25,15 @@ def receiver(bare_environment: Path) -> Receiver:
 
 async def status_of(app: Any, receiver: Receiver, path: str, *, root_path: str = "") -> int:
     """Return how a delivery to this path is answered."""
+    async with receiver.lifespan(app):
+        return await posted(app, path, root_path=root_path)
+
+
+async def posted(app: Any, path: str, *, root_path: str = "") -> int:
+    """Return how a delivery to this path is answered."""
     body = body_of()
     transport = httpx.ASGITransport(app, root_path=root_path)
-    async with receiver.lifespan(), httpx.AsyncClient(transport=transport, base_url="http://outer.test") as client:
+    async with httpx.AsyncClient(transport=transport, base_url="http://outer.test") as client:
         answer = await client.post(path, content=body, headers={"X-Firecrawl-Signature": sign(body, SECRET)})
         return answer.status_code
 
@@ -78,6 +84,45 @@ async def test_a_receiver_alone_may_be_behind_a_prefix(receiver: Receiver, prefi
     path = "/webhooks" if not prefix else f"{root_path}/webhooks"
 
     assert await status_of(receiver, receiver, path, root_path=root_path) == 200
+
+
+@pytest.mark.parametrize("outer", [FastAPI, Starlette])
+async def test_the_path_of_a_mount_is_served_with_and_without_a_slash(bare_environment: Path, outer: Any) -> None:
+    """A redirect would lose the delivery. It costs no other route, also after a second start."""
+    receiver = Receiver(Settings(store=f"sqlite:///{bare_environment}/receiver.db", secrets=[SECRET], path="/"))
+    app = outer(routes=[Mount("/hooks", receiver), Mount("/in", Starlette(routes=[Mount("/deep", receiver)]))])
+
+    for path in ("/hooks", "/hooks/", "/in/deep", "/in/deep/", "/hooks"):
+        assert await status_of(app, receiver, path) == 200, path
+    assert await status_of(app, receiver, "/api/hooks", root_path="/api") == 200
+    assert await status_of(app, receiver, "/hooks/other") == 404
+    assert len(app.routes) <= 7  # FastAPI has four of its own
+
+
+async def test_a_receiver_without_its_lifespan_says_what_to_write(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In the answer, and once in the log."""
+    app = FastAPI()
+    app.mount("/hooks", receiver)
+
+    assert [await posted(app, "/hooks/webhooks") for _ in range(2)] == [503, 503]
+
+    [line] = [record for record in caplog.records if record.name.startswith("receiver")]
+    assert line.levelname == "ERROR"
+    assert line.getMessage().startswith("lifespan_not_entered")
+    assert "FastAPI(lifespan=receiver.lifespan)" in vars(line)["advice"]
+
+
+async def test_a_receiver_that_has_stopped_asks_for_a_retry(
+    receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing was forgotten then, so the log has nothing to say."""
+    async with receiver.lifespan():
+        pass
+
+    assert await posted(receiver, "/webhooks") == 503
+    assert "lifespan_not_entered" not in caplog.text
 
 
 async def test_a_body_that_another_server_has_not_read_is_asked_for_again(receiver: Receiver) -> None:

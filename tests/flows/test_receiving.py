@@ -192,6 +192,20 @@ async def test_another_path_can_be_configured(settings: Settings, configured: st
     assert (answer.status_code, answer.json()["error"]) == (404, "not_found")
 
 
+async def test_a_delivery_to_an_unknown_path_is_logged(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """So that somebody who wrote a wrong address finds it. A request that is no POST is not a delivery."""
+    async with serving(settings) as client:
+        caplog.clear()
+        await client.get("/elsewhere")
+        await post(client, body_of(), "/elsewhere")
+
+    (line,) = [vars(one) for one in caplog.records if vars(one).get("event") == "delivery_refused"]
+    assert (line["reason"], line["path"]) == ("not_found", "/elsewhere")
+    assert "RECEIVER_PATH" in str(line["msg"])
+
+
 @pytest.mark.parametrize(
     "path", ["/webhooks", "/webhooks/", "/nowhere", "/", "/healthz/x", "/Webhooks", "//webhooks"]
 )
@@ -298,16 +312,16 @@ async def test_a_receiver_without_its_lifespan_says_so(settings: Settings) -> No
     """503, so that nothing is lost; before it began, and after it ended."""
     app = Receiver(settings)
 
-    async def refused() -> None:
+    async def refused(reason: str) -> None:
         answer = await ask(app, headers=[(b"x-firecrawl-signature", sign(b"x", SECRET).encode())], chunks=[b"x"])
         assert answer.status == 503
         assert b"retry-after" in answer.headers
-        assert "lifespan" in answer.content["detail"]
+        assert reason in answer.content["detail"]
 
-    await refused()
+    await refused("lifespan")
     async with app.lifespan(), client_of(app) as client:
         assert (await post(client, body_of())).status_code == 200
-    await refused()
+    await refused("stopped")
     async with app.lifespan(), client_of(app) as client:
         assert (await post(client, body_of())).json()["status"] == "duplicate"
 

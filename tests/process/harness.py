@@ -50,7 +50,7 @@ __all__ = [
 STEADY = {"lease": "60"}
 """For tests that count runs: on a machine that stalls, a shorter lease may end, and its work runs again."""
 
-POISON = "workers died or lost their leases while it ran"
+POISON = "workers died while it ran"
 """Part of the error of a work item that is dead for that."""
 _OPEN = "('waiting', 'queued', 'held', 'running')"
 
@@ -122,6 +122,13 @@ class Deployment:
         async with Serving(self._starter(launcher, ("serve", *arguments))) as serving:
             if wait:
                 await serving.listening()
+            yield serving
+
+    @asynccontextmanager
+    async def dev(self) -> AsyncIterator[Serving]:
+        """Start `receiver dev` until it is ready; its processes end with the block."""
+        async with Serving(self._starter((), ("dev",))) as serving:
+            await serving.listening()
             yield serving
 
     def _starter(self, launcher: tuple[str, ...], arguments: tuple[str, ...]) -> Callable[[int], Started]:
@@ -215,10 +222,14 @@ class Deployment:
         """Tell whether SQLite finds no fault in the database."""
         return self.rows("PRAGMA integrity_check") == [("ok",)]
 
-    async def all_handled(self) -> None:
-        """Return when every stored delivery is done; that may take long as long as they become fewer."""
+    async def all_ended(self) -> None:
+        """Return when all work is done or dead; that may take long as long as what is left becomes less."""
         while left := self.unfinished():
             await self._fewer_unfinished(than=left)
+
+    async def all_handled(self) -> None:
+        """Return when every stored delivery is done."""
+        await self.all_ended()
         dead = self.rows("SELECT handler, attempts, last_error FROM work_items WHERE state = 'dead'")
         assert not dead, f"{len(dead)} work items are dead instead of done: {dead[:3]}"
 

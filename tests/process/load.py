@@ -4,7 +4,9 @@ import asyncio
 import hashlib
 import json
 import random
+import time
 import uuid
+from array import array
 from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,6 +29,8 @@ class Load:
     sent: set[bytes] = field(default_factory=set)
     """Digests of all bodies that were ever sent."""
     answers: Counter[int] = field(default_factory=Counter)
+    seconds: "array[float]" = field(default_factory=lambda: array("f"))
+    """How long each answer took."""
     repeated: int = 0
     _again: deque[bytes] = field(default_factory=deque)
 
@@ -81,11 +85,13 @@ class Load:
             body = self.body()
         digest = hashlib.sha256(body).digest()
         self.sent.add(digest)
+        started = time.monotonic()
         try:
             answer = await line.post(body)
         except BaseException:
             self._again.append(body)
             raise
+        self.seconds.append(time.monotonic() - started)
         self.answers[answer.status] += 1
         if not 200 <= answer.status < 300:
             self._again.append(body)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from receiver.core.signing import sign
+from tests.process.faults import WITH_FEW_FILES
 from tests.process.harness import (
     SECRET,
     Connection,
@@ -29,12 +30,6 @@ JSON = ("Content-Type", "application/json")
 SIGNED = ("X-Firecrawl-Signature", sign(BODY, SECRET))
 FORM = ("X-Firecrawl-Signature", "sha256=" + "0" * 64)
 """Lets a request in until its body is known."""
-
-WITH_FEW_FILES = """
-import resource, runpy
-resource.setrlimit(resource.RLIMIT_NOFILE, (250, 250))
-runpy.run_module("receiver", run_name="__main__")
-"""
 
 
 @asynccontextmanager

@@ -50,6 +50,27 @@ async def kill_in_mid_run(workers: Fleet, rng: random.Random, kills: int) -> Non
         await workers.start(1, "--takes-over", workers.name(worker))
 
 
+async def test_the_work_of_a_killed_worker_is_taken_over_at_once(tmp_path: Path) -> None:
+    """Long before its lease ends, and though nobody names the dead worker: its lock is gone."""
+    deployment = Deployment(tmp_path, lease=LONG_LEASE)
+    deployment.write_handlers(BLOCKABLE)
+    async with deployment.serve("--no-worker") as serving, fleet(deployment) as workers:
+        [dying] = await workers.start()
+        workers.block(dying)
+        await deliver(serving.port, [page("job", 0)])
+        await workers.ran(1)
+        [living] = await workers.start()
+        await workers.kill(dying)
+        await deliver(serving.port, [page("job", 1)])  # otherwise an idle worker looks once in a lease
+
+        await deployment.all_handled()
+        await living.line("workers_died", workers.name(dying))
+        check_recorded(deployment, workers.runs())
+        assert sorted((run.key, run.pid) for run in workers.runs()) == sorted(
+            [("job-0", dying.pid), ("job-0", living.pid), ("job-1", living.pid)]
+        )
+
+
 async def test_nothing_is_forgotten_or_done_twice_when_workers_are_killed_again_and_again(tmp_path: Path) -> None:
     """While deliveries flow. In the end each has one recorded success, which is the last of its attempts.
 

@@ -80,7 +80,7 @@ async def test_a_handler_that_blocks_the_event_loop_delays_no_ack(tmp_path: Path
 
         def leases_ended() -> bool:
             [(until_micros,)] = deployment.rows("SELECT max(lease_until) FROM work_items")
-            return int(until_micros) < to_micros(SystemClock().now())
+            return int(until_micros) < to_micros(SystemClock().steady())
 
         await until(leases_ended, "the leases to end")
         fix(deployment)

@@ -1,5 +1,6 @@
 """A `where` or `lane` that ends the process: set aside like a poisonous work item."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,40 @@ async def test_a_worker_without_a_supervisor_does_not_die_at_routing(tmp_path: P
         assert not worker.has_ended()
         await workers.stop(worker)
     check(deployment, "choosy", "the process that ran it ended with exit code 7")
+
+
+IMPATIENT = """
+from datetime import timedelta
+from receiver.worker import routing_trial, routing_watch
+
+routing_trial.LIMIT = timedelta(seconds=3)
+routing_watch.MAX_LOOKS = 3
+from receiver.cli.main import main
+
+main()
+"""
+"""A program like `receiver` in which a question may take three seconds."""
+
+
+async def test_a_question_without_an_answer_is_set_aside(tmp_path: Path) -> None:
+    """The worker starts again by itself, and tries the event in another process before it routes it."""
+    deployment = Deployment(tmp_path)
+    deployment.write_handlers(BEGIN.format(what="import time; time.sleep(3600)") + WHERE)
+    program = tmp_path / "impatient.py"
+    program.write_text(IMPATIENT)
+    tried = [page("tried", number) for number in range(150)]  # a worker alone tries the first ones anyway
+    async with deployment.serve("--no-worker") as serving:
+        await deliver(serving.port, tried)
+        async with deployment.start("work", launcher=(str(program),)) as worker:
+            await until(lambda: deployment.unfinished() == 0, deployment.standing)
+            await deliver(serving.port, [*GOOD[:10], BAD, *GOOD[10:]])
+            await worker.line("routing_blocked", "handlers.choosy", "bad-0")
+            await until(lambda: deployment.unfinished() == 0, deployment.standing)
+
+            await worker.line("worker_started", "handlers=", times=2)
+            assert not worker.has_ended()
+            worker.send_signal(signal.SIGTERM)
+            assert await worker.exit_code() == 0
+    [(key, handler, state, error)] = deployment.rows(STATES)
+    assert (key, handler, state) == ("bad-0", "handlers.choosy", "dead")
+    assert error == "not run: the handler's `where` or `lane` was asked, and it took longer than 3 s"

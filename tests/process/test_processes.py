@@ -127,6 +127,8 @@ async def test_the_error_of_a_function_reaches_the_worker(bench: PoolBench) -> N
         assert ended.attempt.error == words
         assert "computing.py" in str(ended.attempt.traceback)
         assert ended.attempt.outcome is AttemptOutcome.FAILED
+        assert ended.raised is not None
+        assert ended.raised.frames[-1].startswith("tests/process/computing.py:")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ async def fall_asleep(deployment: Deployment, worker: Program) -> None:
 
     def ended() -> bool:
         [(last,)] = deployment.rows("SELECT max(lease_until) FROM work_items WHERE state = 'running'")
-        return int(last) < to_micros(SystemClock().now())
+        return int(last) < to_micros(SystemClock().steady())
 
     await until(ended, "the leases of the sleeping worker to end")
 

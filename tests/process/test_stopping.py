@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.process.faults import WITH_FEW_FILES
 from tests.process.harness import HANDLERS, Deployment, Load, Program, connection, get, request, until
 
 BEGIN = """
@@ -292,11 +293,6 @@ async def leak(event):
 @router.on("*")
 async def good(event, ctx: Context):
     record_handled(event, ctx)
-"""
-WITH_FEW_FILES = """
-import resource, runpy
-resource.setrlimit(resource.RLIMIT_NOFILE, (250, 250))
-runpy.run_module("receiver", run_name="__main__")
 """
 
 

@@ -8,28 +8,17 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
+from tests.process.faults import WITHOUT_ROOM, locked
 from tests.process.harness import PATIENCE_SECONDS, Deployment, Load, Serving, get, post, until
 
 SHORT = {"ack_deadline": "2", "read_timeout": "1"}
 """Where every answer waits for its deadline. Elsewhere a machine that stalls may not turn a 200 into a 503."""
-LIMITED = """
-import resource, runpy, signal
-
-def limit(number, frame):
-    least = 1 if number == signal.SIGUSR1 else resource.RLIM_INFINITY
-    resource.setrlimit(resource.RLIMIT_FSIZE, (least, resource.RLIM_INFINITY))
-
-signal.signal(signal.SIGUSR1, limit)
-signal.signal(signal.SIGUSR2, limit)
-runpy.run_module("receiver", run_name="__main__", alter_sys=True)
-"""
-"""Runs the command, and lets no file of the process be written from SIGUSR1 until SIGUSR2."""
 
 
 async def becomes_red(serving: Serving) -> None:
@@ -154,7 +143,7 @@ async def test_a_limit_on_file_sizes_refuses_deliveries_until_it_is_lifted(tmp_p
         pytest.skip("this user's file sizes are limited already")
     deployment = Deployment(tmp_path)
     load = Load(random.Random(1))
-    async with deployment.serve(launcher=("-c", LIMITED)) as serving:
+    async with deployment.serve(launcher=("-c", WITHOUT_ROOM)) as serving:
         await load.send(serving.port, 20)
         assert set(load.answers) == {200}
 
@@ -173,17 +162,6 @@ async def test_a_limit_on_file_sizes_refuses_deliveries_until_it_is_lifted(tmp_p
 
 
 # --- a locked database
-
-
-@asynccontextmanager
-async def locked(database: Path, how: str) -> AsyncIterator[None]:
-    """Hold the write lock from another process than the program's: this one."""
-    with closing(sqlite3.connect(database, isolation_level=None)) as other:
-        other.execute(f"BEGIN {how}")
-        try:
-            yield
-        finally:
-            other.execute("ROLLBACK")
 
 
 @pytest.mark.parametrize("how", ["IMMEDIATE", "EXCLUSIVE"])

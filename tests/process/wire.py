@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import socket
+import struct
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -64,6 +66,13 @@ class Connection:
         """Send one signed delivery and return the answer."""
         await self.say(request(body, path=path, headers=headers))
         return await self.answer()
+
+    def reset(self) -> None:
+        """Close the connection with a reset, as the kernel does for a program that ends with unread answers."""
+        self._writer.get_extra_info("socket").setsockopt(
+            socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+        )
+        self._writer.transport.abort()
 
     def shut_down_sending(self) -> None:
         """Say that nothing more will come."""

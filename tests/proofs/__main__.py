@@ -1,5 +1,7 @@
 """Run the proofs: `python -m tests.proofs [NAME] [--short]`; without a name all of them, one after the other.
 
+    attacks      large bodies, many and slow clients, leaks, locks, a full disk, stops: survived without help
+    fuzz         a million mutated requests: one right answer to each, nothing lost, bounded memory
     kill         SIGKILL at any moment loses nothing that was acknowledged
     soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
     model        random histories of work on both stores, compared with a model of the rules
@@ -12,9 +14,11 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tests.proofs import depth, kill, soak
+from tests.proofs import attacks, depth, fuzz, kill, soak
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
+    "attacks": attacks.main,
+    "fuzz": fuzz.main,
     "kill": kill.main,
     "soak": soak.main,
     "model": depth.model,

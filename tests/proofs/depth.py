@@ -14,13 +14,13 @@ _MODEL = "tests/flows/test_dispatch_rules.py"
 
 def model(arguments: Sequence[str]) -> None:
     """Compare random histories of work with the model of the rules, on each store."""
-    examples = _examples("model", arguments, usual=5_000, short=40)
+    examples = _examples("model", arguments, usual=5_000, short=20)
     _pytest([_MODEL], RULES_EXAMPLES=examples)
 
 
 def properties(arguments: Sequence[str]) -> None:
     """Run every file with property tests; the short form takes those about requests from outside only."""
-    examples = _examples("properties", arguments, usual=2_000, short=50)
+    examples = _examples("properties", arguments, usual=2_000, short=30)
     files = [
         str(path) for path in _ROOT.glob("tests/**/test_*.py") if "@given(" in path.read_text(encoding="utf-8")
     ]

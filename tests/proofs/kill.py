@@ -186,11 +186,11 @@ def main(arguments: Sequence[str]) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--trials", type=int)
-    parser.add_argument("--short", action="store_true", help="12 trials instead of 1,000")
+    parser.add_argument("--short", action="store_true", help="6 trials instead of 1,000")
     parser.add_argument("--seed", type=int, help="repeat the moments of another run")
     parser.add_argument("--folder", type=Path, help="keep the database here; the folder must be empty")
     options = parser.parse_args(arguments)
-    trials = options.trials or (12 if options.short else 1_000)
+    trials = options.trials or (6 if options.short else 1_000)
     seed = secrets.randbits(32) if options.seed is None else options.seed
     sys.stdout.write(f"{trials} trials with --seed {seed}\n")
 

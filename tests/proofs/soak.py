@@ -13,10 +13,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.process.harness import Deployment, Load, Serving
+from tests.proofs.resources import Use, use_of
 
 _DELIVERIES = 1_000
 """In one round."""
@@ -25,20 +25,6 @@ _ROUNDS_WARM = 2
 _ROUNDS_PER_START = 20
 _GROWTH_MIB = 64
 """Of one process within a run; a leak of a few bytes per delivery is more in an hour."""
-
-
-@dataclass(frozen=True)
-class Use:
-    """What a process uses."""
-
-    mib: float
-    files: int
-
-
-def use_of(pid: int) -> Use:
-    """Return what a process uses now."""
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return Use(pages * 4096 / 2**20, len(list(Path(f"/proc/{pid}/fd").iterdir())))
 
 
 class Soak:

@@ -1,6 +1,7 @@
 """Tests that a bundle keeps every delivery unchanged, and that damage loses only the damaged parts."""
 
 import base64
+import errno
 import gzip
 import hashlib
 import io
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 
 from receiver.core.deliveries import Delivery
 from receiver.core.types import DeliveryKey
-from receiver.errors import NoBundle
+from receiver.errors import NoBundle, ReceiverError
 from receiver.replay.bundles.format import MAX_DUPLICATES, VERSION, Header, longest_line
 from receiver.replay.bundles.lines import Damage
 from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
@@ -469,3 +470,23 @@ def test_times_are_kept_to_the_microsecond() -> None:
     entries = [(replace(delivery(), received_at=moment), 0) for moment in moments]
 
     assert [one.delivery.received_at for one in read(bundled(entries))[0]] == moments
+
+
+class FailingFile(io.BytesIO):
+    """A file on a disk that fails after the first chunk."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if self.tell():
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read(size)
+
+
+def test_a_file_that_fails_is_an_error_after_what_was_read() -> None:
+    """What came before it is not lost."""
+    events = some(9, 30_000)
+    found: list[Entry | Damage] = []
+
+    with pytest.raises(ReceiverError, match="cannot read the rest of the bundle: Input/output error"):
+        found.extend(read_bundle(FailingFile(bundled(events)), max_body=MAX_BODY).entries)
+
+    assert [entry.delivery for entry in found if isinstance(entry, Entry)] == [one for one, _ in events[:2]]

@@ -29,13 +29,14 @@ from receiver.service.responses import (
 )
 
 PAGE = "https://example.com/"
+TARGET_ID = "019f2c10-0000-7000-8000-000000000001"
 OPTIONS = ScrapeOptions(
     actions=[{"type": "wait", "milliseconds": 5}],
     audit_metadata={"username": "team"},
     block_ads=True,
     exclude_tags=["nav"],
     include_tags=["main"],
-    formats=["markdown", {"type": "json"}],
+    formats=["markdown", {"type": "json", "prompt": "prices"}],
     headers={"Cookie": "a=b"},
     location={"country": "DE"},
     lockdown=True,
@@ -52,16 +53,18 @@ OPTIONS = ScrapeOptions(
     skip_tls_verification=True,
     store_in_cache=True,
     threat_protection={"mode": "normal"},
-    timeout=1,
+    timeout=1000,
     wait_for=1,
 )
 EMAIL = EmailNotification(enabled=True, include_diffs=True, recipients=["a@b.example"])
 WEBHOOK = WebhookConfig(
     url="https://hooks.example.com/", headers={"X-A": "b"}, metadata={"a": "b"}, events=["monitor.page"]
 )
-PAGES = ScrapeTarget(urls=[PAGE], id="t", scrape_options=OPTIONS)
-SITE = CrawlTarget(url=PAGE, id="t", crawl_options={"limit": 5}, scrape_options=OPTIONS)
-SEARCH = SearchTarget(queries=["q"], id="t", search_window="1h", max_results=5, include_domains=["example.com"])
+PAGES = ScrapeTarget(urls=[PAGE], id=TARGET_ID, scrape_options=OPTIONS)
+SITE = CrawlTarget(url=PAGE, id=TARGET_ID, crawl_options={"limit": 5}, scrape_options=OPTIONS)
+SEARCH = SearchTarget(
+    queries=["q"], id=TARGET_ID, search_window="1h", max_results=5, include_domains=["example.com"]
+)
 WRITTEN: list[tuple[Request, type[ServiceModel]]] = [
     (OPTIONS, TargetOptions),
     (EMAIL, EmailSettings),

@@ -22,6 +22,7 @@ from receiver.events.documents import (
     MonitorCheck,
 )
 from receiver.requests import (
+    AgentRequest,
     AuditMetadata,
     BatchScrapeRequest,
     ChangeTrackingOptions,
@@ -29,8 +30,13 @@ from receiver.requests import (
     CrawlRequest,
     EmailNotification,
     ExecuteJavascriptAction,
+    ExtractRequest,
     JsonOptions,
     Location,
+    MapRequest,
+    MonitorChanges,
+    MonitorRequest,
+    ParseRequest,
     PdfAction,
     PressAction,
     Profile,
@@ -39,9 +45,11 @@ from receiver.requests import (
     ScrapeAction,
     ScrapeOptions,
     ScrapeRequest,
+    ScrapeRequestV2,
     ScrapeTarget,
     ScreenshotAction,
     ScrollAction,
+    SearchRequest,
     ThreatProtection,
     WaitAction,
     WebhookConfig,
@@ -197,6 +205,87 @@ def test_allowed_values_are_those_of_the_document(model: type[Request], row: Row
 
     assert all(accepts(field_of(model, row), [word] if several else word) for word in words)
     assert not accepts(field_of(model, row), ["another"] if several else "another")
+
+
+LIMIT = re.compile(r"max (?P<items>\d+) items|integer (?P<low>\d+)-(?P<high>\d+)|min (?P<least>\d+)")
+WITH_LIMIT = [
+    one for one in ROWS if issubclass(one[0], Request) and LIMIT.search(f"{one[1]['type']} {one[1]['rule']}")
+]
+
+
+@for_each(("model", "row"), WITH_LIMIT)
+def test_limits_are_those_of_the_document(model: type[Request], row: Row) -> None:
+    """The value at a limit is accepted, and the one beyond is refused."""
+    found = LIMIT.search(f"{row['type']} {row['rule']}")
+    assert found is not None
+    field = field_of(model, row)
+
+    if found["items"]:
+        assert accepts(field, ["zip"] * int(found["items"]))
+        assert not accepts(field, ["zip"] * (int(found["items"]) + 1))
+        return
+    lowest = int(found["low"] or found["least"])
+    assert accepts(field, lowest)
+    assert not accepts(field, lowest - 1)
+    if found["high"]:
+        assert accepts(field, int(found["high"]))
+        assert not accepts(field, int(found["high"]) + 1)
+
+
+def test_every_kind_of_limit_is_tested() -> None:
+    """Three lists, a score, a wait and a quality."""
+    assert len(WITH_LIMIT) == 6
+
+
+SCRAPE = (
+    "actions blockAds excludeTags formats headers includeTags location lockdown maxAge minAge mobile "
+    "onlyCleanContent onlyMainContent parsers profile proxy redactPII removeBase64Images skipTlsVerification "
+    "storeInCache threatProtection timeout waitFor auditMetadata"
+)
+VERSION_2: list[tuple[type[Request], str]] = [
+    (ScrapeOptions, SCRAPE),
+    (ScrapeRequestV2, f"{SCRAPE} url zeroDataRetention"),
+    (BatchScrapeRequest, f"{SCRAPE} urls appendToId ignoreInvalidURLs maxConcurrency zeroDataRetention webhook"),
+    (
+        CrawlRequest,
+        "url prompt excludePaths includePaths maxDiscoveryDepth sitemap ignoreQueryParameters "
+        "deduplicateSimilarURLs limit crawlEntireDomain allowExternalLinks allowSubdomains ignoreRobotsTxt "
+        "robotsUserAgent delay maxConcurrency regexOnFullURL zeroDataRetention webhook scrapeOptions",
+    ),
+    (
+        MapRequest,
+        "url search sitemap includeSubdomains ignoreQueryParameters filterByPath limit timeout ignoreCache "
+        "location headers threatProtection auditMetadata",
+    ),
+    (
+        SearchRequest,
+        "query limit sources categories includeDomains excludeDomains tbs location country timeout "
+        "ignoreInvalidURLs threatProtection scrapeOptions",
+    ),
+    (
+        ParseRequest,
+        "file filename contentType auditMetadata excludeTags formats includeTags onlyCleanContent onlyMainContent "
+        "parsers redactPII removeBase64Images threatProtection timeout zeroDataRetention",
+    ),
+    (
+        ExtractRequest,
+        "urls prompt schema systemPrompt allowExternalLinks enableWebSearch showSources scrapeOptions "
+        "ignoreInvalidURLs agent webhook threatProtection",
+    ),
+    (
+        AgentRequest,
+        "prompt urls schema maxCredits strictConstrainToURLs model webhook threadId threatProtection auditMetadata",
+    ),
+    (MonitorRequest, "name schedule targets webhook notification goal judgeEnabled retentionDays"),
+    (MonitorChanges, "name status schedule targets webhook notification goal judgeEnabled retentionDays"),
+]
+"""The fields of version 2, by the requests of the service's own SDK and its public code."""
+
+
+@for_each(("model", "names"), VERSION_2)
+def test_version_2_has_the_fields_of_the_services_own_sdk(model: type[Request], names: str) -> None:
+    """A request can set all of them, and no others."""
+    assert {field.alias for field in model.model_fields.values()} == set(names.split())
 
 
 def test_other_metadata_is_kept() -> None:

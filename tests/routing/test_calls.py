@@ -1,5 +1,6 @@
 """The parameters of a handler's function beside its event, read from its signature."""
 
+import functools
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Annotated, Any, NewType, Optional
 
@@ -80,6 +81,13 @@ def missing(event: Any, pool: "NotImported") -> None: ...  # type: ignore[name-d
 def batch_context(event: Any, ctx: BatchContext) -> None: ...
 
 
+class Shop:
+    def index(self, event: Any) -> None: ...
+    @classmethod
+    def tell(cls, event: Any) -> None: ...
+    async def __call__(self, event: Any, ctx: Context) -> None: ...
+
+
 @pytest.mark.parametrize(
     ("function", "words"),
     [
@@ -93,12 +101,30 @@ def batch_context(event: Any, ctx: BatchContext) -> None: ...
         (several, "parameter 'sizes': list does not name one resource"),
         (missing, "'NotImported' cannot be resolved; import it at run time too"),
         (batch_context, "takes a BatchContext, and without batch= it gets a Context"),
+        (
+            Shop.index,
+            "is a method, and its 'self' would get the event. Register it with its object, as in router.add",
+        ),
+        (vars(Shop)["tell"], "register it below its class, as in router.add(Shop.index, CrawlPage)"),
+        (Shop, "() cannot be called as (event) or (event, ctx)"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
 def test_a_signature_that_cannot_be_filled_is_a_mistake(function: Any, words: str) -> None:
     """The error says which parameter and why."""
     assert words in mistake(CrawlPage, function=function)
+
+
+@pytest.mark.parametrize(
+    ("function", "is_async"),
+    [(Shop().index, False), (Shop.tell, False), (Shop(), True), (functools.partial(Shop()), True)],
+    ids=["method", "class method", "object", "partial"],
+)
+def test_a_method_with_its_object_is_a_handler(function: Any, is_async: bool) -> None:
+    """So is an object that can be called."""
+    handler = added(CrawlPage, function=function, name="h")
+
+    assert (handler.is_async, handler.takes_context) == (is_async, is_async)
 
 
 # --- lists

@@ -94,14 +94,23 @@ def test_a_missing_module_is_refused(folder: Path, name: str) -> None:
     ],
 )
 def test_a_module_that_does_not_import_is_refused(folder: Path, code: str, words: str) -> None:
-    """In one line, with the module's own error behind it, whose traceback shows where."""
+    """In one line with file and line, and with the module's own error behind it."""
     (folder / "own_broken.py").write_text(code)
 
     error = refusal("own_broken:router", folder)
 
     assert f"own_broken {words}" in str(error)
+    assert str(error).endswith(f"own_broken.py:{len(code.splitlines())})")
     assert error.__cause__ is not None
     assert "own_broken" in "".join(traceback.format_exception(error.__cause__))
+
+
+def test_the_place_is_that_of_the_mistake_and_not_of_its_import(folder: Path) -> None:
+    """A module may import another one that is broken, or use it wrongly."""
+    (folder / "own_top.py").write_text("import own_deep\n\nown_deep.use(None)\n")
+    (folder / "own_deep.py").write_text("def use(x):\n    return x.title\n")
+
+    assert str(refusal("own_top:router", folder)).endswith("own_deep.py:2)")
 
 
 def test_ctrl_c_during_an_import_is_raised(folder: Path) -> None:
@@ -113,10 +122,13 @@ def test_ctrl_c_during_an_import_is_raised(folder: Path) -> None:
 
 
 def test_a_mistake_at_registration_keeps_its_message(folder: Path) -> None:
-    """It names the handler and says how to fix it."""
+    """It names the handler, says how to fix it, and has the place."""
     (folder / "own_mistake.py").write_text(GOOD.replace("'*'", "'crawl.pages'"))
 
-    assert "own_mistake.tell: no event type matches 'crawl.pages'" in str(refusal("own_mistake:router", folder))
+    text = str(refusal("own_mistake:router", folder))
+
+    assert "own_mistake.tell: no event type matches 'crawl.pages'" in text
+    assert text.count("own_mistake.py:3") == 1
 
 
 @pytest.mark.parametrize(

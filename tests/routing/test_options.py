@@ -73,6 +73,7 @@ def test_there_are_no_lanes_by_default(options: dict[str, Any]) -> None:
         ({"after_pages": MINUTE * 25}, AfterPages(MINUTE * 25, DEFAULT_QUIET)),
         ({"after_pages": MINUTE * 25, "quiet": SECOND}, AfterPages(MINUTE * 25, SECOND)),
         ({"after_pages": MINUTE * 25, "quiet": timedelta(0)}, AfterPages(MINUTE * 25, timedelta(0))),
+        ({"after_pages": 1500, "quiet": 1.5}, AfterPages(MINUTE * 25, SECOND * 1.5)),
         ({"after_pages": MINUTE}, AfterPages(MINUTE, MINUTE)),
         ({}, None),
         ({"after_pages": None}, None),
@@ -133,6 +134,7 @@ def test_other_events_cannot_wait_for_pages(wanted: tuple[Any, ...], words: str)
     [
         ({"batch": 100}, Batch(100, DEFAULT_LINGER)),
         ({"batch": 1, "linger": SECOND * 2}, Batch(1, SECOND * 2)),
+        ({"batch": 1, "linger": 0.5}, Batch(1, SECOND / 2)),
         ({"batch": 10_000, "linger": timedelta(0)}, Batch(10_000, timedelta(0))),
         ({}, None),
     ],
@@ -291,7 +293,7 @@ def test_a_function_that_another_decorator_hides_is_a_mistake() -> None:
         ({"batch": True}, "batch= takes a whole number"),
         ({"batch": "10"}, "batch= takes a whole number"),
         ({"batch": 10.0}, "batch= takes a whole number"),
-        ({"batch": 10, "linger": 2}, "linger= takes a timedelta, as in timedelta(minutes=25), not 2"),
+        ({"batch": 10, "linger": "2s"}, "linger= takes seconds or a timedelta"),
         ({"batch": 10, "linger": -SECOND}, "linger= is from 0 to 0:10:00"),
         ({"batch": 10, "linger": MINUTE * 11}, "linger= is from 0 to 0:10:00"),
         ({"concurrency": 0}, "concurrency= takes a whole number from 1, not 0"),
@@ -321,12 +323,13 @@ def test_options_that_make_no_sense_are_mistakes(options: dict[str, Any], words:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"after_pages": 25}, "after_pages= takes a timedelta"),
+        ({"after_pages": "25m"}, "after_pages= takes seconds or a timedelta, as in 90 or timedelta(minutes=25)"),
+        ({"after_pages": True}, "after_pages= takes seconds or a timedelta"),
         ({"after_pages": timedelta(0)}, "after_pages= must be more than 0 seconds"),
         ({"after_pages": -MINUTE}, "after_pages= is from 0 to"),
         ({"after_pages": timedelta(days=10_000)}, "after_pages= is from 0 to"),
         ({"after_pages": MINUTE, "quiet": MINUTE * 2}, "quiet= is from 0 to 0:01:00, not 0:02:00"),
-        ({"after_pages": MINUTE, "quiet": 5}, "quiet= takes a timedelta"),
+        ({"after_pages": MINUTE, "quiet": "5"}, "quiet= takes seconds or a timedelta"),
         ({"after_pages": MINUTE, "batch": 10}, "batch= does not go with after_pages="),
         ({"after_pages": MINUTE, "ordered": True}, "ordered= does not go with after_pages="),
         ({"after_pages": MINUTE, "lane": index}, "lane= does not go with after_pages="),
@@ -334,7 +337,7 @@ def test_options_that_make_no_sense_are_mistakes(options: dict[str, Any], words:
     ids=told,
 )
 def test_a_wait_that_makes_no_sense_is_a_mistake(options: dict[str, Any], words: str) -> None:
-    """People confuse minutes and seconds easily."""
+    """Only seconds and timedeltas are clear."""
     assert words in mistake(CrawlCompleted, **options)
 
 

@@ -11,13 +11,15 @@ from contextlib import (
     contextmanager,
     nullcontext,
 )
+from pathlib import Path
 from typing import Annotated, Any, NewType
 
 import pytest
 
+from receiver import Router
 from receiver.errors import HandlerError
 from receiver.routing.resources import Resource, in_order, open_resources
-from tests.doubles import eventually, told, turns
+from tests.doubles import event_of, eventually, told, turns
 
 
 class Pool:
@@ -109,6 +111,15 @@ async def test_a_resource_can_be_declared_in_many_ways(function: Callable[..., A
     async with open_resources(resources(function)) as made:
         assert list(made) == [Pool]
         assert isinstance(made[Pool], Pool)
+
+
+@pytest.mark.parametrize("decorator", [Router.resource, lambda router, function: router.resource()(function)])
+def test_the_decorator_may_have_empty_parentheses(decorator: Callable[..., Any]) -> None:
+    """It returns the function unchanged."""
+    router = Router()
+
+    assert decorator(router, as_manager) is as_manager
+    assert list(router.resources) == [Pool]
 
 
 def no_annotation() -> Any: ...
@@ -245,7 +256,7 @@ async def test_plain_resources_share_one_thread() -> None:
 @pytest.mark.parametrize("name", ["first", "middle", "last"])
 @pytest.mark.parametrize("error", [ValueError("no\nroute"), SystemExit(1)], ids=told)
 async def test_a_resource_that_cannot_be_made_stops_the_start(name: str, error: BaseException) -> None:
-    """The error names it, and resources made before are closed."""
+    """The error names it and the place, and resources made before are closed."""
     story = Story()
     story.failing = {f"make {name}": error}
     with pytest.raises(HandlerError) as caught:
@@ -253,7 +264,7 @@ async def test_a_resource_that_cannot_be_made_stops_the_start(name: str, error: 
             raise AssertionError("nothing may run")
 
     shown = " ".join(f"{type(error).__name__}: {error}".split())
-    assert str(caught.value).endswith(f"{name} could not be made: {shown}")
+    assert f"{name} could not be made: {shown} ({Path(__file__).relative_to(Path.cwd())}:" in str(caught.value)
     assert caught.value.__cause__ is error
     count = ["first", "middle", "last"].index(name)
     assert [told for told in story.told if told.startswith("close")] == ["close middle", "close first"][2 - count :]
@@ -269,7 +280,7 @@ async def test_an_error_while_closing_one_resource_does_not_keep_others_open(
         pass
 
     assert story.told[-1] == "close first"
-    assert [record.getMessage() for record in caplog.records] == ["resource_not_closed"] * 2
+    assert [event_of(record) for record in caplog.records] == ["resource_not_closed"] * 2
     assert "last" in vars(caplog.records[0])["resource"]
 
 

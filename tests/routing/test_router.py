@@ -1,6 +1,9 @@
 """Routers: the events that handlers want, and all mistakes that are found at registration."""
 
 import functools
+import itertools
+import math
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -31,6 +34,14 @@ SECOND = timedelta(seconds=1)
 
 
 def index(event: Any) -> None: ...
+
+
+class Pool:
+    """A resource."""
+
+
+def pool() -> Iterator[Pool]:
+    yield Pool()
 
 
 async def index_async(event: Any, ctx: Any) -> None: ...
@@ -114,6 +125,14 @@ def test_an_error_in_where_is_raised() -> None:
     handler = added(CrawlPage, where=lambda event: event.nothing)
 
     with pytest.raises(AttributeError):
+        handler.wants(PAGE)
+
+
+def test_a_coroutine_from_where_is_an_error() -> None:
+    """It would count as yes for every event. A lambda does not show at import that it returns one."""
+    handler = added(CrawlPage, where=lambda event: async_where(event))
+
+    with pytest.raises(TypeError, match="where= returned a coroutine: write a plain function"):
         handler.wants(PAGE)
 
 
@@ -249,6 +268,18 @@ def test_a_name_in_two_routers_is_a_mistake() -> None:
         Router(one, two)
 
 
+def test_a_router_that_comes_in_by_two_ways_counts_once() -> None:
+    """Two routers may both include a third."""
+    shared = Router()
+    shared.add(index, CrawlPage)
+    shared.resource(pool)
+
+    merged = Router(Router(shared), Router(shared), shared)
+    merged.include(merged)
+
+    assert [list(merged), list(merged.resources)] == [list(shared), [Pool]]
+
+
 def test_a_clash_leaves_nothing_half_merged() -> None:
     """The router is unchanged."""
     one, two = Router(), Router()
@@ -348,13 +379,30 @@ def test_a_name_used_twice_is_a_mistake() -> None:
     router = Router()
     router.add(index, CrawlPage)
 
-    with pytest.raises(HandlerError, match=r"two handlers are named 'tests.routing.test_router.index'"):
+    place = r"tests/routing/test_router\.py:\d+"
+    with pytest.raises(
+        HandlerError, match=rf"{place}: two handlers are named '\S+index', the other at {place}: give"
+    ):
         router.add(index, CrawlStarted)
     assert len(router) == 1
 
 
+def test_a_decorator_without_events_is_a_mistake() -> None:
+    """It would replace the function and register nothing."""
+    router = Router()
+    bare: Any = router.on
+
+    with pytest.raises(HandlerError, match=r"test_router\.py:\d+: index .* as in @router\.on\(CrawlPage\)"):
+        bare(index)
+
+
 async def async_where(event: Any) -> bool:
     return True
+
+
+@functools.wraps(async_where)
+def wrapped_async_where(event: Any) -> object:
+    return async_where(event)
 
 
 @pytest.mark.parametrize(
@@ -365,6 +413,7 @@ async def async_where(event: Any) -> bool:
         ("event.success", "where= takes a function of the event"),
         (async_where, "where= takes a plain function, not an async one"),
         (AsyncCallable(), "where= takes a plain function, not an async one"),
+        (wrapped_async_where, "where= takes a plain function, not an async one"),
         (lambda: True, "where= is called with one argument, the event"),
         (lambda a, b: True, "where= is called with one argument, the event"),
     ],
@@ -386,32 +435,47 @@ def test_built_in_classes_can_be_where_and_handler(function: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"attempts": 0}, "attempts must be 1 or more"),
-        ({"attempts": -3}, "attempts must be 1 or more"),
-        ({"attempts": "3"}, "tests.routing.test_router.index: "),
-        ({"pauses": [-SECOND]}, "a pause must be from 0 to 3650 days long"),
-        ({"pauses": [5]}, "tests.routing.test_router.index: "),
-        ({"pauses": 5}, "tests.routing.test_router.index: "),
-        ({"jitter": -0.1}, "jitter is a share of the pause"),
-        ({"jitter": 1.5}, "jitter is a share of the pause"),
-        ({"jitter": float("nan")}, "jitter is a share of the pause"),
-        ({"jitter": "some"}, "tests.routing.test_router.index: "),
-        ({"timeout": 0}, "timeout must be more than 0 seconds"),
-        ({"timeout": -1}, "timeout must be more than 0 seconds"),
-        ({"timeout": timedelta(0)}, "timeout must be more than 0 seconds"),
-        ({"timeout": "30"}, "tests.routing.test_router.index: "),
-        ({"timeout": None}, "tests.routing.test_router.index: "),
-        ({"timeout": float("inf")}, "tests.routing.test_router.index: "),
-        ({"timeout": float("nan")}, "tests.routing.test_router.index: "),
+        ({"attempts": 0}, "attempts= takes a whole number from 1 to 10,000, not 0"),
+        ({"attempts": -3}, "attempts= takes a whole number from 1 to 10,000, not -3"),
+        ({"attempts": "5"}, "attempts= takes a whole number from 1 to 10,000, not '5'"),
+        ({"attempts": 5.0}, "attempts= takes a whole number"),
+        ({"attempts": True}, "attempts= takes a whole number"),
+        ({"attempts": 10**9}, "attempts= takes a whole number"),
+        ({"pauses": [-1]}, "pauses= is from 0 to 3650 days, 0:00:00, not -1"),
+        (
+            {"pauses": [math.nan]},
+            "pauses= takes seconds or a timedelta, as in 90 or timedelta(minutes=25), not nan",
+        ),
+        ({"pauses": [True]}, "pauses= takes seconds or a timedelta"),
+        ({"pauses": ["5s"]}, "pauses= takes seconds or a timedelta"),
+        ({"pauses": 5}, "pauses= takes a list of seconds or timedeltas, as in [5, 60], not 5"),
+        ({"pauses": SECOND}, "pauses= takes a list of seconds or timedeltas"),
+        ({"pauses": "55"}, "pauses= takes a list of seconds or timedeltas"),
+        ({"pauses": {5, 60}}, "pauses= takes a list of seconds or timedeltas"),
+        ({"pauses": itertools.repeat(5)}, "pauses= takes fewer than 10,000 retry delays"),
+        ({"jitter": -0.1}, "jitter= takes a share of the retry delay, from 0 to 1, not -0.1"),
+        ({"jitter": 1.5}, "jitter= takes a share of the retry delay"),
+        ({"jitter": math.nan}, "jitter= takes a share of the retry delay"),
+        ({"jitter": "0.5"}, "jitter= takes a share of the retry delay"),
+        ({"jitter": True}, "jitter= takes a share of the retry delay"),
+        ({"timeout": 0}, "timeout= must be more than 0 seconds"),
+        ({"timeout": -1}, "timeout= is from 0 to 3650 days, 0:00:00, not -1"),
+        ({"timeout": timedelta(0)}, "timeout= must be more than 0 seconds"),
+        ({"timeout": timedelta.max}, "timeout= is from 0 to 3650 days"),
+        ({"timeout": "30"}, "timeout= takes seconds or a timedelta"),
+        ({"timeout": True}, "timeout= takes seconds or a timedelta"),
+        ({"timeout": None}, "timeout= takes seconds or a timedelta"),
+        ({"timeout": math.inf}, "timeout= takes seconds or a timedelta"),
+        ({"timeout": math.nan}, "timeout= takes seconds or a timedelta"),
     ],
     ids=told,
 )
 def test_a_policy_that_makes_no_sense_is_a_mistake(options: dict[str, Any], words: str) -> None:
-    """The error names the handler."""
+    """The error names the handler, and where it is."""
     text = mistake(CrawlPage, **options)
 
     assert words in text
-    assert text.startswith("tests.routing.test_router.index: ")
+    assert re.match(r"tests/routing/test_router\.py:\d+: tests\.routing\.test_router\.index: ", text)
 
 
 def test_an_unknown_option_is_a_mistake() -> None:
@@ -431,10 +495,13 @@ def of_union(event: CrawlPage | CrawlStarted, ctx: Context) -> None: ...
 def of_text(event: "CrawlPage") -> None: ...
 def of_any(event: Any) -> None: ...
 def of_object(event: object) -> None: ...
-def of_unknown_name(event: "NotImported") -> None: ...  # type: ignore[name-defined]  # noqa: F821
+def of_class_for_the_type_checker(event: Any) -> None: ...
+def of_unknown_name(event: Any) -> None: ...
 def of_broken_text(event: Any) -> None: ...
 
 
+of_class_for_the_type_checker.__annotations__["event"] = "CrawlFailed | CrawlPage"
+of_unknown_name.__annotations__["event"] = "CrawlPag"
 of_broken_text.__annotations__["event"] = "CrawlPage["
 
 
@@ -448,13 +515,12 @@ of_broken_text.__annotations__["event"] = "CrawlPage["
         (of_any, (CrawlPage, BatchScrapePage)),
         (of_object, (CrawlPage,)),
         (of_page, ("crawl.*",)),
-        (of_unknown_name, (CrawlPage,)),
-        (of_broken_text, (CrawlPage,)),
+        (of_class_for_the_type_checker, (CrawlPage,)),
     ],
     ids=told,
 )
 def test_an_annotation_that_covers_the_events_is_valid(function: Any, wanted: tuple[Any, ...]) -> None:
-    """Names that only a type checker can resolve are not checked."""
+    """Event classes are known even if they are imported for the type checker only."""
     added(*wanted, function=function)
 
 
@@ -466,6 +532,11 @@ def test_an_annotation_that_covers_the_events_is_valid(function: Any, wanted: tu
         (of_base, (BatchScrapePage,), "is registered for BatchScrapePage and takes"),
         (of_union, (CrawlPage, CrawlCompleted), "is registered for CrawlCompleted and takes"),
         (of_text, (PageEvent,), "is registered for PageEvent and takes"),
+        (of_unknown_name, (CrawlPage,), "parameter 'event': 'CrawlPag' cannot be resolved"),
+        (of_unknown_name, (CrawlPage,), "did you mean CrawlPage?"),
+        (of_broken_text, (CrawlPage,), "parameter 'event': 'CrawlPage[' cannot be resolved"),
+        (of_any, ("CrawlPage",), "'CrawlPage' is the name of a class, not of a type; write it without quotes"),
+        (of_any, ([CrawlPage, CrawlStarted],), "write them one by one, as in on(CrawlPage, CrawlCompleted)"),
     ],
     ids=told,
 )

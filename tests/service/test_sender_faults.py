@@ -42,7 +42,7 @@ async def test_a_refused_connection_says_how_to_start_the_receiver() -> None:
             result = await sender.send(b"{}")
 
     assert (result.status, result.answer) == (None, "no connection")
-    assert result.meaning == f"nothing listens at {url}; start it with `receiver serve`"
+    assert result.meaning == f"nothing listens at {url}; start it with `receiver dev` or `receiver serve`"
 
 
 async def test_an_answer_that_does_not_come_in_time_is_a_result() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from receiver.signals import subscribers
 from receiver.signals.subscribers import MAX_WAITING, Quiet, Signal, dropped, flush
-from tests.doubles import LONG
+from tests.doubles import LONG, event_of
 from tests.signals.watching import AT_ONCE, blocked, delivered, kept
 
 
@@ -40,7 +40,7 @@ def test_a_subscriber_that_raises_gets_the_next_record(
     delivered()
 
     assert tried == seen == list(range(100))
-    [record] = [record for record in caplog.records if record.getMessage() == "subscriber_failed"]
+    [record] = [record for record in caplog.records if event_of(record) == "subscriber_failed"]
     assert record.levelno == logging.ERROR
     assert record.__dict__["subscriber"].endswith("fail_in_loop" if in_loop else "fail")
     assert record.__dict__["record"] == "int"
@@ -125,7 +125,7 @@ def test_records_beyond_the_queue_are_dropped_and_counted(
     name = next(name for name in dropped() if name.endswith("slow_one"))
     assert dropped()[name] == 100
     assert dropped_counts == [1]
-    assert [record.getMessage() for record in caplog.records] == ["subscriber_too_slow"] * 2
+    assert [event_of(record) for record in caplog.records] == ["subscriber_too_slow"] * 2
     assert sum(record.__dict__["dropped"] for record in caplog.records) == 100
     assert {record.__dict__["subscriber"] for record in caplog.records} == {name}
 
@@ -136,7 +136,7 @@ def test_a_flush_does_not_wait_for_ever(signal: Signal[int], caplog: pytest.LogC
         assert not flush(AT_ONCE)
 
     [record] = caplog.records
-    assert record.getMessage() == "subscribers_unfinished"
+    assert event_of(record) == "subscribers_unfinished"
     assert [name.rpartition(".")[2] for name in record.__dict__["subscribers"]] == [slow.__name__]
 
 
@@ -163,7 +163,7 @@ def test_a_thread_that_cannot_start_now_starts_with_a_later_record(
     delivered()
 
     assert seen == [1, 2, 3]
-    assert [record.getMessage() for record in caplog.records] == ["subscriber_failed"]
+    assert [event_of(record) for record in caplog.records] == ["subscriber_failed"]
 
 
 def test_an_observer_is_called_at_once_and_may_fail(signal: Signal[int], caplog: pytest.LogCaptureFixture) -> None:
@@ -182,7 +182,7 @@ def test_an_observer_is_called_at_once_and_may_fail(signal: Signal[int], caplog:
     delivered()
 
     assert others == [1]
-    assert [record.getMessage() for record in caplog.records] == ["subscriber_failed"]
+    assert [event_of(record) for record in caplog.records] == ["subscriber_failed"]
 
 
 # --- processes

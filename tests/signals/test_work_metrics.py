@@ -15,7 +15,7 @@ from receiver.errors import StoreError
 from receiver.signals import Signal
 from receiver.signals import contracts as signals
 from receiver.signals.metrics.work import BacklogReader, WorkMetrics
-from tests.doubles import NOON, soon, turns
+from tests.doubles import NOON, event_of, soon, turns
 from tests.signals.exposition import PATIENCE, SECOND, Samples, samples
 
 INDEX, TELL = HandlerName("handlers.index"), HandlerName("handlers.tell")
@@ -188,7 +188,7 @@ async def test_without_the_store_only_the_backlog_is_missing(
     assert found["receiver_store_readable",] == 0
     assert found["receiver_attempts_total", "handler=handlers.index", "outcome=succeeded"] == 1
     assert not [name for name in found if name[0] == "receiver_work_items"]
-    assert [record.getMessage() for record in caplog.records] == ["backlog_not_read"]
+    assert [event_of(record) for record in caplog.records] == ["backlog_not_read"]
 
 
 async def test_a_worker_counts_nothing_after_its_end() -> None:

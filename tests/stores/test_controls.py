@@ -110,8 +110,8 @@ async def test_what_never_ran_begins_with_its_first_attempt(opened: Opened) -> N
 async def test_what_is_retried_is_no_suspect_any_more(opened: Opened) -> None:
     """An operator decided that it runs beside others, and its deaths are forgotten."""
     (work_id,) = await opened.items(1, claim=True, starts=True)
-    await opened.claim(now=LEASE)
-    (item,) = await opened.claim(now=LEASE, wanted=SUSPECTS)
+    await opened.queue.expire_leases_of(A, now=NOON)
+    (item,) = await opened.claim(wanted=SUSPECTS)
     assert item.deaths == 1
     await opened.settle(ended(work_id, DEAD, number=item.attempt, error="x"))
 

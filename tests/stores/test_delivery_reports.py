@@ -4,6 +4,8 @@ import pytest
 
 from receiver.core.claims import Lease
 from receiver.core.deliveries import DeliveryFilter
+from receiver.core.retention import PruneRule
+from receiver.core.subjects import MAX_SUBJECT_BODY, Subject
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerSwitch, WorkState
 from receiver.core.work import Hold, NewWork
 from receiver.errors import UnknownDelivery
@@ -245,3 +247,27 @@ async def test_unfinished_counts_deliveries_and_not_their_work(opened: Opened) -
     assert await opened.reports.count_unfinished() == 3
     await opened.settle(*[ended(work_id) for work_id in ids[:3]])
     assert await opened.reports.count_unfinished() == 2
+
+
+async def test_a_listing_learns_what_events_are_about(opened: Opened) -> None:
+    """Long bodies are left out."""
+    page = b'{"type":"crawl.page","data":[{"metadata":{"url":"https://a.b/"}}]}'
+    long = page + b" " * MAX_SUBJECT_BODY
+    await opened.add(delivery("a", body=page), delivery("b", body=long), delivery("c", body=b"{"), delivery("d"))
+    seqs = {one.key: one.seq async for one in opened.reports.deliveries(DeliveryFilter())}
+    wanted = [seqs[DeliveryKey(key)] for key in "abc"]
+
+    about = Subject("https://a.b/", "https://a.b/")
+    assert await opened.reports.subjects(wanted) == {wanted[0]: about, wanted[2]: Subject()}
+    assert await opened.reports.subjects([]) == {}
+
+
+async def test_a_pruned_body_tells_nothing(opened: Opened) -> None:
+    """The other fields of the listing stay."""
+    await opened.in_state(DONE)
+    (before,) = await opened.listed()
+    assert before.seq in await opened.reports.subjects([before.seq])
+
+    rule = PruneRule(AFTER, bodies=True)
+    await opened.maintenance.prune(rule, after=0, limit=100, now=AFTER)
+    assert await opened.reports.subjects([before.seq]) == {}

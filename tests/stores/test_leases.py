@@ -148,13 +148,13 @@ async def test_an_unknown_worker_has_no_leases(opened: Opened) -> None:
     assert await opened.queue.expire_leases_of(WorkerId("nobody"), now=NOON) == 0
 
 
-async def test_a_worker_that_was_taken_for_dead_may_still_settle(opened: Opened) -> None:
-    """It may do so while nobody has claimed its item. Another run would be a waste."""
+async def test_a_worker_that_is_dead_settles_nothing(opened: Opened) -> None:
+    """Nobody has its lease any more, even before the next claim."""
     (work_id,) = await opened.items(1, claim=True)
     await opened.other.expire_leases_of(A, now=NOON)
 
-    assert await opened.settle(ended(work_id)) == [True]
-    assert await opened.claim(B) == []
+    assert await opened.settle(ended(work_id)) == [False]
+    assert await opened.claimed(B) == [work_id]
 
 
 # --- Too late

@@ -19,6 +19,8 @@ FILTERS: list[tuple[DeliveryFilter, str]] = [
     (DeliveryFilter(state=DeliveryState.DEAD), "ab"),
     (DeliveryFilter(handler="one"), "abcde"),
     (DeliveryFilter(handler="t*"), "bd"),
+    (DeliveryFilter(handler=("t*", "none")), "bd"),
+    (DeliveryFilter(failed=True, handler=("none", "two")), "b"),
     (DeliveryFilter(failed=True), "abc"),
     (DeliveryFilter(failed=True, handler="two"), "b"),
     (DeliveryFilter(failed=True, type="crawl.*", state=DeliveryState.DEAD, limit=1), "b"),

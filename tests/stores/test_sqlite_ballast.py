@@ -8,6 +8,7 @@ import pytest
 
 from receiver.stores.sqlite.ballast import BYTES, Ballast
 from receiver.stores.sqlite.store import SqliteStore
+from tests.doubles import event_of
 
 
 def ballast_of(database: Path) -> Path:
@@ -33,7 +34,7 @@ def test_a_ballast_is_given_up_once(made: Path, caplog: pytest.LogCaptureFixture
     assert not ballast.give_up()
 
     assert not ballast_of(made).exists()
-    assert [record.message for record in caplog.records] == ["ballast_given_up"]
+    assert [event_of(record) for record in caplog.records] == ["ballast_given_up"]
 
 
 def test_a_disk_with_little_room_gets_no_ballast(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

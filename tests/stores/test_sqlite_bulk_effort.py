@@ -110,10 +110,11 @@ async def test_a_step_of_pruning_takes_no_more_steps_of_a_larger_store(
 
 
 async def importing(path: Path, tmp_path: Path, key: Callable[[int], str]) -> int:
-    """Return how many steps it takes to import a hundred deliveries into a copy."""
+    """Return how many steps it takes to import a hundred deliveries into a copy after another one."""
     steps = Steps()
     async with SqliteStore(f"sqlite:///{copied(path, tmp_path)}").controls() as controls:
         assert isinstance(controls, SqliteControls)
+        await controls.import_deliveries([Imported(delivery("first"))])
         await steps.watch_database(controls.database)
         await controls.import_deliveries([Imported(delivery(key(number))) for number in range(1, 101)])
     return steps.count

@@ -164,6 +164,19 @@ def write(connection: sqlite3.Connection, size: int) -> None:
     )
 
 
+def test_a_long_log_that_is_moved_at_once_is_left_alone(made: Path, writer: sqlite3.Connection) -> None:
+    """A second checkpoint could meet a commit that starts the log again: SQLite before 3.51.3 can lose that one."""
+    checkpointer = Checkpointer(lambda: Database(made), log_path(made), max_log_pages=2_048, max_log_bytes=10**9)
+    statements: list[str] = []
+    write(writer, LONG_LOG)
+    writer.set_trace_callback(statements.append)
+
+    checkpointer.checkpoint(writer)
+    checkpointer.checkpoint(writer)
+
+    assert sum("wal_checkpoint" in one for one in statements) == 1
+
+
 def test_a_log_that_never_runs_empty_is_restarted_when_too_long(made: Path, writer: sqlite3.Connection) -> None:
     """A commit comes between all checkpoints, so only the writer itself can let the log start at its front."""
     checkpointer = Checkpointer(lambda: Database(made), log_path(made), max_log_pages=2_048, max_log_bytes=10**9)

@@ -12,10 +12,12 @@ from receiver.core.jobs import JobFilter, JobState
 from receiver.core.types import WorkState
 from receiver.stores.sql.jobs import job_listing
 from receiver.stores.sql.statements import columns
+from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.statements import (
     claims,
     controls,
+    delivery_keys,
     holds,
     leases,
     log,
@@ -27,7 +29,20 @@ from receiver.stores.sqlite.statements import (
 )
 from tests.stores.rows import MOMENTS, moments
 
-MODULES = (log, routing, claims, leases, settling, holds, once_keys, controls, maintenance, search, columns)
+MODULES = (
+    log,
+    delivery_keys,
+    routing,
+    claims,
+    leases,
+    settling,
+    holds,
+    once_keys,
+    controls,
+    maintenance,
+    search,
+    columns,
+)
 GROUPS = (READS.deliveries, READS.jobs, READS.work, READS.health, READS.quarantine)
 
 
@@ -65,6 +80,8 @@ STATEMENTS = {
     "older open jobs": job_listing(READS, JobFilter(state=JobState.OPEN))[1],
     "insert_deliveries": log.insert_deliveries(2),
     "insert_bodies": log.insert_bodies(2),
+    "find": delivery_keys.find(2),
+    "move": delivery_keys.move(2),
     **{f"skip {state}": claims.skip(state) for state in ("queued", "waiting", "held")},
 }
 TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", *"dbwqhne", "latest")
@@ -82,6 +99,7 @@ MOST = 20_000
 def connection(made: Path) -> Iterator[sqlite3.Connection]:
     """A connection to an empty database, which has an index of words."""
     with closing(sqlite3.connect(made, isolation_level=None)) as connection:
+        add_functions(connection)
         connection.execute(search.CREATE)
         yield connection
 
@@ -108,7 +126,7 @@ def test_no_statement_scans_a_table(connection: sqlite3.Connection) -> None:
     assert {name: steps for name, steps in found.items() if steps}.keys() == set(FOR_PEOPLE)
 
 
-BY_KEY = "sqlite_autoindex_deliveries_1"
+KEYS = "PRIMARY KEY"
 
 STEPS = [
     ("DUE", "SEARCH w USING INDEX work_waiting (handler=? AND due_at<?)"),
@@ -141,11 +159,13 @@ STEPS = [
     ("UNROUTED_PAGE", "SEARCH deliveries USING INDEX deliveries_by_job (job_id=? AND seq>?)"),
     ("OPEN_PAGE", "SEARCH d USING INDEX deliveries_by_job (job_id=?)"),
     ("OPEN_PAGE", "SEARCH w USING INDEX work_by_delivery (delivery_seq=? AND state=?)"),
-    (
-        "delivery.keys_from",
-        "SEARCH deliveries USING COVERING INDEX sqlite_autoindex_deliveries_1 (key>? AND key<?)",
-    ),
-    ("COUNT_DUPLICATE", f"SEARCH deliveries USING INDEX {BY_KEY} (key=?)"),
+    ("delivery.keys_from", f"SEARCH delivery_keys USING {KEYS} (key>? AND key<?)"),
+    ("delivery.keys_from", f"SEARCH k USING {KEYS} (key>? AND key<?)"),
+    ("delivery.keys_from", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid>?)"),
+    ("delivery.has_key", f"SEARCH k USING {KEYS} (key=?)"),
+    ("delivery.has_key", "SEARCH n USING INTEGER PRIMARY KEY (rowid>?)"),
+    ("BACKFILLED", "SEARCH deliveries USING INDEX deliveries_backfilled (key=?)"),
+    ("COUNT_DUPLICATE", "SEARCH deliveries USING INTEGER PRIMARY KEY (rowid=?)"),
     ("work.work_of", "SEARCH w USING INDEX work_by_delivery (delivery_seq=?)"),
     ("a listing of a job", "SEARCH d USING INDEX deliveries_by_job (job_id=? AND seq<?)"),
     ("a listing of all", "SEARCH d USING INTEGER PRIMARY KEY (rowid<?)"),

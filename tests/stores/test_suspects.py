@@ -38,7 +38,7 @@ async def due(opened: Opened, *handlers: HandlerName, now: timedelta = DAY) -> b
 
 
 async def suspect(opened: Opened, handler: HandlerName = ONE, lane: str | None = None) -> int:
-    """Return a work item whose worker died after it had started. It is due since LEASE."""
+    """Return a work item whose worker lost its lease after it had started. It is due since LEASE."""
     (work_id,) = await opened.items(1, handler, claim=True, starts=True, lane=lane)
     await opened.claim(B, (handler,), now=LEASE, wanted=ClaimLimits(0, MUCH))  # takes it back, and claims nothing
     return work_id
@@ -47,27 +47,37 @@ async def suspect(opened: Opened, handler: HandlerName = ONE, lane: str | None =
 # --- What makes a suspect
 
 
-@pytest.mark.parametrize("history", ["", "l", "d", "ll", "ld", "dl", "dd", "lll", "lf", "fl", "lfl", "ldf"])
-async def test_an_item_is_suspected_by_how_its_workers_died(opened: Opened, history: str) -> None:
-    """d: the item had started; l: it had not, as far as is known; f: it failed, and its worker lives."""
+HISTORIES = ["", "l", "s", "d", "w", "ll", "ls", "ss", "sss", "ld", "dl", "dd", "sd", "ds", "ww", "wd", "lll"]
+HISTORIES += ["lf", "fl", "lfl", "ldf", "sfs", "fss"]
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+async def test_an_item_is_suspected_by_how_its_attempts_ended(opened: Opened, history: str) -> None:
+    """Of each attempt there is a letter for its end.
+
+    s: its worker lost the lease after it had started; l: before it had started, as far as is known; d: its worker
+    died after it had started; w: its worker died before; f: it failed, and its worker lives.
+    """
     (work_id,) = await opened.items(1)
-    now = NOTHING
+    now, guilty, lost, uncounted = NOTHING, False, 0, 0
     for number, end in enumerate(history, start=1):
-        items = await opened.claim(now=now, wanted=ClaimLimits(1, MUCH, int(end == "d"))) or await opened.claim(
-            now=now, wanted=ClaimLimits(1, MUCH, int(end == "d"), suspects=True)
-        )
-        assert [item.attempt for item in items] == [number]
-        if end == "f":
+        wanted = ClaimLimits(1, MUCH, int(end in "sd"), suspects=guilty)
+        assert [item.attempt for item in await opened.claim(now=now, wanted=wanted)] == [number]
+        if end in "dw":
+            assert await opened.queue.expire_leases_of(A, now=after_noon(now)) == 1
+        elif end == "f":
             assert await opened.settle(ended(work_id, WAITING, number=number, error="x")) == [True]
+            now += LEASE
+            continue
         now += LEASE
         await opened.claim(B, now=now, wanted=ClaimLimits(0, MUCH))  # takes back what was lost
+        lost, uncounted = lost + 1, uncounted + (not guilty)
+        guilty = suspicious(suspect=guilty, started=end in "sd", lost=lost)
 
-    lost, deaths = sum(history.count(end) for end in "ld"), history.count("d")
-    guilty = suspicious(lost=lost, deaths=deaths)
     assert await due(opened) is guilty
     assert await opened.claimed(now=now, wanted=ClaimLimits(9, MUCH, suspects=not guilty)) == []
     (item,) = await opened.claim(now=now, wanted=ClaimLimits(9, MUCH, suspects=guilty))
-    assert (item.deaths, item.uncounted, item.attempt) == (deaths, lost, len(history) + 1)
+    assert (item.deaths, item.uncounted, item.attempt) == (history.count("d"), uncounted, len(history) + 1)
 
 
 async def test_an_item_that_starts_when_it_is_routed_has_started(opened: Opened) -> None:
@@ -87,7 +97,7 @@ async def test_the_first_items_of_a_claim_have_started(opened: Opened, starting:
 
     assert set(await opened.claimed(B, (ONE, TWO), now=LEASE)) == set(ids[starting:])
     items = await opened.claim(B, (ONE, TWO), now=LEASE, wanted=SUSPECTS)
-    assert {(item.id, item.deaths) for item in items} == {(work_id, 1) for work_id in ids[:starting]}
+    assert {(item.id, item.deaths) for item in items} == {(work_id, 0) for work_id in ids[:starting]}
 
 
 async def test_items_that_are_marked_have_started(opened: Opened) -> None:
@@ -166,9 +176,12 @@ async def test_deaths_are_counted(opened: Opened) -> None:
     work_id = await suspect(opened)
     alone = ClaimLimits(1, MUCH, 1, suspects=True)
 
-    items = [(await opened.claim(now=LEASE * n, wanted=alone))[0] for n in range(1, 4)]
+    items = []
+    for n in range(1, 4):
+        items += await opened.claim(now=LEASE * n, wanted=alone)
+        await opened.queue.expire_leases_of(A, now=after_noon(LEASE * n))
 
-    assert [(item.id, item.deaths) for item in items] == [(work_id, 1), (work_id, 2), (work_id, 3)]
+    assert [(item.id, item.deaths) for item in items] == [(work_id, 0), (work_id, 1), (work_id, 2)]
 
 
 # --- How suspects are claimed

@@ -13,6 +13,7 @@ FILTERS = [
     (WorkFilter(among=(DEAD, WAITING)), [1, 2, 3, 4]),
     (WorkFilter(among=(DEAD, QUEUED), stuck=True), [3, 5]),
     (WorkFilter(handler="two"), [2, 4]),
+    (WorkFilter(handler=("none", "two")), [2, 4]),
     (WorkFilter(type="agent.*"), [3, 4]),
     (WorkFilter(since=NOON + SECOND), [3, 4, 5]),
     (WorkFilter(limit=2), [4, 5]),

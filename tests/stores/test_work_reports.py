@@ -7,7 +7,7 @@ import pytest
 
 from receiver.core.claims import Settlement
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
-from receiver.core.work import Backlog, HandlerReport, Hold, WorkFilter, WorkSummary
+from receiver.core.work import Backlog, HandlerReport, Hold, LaneHead, WorkFilter, WorkSummary
 from receiver.errors import UnknownWork
 from tests.doubles import NOON, delivery
 from tests.stores.opened import (
@@ -361,3 +361,10 @@ async def test_readers_see_what_workers_do_at_once(opened: Opened) -> None:
     assert await opened.states(work_id) == [RUNNING]
     await opened.settle(ended(work_id))
     assert await opened.states(work_id) == [DONE]
+
+
+async def test_a_queued_item_names_the_head_of_its_lane(opened: Opened) -> None:
+    """Other items name none. A head that never ran has no moment."""
+    waiting, queued = await opened.items(2, lane="l", claim=False)
+    assert (await opened.reports.work_item(queued)).summary.behind == LaneHead(waiting, WAITING, None)
+    assert (await opened.reports.work_item(waiting)).summary.behind is None

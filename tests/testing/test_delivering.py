@@ -12,7 +12,7 @@ from receiver import Context, GiveUp, HandlerError, Malformed, Retry, Router, pa
 from receiver.core.types import Trigger, WorkState
 from receiver.errors import NoApiKey
 from receiver.events import CrawlPage, Event
-from receiver.testing import deliver, deliver_async, sample
+from receiver.testing import assert_handled, deliver, deliver_async, job_story, sample
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 
@@ -61,8 +61,39 @@ def test_samples_events_and_bytes_can_be_delivered(router: Router, given: Any) -
     assert seen == [(sample("crawl.page").event, sample("crawl.page").event.webhook_id)]
 
 
+def test_several_deliveries_are_handled_in_their_order(router: Router) -> None:
+    """Such as all events of a job. A handler of batches gets them together, and a key is asked for once."""
+    story = job_story("crawl", pages=3)
+    batches: list[list[str | None]] = []
+
+    @router.on("*", name="each")
+    def each(event: Event, ctx: Context) -> bool:
+        return bool(ctx.once(str(event.job_id)))
+
+    @router.on(CrawlPage, name="index", batch=2)
+    async def index(events: list[CrawlPage]) -> None:
+        batches.append([event.url for event in events])
+
+    runs = deliver(story, router)
+    same = deliver(iter(story), router)
+
+    assert [(run.type, run.value) for run in runs if run.handler == "each"] == [
+        (one.event.type, number == 0) for number, one in enumerate(story)
+    ]
+    assert [len(batch) for batch in batches] == [2, 1, 2, 1]
+    assert_handled(runs, "index", times=3)
+    assert [run.id for run in same] == [run.id for run in runs]
+
+
+@pytest.mark.parametrize("given", ["crawl.page", {"type": "crawl.page"}, None, [5], CrawlPage])
+def test_other_things_cannot_be_delivered(router: Router, given: Any) -> None:
+    """The error says what can."""
+    with pytest.raises(TypeError, match="a delivery is a sample, an event or the bytes of a body, not"):
+        deliver(given, router)
+
+
 def test_an_error_has_the_traceback_of_its_handler(router: Router) -> None:
-    """Its last line is the one that raised. The other handlers have run before."""
+    """pytest shows the test and the handler, and nothing between. The other handlers have run before."""
     called = []
 
     @router.on("*", name="fails")
@@ -75,8 +106,10 @@ def test_an_error_has_the_traceback_of_its_handler(router: Router) -> None:
     with pytest.raises(KeyError, match="gear") as raised:
         deliver(sample("crawl.page"), router)
 
-    last = traceback.extract_tb(raised.tb)[-1]
-    assert (last.name, last.line) == ("fails", 'prices["gear"] += 1')
+    hidden = [frame for frame, _ in traceback.walk_tb(raised.tb) if "__tracebackhide__" in frame.f_locals]
+    shown = traceback.extract_tb(raised.tb)[1 + len(hidden) :]
+    assert [frame.f_code.co_name for frame in hidden] == ["deliver", "_raise_errors"]
+    assert [(frame.name, frame.line) for frame in shown] == [("fails", 'prices["gear"] += 1')]
     assert len(called) == 1
 
 

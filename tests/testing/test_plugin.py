@@ -111,12 +111,62 @@ def test_the_fixtures_are_documented(pytester: pytest.Pytester) -> None:
     said = run_here(pytester, CONFTEST, "", "--fixtures", "-p", "no:asyncio")
 
     listed = said.partition("fixtures defined from receiver.testing.fixtures")[2]
-    for name in ("clock", "router", "resources", "receiver_settings", "receiver_app", "sender", "work_items"):
+    names = ("clock", "router", "resources", "sender", "work_items")
+    for name in (*names, *[f"receiver_{name}" for name in names], "receiver_settings", "receiver_app"):
         assert re.search(rf"^{name}\b.*\n    \w", listed, re.MULTILINE), name
 
 
+OWN_NAMES = """
+import pytest
+from receiver import Router
+from receiver.testing import assert_handled, sample
+
+@pytest.fixture
+def clock():
+    return "a clock of this project"
+
+@pytest.fixture
+def router():
+    return "a router of this project"
+"""
+PREFIXED = """
+@pytest.fixture
+def receiver_router():
+    router = Router()
+    router.add(lambda event: event.type, "crawl.page", name="keep")
+    return router
+
+@pytest.mark.asyncio
+async def test_sent(receiver_sender, receiver_work_items, receiver_clock, clock, router):
+    with receiver_sender.outage():
+        await receiver_sender.send(sample("crawl.page"))
+    await receiver_clock.advance(minutes=1)
+    assert_handled(await receiver_work_items(), "keep", times=1)
+    assert (clock, router) == ("a clock of this project", "a router of this project")
+"""
+
+
+def test_fixtures_of_a_project_may_have_the_older_names(pytester: pytest.Pytester) -> None:
+    """Those with `receiver_` do not depend on them then."""
+    said = run_here(pytester, CONFTEST, OWN_NAMES + PREFIXED, "-p", "no:anyio")
+
+    assert re.search(r"\b1 passed in", said), said
+
+
+@pytest.mark.parametrize("own_names", ["", OWN_NAMES], ids=["no router", "another router"])
+def test_a_sender_without_handlers_says_what_to_write(pytester: pytest.Pytester, own_names: str) -> None:
+    """Else every test with it would wait for handlers that do not exist."""
+    test = "\nimport pytest\n\n@pytest.mark.asyncio\nasync def test_it(sender):\n    pass\n"
+
+    said = run_here(pytester, CONFTEST, own_names + test, "-p", "no:anyio")
+
+    assert "write a fixture `receiver_router` that returns your Router" in said
+    assert "Traceback" not in said
+    assert "fixtures.py" not in said
+
+
 def test_a_failure_of_a_handler_shows_its_line(pytester: pytest.Pytester) -> None:
-    """The output shows the line of the test and the line of the handler."""
+    """The output shows the line of the test and the line of the handler, and nothing between."""
     failing = HANDLERS.replace("lambda event: event.type", "fails") + (
         "\ndef fails(event):\n    raise ValueError('price of the gear')\n"
     )
@@ -125,6 +175,7 @@ def test_a_failure_of_a_handler_shows_its_line(pytester: pytest.Pytester) -> Non
 
     assert ">       assert_handled(deliver(sample" in said or ">   assert_handled(deliver(sample" in said, said
     assert re.search(r">\s+raise ValueError\('price of the gear'\)", said), said
+    assert set(re.findall(r"^(\S+\.py):\d+: ", said, re.MULTILINE)) == {"test_own.py"}, said
 
 
 def test_installation_alone_registers_nothing(tmp_path: Path) -> None:

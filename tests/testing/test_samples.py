@@ -58,12 +58,30 @@ def test_values_are_set_by_attribute_and_by_path() -> None:
         (PageEvent, {}, "stands for several types"),
         (Event, {}, "stands for several types"),
         ("crawl.page", {"data__7__markdown": ""}, "data is a list of 1 and has no '7'"),
+        ("crawl.page", {"sucess": True}, "sucess: CrawlPage has no 'sucess'; did you mean success?"),
+        ("crawl.page", {"data__0__markdwon": ""}, "Document has no 'markdwon'; did you mean markdown?"),
+        ("crawl.page", {"data__0__raw_html": ""}, "Document has no 'raw_html'; did you mean rawHtml?"),
+        ("crawl.page", {"data__0__colour": ""}, "Document has no 'colour'$"),
+        ("crawl.page", {"data__0__metadata__statuscode": 1}, "'statuscode'; did you mean statusCode?"),
+        ("crawl.page", {"data__0__metadata__source_url": ""}, "'source_url'; did you mean sourceURL?"),
+        ("monitor.check.completed", {"data__0__summary__chnaged": 1}, "did you mean changed?"),
     ],
 )
 def test_an_unknown_name_or_path_is_an_error(wanted: Any, values: dict[str, object], told: str) -> None:
     """It lists the known ones."""
     with pytest.raises(ConfigurationError, match=told):
         sample(wanted, **values)  # type: ignore[call-overload]
+
+
+def test_objects_with_free_keys_take_any_key() -> None:
+    """The tags of a page, the metadata of a webhook, and what an agent's action was called with."""
+    page = sample(CrawlPage, data__0__metadata__robots="none", metadata__order="7").event
+    step = sample("agent.action", data__0__input__depth=2).event
+
+    assert page.data[0].metadata.model_extra is not None
+    assert page.data[0].metadata.model_extra["robots"] == "none"
+    assert page.metadata["order"] == "7"
+    assert step.data[0].input["depth"] == 2
 
 
 @pytest.mark.parametrize("family", ["crawl", "batch_scrape", "extract", "agent", "monitor"])
@@ -109,3 +127,8 @@ def test_an_event_becomes_bytes_that_parse_to_it(name: str) -> None:
     event = sample(name).event
 
     assert parse_event(as_body(event)) == event
+
+
+def test_batch_is_short_for_batch_scrape() -> None:
+    """Both names give the same story."""
+    assert job_story("batch", pages=2) == job_story("batch_scrape", pages=2)

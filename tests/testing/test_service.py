@@ -17,10 +17,10 @@ from receiver import Router
 from receiver.app import Receiver
 from receiver.cli.common.store import open_reports
 from receiver.core.deliveries import DeliveryFilter
+from receiver.core.durations import MICROSECOND
 from receiver.core.ports.reports import Reports
 from receiver.service.schedule import State
 from receiver.service.sender import Sender
-from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import ArrivalPattern, Endpoint, Latency, Outage, OutageKind, Scenario
 from receiver.testing import (
@@ -40,6 +40,12 @@ from tests.doubles import soon
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def receiver_router() -> Router:
+    """No handlers: these tests are about the sender."""
+    return Router()
 
 
 class Slow:

@@ -1,8 +1,7 @@
-"""Tests of the endpoint and the health checks, called directly as ASGI apps."""
+"""Tests of the endpoint, called directly as an ASGI app."""
 
 import asyncio
 import gc
-import json
 import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -10,19 +9,30 @@ from typing import Any
 
 import pytest
 
-from receiver.core.clock import VirtualClock
-from receiver.core.deliveries import Receipt
+from receiver.core.line_rate import MAX_LINES
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.signing import sign
-from receiver.core.types import AppendOutcome, DeliveryKey
-from receiver.errors import Malformed, ReadTimeout, RejectedRequest, StoreError, TooLarge, Unauthenticated
+from receiver.core.types import DeliveryKey
+from receiver.errors import StoreError
 from receiver.signals import DeliveryRefused, delivery_accepted, delivery_duplicated, delivery_refused
 from receiver.stores.memory import MemoryStore
-from receiver.web.endpoint import Stopwatch, WebhookEndpoint
-from receiver.web.health import Liveness, Readiness
-from receiver.web.intake import Authenticator, Intake
-from receiver.web.replies import acknowledged, method_not_allowed, not_found, refused, reply, unavailable
-from tests.doubles import LONG, NOON, SECRET, Answer, BrokenLog, SlowLog, ask, body_of, soon, turns, watching
+from receiver.web.endpoint import WebhookEndpoint
+from receiver.web.reception import Stopwatch
+from tests.doubles import (
+    LONG,
+    NOON,
+    SECRET,
+    Answer,
+    BrokenLog,
+    SlowLog,
+    ask,
+    body_of,
+    event_of,
+    soon,
+    turns,
+    watching,
+)
+from tests.web.parts import check_error, intake
 
 SOON = timedelta(milliseconds=1)
 LATE = timedelta(seconds=LONG)
@@ -33,11 +43,6 @@ def headers(body: bytes = BODY, **more: bytes) -> list[tuple[bytes, bytes]]:
     return [(b"x-firecrawl-signature", sign(body, SECRET).encode())] + [
         (name.replace("_", "-").encode(), value) for name, value in more.items()
     ]
-
-
-def intake(log: DeliveryLog, *, max_body: int = 1_000, max_in_flight: int = 100_000) -> Intake:
-    gate = Authenticator(signature_header="X-Firecrawl-Signature", secrets=[SECRET], token_header=None, tokens=())
-    return Intake(log, gate, VirtualClock(NOON), max_body=max_body, max_in_flight=max_in_flight)
 
 
 def endpoint(
@@ -51,18 +56,6 @@ def endpoint(
     return WebhookEndpoint(
         intake(log, **limits), read_timeout=read_timeout, ack_deadline=ack_deadline, stopwatch=stopwatch
     )
-
-
-def check_error(answer: Answer, status: int, code: str) -> None:
-    """An error names its code and says what to do; 503 says when to come again. Nothing secret is in it."""
-    assert answer.status == status
-    assert answer.content.keys() == {"error", "detail"}
-    assert answer.content["error"] == code
-    assert answer.content["detail"]
-    assert answer.headers[b"content-type"] == b"application/json"
-    assert int(answer.headers[b"content-length"]) == len(answer.body)
-    assert (b"retry-after" in answer.headers) == (status == 503)
-    assert SECRET.encode() not in answer.body
 
 
 async def test_a_signed_delivery_is_accepted_and_its_repetition_is_a_duplicate() -> None:
@@ -313,6 +306,21 @@ async def test_only_post_is_allowed(method: str) -> None:
     assert answer.headers[b"allow"] == b"POST"
 
 
+async def test_a_flood_of_refusals_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Anybody can send it. One line sums up what is above the rate."""
+    taken_in = intake(MemoryStore())
+    app = WebhookEndpoint(taken_in, read_timeout=LATE, ack_deadline=LATE)
+    for _ in range(MAX_LINES):
+        taken_in.refusal_rate.allows("unauthenticated")
+    for _ in range(50):
+        assert (await ask(app)).status == 401
+    taken_in.close()
+
+    [*written, last] = caplog.records
+    assert event_of(last) == "deliveries_refused"
+    assert len(written) + vars(last)["count"] == 50
+
+
 async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.LogCaptureFixture) -> None:
     """P10: the log line has only the reason."""
     caplog.set_level(logging.DEBUG)
@@ -320,7 +328,7 @@ async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.Log
     for sent, body in ((headers(b"other"), b"hidden-body"), (headers(b"[1]"), b"[1]"), ([], b"")):
         await ask(app, headers=sent, chunks=[body])
 
-    assert [record.getMessage() for record in caplog.records if record.name == "receiver.web.intake"] == [
+    assert [event_of(record) for record in caplog.records if record.name == "receiver.web.intake"] == [
         "delivery_refused"
     ] * 3
     logged = repr([vars(record) for record in caplog.records])
@@ -329,7 +337,20 @@ async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.Log
     assert SECRET not in logged
 
 
-# --- health
+async def test_a_refused_request_is_logged_with_its_sender(caplog: pytest.LogCaptureFixture) -> None:
+    """Address, path and user agent, each cut to 200 characters: they come from outside."""
+    app = endpoint(MemoryStore())
+    sent = [(b"user-agent", b"curl\x1b[2J/8" + b"x" * 10_000), *headers(b"other")]
+    await ask(app, headers=sent, chunks=[BODY])
+
+    (record,) = [record for record in caplog.records if record.name == "receiver.web.intake"]
+    fields = vars(record)
+    assert fields["client"] == "127.0.0.1"
+    assert fields["path"] == "/webhooks"
+    assert fields["user_agent"].startswith("curl\x1b[2J/8xxx")
+    assert len(fields["user_agent"]) == 201
+    assert "from 127.0.0.1 to /webhooks by 'curl\\x1b[2J/8xxx" in record.getMessage()
+    assert len(record.getMessage()) < 500
 
 
 # --- who watches
@@ -394,7 +415,7 @@ async def test_a_request_without_an_answer_is_not_reported_as_a_refusal() -> Non
 
 
 async def test_a_stopwatch_runs_from_the_headers_to_the_answer() -> None:
-    """It gets the status and stops after the answer is sent."""
+    """It gets the status. How long a sender takes to read the answer does not count."""
     told: list[object] = []
 
     def stopwatch() -> Callable[[int], None]:
@@ -413,133 +434,4 @@ async def test_a_stopwatch_runs_from_the_headers_to_the_answer() -> None:
     await ask(receive_and_tell, headers=headers(), chunks=[b"x"], ends="disconnect")
 
     sent = ["http.response.start", "http.response.body"]
-    assert told == ["headers", *sent, 200, "headers", *sent, 401, "headers"]
-
-
-async def test_the_liveness_check_answers_200() -> None:
-    """It accepts GET and HEAD."""
-    for method in ("GET", "HEAD"):
-        answer = await ask(Liveness(), method)
-        assert (answer.status, answer.content) == (200, {"status": "alive"})
-    check_error(await ask(Liveness(), "POST"), 405, "method_not_allowed")
-
-
-async def test_the_readiness_check_tests_a_write() -> None:
-    """The answer is 503 if the write fails, for any reason."""
-    answer = await ask(Readiness(intake(MemoryStore()), deadline=LATE), "GET")
-    assert (answer.status, answer.content) == (200, {"status": "ready"})
-
-    for error in (StoreError("the disk is full"), RuntimeError("bug")):
-        for at_once in (True, False):
-            answer = await ask(Readiness(intake(BrokenLog(error, at_once=at_once)), deadline=LATE), "GET")
-            check_error(answer, 503, "unavailable")
-    check_error(await ask(Readiness(intake(MemoryStore()), deadline=LATE), "POST"), 405, "method_not_allowed")
-
-
-async def test_the_readiness_check_can_include_the_worker() -> None:
-    """The answer is 200 while the worker is alive. It is 503 between two workers, and in a process without one."""
-    taking = intake(MemoryStore())
-    for lives, status in ((lambda: True, 200), (lambda: False, 503), (None, 503)):
-        app = Readiness(taking, deadline=LATE, worker_lives=lives)
-
-        assert (await ask(app, "GET", query=b"worker=1")).status == status
-        assert (await ask(app, "GET", query=b"worker=0")).status == 200
-        assert (await ask(app, "GET")).status == 200
-
-
-async def test_a_store_that_hangs_is_reported_as_not_ready() -> None:
-    """The answer comes within the deadline. When the store works again, the answer is 200."""
-    log = SlowLog()
-    app = Readiness(intake(log), deadline=SOON)
-    check_error(await soon(ask(app, "GET")), 503, "unavailable")
-    check_error(await soon(ask(app, "GET")), 503, "unavailable")
-    assert len(log.withheld) == 1
-    log.release()
-    await turns()
-
-    patient = Readiness(intake(MemoryStore()), deadline=LATE)
-    assert (await ask(patient, "GET")).status == 200
-
-
-async def test_readiness_checks_at_the_same_time_share_one_write() -> None:
-    """Many load balancers do not cause more writes."""
-    log = SlowLog()
-    app = Readiness(intake(log), deadline=LATE)
-    asking = [asyncio.create_task(ask(app, "GET")) for _ in range(20)]
-    await turns()
-    assert len(log.withheld) == 1
-    log.release()
-
-    assert {answer.status for answer in await soon(asyncio.gather(*asking))} == {200}
-
-
-async def test_a_probe_that_fails_late_is_not_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
-    """The check is answered already; asyncio must not log an exception that nobody retrieved."""
-    log = SlowLog()
-    app = Readiness(intake(log), deadline=SOON)
-    await soon(ask(app, "GET"))
-    log.release(StoreError("full"))
-    await turns()
-    await soon(ask(app, "GET"))
-    gc.collect()
-    log.release()
-    await turns()
-
-    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
-
-
-# --- replies
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "code"),
-    [
-        (Unauthenticated("x"), 401, "unauthenticated"),
-        (Malformed("x"), 400, "malformed"),
-        (ReadTimeout("x"), 408, "timeout"),
-        (TooLarge("x"), 413, "too_large"),
-    ],
-)
-def test_refusals_have_the_documented_codes(error: RejectedRequest, status: int, code: str) -> None:
-    """The status and the code are those of the documentation."""
-    check_error(Answer(refused(error)), status, code)
-
-
-def test_every_refusal_is_a_4xx() -> None:
-    """A new class of refusal needs its status and code in this test too."""
-    assert {(kind.status, kind.code) for kind in RejectedRequest.__subclasses__()} == {
-        (401, "unauthenticated"),
-        (400, "malformed"),
-        (408, "timeout"),
-        (413, "too_large"),
-    }
-
-
-def test_the_other_answers_have_the_documented_forms() -> None:
-    """These are 404, 405 and 503."""
-    check_error(Answer(not_found()), 404, "not_found")
-    check_error(Answer(method_not_allowed("GET")), 405, "method_not_allowed")
-    check_error(Answer(unavailable("later")), 503, "unavailable")
-
-
-@pytest.mark.parametrize(
-    ("outcome", "word"),
-    [
-        (AppendOutcome.ACCEPTED, "accepted"),
-        (AppendOutcome.DUPLICATE, "duplicate"),
-        (AppendOutcome.CONFLICT, "duplicate"),
-    ],
-)
-def test_acknowledgements_have_the_documented_form(outcome: AppendOutcome, word: str) -> None:
-    """An acknowledgement is compact JSON with a status and an id."""
-    answer = Answer(acknowledged(Receipt(DeliveryKey("k"), outcome)))
-
-    assert (answer.status, answer.body) == (
-        200,
-        json.dumps({"status": word, "id": "k"}, separators=(",", ":")).encode(),
-    )
-
-
-def test_a_reply_is_ascii_json() -> None:
-    """This holds for any text in the reply."""
-    assert Answer(reply(200, {"a": "é\ud800\n"})).body == rb'{"a":"\u00e9\ud800\n"}'
+    assert told == ["headers", 200, *sent, "headers", 401, *sent, "headers"]

@@ -11,53 +11,9 @@ from uvicorn.server import ServerState
 from receiver.signals import delivery_refused
 from receiver.web.http_protocol import BoundedProtocol
 from tests.doubles import LONG, eventually, soon, turns, watching
+from tests.web.transports import Notes
 
 HEAD = b"POST /webhooks HTTP/1.1\r\nHost: h\r\n"
-
-
-class Notes(asyncio.Transport):
-    """A transport that records the calls of its methods."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.written = b""
-        self.aborted = asyncio.Event()
-        self.closed = False
-        self.half_closed = False
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        """Return the default, because this transport has no socket."""
-        return default
-
-    def write(self, data: Any) -> None:
-        """Record the bytes."""
-        self.written += bytes(data)
-
-    def abort(self) -> None:
-        """Record the call."""
-        self.aborted.set()
-
-    def close(self) -> None:
-        """Record the call."""
-        self.closed = True
-
-    def is_closing(self) -> bool:
-        """Return whether the transport was closed or aborted."""
-        return self.closed or self.aborted.is_set()
-
-    def can_write_eof(self) -> bool:
-        """Return True, as a TCP transport does."""
-        return True
-
-    def write_eof(self) -> None:
-        """Record the call."""
-        self.half_closed = True
-
-    def pause_reading(self) -> None:
-        """Do nothing."""
-
-    def resume_reading(self) -> None:
-        """Do nothing."""
 
 
 class Connection:
@@ -315,6 +271,19 @@ async def test_a_body_without_enough_memory_is_answered_503(monkeypatch: pytest.
     assert b"\r\nretry-after: " in connection.transport.written
     assert connection.transport.half_closed
     connection.end()
+
+
+async def test_an_answer_to_a_client_that_has_reset_the_connection_is_dropped() -> None:
+    """The reset may come in the turn of the event loop in which the answer is written; it is no error of ours."""
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    connection = Connection()
+
+    connection.protocol.transport.write(b"answer")
+    connection.transport.abort()
+    await turns()
+
+    assert (connection.transport.written, errors) == (b"", [])
 
 
 async def test_a_connection_closes_at_once_after_a_complete_body() -> None:

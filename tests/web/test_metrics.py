@@ -6,7 +6,7 @@ import pytest
 
 from receiver.core.addresses import is_loopback
 from receiver.web.metrics import MetricsEndpoint
-from tests.doubles import Answer, ask
+from tests.doubles import Answer, ask, event_of
 
 TOKEN = "a-token-of-the-scraper"
 LOCAL = [(b"host", b"127.0.0.1:8000")]
@@ -156,7 +156,7 @@ async def test_an_error_while_reading_is_answered_503_and_logged(caplog: pytest.
 
     assert answer.status == 503
     assert TOKEN.encode() not in answer.body
-    assert [record.getMessage() for record in caplog.records] == ["metrics_failed"]
+    assert [event_of(record) for record in caplog.records] == ["metrics_failed"]
 
 
 @pytest.mark.parametrize(

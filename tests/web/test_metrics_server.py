@@ -11,7 +11,7 @@ import pytest
 
 from receiver.web.metrics import MetricsEndpoint
 from receiver.web.metrics_server import serve_metrics
-from tests.doubles import soon
+from tests.doubles import event_of, soon
 
 TEXT = b"# TYPE receiver_x gauge\nreceiver_x 1.0\n"
 
@@ -22,7 +22,7 @@ async def read() -> bytes:
 
 def url_of(caplog: pytest.LogCaptureFixture) -> str:
     """Return the address of the metrics from the log."""
-    [record] = [record for record in caplog.records if record.getMessage() == "serving_metrics"]
+    [record] = [record for record in caplog.records if event_of(record) == "serving_metrics"]
     return str(record.__dict__["url"])
 
 
@@ -87,7 +87,7 @@ async def test_a_used_port_is_logged_and_the_worker_runs(caplog: pytest.LogCaptu
             [record] = caplog.records
 
     assert record.levelno == logging.WARNING
-    assert record.getMessage() == "metrics_not_served"
+    assert event_of(record) == "metrics_not_served"
     assert record.__dict__["reason"] == f"port {port} on 127.0.0.1 is taken by another program"
     assert "RECEIVER_METRICS_PORT" in record.__dict__["advice"]
 
@@ -97,7 +97,7 @@ async def test_a_host_of_another_machine_is_logged_and_the_worker_runs(caplog: p
     async with serve_metrics(MetricsEndpoint(read, token="t"), "no.such.host.invalid", 0):
         pass
 
-    assert [record.getMessage() for record in caplog.records] == ["metrics_not_served"]
+    assert [event_of(record) for record in caplog.records] == ["metrics_not_served"]
 
 
 def _has_ipv6() -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from receiver.web.server import AcceptFailures, NeverFails, make_server
-from tests.doubles import ask
+from tests.doubles import ask, event_of
 
 NO_FILE = {
     "message": "socket.accept() out of system resource",
@@ -47,6 +47,21 @@ def test_connections_stay_below_the_limit_on_open_files(
     assert vars(protocol)["most_connections"] == most
 
 
+@pytest.mark.parametrize(("processes", "most"), [(1, 2_000), (2, 1_000), (3, 666), (500, 20)])
+def test_processes_that_share_a_socket_share_the_connections(
+    monkeypatch: pytest.MonkeyPatch, processes: int, most: int
+) -> None:
+    """Together they have no more than one process, but each has a few."""
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (4096, 4096))
+    times = timedelta(seconds=4)
+
+    server = make_server(_app, read_timeout=times, shutdown=times, processes=processes)
+
+    protocol = server.config.http
+    assert isinstance(protocol, type)
+    assert vars(protocol)["most_connections"] == most
+
+
 async def test_connections_that_cannot_be_accepted_are_logged_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -58,7 +73,7 @@ async def test_connections_that_cannot_be_accepted_are_logged_once(
         handler(loop, NO_FILE)
     monkeypatch.undo()
 
-    assert [record.getMessage() for record in caplog.records] == ["connections_not_accepted"] * 2
+    assert [event_of(record) for record in caplog.records] == ["connections_not_accepted"] * 2
     assert vars(caplog.records[0])["reason"] == "Too many"
 
 
@@ -84,4 +99,4 @@ async def test_an_app_that_raises_is_answered_503(error: Exception, caplog: pyte
     assert (await ask(NeverFails(fails))).status == 503
     with pytest.raises(type(error)):
         await ask(NeverFails(fails), path="/begun")
-    assert {record.getMessage() for record in caplog.records} == {"request_failed"}
+    assert {event_of(record) for record in caplog.records} == {"request_failed"}

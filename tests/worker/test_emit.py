@@ -1,18 +1,23 @@
 """The signals about attempts and work items."""
 
+import pickle
+import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from receiver.core.claims import Settlement, WorkItem
+from receiver.core.clock import VirtualClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger, WorkerId, WorkState
 from receiver.core.work import Attempt
 from receiver.signals import contracts as signals
-from receiver.worker.emit import emit_ended, emit_started
-from tests.doubles import NOON, delivery, watching
+from receiver.worker.emit import MAX_EXCEPTIONS, emit_ended, emit_started
+from receiver.worker.failures import Raised, RaisedElsewhere
+from tests.doubles import LONG, NOON, delivery, watching
 
 SECOND = timedelta(seconds=1)
 WORKER_SIGNALS = (
@@ -57,7 +62,7 @@ def settlement(outcome: AttemptOutcome, state: WorkState, **more: Any) -> Settle
 
 def test_the_start_of_an_attempt_is_emitted(seen: list[Any]) -> None:
     """With the work item and the time."""
-    emit_started(ITEM, NOON)
+    emit_started([ITEM], VirtualClock(NOON))
 
     assert seen == [signals.AttemptStarted(**COMMON, at=NOON)]  # type: ignore[arg-type]
 
@@ -122,5 +127,75 @@ def test_an_attempt_whose_lease_was_lost_is_emitted_as_lost(
 
 def test_no_record_is_made_without_subscribers() -> None:
     """The work item is not even read: here it is not a real one."""
-    emit_started(None, NOON)  # type: ignore[arg-type]
+    emit_started([None], VirtualClock(NOON))  # type: ignore[list-item]
     emit_ended(None, settlement(AttemptOutcome.FAILED, WorkState.WAITING), recorded=True)  # type: ignore[arg-type]
+
+
+# --- the exception
+
+
+def failure(text: str = "no") -> tuple[BaseException, Raised]:
+    """Return an exception that was raised, and its description."""
+    try:
+        raise ValueError(text)
+    except ValueError as error:
+        return error, Raised.of(error)
+
+
+def test_a_failure_passes_the_exception(seen: list[Any]) -> None:
+    """The object itself, with its traceback, in both records."""
+    error, raised = failure()
+    emit_ended(ITEM, settlement(AttemptOutcome.FAILED, WorkState.DEAD, error="x"), (error, raised), recorded=True)
+
+    failed, dead = seen
+    assert failed.exception is dead.exception is error
+    assert error.__traceback__ is not None
+
+
+def test_a_record_can_be_pickled_without_its_exception(seen: list[Any]) -> None:
+    """An exception may be anything, such as one that holds a lock."""
+    error, raised = failure()
+    error.args = (threading.Lock(),)
+    emit_ended(ITEM, settlement(AttemptOutcome.FAILED, WorkState.DEAD, error="x"), (error, raised), recorded=True)
+
+    for record in seen:
+        copy = pickle.loads(pickle.dumps(record))
+        assert copy == record
+        assert copy.exception is None
+
+
+def test_a_slow_subscriber_does_not_keep_many_events_in_memory() -> None:
+    """From the 101st record on a description stands for the exception."""
+    seen: list[Any] = []
+    first, go_on = threading.Event(), threading.Event()
+
+    def slow(record: signals.AttemptFailed) -> None:
+        first.set()
+        assert go_on.wait(LONG)
+        seen.append(record)
+
+    signals.attempt_failed.connect(slow)
+    try:
+        for number in range(MAX_EXCEPTIONS + 3):
+            emit_ended(
+                ITEM, settlement(AttemptOutcome.FAILED, WorkState.WAITING), failure(str(number)), recorded=True
+            )
+            assert first.wait(LONG)  # it is out of the queue
+        go_on.set()
+        assert signals.flush(timedelta(seconds=LONG))
+    finally:
+        signals.attempt_failed.disconnect(slow)
+
+    kinds = [type(record.exception) for record in seen]
+    assert kinds == [ValueError] * (MAX_EXCEPTIONS + 1) + [RaisedElsewhere] * 2
+    assert str(seen[-1].exception) == f"ValueError: {MAX_EXCEPTIONS + 2}"
+    assert "Traceback" in seen[-1].exception.__notes__[0]
+
+
+def test_a_large_event_is_not_kept_by_its_exception(seen: list[Any]) -> None:
+    """A description stands for it."""
+    large = delivery("k-1", body=b'{"data": [' + b"[]," * 30_000 + b"1]}")
+    item = replace(ITEM, source=StoredDelivery(seq=7, duplicates=0, delivery=large))
+    emit_ended(item, settlement(AttemptOutcome.FAILED, WorkState.WAITING), failure(), recorded=True)
+
+    assert isinstance(seen[0].exception, RaisedElsewhere)

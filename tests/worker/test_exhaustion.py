@@ -10,7 +10,7 @@ from receiver.core.clock import VirtualClock
 from receiver.core.types import DeliveryKey, HandlerName, Trigger
 from receiver.signals.contracts import AttemptStarted, attempt_started
 from receiver.worker.exhaustion import INTERVAL, Exhaustion, Usage, measure
-from tests.doubles import NOON, pass_time, turns
+from tests.doubles import NOON, event_of, pass_time, turns
 
 MEBIBYTE = 1024 * 1024
 START = Usage(20, 256, 50 * MEBIBYTE)
@@ -95,7 +95,7 @@ async def test_the_worker_is_stopped_once(caplog: pytest.LogCaptureFixture) -> N
     assert stop.is_set()
     assert exhaustion.found
     assert not attempt_started.receivers
-    assert [record.getMessage() for record in caplog.records] == ["worker_exhausted"]
+    assert [event_of(record) for record in caplog.records] == ["worker_exhausted"]
 
 
 def test_this_process_is_measured() -> None:

@@ -10,7 +10,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
 from receiver.worker.indexer import keep_indexed
-from tests.doubles import body_of, delivery, pass_time
+from tests.doubles import body_of, delivery, event_of, pass_time
 from tests.workbench import SECOND
 
 PAGE = body_of(data=[{"metadata": {"sourceURL": "https://example.com"}}])
@@ -71,7 +71,7 @@ async def test_an_unavailable_store_is_tried_again(store: Failing, caplog: pytes
     running = asyncio.create_task(keep_indexed(store, clock))
     await pass_time(clock, SECOND)
     assert store.asked == 2
-    assert [record.message for record in caplog.records] == ["search_index_retrying"] * 2
+    assert [event_of(record) for record in caplog.records] == ["search_index_retrying"] * 2
 
     store.broken = None
     await pass_time(clock, SECOND)
@@ -86,7 +86,7 @@ async def test_a_bug_is_logged_and_tried_again(store: Failing, caplog: pytest.Lo
     store.broken = KeyError("odd")
     running = asyncio.create_task(keep_indexed(store, clock))
     await pass_time(clock, 59 * SECOND)
-    assert [record.message for record in caplog.records] == ["search_index_crashed"]
+    assert [event_of(record) for record in caplog.records] == ["search_index_crashed"]
     assert caplog.records[0].exc_info is not None
 
     store.broken = None

@@ -92,13 +92,3 @@ def test_a_suspect_of_another_worker_blocks_nothing() -> None:
     assert not isolation.active
     isolation.check(NOON + TURN, due=True)
     assert isolation.may_start(NOON + TURN, idle=True)
-
-
-def test_a_clock_that_is_set_back_blocks_nothing() -> None:
-    """Nothing waits until the same time comes again."""
-    isolation = waiting()
-    assert not isolation.blocks_others(NOON - TURN)
-    assert isolation.may_start(NOON - TURN, idle=False)
-
-    isolation.check(NOON - 2 * TURN, due=True)
-    assert isolation.active

@@ -33,7 +33,7 @@ class LeaseBench:
         """Lease a work item from now on."""
         stored = StoredDelivery(1, 0, delivery())
         item = WorkItem(work_id, self._handler.name, attempt, 0, 0, Trigger.DELIVERY, stored)
-        self.leases.add([Claimed(item, self._handler)], self.leases.new_lease(self.clock.now()))
+        self.leases.add([Claimed(item, self._handler)], self.leases.new_lease())
 
 
 def test_a_lease_has_ended_when_its_time_is_over() -> None:

@@ -15,7 +15,7 @@ from receiver.core.types import HandlerName, WorkerId
 from receiver.errors import ConfigurationError, StoreError
 from receiver.stores.memory import MemoryStore
 from receiver.worker.retention import EVERY, Retention
-from tests.doubles import NOON, delivery, pass_time, turns
+from tests.doubles import NOON, delivery, event_of, pass_time, turns
 
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)
@@ -138,10 +138,25 @@ async def test_a_failure_is_logged_and_tried_again(
     task = asyncio.create_task(Retention(maintenance, clock, bodies=None, keys=DAY).run())
     await turns()
     assert await kept(store) == {"old": True}
-    assert [record.message for record in caplog.records] == [event]
+    assert [event_of(record) for record in caplog.records] == [event]
     assert (caplog.records[0].exc_info is not None) is (event == "maintenance_crashed")
     await look(clock)
     assert await kept(store) == {}
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
+
+
+async def test_a_clock_that_is_set_forward_deletes_nothing() -> None:
+    """A wrong date must not delete what nobody can get back. What the worker has seen become old is deleted."""
+    store, clock = MemoryStore(), VirtualClock(NOON)
+    await filled(store, {"old": 2 * DAY, "young": HOUR})
+
+    async with running(store, clock, keys=3 * DAY):
+        clock.jump(365 * DAY)
+        await look(clock)
+        assert await kept(store) == {"old": True, "young": True}
+
+        await pass_time(clock, DAY)
+        await look(clock)
+        assert await kept(store) == {"young": True}

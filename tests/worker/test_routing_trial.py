@@ -14,7 +14,7 @@ from receiver.routing import Router
 from receiver.worker.failures import NoProcess, ProcessDied
 from receiver.worker.process_messages import Call, RoutingCall
 from receiver.worker.routing_trial import LIMIT, RoutingTrial
-from tests.doubles import NOON, delivery, eventually, pass_time, soon, turns
+from tests.doubles import NOON, delivery, event_of, eventually, pass_time, soon, turns
 from tests.worker.worker_bench import WorkerBench
 
 
@@ -118,7 +118,7 @@ async def test_without_a_process_nothing_is_tried(caplog: pytest.LogCaptureFixtu
     processes.error = NoProcess("none could be started")
 
     assert await trial_of(router, processes).culprits(stored("k1")) == {}
-    assert [record.getMessage() for record in caplog.records] == ["routing_not_tried"]
+    assert [event_of(record) for record in caplog.records] == ["routing_not_tried"]
 
 
 async def test_without_functions_to_ask_nothing_is_tried() -> None:
@@ -160,3 +160,20 @@ async def test_the_worker_does_not_ask_a_culprit(bench: WorkerBench) -> None:
     assert state is WorkState.DEAD
     assert error == "not run: the handler's `where` or `lane` was asked, and the process that ran it died"
     assert [state for state, _ in states.values()] == [WorkState.DONE]
+
+
+async def test_a_culprit_stops_no_lane(bench: WorkerBench) -> None:
+    """Nobody can ask for its lane, so it has none, also with `on_dead="hold"`. The README says so."""
+
+    @bench.handler("held", lane=lambda event: "the lane", on_dead="hold")
+    async def held(event: Any) -> None:
+        bench.ran.append(event.webhook_id)
+
+    await bench.store.append(delivery("bad"))
+    await bench.store.append(delivery("good"))
+    async with bench.working(trial=trial_of(bench.router, Scripted({"bad": "held"}, {}))):
+        await eventually(lambda: bench.ran == ["good"])
+
+    (dead,), (done,) = await bench.work("bad"), await bench.work("good")
+    assert (dead.state, dead.lane, dead.holds_lane) == (WorkState.DEAD, None, False)
+    assert (done.state, done.lane) == (WorkState.DONE, "the lane")

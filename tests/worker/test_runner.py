@@ -6,12 +6,14 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from receiver.core.clock import VirtualClock
+from receiver.core.log_lines import add_attempt
 from receiver.core.rules import Failed, Refused, Succeeded
 from receiver.core.types import AttemptOutcome, Trigger
 from receiver.errors import GiveUp, Retry
@@ -62,6 +64,41 @@ async def test_the_context_describes_attempt_and_delivery() -> None:
     assert ctx.delivery.received_at == NOON
     assert ctx.delivery.size == len(body_of(id="j"))
     assert ctx.delivery.headers == (("content-type", "application/json"),)
+
+
+@pytest.fixture
+def own_lines(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    """The lines of this process, with the filter that `configure_logs` installs."""
+    caplog.set_level(logging.INFO)
+    caplog.handler.addFilter(add_attempt)
+    return caplog
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["async", "plain"])
+async def test_lines_of_a_handlers_own_loggers_name_handler_and_delivery(
+    own_lines: pytest.LogCaptureFixture, plain: bool
+) -> None:
+    """Also in tasks that it starts, and in the thread of a plain handler; not after its end."""
+    own = logging.getLogger("own")
+
+    async def task() -> None:
+        own.info("in a task")
+
+    async def handle(event: Event) -> None:
+        own.info("in the handler")
+        await asyncio.create_task(task())
+
+    def handle_plainly(event: Event) -> None:
+        own.info("in a thread")
+
+    with ThreadPoolExecutor(1) as threads:
+        await run(handle_plainly if plain else handle, threads=threads)
+    own.info("outside")
+    *inside, outside = [vars(record) for record in own_lines.records if record.name == "own"]
+
+    assert len(inside) == (1 if plain else 2)
+    assert {(one["handler"], one["id"], one["attempt"]) for one in inside} == {("h", "k", 3)}
+    assert "handler" not in outside
 
 
 async def test_the_handlers_log_names_handler_and_delivery(caplog: pytest.LogCaptureFixture) -> None:
@@ -239,17 +276,34 @@ async def test_every_exception_of_a_handler_is_a_failed_attempt(
     assert isinstance(ended.result, Refused if isinstance(error, GiveUp) else Failed)
 
 
-@pytest.mark.parametrize("after", [None, timedelta(0), SECOND * 90])
-async def test_a_retry_may_set_its_pause(after: timedelta | None) -> None:
-    """Otherwise the schedule does."""
+@pytest.mark.parametrize(
+    ("after", "pause"), [(None, None), (timedelta(0), timedelta(0)), (SECOND * 90, SECOND * 90), (0.5, SECOND / 2)]
+)
+async def test_a_retry_may_set_its_pause(after: float | timedelta | None, pause: timedelta | None) -> None:
+    """In seconds or as a timedelta. Otherwise the schedule does."""
     for handler in raising(Retry("busy", after=after)):
-        assert (await run(handler)).result == Failed(after)
+        assert (await run(handler)).result == Failed(pause)
 
 
-def test_a_retry_in_the_past_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (-SECOND, "not negative"),
+        (-0.1, "not negative"),
+        *[(other, "takes seconds or a timedelta") for other in ("60", True, float("nan"), float("inf"), [60])],
+    ],
+)
+def test_a_retry_at_no_time_is_an_error(after: Any, words: str) -> None:
     """It is raised where the mistake is."""
-    with pytest.raises(ValueError, match="not negative"):
-        Retry(after=-SECOND)
+    with pytest.raises(ValueError, match=words):
+        Retry(after=after)
+
+
+def test_a_retry_takes_its_time_by_name() -> None:
+    """Its first argument is the reason."""
+    wrong: Any = 60
+    with pytest.raises(TypeError, match=r"Retry\(after=60\)"):
+        Retry(wrong)
 
 
 async def test_a_handler_with_a_return_value_has_succeeded() -> None:
@@ -290,10 +344,10 @@ async def test_the_policy_of_the_handler_applies(options: Any, result: object) -
         assert (await run(handler, **options)).result == result
 
 
-def test_an_item_that_killed_its_workers_is_refused() -> None:
-    """Its end is recorded like that of an attempt."""
-    ended = refused(claim(print), NOON)
+def test_a_refused_item_has_an_end() -> None:
+    """It is recorded like that of an attempt."""
+    ended = refused(replace(claim(print), refusal="not run again"), NOON)
 
     assert ended.result == Refused()
     assert ended.attempt.outcome is AttemptOutcome.FAILED
-    assert "workers died or lost their leases" in str(ended.attempt.error)
+    assert ended.attempt.error == "not run again"

@@ -10,7 +10,7 @@ from receiver.core.clock import VirtualClock
 from receiver.core.rules import Failed, Refused, Succeeded
 from receiver.core.types import AttemptOutcome
 from receiver.routing.context import Context
-from tests.doubles import NOON, Busy, pass_time, soon, turns
+from tests.doubles import NOON, Busy, event_of, pass_time, soon, turns
 from tests.worker.running import SECOND, raising, run
 
 
@@ -76,7 +76,7 @@ async def test_a_plain_handler_past_its_timeout_is_overdue(caplog: pytest.LogCap
 
     def handler(event: Any) -> None:
         clock.advance(SECOND * 61)
-        assert [record.getMessage() for record in caplog.records] == ["attempt_overdue"]
+        assert [event_of(record) for record in caplog.records] == ["attempt_overdue"]
 
     ended = await run(handler, clock)
 

@@ -1,6 +1,7 @@
 """Everything else goes on when handlers hang, are slow, get too much work, or are missing."""
 
 import asyncio
+import functools
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -14,7 +15,7 @@ from receiver.core.types import DeliveryState, HandlerName, WorkerId, WorkState
 from receiver.core.work import NewWork, WorkFilter
 from receiver.errors import StoreError, StoreRefused
 from receiver.events import CrawlPage, Event
-from tests.doubles import NOON, Busy, delivery, turns
+from tests.doubles import NOON, Busy, delivery, event_of, turns
 from tests.workbench import MINUTE, SECOND, Workbench, bench
 
 
@@ -48,7 +49,7 @@ async def test_a_worker_without_handlers_still_routes_deliveries(caplog: pytest.
 
         detail = await at.store.detail(delivery().key)
         assert detail.summary.state is DeliveryState.DONE
-        assert [record.message for record in caplog.records] == ["event_unhandled"]
+        assert [event_of(record) for record in caplog.records] == ["event_unhandled"]
 
 
 async def test_work_behind_threads_that_hang_goes_to_another_worker() -> None:
@@ -208,6 +209,7 @@ async def test_a_refused_store_ends_the_worker_and_running_work_is_released() ->
 def wrapped(function: Callable[..., Awaitable[None]]) -> Callable[..., object]:
     """A decorator that does not know of async functions."""
 
+    @functools.wraps(function)
     def call(event: Event) -> object:
         return function(event)
 

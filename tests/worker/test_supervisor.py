@@ -14,11 +14,12 @@ import pytest
 
 from receiver.core.clock import Timer, VirtualClock
 from receiver.core.types import WorkerId
-from receiver.worker.supervisor import Supervisor, worker_command
-from tests.doubles import NOON, soon, turns
+from receiver.worker.succession import Succession
+from receiver.worker.supervisor import Supervisor, own_command, supervise
+from tests.doubles import NOON, event_of, soon, turns
 
 SECOND = timedelta(seconds=1)
-REFUSED = 2
+REFUSED, STORE_REFUSED = 2, 3
 
 
 class WatchedClock(VirtualClock):
@@ -40,12 +41,18 @@ class Staff:
     def __init__(self, *programs: str) -> None:
         self._programs = list(programs)
         self.started: list[tuple[str, tuple[str, ...]]] = []
+        self.told: list[bool] = []
 
-    def command(self, worker: WorkerId, dead: Sequence[WorkerId]) -> Sequence[str]:
+    def command(self, worker: WorkerId, dead: Sequence[WorkerId], told: bool) -> Sequence[str]:
         """Return the next program; the last one repeats."""
         self.started.append((worker, tuple(dead)))
+        self.told.append(told)
         program = self._programs.pop(0) if len(self._programs) > 1 else self._programs[0]
         return program.split(" ") if program.startswith("/") else (sys.executable, "-I", "-S", "-c", program)
+
+    def succession(self) -> Succession:
+        """Return what a supervisor asks for the next program."""
+        return Succession(self.command, self.new_id, store_refused=STORE_REFUSED)
 
     def new_id(self) -> WorkerId:
         """Return a name that no other has."""
@@ -57,10 +64,27 @@ async def supervising(
     staff: Staff, clock: WatchedClock, *, grace: timedelta = 20 * SECOND
 ) -> AsyncIterator["asyncio.Task[None]"]:
     """Supervise for the length of the block."""
-    supervisor = Supervisor(staff.command, os.environ, clock, staff.new_id, grace=grace, refused=REFUSED)
+    async with supervised(staff, clock, grace=grace) as (_, task):
+        yield task
+
+
+@asynccontextmanager
+async def supervised(
+    staff: Staff, clock: WatchedClock, *, grace: timedelta = 20 * SECOND, after_changes: bool = False
+) -> AsyncIterator[tuple[Supervisor, "asyncio.Task[None]"]]:
+    """Supervise for the length of the block; yield the supervisor too."""
+    supervisor = Supervisor(
+        staff.succession(),
+        os.environ,
+        clock,
+        grace=grace,
+        refused=REFUSED,
+        store_refused=STORE_REFUSED,
+        restarts_after_changes=after_changes,
+    )
     task = asyncio.create_task(supervisor.run())
     try:
-        yield task
+        yield supervisor, task
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
@@ -79,12 +103,12 @@ async def pauses(clock: WatchedClock, count: int) -> list[float]:
 
 async def test_a_worker_that_ends_is_started_again_with_growing_pauses(caplog: pytest.LogCaptureFixture) -> None:
     """Doubling up to a minute; every end is reported."""
-    staff, clock = Staff("raise SystemExit(3)"), WatchedClock()
+    staff, clock = Staff("raise SystemExit(9)"), WatchedClock()
     async with supervising(staff, clock):
         assert await pauses(clock, 8) == [1, 2, 4, 8, 16, 32, 60, 60]
 
-    ends = [vars(record) for record in caplog.records if record.getMessage() == "worker_ended"]
-    assert [(end["how"], end["restart_in_s"]) for end in ends[:2]] == [("exit code 3", 1), ("exit code 3", 2)]
+    ends = [vars(record) for record in caplog.records if event_of(record) == "worker_ended"]
+    assert [(end["how"], end["restart_in_s"]) for end in ends[:2]] == [("exit code 9", 1), ("exit code 9", 2)]
     assert {end["levelname"] for end in ends} == {"ERROR"}
 
 
@@ -110,16 +134,18 @@ async def test_it_knows_whether_there_is_a_worker(tmp_path: Path) -> None:
     os.mkfifo(fifo)
     clock = WatchedClock()
     staff = Staff(f"open({str(fifo)!r}).read()")
-    supervisor = Supervisor(staff.command, os.environ, clock, staff.new_id, grace=SECOND, refused=REFUSED)
-    assert not supervisor.worker_lives
+    supervisor = Supervisor(
+        staff.succession(), os.environ, clock, grace=SECOND, refused=REFUSED, store_refused=STORE_REFUSED
+    )
+    assert not supervisor.is_running
 
     task = asyncio.create_task(supervisor.run())
     writer = await soon(asyncio.to_thread(os.open, fifo, os.O_WRONLY))
-    while not supervisor.worker_lives:  # the program may run before its start has returned here
+    while not supervisor.is_running:  # the program may run before its start has returned here
         await soon(asyncio.sleep(0))
     os.close(writer)
     await soon(clock.waits.get())
-    assert not supervisor.worker_lives
+    assert not supervisor.is_running
     task.cancel()
     with suppress(asyncio.CancelledError):
         await soon(task)
@@ -222,7 +248,7 @@ async def test_stopping_ends_the_worker_and_waits_for_it(tmp_path: Path, caplog:
             await soon(task)
 
     assert mark.exists()
-    assert "worker_killed" not in [record.getMessage() for record in caplog.records]
+    assert "worker_killed" not in [event_of(record) for record in caplog.records]
 
 
 async def test_a_second_request_to_stop_does_not_leave_the_worker_behind(tmp_path: Path) -> None:
@@ -258,7 +284,7 @@ async def test_a_worker_that_does_not_stop_is_killed(tmp_path: Path, caplog: pyt
         with pytest.raises(asyncio.CancelledError):
             await soon(task)
 
-    assert "worker_killed" in [record.getMessage() for record in caplog.records]
+    assert "worker_killed" in [event_of(record) for record in caplog.records]
 
 
 async def test_stopping_between_two_workers_starts_no_other() -> None:
@@ -281,7 +307,12 @@ async def test_a_worker_sees_the_environment_given_and_an_open_input(tmp_path: P
     )
     clock = WatchedClock()
     supervisor = Supervisor(
-        Staff(program).command, {"RECEIVER_PATH": "/x"}, clock, lambda: WorkerId("w"), grace=SECOND, refused=REFUSED
+        Staff(program).succession(),
+        {"RECEIVER_PATH": "/x"},
+        clock,
+        grace=SECOND,
+        refused=REFUSED,
+        store_refused=STORE_REFUSED,
     )
     task = asyncio.create_task(supervisor.run())
     said = await soon(asyncio.to_thread(seen.read_text))
@@ -292,6 +323,160 @@ async def test_a_worker_sees_the_environment_given_and_an_open_input(tmp_path: P
     assert said == "/x False\n"
 
 
-def test_the_command_of_a_worker_is_this_interpreters() -> None:
+async def test_a_restart_replaces_the_worker_at_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The worker stops as at the end, and the next one starts without a pause."""
+    ready = [tmp_path / "first", tmp_path / "second"]
+    for fifo in ready:
+        os.mkfifo(fifo)
+    staff = Staff(*[TELLS_AND_WAITS.format(setup="", fifo=str(fifo), end="") for fifo in ready])
+    clock = WatchedClock()
+    async with supervised(staff, clock) as (supervisor, _):
+        os.close(await soon(asyncio.to_thread(os.open, ready[0], os.O_RDONLY)))
+        supervisor.restart()
+        os.close(await soon(asyncio.to_thread(os.open, ready[1], os.O_RDONLY)))
+
+    assert staff.started == [("worker-1", ()), ("worker-2", ("worker-1",))]
+    assert clock.waits.empty()
+    assert "worker_ended" not in [event_of(record) for record in caplog.records]
+
+
+async def test_a_restart_ends_the_pause_between_two_workers() -> None:
+    """Somebody has corrected what ended the first."""
+    staff, clock = Staff("raise SystemExit(9)"), WatchedClock()
+    async with supervised(staff, clock) as (supervisor, _):
+        assert await soon(clock.waits.get()) == SECOND
+        supervisor.restart()
+        assert await soon(clock.waits.get()) == 2 * SECOND  # the second one has ended too
+
+
+async def test_a_refused_worker_waits_for_a_change(caplog: pytest.LogCaptureFixture) -> None:
+    """Its error is told once, and not again before somebody has saved a file. That holds for the first one too."""
+    staff, clock = Staff(f"raise SystemExit({REFUSED})"), WatchedClock()
+
+    async def told(times: int) -> None:
+        while [event_of(one) for one in caplog.records].count("worker_waits_for_change") < times:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    async with supervised(staff, clock, after_changes=True) as (supervisor, task):
+        for count in (1, 2):
+            await soon(told(count))
+            assert len(staff.started) == count
+            supervisor.restart()
+        assert not task.done()
+    assert clock.waits.empty()
+
+
+async def test_a_store_that_is_refused_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    """A worker that waiting does not help is tried once a minute, and does not repeat itself."""
+    staff, clock = Staff(f"raise SystemExit({STORE_REFUSED})"), WatchedClock()
+    async with supervising(staff, clock):
+        assert await pauses(clock, 3) == [60, 60, 60]
+
+    assert staff.told[:3] == [False, True, True]
+    levels = [record.levelname for record in caplog.records if event_of(record) == "worker_ended"]
+    assert [level for level in levels if level != "DEBUG"] == ["ERROR"]
+
+
+async def test_a_process_inherits_the_descriptors_that_it_shall_share(tmp_path: Path) -> None:
+    """Such as a socket that listens. Nothing else of the supervisor is open in it."""
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    reader, writer = os.pipe()
+    other = os.dup(reader)
+    program = (
+        "import os\n"
+        f"open_files = set(map(int, os.listdir('/dev/fd'))) & {{{reader}, {other}}}\n"
+        f"print(open_files, file=open({str(told)!r}, 'w'))"
+    )
+    supervisor = Supervisor(
+        lambda _: (sys.executable, "-I", "-S", "-c", program),
+        os.environ,
+        WatchedClock(),
+        grace=SECOND,
+        refused=REFUSED,
+        store_refused=STORE_REFUSED,
+        inherited=[reader],
+    )
+    task = asyncio.create_task(supervisor.run())
+    said = await soon(asyncio.to_thread(told.read_text))
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await soon(task)
+    for descriptor in (reader, writer, other):
+        os.close(descriptor)
+
+    assert said == f"{{{reader}}}\n"
+
+
+async def test_it_tells_when_there_is_a_process_and_when_there_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    """A web process has its own words in the log."""
+    staff, clock, seen = Staff("raise SystemExit(9)"), WatchedClock(), list[bool]()
+    supervisor = Supervisor(
+        staff.succession(),
+        os.environ,
+        clock,
+        kind="web_process",
+        grace=SECOND,
+        refused=REFUSED,
+        store_refused=STORE_REFUSED,
+        changed=lambda: seen.append(supervisor.is_running),
+    )
+    task = asyncio.create_task(supervisor.run())
+    await pauses(clock, 2)
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await soon(task)
+
+    assert seen[:4] == [True, False, True, False]
+    assert event_of(caplog.records[0]) == "web_process_ended"
+
+
+async def test_several_supervisors_stop_together(tmp_path: Path) -> None:
+    """One process is started again, and the other does not notice. A cancel ends both, also a second one."""
+    fifos = [tmp_path / "first", tmp_path / "second"]
+    for fifo in fifos:
+        os.mkfifo(fifo)
+    clock = WatchedClock()
+    staffs = [
+        Staff(*[TELLS_AND_WAITS.format(setup="", fifo=str(fifo), end="") for fifo in fifos[:1]]),
+        Staff("raise SystemExit(9)", TELLS_AND_WAITS.format(setup="", fifo=str(fifos[1]), end="")),
+    ]
+    task = asyncio.create_task(supervise([_supervisor(staff, clock) for staff in staffs]))
+    assert await pauses(clock, 1) == [1]
+    for fifo in fifos:
+        os.close(await soon(asyncio.to_thread(os.open, fifo, os.O_RDONLY)))
+    task.cancel()
+    await turns()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await soon(task)
+
+    assert [len(staff.started) for staff in staffs] == [1, 2]
+
+
+async def test_if_a_first_process_is_refused_all_others_stop(tmp_path: Path) -> None:
+    """Whoever has started them shall see the reason, and nothing runs in half."""
+    fifo = tmp_path / "ready"
+    os.mkfifo(fifo)
+    waits = Staff(TELLS_AND_WAITS.format(setup="", fifo=str(fifo), end=""))
+    refused = Staff(f"open({str(fifo)!r}).read(); raise SystemExit({REFUSED})")
+
+    await soon(supervise([_supervisor(staff, WatchedClock()) for staff in (waits, refused)]))
+
+    assert len(waits.started) == len(refused.started) == 1
+
+
+def _supervisor(staff: Staff, clock: WatchedClock) -> Supervisor:
+    return Supervisor(
+        staff.succession(),
+        os.environ,
+        clock,
+        grace=20 * SECOND,
+        refused=REFUSED,
+        store_refused=STORE_REFUSED,
+    )
+
+
+def test_the_command_of_a_child_is_this_interpreters() -> None:
     """So that it finds the same packages, and no file of the deployment in the place of one."""
-    assert worker_command("--name", "w") == (sys.executable, "-P", "-m", "receiver", "work", "--name", "w")
+    assert own_command("work", "--name", "w") == (sys.executable, "-P", "-m", "receiver", "work", "--name", "w")

@@ -10,7 +10,7 @@ import pytest
 from receiver.core.types import DeliveryState, WorkState
 from receiver.errors import StoreError
 from receiver.events import CrawlPage, Event, UnknownEvent
-from tests.doubles import delivery, turns
+from tests.doubles import delivery, event_of, turns
 from tests.worker.worker_bench import OTHER, SECOND, WorkerBench
 
 
@@ -70,7 +70,7 @@ async def test_an_event_that_no_handler_wants_is_done(bench: WorkerBench, caplog
         await bench.add(delivery("a"), delivery("b"))
 
     assert await bench.state("a") is await bench.state("b") is DeliveryState.DONE
-    assert [record.getMessage() for record in caplog.records].count("event_unhandled") == 1
+    assert [event_of(record) for record in caplog.records].count("event_unhandled") == 1
 
 
 async def test_handlers_of_all_events_get_an_unreadable_delivery(bench: WorkerBench) -> None:
@@ -169,7 +169,7 @@ async def test_a_worker_stops_without_its_store(bench: WorkerBench, caplog: pyte
     async with bench.working():
         await bench.add(delivery("a"), delivery("b"))
 
-    words = {record.getMessage() for record in caplog.records}
+    words = {event_of(record) for record in caplog.records}
     assert {"settle_retrying", "results_lost", "leases_not_released"} <= words
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from receiver.core.types import DeliveryState, WorkState
 from receiver.errors import GiveUp, Retry, StoreError
-from tests.doubles import NOON, delivery
+from tests.doubles import NOON, delivery, event_of
 from tests.worker.worker_bench import MINUTE, SECOND, WorkerBench
 
 
@@ -187,7 +187,7 @@ async def test_results_are_kept_while_the_store_is_away(
 
         assert {await bench.state(key) for key in ("a", "b0", "b1", "b2")} == {DeliveryState.DONE}
     assert bench.ran == ["a", "b0", "b1", "b2"]
-    assert "settle_retrying" in [record.getMessage() for record in caplog.records]
+    assert "settle_retrying" in [event_of(record) for record in caplog.records]
 
 
 async def test_an_unexpected_error_of_the_store_is_logged(
@@ -216,4 +216,4 @@ async def test_an_unreadable_store_is_tried_again(bench: WorkerBench, caplog: py
         bench.store.failing.clear()
         await bench.after(SECOND)
         assert bench.ran == ["k"]
-    assert "store_unavailable" in [record.getMessage() for record in caplog.records]
+    assert "store_unavailable" in [event_of(record) for record in caplog.records]

@@ -12,7 +12,7 @@ from receiver.core.types import DeliveryState, HandlerName, WorkState
 from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, delivery, turns
+from tests.doubles import NOON, delivery, event_of, turns
 from tests.worker.worker_bench import MINUTE, OTHER, SECOND, H, WorkerBench, kill_workers, kill_workers_later
 
 
@@ -63,7 +63,7 @@ async def test_a_lost_lease_is_logged_and_its_result_is_not_recorded(
 
         assert item.attempt == 2
         assert (work.state, work.attempts) == (WorkState.RUNNING, 2)
-    words = [record.getMessage() for record in caplog.records]
+    words = [event_of(record) for record in caplog.records]
     assert "leases_not_renewed" in words
     assert "lease_lost" in words
 

@@ -139,15 +139,17 @@ class WorkerBench:
 
 
 async def kill_workers(bench: WorkerBench, times: int, *keys: str, handler: str = "h") -> None:
-    """Let as many workers die over deliveries; their leases have ended afterwards."""
+    """Let as many workers die over deliveries, and let others see that they are dead."""
     name = HandlerName(handler)
     await bench.add(*[delivery(key) for key in keys])
     batch = await bench.store.routing_batch(limit=99, max_bytes=10**9)
     work = [NewWork(one.seq, name, starts=True) for one in batch.deliveries]
     await bench.store.route(batch, work, lease=Lease(OTHER, NOON), now=NOON)
+    await bench.store.expire_leases_of(OTHER, now=NOON)
     suspects = ClaimLimits(99, 10**9, starting=99, suspects=True)
     for _ in range(times - 1):
         await bench.store.claim((HandlerClaim(name),), suspects, lease=Lease(OTHER, NOON), now=NOON)
+        await bench.store.expire_leases_of(OTHER, now=NOON)
 
 
 async def kill_workers_later(bench: WorkerBench) -> None:

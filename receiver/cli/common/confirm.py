@@ -11,7 +11,7 @@ import click
 from receiver.cli.common.output import flush, note, write_line
 from receiver.cli.common.progress import progress
 from receiver.cli.common.stdout import drop_stdout
-from receiver.core.clock import iso
+from receiver.core.clock import local_time
 from receiver.core.text import counted, escape_controls
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ def count_lines(kind: str, counts: Mapping[str, int], others: int) -> Iterator[s
 def span_and_first(first_at: datetime | None, last_at: datetime | None, first: Iterable[str]) -> Iterator[str]:
     """Yield the span of time, and the first few examples, safe for a terminal."""
     if first_at and last_at:
-        oldest, newest = iso(first_at, "seconds"), iso(last_at, "seconds")
+        oldest, newest = local_time(first_at), local_time(last_at)
         yield f"  arrived   {oldest}" + (f" to {newest}" if newest != oldest else "")
     for number, line in enumerate(first):
         yield f"  {'' if number else 'first':<9} {escape_controls(line)}"

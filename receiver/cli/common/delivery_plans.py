@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from receiver.cli.common.confirm import count_lines, span_and_first
 from receiver.core.bulk import DeliveryPlan
-from receiver.core.clock import iso
+from receiver.core.clock import local_time
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.text import counted, short_id
 
@@ -33,4 +33,4 @@ def size(number: int) -> str:
 
 def _line(stored: StoredDelivery) -> str:
     delivery = stored.delivery
-    return f"{iso(delivery.received_at, 'seconds')}  {delivery.type}  {short_id(delivery.key)}"
+    return f"{local_time(delivery.received_at)}  {delivery.type}  {short_id(delivery.key)}"

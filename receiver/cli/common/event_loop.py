@@ -12,7 +12,7 @@ _THRESHOLDS = (20_000, 50, 100)
 
 
 def run(main: Coroutine[Any, Any, T], *, fastest: bool = True) -> T:
-    """Run a coroutine to its end; with `fastest` on uvloop if the extra `fast` is installed."""
+    """Run a coroutine to its end; with `fastest` on uvloop, or on asyncio's own loop where uvloop has no wheel."""
     gc.collect()
     gc.freeze()  # the modules loaded so far live as long as the process
     gc.set_threshold(*_THRESHOLDS)

@@ -1,7 +1,9 @@
 """Options of several commands: the filters of listings and of actions on many items, the store, the output."""
 
 import functools
+import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -9,6 +11,7 @@ from typing import Any
 
 import click
 
+from receiver.cli.common.names import complete_handler, complete_type
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.durations import is_duration, parse_duration
@@ -20,21 +23,38 @@ from receiver.core.work import WorkFilter
 
 Command = Callable[..., Any]
 
+_YEARLESS = re.compile(r"\d\d-\d\d[ T]\d\d:\d\d(:\d\d)?")
+_LEAP_YEARS = 9
+"""A day that only leap years have comes again within so many years."""
+
 
 def parse_moment(written: str, now: datetime) -> datetime:
     """Return a moment in UTC from ISO 8601 text, or from a duration before now (`30m`, `2h`, `7d`, `1h30m`).
 
-    A moment without a zone is local time. Other text raises ValueError.
+    A moment without a zone is local time. Without a year, as tables have it, it is the last such moment up to now.
+    Other text raises ValueError.
     """
     try:
         if is_duration(written):
             return now - parse_duration(written)
+        if _YEARLESS.fullmatch(written):
+            return _last_such(written, now)
         return datetime.fromisoformat(written).astimezone(UTC)
     except (ValueError, OverflowError, OSError):
         raise ValueError(
             f"invalid timestamp {written!r}: write 2026-08-04T08:00:00Z, 2026-08-04 10:00 for local time, "
             "or a duration before now: 30m, 2h, 7d"
         ) from None
+
+
+def _last_such(written: str, now: datetime) -> datetime:
+    """Return the last moment up to now with this month, day and time; raise ValueError if there is no such day."""
+    latest = now.astimezone().year
+    for year in range(latest, latest - _LEAP_YEARS, -1):
+        with suppress(ValueError):  # no 29th of February
+            if (moment := datetime.fromisoformat(f"{year}-{written}").astimezone(UTC)) <= now:
+                return moment
+    raise ValueError(written)
 
 
 def text(value: str) -> str:
@@ -69,8 +89,8 @@ def text_option(command: Command) -> Command:
     return click.option("--text", "words", type=query, metavar="WORDS", help=words)(command)
 
 
-def age(value: str) -> timedelta:
-    """Accept the age of an event."""
+def duration(value: str) -> timedelta:
+    """Accept a duration, such as the age of an event."""
     try:
         return parse_duration(value)
     except ValueError as exc:
@@ -149,6 +169,8 @@ def _filtered(
         given: dict[str, Any] = {
             field.name: kwargs.pop(field.name) for field in fields(make) if field.name in kwargs
         }
+        if "handler" in given:
+            given["handler"] = given["handler"] or None
         given["state"] = None if state is None else state_of(state)
         return command(*args, wanted=make(**given), **kwargs)
 
@@ -168,15 +190,35 @@ _SPAN = (
     click.option("--until", type=moment, metavar="WHEN", help="Only before this time; written like --since."),
 )
 _FILTERS = (
-    click.option("--type", type=text, metavar="GLOB", help="Only types that match, such as 'crawl.*'."),
+    click.option(
+        "--type",
+        type=text,
+        metavar="GLOB",
+        shell_complete=complete_type,
+        help="Only types that match, such as 'crawl.*'.",
+    ),
     click.option(
         "--job", "job_id", type=text, metavar="ID", help="Only this job, or check of a monitor; may be shortened."
     ),
     *_SPAN,
 )
-_HANDLER = click.option("--handler", type=text, metavar="GLOB", help="Only handlers that match, such as '*.save'.")
+_HANDLER = click.option(
+    "--handler",
+    type=text,
+    metavar="GLOB",
+    multiple=True,
+    shell_complete=complete_handler,
+    help="Only handlers that match, such as '*.save'; may be repeated.",
+)
 _HANDLED = (
-    click.option("--handler", type=text, metavar="GLOB", help="Only events with work for a handler that matches."),
+    click.option(
+        "--handler",
+        type=text,
+        metavar="GLOB",
+        multiple=True,
+        shell_complete=complete_handler,
+        help="Only events with work for a handler that matches; may be repeated.",
+    ),
     click.option("--failed", is_flag=True, help="Only events with failed or dead work, of --handler if given."),
 )
 _LIMIT = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")

@@ -2,13 +2,13 @@
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import click
 
-from receiver.core.clock import iso
+from receiver.core.clock import local_time
 from receiver.core.text import escape_controls, escape_controls_in_json, shortened
 from receiver.service.samples import encode
 
@@ -18,9 +18,17 @@ def shown(value: object) -> str:
     return "-" if value is None else escape_controls(shortened(str(value)))
 
 
-def clock(when: datetime) -> str:
-    """Return a moment in UTC for a table: month, day, and time to the second."""
-    return iso(when, "seconds")[5:-1].replace("T", " ")
+def with_local_times(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a view for people: those that end in `_at` have their moments in local time."""
+    return {
+        name: local_time(datetime.fromisoformat(value)) if name.endswith("_at") and value else value
+        for name, value in fields.items()
+    }
+
+
+def short_moment(when: datetime) -> str:
+    """Return a moment in local time for a table: month, day, and time to the second. `--since` takes it too."""
+    return f"{when.astimezone():%m-%dT%H:%M:%S}"
 
 
 def duration(length: timedelta) -> str:

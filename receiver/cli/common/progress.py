@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from receiver.cli.common.output import encoded
+from receiver.core.logs import log_lines_through
 
 if TYPE_CHECKING:  # its import takes 50 ms, and only terminals need it
     from rich.progress import Progress
@@ -42,18 +43,20 @@ class ProgressLines:
 def lines_and_progress(title: str, total: int | None) -> Iterator[ProgressLines]:
     """Show a progress bar on a terminal, and give the block a writer of lines.
 
-    The bar appears with the first step, so that a short command shows none.
+    The bar appears with the first step, so that a short command shows none. Log lines and what handlers print to
+    the same terminal stand above the bar.
     """
     if not sys.stderr.isatty():
         yield ProgressLines()
         return
     bar = _bar()
     bar.add_task(title, total=total)
-    try:
-        yield ProgressLines(bar)
-    finally:
-        if bar.live.is_started:
-            bar.stop()
+    with log_lines_through(lambda lines: bar.console.out(lines, end="", highlight=False)):
+        try:
+            yield ProgressLines(bar)
+        finally:
+            if bar.live.is_started:
+                bar.stop()
 
 
 @contextmanager
@@ -89,4 +92,6 @@ def _bar() -> "Progress":
         ProgressRate(),
         TimeRemainingColumn(),
     )
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    # What handlers print to a pipe must not come to the terminal instead.
+    to_terminal = sys.stdout.isatty()
+    return Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=to_terminal)

@@ -1,13 +1,15 @@
 """Calls of the service from the command line, and the messages for calls that fail."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import click
 
+from receiver.cli.common.output import note
 from receiver.core.text import escape_controls
 from receiver.errors import ReceiverError, ServerError, ServiceError, ServiceUnreachable, UnexpectedAnswer
 from receiver.settings import Settings
@@ -28,8 +30,20 @@ async def open_client(settings: Settings) -> AsyncIterator["AsyncClient"]:
         yield client
 
 
-def ask(settings: Settings, call: Callable[["AsyncClient"], Awaitable[T]]) -> T:
-    """Make one call of the service. A ReceiverError says what failed and what to do."""
+def ask(settings: Settings, call: Callable[["AsyncClient"], Awaitable[T]], *, doubt: str | None = None) -> T:
+    """Make one call of the service. A ReceiverError says what failed and what to do.
+
+    `doubt` is noted for a failed call that the service may have carried out all the same.
+    """
+    try:
+        return _ask(settings, call)
+    except (KeyboardInterrupt, ReceiverError) as exc:
+        if doubt is not None and (isinstance(exc, KeyboardInterrupt) or _may_be_done(exc)):
+            note(doubt)
+        raise
+
+
+def _ask(settings: Settings, call: Callable[["AsyncClient"], Awaitable[T]]) -> T:
     from receiver.service.client.advice import advise
 
     async def run() -> T:
@@ -42,7 +56,7 @@ def ask(settings: Settings, call: Callable[["AsyncClient"], Awaitable[T]]) -> T:
         raise ReceiverError(escape_controls(advise(exc))) from exc
 
 
-def may_be_done(error: ReceiverError) -> bool:
+def _may_be_done(error: ReceiverError) -> bool:
     """Tell whether the service may have carried out a call of `ask` that failed."""
     match error.__cause__:
         case ServiceUnreachable(sent=sent):
@@ -54,7 +68,7 @@ def may_be_done(error: ReceiverError) -> bool:
     return False
 
 
-def build(make: Callable[..., T], **given: Any) -> T:
+def build(make: Callable[..., T], /, **given: Any) -> T:
     """Return a request made from the values that are not None; raise UsageError if the service would refuse it."""
     from pydantic import ValidationError
 
@@ -64,7 +78,23 @@ def build(make: Callable[..., T], **given: Any) -> T:
         first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"])
         reason = first["msg"].removeprefix("Value error, ")
+        if first["type"] == "extra_forbidden":
+            reason = _no_such_field(make, [str(part) for part in first["loc"]])
         raise click.UsageError(escape_controls(f"{place}: {reason}" if place else reason)) from None
+
+
+def _no_such_field(model: Any, place: Sequence[str]) -> str:
+    """Say that a field does not exist, and which one of the same object resembles it."""
+    *path, name = place
+    for part in path:
+        inner = [field.annotation for field in model.model_fields.values() if field.alias == part]
+        models = [one for one in (*inner, *get_args(inner and inner[0])) if hasattr(one, "model_fields")]
+        if not models:
+            return "there is no such field"
+        model = models[0]
+    known = [str(field.alias) for field in model.model_fields.values()]
+    resembling = get_close_matches(name, known, n=1)
+    return "there is no such field" + (f"; is it {resembling[0]}?" if resembling else "")
 
 
 def as_it_came(call: "ServiceCall[Any]") -> "ServiceCall[Mapping[str, Any]]":

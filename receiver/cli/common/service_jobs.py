@@ -12,12 +12,27 @@ from receiver.cli.common.store import configured_store, open_reports
 from receiver.core.ports.reports import Reports
 from receiver.errors import AmbiguousJob, UnknownJob
 from receiver.replay.backfill.comparing import Delivered, delivered
+from receiver.service.samples import FAMILY_ALIASES
 from receiver.settings import Settings
 
 if TYPE_CHECKING:  # it loads httpx
     from receiver.service.client import AsyncClient
 
 _FAMILIES = ("crawl", "batch_scrape", "extract", "agent")
+
+
+class _Family(click.Choice[str]):
+    """A family by its name in event types; `batch` is read as `batch_scrape`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return super().convert(FAMILY_ALIASES.get(value, value), param, ctx)
+
+
+def family_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--family`."""
+    return click.option(
+        "--family", type=_Family(_FAMILIES), help="The family of a job, if none of its events arrived."
+    )(command)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +55,7 @@ def unknown_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--monitor", type=text, metavar="ID", help="The monitor of a check, if none of its events arrived."
         ),
-        click.option(
-            "--family", type=click.Choice(_FAMILIES), help="The family of a job, if none of its events arrived."
-        ),
+        family_option,
     ):
         decorated = option(decorated)
     return decorated

@@ -1,36 +1,83 @@
 """Flags that set a setting, for the commands that run something."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import functools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import click
 
-F = TypeVar("F", bound=Callable[..., Any])
+from receiver.errors import ConfigurationError
+from receiver.settings import PREFIX, Settings
 
-_RUNNING = (
-    click.option("--store", metavar="URL", help="The store, such as sqlite:///FILE."),
-    click.option("--handlers", metavar="MODULE:ROUTER", help="The router with your handlers."),
-    click.option("--concurrency", type=int, help="Handlers that run at one time."),
-    click.option("--threads", type=int, help="Threads for handlers that are plain functions."),
-    click.option("--log-level", metavar="LEVEL", help="Level of log lines: debug, info, warning or error."),
-    click.option("--json-logs", is_flag=True, default=None, help="Write log lines as JSON objects."),
-)
-_LISTENING = (
-    click.option("--host", help="Address to listen on; 0.0.0.0 for all."),
-    click.option("--port", type=int, help="Port to listen on; 0 for a free one."),
-    click.option("--path", help="Path of the endpoint."),
-)
+Command = Callable[..., Any]
+
+_Flags = Mapping[str, Mapping[str, Any]]
+
+_RUNNING: _Flags = {
+    "store": {"metavar": "URL"},
+    "handlers": {"metavar": "MODULE:ROUTER"},
+    "workers": {"type": int},
+    "concurrency": {"type": int},
+    "threads": {"type": int},
+    "processes": {"type": int},
+    "max_memory": {"metavar": "SIZE"},
+    "lease": {"metavar": "TIME"},
+    "grace": {"metavar": "TIME"},
+    "log_level": {"metavar": "LEVEL"},
+    "json_logs": {"is_flag": True, "default": None},
+}
+_LISTENING: _Flags = {
+    "host": {"metavar": "ADDRESS"},
+    "port": {"type": int},
+    "path": {"metavar": "PATH"},
+    "max_body": {"metavar": "SIZE"},
+    "max_in_flight": {"metavar": "SIZE"},
+    "ack_deadline": {"metavar": "TIME"},
+    "read_timeout": {"metavar": "TIME"},
+}
+_WEB: _Flags = {"web_processes": {"type": int}}
+"""The settings that are flags, and what click needs to know of each. Names and texts are those of the settings."""
 
 
-def running_flags(command: F) -> F:
+def running_flags(command: Command) -> Command:
     """Add the flags of the commands that run handlers."""
-    for option in reversed(_RUNNING):
-        command = option(command)
-    return command
+    return _with_flags(command, _RUNNING)
 
 
-def listening_flags(command: F) -> F:
+def listening_flags(command: Command) -> Command:
     """Add the flags of the commands that listen."""
-    for option in reversed(_LISTENING):
-        command = option(command)
-    return command
+    return _with_flags(command, _LISTENING)
+
+
+def web_flags(command: Command) -> Command:
+    """Add the flags of the commands that may start several web processes."""
+    return _with_flags(command, _WEB)
+
+
+def _with_flags(command: Command, settings: _Flags) -> Command:
+    @functools.wraps(command)
+    def naming_flags(**given: Any) -> Any:
+        try:
+            return command(**given)
+        except ConfigurationError as exc:
+            typed = [name for name in settings if given[name] is not None]
+            exc.args = (_with_flag_names(str(exc), typed),)
+            raise
+
+    decorated: Command = naming_flags
+    for name, options in reversed(list(settings.items())):
+        text = f"{Settings.model_fields[name].description}."
+        decorated = click.option(_flag(name), help=text, **options)(decorated)
+    return decorated
+
+
+def _with_flag_names(error: str, typed: list[str]) -> str:
+    """Return an error that names a setting as it was typed: `--max-body`, not `RECEIVER_MAX_BODY`."""
+    for name in typed:
+        error = re.sub(rf"\b{PREFIX}{name.upper()}\b", _flag(name), error)
+    return error
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from receiver.cli.common.delivery_plans import size
-from receiver.core.clock import iso
+from receiver.core.clock import local_time
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError
 from receiver.settings import Settings
@@ -22,5 +22,5 @@ def database_file(settings: Settings) -> Path:
 
 def contents_line(held: Contents) -> str:
     """Return how many events there are, when the last arrived, and the size of the file."""
-    last = f", the last arrived {iso(held.last_at, 'seconds')}" if held.last_at else ""
+    last = f", the last arrived {local_time(held.last_at)}" if held.last_at else ""
     return f"{counted(held.deliveries, 'event')}{last}, {size(held.size)}"

@@ -1,68 +1,80 @@
 """Listings: a table on a terminal, aligned lines in a pipe, one JSON object per line for programs."""
 
+import difflib
+import functools
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from receiver.cli.common.output import clock, flush, note, write_json, write_line
-from receiver.core.clock import iso
+import click
+from click.shell_completion import CompletionItem
+
+from receiver.cli.common.columns import Column, Row
+from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.names import completed
+from receiver.cli.common.output import flush, note, write_json
+from receiver.cli.common.terminal_tables import TerminalTable, write_plain
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
 from receiver.core.quarantine import QuarantineFilter
-from receiver.core.text import escape_controls
+from receiver.core.text import did_you_mean, escape_controls
 from receiver.core.work import WorkFilter
 
-Row = TypeVar("Row")
 Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilter)
+Command = Callable[..., Any]
+Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 SHOWN_TO_PEOPLE = 50
 """How many rows a listing for people has when no limit is given."""
 MAX_ROWS = 200
-_GAP = 2
+"""Rows that are written together."""
 
 
 @dataclass(frozen=True, slots=True)
-class Column(Generic[Row]):
-    """One column: the cell of a row, and its widths.
+class ListForm:
+    """How a listing is written: as JSON, with whole cells (`wide`), or with these columns only."""
 
-    `plain` is its width in aligned lines, which cut nothing. A table gives it `width`, and up to `most` if there is
-    room. The columns of rank 0 fit in 80 characters together. The others are shown only if there is room, in the
-    order of their ranks. `keeps_end` cuts a long name at its beginning.
+    as_json: bool = False
+    wide: bool = False
+    columns: tuple[str, ...] = ()
+
+
+def form_options(columns: Callable[[], Sequence[Column[Any]]]) -> Callable[[Command], Command]:
+    """Add `--json`, `--wide` and `--columns`, which every listing has, as one argument `form`.
+
+    A shell completes the titles of these columns.
     """
 
-    title: str
-    cell: Callable[[Row], str]
-    plain: int
-    width: int
-    most: int = 0
-    rank: int = 0
-    in_table: Callable[[Row], str] | None = None
-    keeps_end: bool = False
-    right: bool = False
+    def complete(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        before, comma, begun = incomplete.rpartition(",")
+        return completed([column.title for column in columns()], begun, before + comma)
 
-    def fitted(self, row: Row, width: int) -> str:
-        """Return the cell for a table, on one line."""
-        cell = escape_controls((self.in_table or self.cell)(row))
-        return "…" + cell[1 - width :] if self.keeps_end and len(cell) > width else cell
+    return functools.partial(_with_form, complete)
 
 
-def moment_column(title: str, moment: Callable[[Row], datetime | None], rank: int = 0) -> Column[Row]:
-    """Return a column of moments in UTC: in full in a pipe, without the year in a table."""
+def _with_form(complete: Completion, command: Command) -> Command:
+    @functools.wraps(command)
+    def formed(*args: Any, as_json: bool, wide: bool, columns: str | None, **kwargs: Any) -> Any:
+        if as_json and (wide or columns):
+            raise click.UsageError("--json has all fields: leave out --wide and --columns")
+        names = tuple(name.strip() for name in (columns or "").split(",") if name.strip())
+        return command(*args, form=ListForm(as_json, wide, names), **kwargs)
 
-    def shown(row: Row, write: Callable[[datetime], str]) -> str:
-        when = moment(row)
-        return "-" if when is None else write(when)
-
-    return Column(
-        f"{title} (UTC)",
-        lambda row: shown(row, lambda when: iso(when, "seconds")),
-        20,
-        14,
-        rank=rank,
-        in_table=lambda row: shown(row, clock),
-    )
+    decorated: Command = formed
+    for option in (
+        click.option(
+            "--columns",
+            type=text,
+            metavar="NAMES",
+            shell_complete=complete,
+            help="Only these columns, such as id,state.",
+        ),
+        click.option("--wide", is_flag=True, help="All columns in full, also if they are wider than the terminal."),
+        json_option,
+    ):
+        decorated = option(decorated)
+    return decorated
 
 
 def only_newest(limit: int) -> str:
@@ -80,88 +92,91 @@ class Listing(Generic[Row]):
     style: Callable[[Row], str]
 
     async def write(
-        self, read: Callable[[Filter], AsyncIterator[Row]], wanted: Filter, *, as_json: bool = False
-    ) -> None:
-        """Write the wanted rows in flat memory: one JSON object per line, or for people."""
-        if not as_json:
-            await self._write_for_people(read, wanted)
-            return
-        async for row in read(wanted):
-            write_json(self.fields(row))
+        self,
+        read: Callable[[Filter], AsyncIterator[Row]],
+        wanted: Filter,
+        form: ListForm,
+        hint: Callable[[Filter], Awaitable[str]] | None = None,
+    ) -> int:
+        """Write the wanted rows in flat memory, for people only the newest; return how many there were.
 
-    async def _write_for_people(self, read: Callable[[Filter], AsyncIterator[Row]], wanted: Filter) -> None:
-        """Write the newest rows, and say on standard error if there are more."""
+        If there is none, `hint` may say more.
+        """
+        writer = RowWriter(self, form)
         limit = wanted.limit or SHOWN_TO_PEOPLE
-        if wanted.limit is None:
+        if wanted.limit is None and not form.as_json:
             wanted = replace(wanted, limit=limit + 1)
         rows: list[Row] = []
         total = 0
         async for row in read(wanted):
             total += 1
-            if total <= limit:
+            if form.as_json or total <= limit:
                 rows.append(row)
             if len(rows) == MAX_ROWS:
-                self.write_rows(rows, first=total == MAX_ROWS)
+                writer.write(rows)
                 rows = []
-        if rows:
-            self.write_rows(rows, first=total <= MAX_ROWS)
-        flush()
-        if total > limit:
+        writer.write(rows)
+        writer.end()
+        if total > limit and not form.as_json:
             note(only_newest(limit))
-        elif not total:
-            note(f"no {self.noun} matched")
+        elif not total and not form.as_json:
+            note(f"no {self.noun} matched{await hint(wanted) if hint else ''}")
+        return total
 
-    def write_rows(self, rows: Sequence[Row], *, first: bool = True) -> None:
-        """Write some rows for people: a table on a terminal, or its next rows; elsewhere a line for each."""
-        if sys.stdout.isatty():
-            self._write_table(rows, first=first)
+    def chosen(self, names: Sequence[str]) -> Sequence[Column[Row]]:
+        """Return the columns with these titles in this order, all of them if there are no names.
+
+        Raises UsageError for an unknown name, with similar ones.
+        """
+        if not names:
+            return self.columns
+        known = {one.title: one for one in self.columns}
+        for name in names:
+            if name not in known:
+                hint = did_you_mean(difflib.get_close_matches(name, known, n=3))
+                raise click.UsageError(
+                    f"unknown column {escape_controls(name)!r}{hint or '.'} The columns are {', '.join(known)}"
+                )
+        return [replace(known[name], rank=0) for name in dict.fromkeys(names)]
+
+
+class RowWriter(Generic[Row]):
+    """Writes the rows of one listing, some at a time, so that all of them line up.
+
+    With `followed` more rows come later, and the widths leave room for them.
+    """
+
+    def __init__(self, listing: Listing[Row], form: ListForm, *, followed: bool = False) -> None:
+        self._listing = listing
+        self._form = form
+        self._followed = followed
+        self._columns = listing.chosen(form.columns)
+        self._table: TerminalTable[Row] | None = None
+        self._first = True
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Write some rows, the first ones with a header above them."""
+        if not rows:
             return
-        for row in rows:
-            cells = (column.cell(row).ljust(column.plain) for column in self.columns)
-            write_line(escape_controls(" ".join(cells).rstrip()))
+        if self._form.as_json:
+            for row in rows:
+                write_json(self._listing.fields(row))
+        elif sys.stdout.isatty():
+            self._write_table(rows)
+        else:
+            write_plain(self._columns, rows, header=self._first)
+        self._first = False
 
-    def _write_table(self, rows: Sequence[Row], *, first: bool) -> None:
-        """Write a table, or its next rows. Widths do not depend on the rows, so that all parts line up."""
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
+    def end(self) -> None:
+        """Write what is in the buffer, and tell which columns had no room."""
+        flush()
+        if self._table is not None and self._table.left_out:
+            note(f"no room for {', '.join(self._table.left_out)}: --wide shows all, --columns chooses")
 
-        console = Console()
-        widths = _widths(self.columns, console.width)
-        columns = [column for column in self.columns if column.title in widths]
-        table = Table(box=None, show_header=first, pad_edge=False, header_style="bold")
-        for column in columns:
-            width = widths[column.title]
-            table.add_column(column.title, width=width, no_wrap=True, justify="right" if column.right else "left")
-        for row in rows:
-            style = self.style(row)
-            table.add_row(*(Text(one.fitted(row, widths[one.title]), style=style) for one in columns))
-        console.print(table)
-
-
-def _widths(columns: Sequence[Column[Any]], width: int) -> dict[str, int]:
-    """Return the width of each column that a terminal of this width has room for."""
-    widths: dict[str, int] = {}
-    required = [column for column in columns if column.rank == 0]
-    optional = sorted((column for column in columns if column.rank), key=lambda column: column.rank)
-    left = width + _GAP
-    for column in required:
-        widths[column.title] = column.width
-        left -= column.width + _GAP
-    left = _widened(required, widths, left)
-    for column in optional:
-        if left >= column.width + _GAP:
-            widths[column.title] = column.width
-            left -= column.width + _GAP
-    _widened(optional, widths, left)
-    return widths
-
-
-def _widened(columns: Sequence[Column[Any]], widths: dict[str, int], left: int) -> int:
-    """Widen the columns in their order, each up to its `most`; return the room that is left."""
-    for column in columns:
-        if column.title in widths:
-            more = max(0, min(left, column.most - column.width))
-            widths[column.title] += more
-            left -= more
-    return left
+    def _write_table(self, rows: Sequence[Row]) -> None:
+        if self._table is None:
+            more_to_come = self._followed or len(rows) == MAX_ROWS
+            self._table = TerminalTable(
+                self._columns, self._listing.style, rows, wide=self._form.wide, more_to_come=more_to_come
+            )
+        self._table.write(rows)

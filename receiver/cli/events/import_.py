@@ -15,11 +15,10 @@ from receiver.cli.common.progress import progress
 from receiver.cli.common.store import decide
 from receiver.core.batching import batches
 from receiver.core.bulk import Imported
-from receiver.core.clock import iso
+from receiver.core.clock import local_time
 from receiver.core.ports.controls import Controls
 from receiver.core.text import counted, escape_controls
 from receiver.core.types import AppendOutcome, DeliveryKey
-from receiver.errors import ReceiverError
 from receiver.replay.bundles.lines import Damage
 from receiver.replay.bundles.reading import Bundle, Entry, read_bundle
 from receiver.settings import load_settings
@@ -102,22 +101,19 @@ class ImportSummary:
 def _plan(bundle: Bundle) -> Iterator[str]:
     header = bundle.header
     yield f"{counted(header.count, 'event')} to import"
-    yield f"  exported  {iso(header.made_at, 'seconds')}"
+    yield f"  exported  {local_time(header.made_at)}"
     if header.redacted:
         yield "  redacted  the contents of the pages are hidden"
 
 
 def _undamaged(bundle: Bundle, summary: ImportSummary) -> Iterator[Imported]:
     """Yield the events of the undamaged lines, and count all lines."""
-    try:
-        for entry in bundle.entries:
-            if isinstance(entry, Entry):
-                summary.whole += 1
-                yield Imported(entry.delivery, entry.duplicates)
-            else:
-                summary.add_damage(entry)
-    except OSError as exc:
-        raise ReceiverError(f"cannot read the rest: {exc.strerror or exc}") from exc
+    for entry in bundle.entries:
+        if isinstance(entry, Entry):
+            summary.whole += 1
+            yield Imported(entry.delivery, entry.duplicates)
+        else:
+            summary.add_damage(entry)
 
 
 def _size_of(one: Imported) -> int:

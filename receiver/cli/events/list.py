@@ -4,24 +4,27 @@ from dataclasses import replace
 
 import click
 
-from receiver.cli.common.filter_options import handled_filter_options, json_option, store_option, text_option
+from receiver.cli.common.filter_options import handled_filter_options, store_option, text_option
 from receiver.cli.common.job_ids import with_whole_job_id
+from receiver.cli.common.names import hint
 from receiver.cli.common.output import note
 from receiver.cli.common.store import read
+from receiver.cli.common.tables import ListForm, form_options
 from receiver.cli.events.table import EVENTS
-from receiver.core.clock import iso
+from receiver.core.clock import local_time
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted
+from receiver.core.views import event_rows
 from receiver.settings import load_settings
 
 
 @click.command("list")
 @handled_filter_options
 @text_option
-@json_option
+@form_options(lambda: EVENTS.columns)
 @store_option
-def list_(wanted: DeliveryFilter, words: str | None, as_json: bool, store: str | None) -> None:
+def list_(wanted: DeliveryFilter, words: str | None, form: ListForm, store: str | None) -> None:
     """List events, the newest first.
 
     --text finds events whose URLs, titles or errors have all of these words. "Quotes" make a phrase, and so does a
@@ -30,7 +33,9 @@ def list_(wanted: DeliveryFilter, words: str | None, as_json: bool, store: str |
 
     async def report(reports: Reports) -> None:
         chosen = await with_whole_job_id(reports, replace(wanted, text=words))
-        await EVENTS.write(reports.deliveries, chosen, as_json=as_json)
+        await EVENTS.write(
+            lambda wanted: event_rows(reports, wanted), chosen, form, lambda wanted: hint(reports, wanted)
+        )
         if words is not None:
             await _note_unindexed(reports)
 
@@ -41,5 +46,5 @@ async def _note_unindexed(reports: Reports) -> None:
     """Say on standard error how many events the search index does not have yet."""
     reach = await reports.search_reach()
     if reach is not None and reach.behind:
-        through = "is empty" if reach.through is None else f"ends at {iso(reach.through, 'seconds')}"
+        through = "is empty" if reach.through is None else f"ends at {local_time(reach.through)}"
         note(f"the search index {through}: it lacks {counted(reach.behind, 'event')}")

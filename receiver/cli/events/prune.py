@@ -8,7 +8,7 @@ import click
 from receiver.cli.common.confirm import agreed, say, to_its_end
 from receiver.cli.common.delivery_plans import plan_lines, size
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filter_options import age, plan_options, store_option, text
+from receiver.cli.common.filter_options import duration, plan_options, store_option, text
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store import maintain
@@ -29,7 +29,7 @@ _PAUSE = timedelta(milliseconds=10)
 @click.command()
 @click.option(
     "--older-than",
-    type=age,
+    type=duration,
     required=True,
     metavar="AGE",
     help="Only events that arrived longer ago: 30d, 12h, 8w.",

@@ -6,19 +6,21 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option, text
-from receiver.cli.common.output import shown, write_json, write_line
+from receiver.cli.common.output import shown, with_local_times, write_json, write_line
 from receiver.cli.common.store import read
-from receiver.core.clock import iso
+from receiver.core.clock import local_time
 from receiver.core.deliveries import DeliveryDetail
 from receiver.core.lenient_json import load_json
 from receiver.core.ports.reports import Reports
 from receiver.core.text import escape_controls, shortened
 from receiver.core.types import DeliveryState
-from receiver.core.views import event_detail, event_summary, explanation
+from receiver.core.views import event_detail, explanation
 from receiver.core.work import WorkSummary
 from receiver.service.samples import encode
 from receiver.settings import load_settings
 
+_BELOW = ("headers", "items", "work")
+"""Fields that have their own part below, or that the body tells."""
 _PREVIEW_LINES = 60
 _PREVIEW_WIDTH = 160
 
@@ -44,10 +46,8 @@ async def find(reports: Reports, prefix: str) -> DeliveryDetail:
 
 def readable(detail: DeliveryDetail) -> list[str]:
     """Return lines for people, safe for a terminal: envelope, headers, work items, the beginning of the body."""
-    fields = event_detail(detail)
-    lines = [
-        f"{name:<13}{_as_text(fields[name])}" for name in (*event_summary(detail.summary), "error", "metadata")
-    ]
+    fields = with_local_times(event_detail(detail))
+    lines = [f"{name:<13}{_as_text(fields[name])}" for name in fields if name not in _BELOW]
     lines += [
         "",
         "headers",
@@ -63,7 +63,7 @@ def readable(detail: DeliveryDetail) -> list[str]:
 def _work_line(work: WorkSummary) -> str:
     line = f"  {work.id:<7} {escape_controls(work.handler):<40} {work.state.value:<8} attempts {work.attempts}"
     if work.due_at is not None:
-        line += f"  due {iso(work.due_at, 'seconds')}"
+        line += f"  due {local_time(work.due_at)}"
     return line + (f"  {shown(reason)}" if (reason := explanation(work)) else "")
 
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import click
 
-from receiver.cli.common.filter_options import json_option
-from receiver.cli.common.output import duration, flush, note, shown, write_json
-from receiver.cli.common.tables import Column, Listing
+from receiver.cli.common.columns import NOTHING, Column
+from receiver.cli.common.output import duration, note
+from receiver.cli.common.tables import ListForm, Listing, RowWriter, form_options
 from receiver.cli.handlers.rows import HandlerRow, all_rows, deployment_options, left_waiting
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.core.views import handler_row
@@ -18,17 +18,16 @@ _REGISTERED: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
 
 
 @click.command("list")
-@json_option
+@form_options(lambda: _COLUMNS)
 @deployment_options
-def list_(as_json: bool, **flags: str | None) -> None:
+def list_(form: ListForm, **flags: str | None) -> None:
     """List the handlers of the code, and others in the store."""
     rows = all_rows(load_settings(**flags))
-    if as_json:
-        for row in rows:
-            write_json(_HANDLERS.fields(row))
+    writer = RowWriter(_HANDLERS, form)
+    writer.write(rows)
+    writer.end()
+    if form.as_json:
         return
-    _HANDLERS.write_rows(rows)
-    flush()
     for row in rows:
         if row.registered is False and row.waiting:
             note(left_waiting(row.name, row.waiting))
@@ -37,7 +36,7 @@ def list_(as_json: bool, **flags: str | None) -> None:
 
 
 def _latency(latency: timedelta | None) -> str:
-    return "-" if latency is None else duration(latency)
+    return NOTHING if latency is None else duration(latency)
 
 
 def _count(state: WorkState) -> Callable[[HandlerRow], str]:
@@ -45,23 +44,23 @@ def _count(state: WorkState) -> Callable[[HandlerRow], str]:
 
 
 _COLUMNS: tuple[Column[HandlerRow], ...] = (
-    Column("handler", lambda row: row.name, 40, 22, most=36, keeps_end=True),
-    Column("status", lambda row: row.report.switch.value, 8, 8),
+    Column("handler", lambda row: row.name, 40, 16, most=32, head=0),
+    Column("status", lambda row: row.report.switch.value, 8, 6, most=8),
     Column("registered", lambda row: _REGISTERED[row.registered], 10, 10),
     Column("waiting", lambda row: str(row.waiting), 8, 7, most=9, right=True),
     Column("running", _count(WorkState.RUNNING), 7, 7, rank=3, right=True),
-    Column("done", _count(WorkState.DONE), 9, 7, most=9, right=True),
-    Column("dead", _count(WorkState.DEAD), 8, 6, most=8, right=True),
-    Column("skipped", _count(WorkState.SKIPPED), 8, 7, rank=2, right=True),
-    Column("median", lambda row: _latency(row.report.latency), 10, 8, most=10, right=True),
+    Column("done", _count(WorkState.DONE), 9, 4, most=9, right=True),
+    Column("dead", _count(WorkState.DEAD), 8, 4, most=8, right=True),
+    Column("skipped", _count(WorkState.SKIPPED), 8, 7, rank=4, right=True),
+    Column("median", lambda row: _latency(row.report.latency), 10, 6, most=12, rank=2, right=True),
     Column(
-        "last error",
-        lambda row: shown(row.report.last_error),
+        "last_error",
+        lambda row: row.report.last_error or NOTHING,
         0,
-        20,
-        most=200,
+        24,
+        most=60,
         rank=1,
-        in_table=lambda row: row.report.last_error or "",
+        below=lambda row: row.report.last_error,
     ),
 )
 _HANDLERS = Listing(

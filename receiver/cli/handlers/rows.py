@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import store_option, text
+from receiver.cli.common.names import complete_handler
 from receiver.cli.common.output import note, quoted
 from receiver.cli.common.store import read
 from receiver.core.text import counted, did_you_mean, escape_controls
@@ -51,7 +52,9 @@ def deployment_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def names_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the names or globs of handlers as the argument `names`."""
-    return click.argument("names", metavar="NAME...", nargs=-1, required=True, type=text)(command)
+    return click.argument(
+        "names", metavar="NAME...", nargs=-1, required=True, type=text, shell_complete=complete_handler
+    )(command)
 
 
 def all_rows(settings: Settings) -> list[HandlerRow]:

@@ -8,6 +8,7 @@ _SUBCOMMANDS = {
     "list": "receiver.cli.jobs.list:list_",
     "show": "receiver.cli.jobs.show:show",
     "fetch": "receiver.cli.jobs.fetch:fetch",
+    "cancel": "receiver.cli.jobs.cancel:cancel",
 }
 
 
@@ -15,5 +16,5 @@ _SUBCOMMANDS = {
 def jobs() -> None:
     """Look at jobs: their events, the work on them, and warnings.
 
-    A check of a monitor is a job too. Only `fetch` asks the service.
+    A check of a monitor is a job too. Only `fetch` and `cancel` call the service.
     """

@@ -6,9 +6,9 @@ from datetime import datetime
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option, text
-from receiver.cli.common.output import duration, shown, write_json, write_line, yes_or_no
+from receiver.cli.common.output import duration, shown, with_local_times, write_json, write_line, yes_or_no
 from receiver.cli.common.store import read
-from receiver.core.clock import SystemClock, iso
+from receiver.core.clock import SystemClock, local_time
 from receiver.core.jobs import JobArrivals, JobDetail, JobWork, warnings
 from receiver.core.ports.reports import Reports
 from receiver.core.types import HandlerSwitch
@@ -42,10 +42,10 @@ async def _find(reports: Reports, prefix: str) -> JobDetail:
 def readable(detail: JobDetail, now: datetime) -> Iterator[str]:
     """Yield lines for people, safe for a terminal: the job, its events, the work on it, warnings."""
     job = detail.summary
-    fields = job_summary(job, now)
+    fields = with_local_times(job_summary(job, now))
     del fields["warnings"]
     if job.end is None:
-        fields["state"] = f"open since {iso(job.first_at, 'seconds')}, {duration(now - job.first_at)}"
+        fields["state"] = f"open since {local_time(job.first_at)}, {duration(now - job.first_at)}"
     for name, value in fields.items():
         yield f"{name:<16}{yes_or_no(value) if isinstance(value, bool) else shown(value)}"
     yield from ("", "arrived", *map(_arrival_line, detail.arrivals))

@@ -5,11 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from receiver.cli.common.filter_options import json_option, limit_option
-from receiver.cli.common.output import note, write_json
+from receiver.cli.common.columns import NOTHING, Column, moment_column
+from receiver.cli.common.filter_options import limit_option
+from receiver.cli.common.output import note
 from receiver.cli.common.service_calls import ask
-from receiver.cli.common.tables import SHOWN_TO_PEOPLE, Column, Listing, moment_column, only_newest
+from receiver.cli.common.tables import SHOWN_TO_PEOPLE, ListForm, Listing, RowWriter, form_options, only_newest
 from receiver.core.clock import iso
+from receiver.errors import UnexpectedAnswer
 from receiver.settings import load_settings
 
 if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
@@ -21,19 +23,16 @@ SCAN_LIMIT = 100
 
 @click.command("list")
 @limit_option
-@json_option
-def list_(limit: int | None, as_json: bool) -> None:
+@form_options(lambda: _MONITORS.columns)
+def list_(limit: int | None, form: ListForm) -> None:
     """List monitors, the newest first."""
-    most = limit or (None if as_json else SHOWN_TO_PEOPLE + 1)
+    most = limit or (None if form.as_json else SHOWN_TO_PEOPLE + 1)
+    writer = RowWriter(_MONITORS, form)
     found = ask(load_settings(), lambda client: _read(client, most))
-    if as_json:
-        for one in found:
-            write_json(_fields(one))
-        return
-    shown = found[: limit or SHOWN_TO_PEOPLE]
-    if shown:
-        _MONITORS.write_rows(shown)
-    else:
+    shown = found if form.as_json else found[: limit or SHOWN_TO_PEOPLE]
+    writer.write(shown)
+    writer.end()
+    if not found and not form.as_json:
         note("the account has no monitor")
     if len(found) > len(shown):
         note(only_newest(len(shown)))
@@ -44,6 +43,8 @@ async def _read(client: "AsyncClient", most: int | None) -> list["Monitor"]:
     while most is None or len(found) < most:
         limit = SCAN_LIMIT if most is None else min(SCAN_LIMIT, most - len(found))
         page = await client.monitors(limit=limit, offset=len(found))
+        if page and page == found[-len(page) :]:
+            raise UnexpectedAnswer("GET /v2/monitor: the service gives the same monitors for every offset")
         found += page
         if len(page) < limit:
             break
@@ -73,11 +74,11 @@ def _last_run(one: "Monitor") -> datetime | None:
 _MONITORS: "Listing[Monitor]" = Listing(
     "monitor",
     (
-        Column("id", lambda one: one.id or "-", 36, 36),
-        Column("status", lambda one: one.status or "-", 8, 8),
+        Column("id", lambda one: one.id or NOTHING, 36, 36),
+        Column("status", lambda one: one.status or NOTHING, 8, 6, most=12),
         moment_column("next", _next_run),
         moment_column("last", _last_run, rank=2),
-        Column("name", lambda one: one.name or "-", 0, 12, most=40),
+        Column("name", lambda one: one.name or NOTHING, 0, 12, most=40),
     ),
     _fields,
     lambda one: "" if one.status == "active" else "yellow",

@@ -4,35 +4,42 @@ from typing import Any
 
 import click
 
-from receiver.cli.common.filter_options import json_option, limit_option, span_options, store_option, text
+from receiver.cli.common.columns import NOTHING, Column, moment_column
+from receiver.cli.common.filter_options import limit_option, span_options, store_option, text
 from receiver.cli.common.store import read
-from receiver.cli.common.tables import Column, Listing, moment_column
+from receiver.cli.common.tables import ListForm, Listing, form_options
 from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
+from receiver.core.text import short_id
 from receiver.core.views import quarantined_summary
 from receiver.settings import load_settings
 
 
 @click.command("list")
-@click.option("--reason", type=text, metavar="WORD", help="Only malformed, or only conflict.")
+@click.option("--kind", type=text, metavar="WORD", help="Only malformed, or only conflict.")
+@click.option("--reason", type=text, hidden=True)  # the older name of --kind
 @span_options
 @limit_option
-@json_option
+@form_options(lambda: _COLUMNS)
 @store_option
-def list_(as_json: bool, store: str | None, **wanted: Any) -> None:
+def list_(form: ListForm, store: str | None, kind: str | None, reason: str | None, **wanted: Any) -> None:
     """List requests in quarantine, the newest first."""
-    chosen = QuarantineFilter(**wanted)
+    chosen = QuarantineFilter(reason=kind or reason, **wanted)
     read(
         load_settings(store=store),
-        lambda reports: _REQUESTS.write(reports.quarantined_requests, chosen, as_json=as_json),
+        lambda reports: _REQUESTS.write(reports.quarantined_requests, chosen, form),
     )
 
 
+def _short_key(row: QuarantinedSummary) -> str:
+    return NOTHING if row.key is None else short_id(row.key)
+
+
 _COLUMNS: tuple[Column[QuarantinedSummary], ...] = (
-    Column("id", lambda row: str(row.id), 7, 7),
+    Column("id", lambda row: str(row.id), 7, 3, most=12),
     moment_column("received", lambda row: row.received_at),
-    Column("reason", lambda row: row.reason, 10, 10),
+    Column("kind", lambda row: row.reason, 10, 10),
     Column("size", lambda row: str(row.size), 9, 9, right=True),
-    Column("delivery_id", lambda row: row.key or "-", 36, 15, most=36, rank=1),
-    Column("detail", lambda row: row.detail, 0, 30, most=60),
+    Column("delivery_id", lambda row: row.key or NOTHING, 36, 8, most=15, rank=1, in_table=_short_key),
+    Column("detail", lambda row: row.detail, 0, 16, most=60),
 )
 _REQUESTS = Listing("request in quarantine", _COLUMNS, quarantined_summary, lambda _: "")

@@ -4,8 +4,8 @@ import click
 
 from receiver.cli.common.filter_options import store_option
 from receiver.cli.common.output import force_option, refuse_terminal, write_bytes
+from receiver.cli.common.row_ids import REQUEST_ID
 from receiver.cli.common.store import read
-from receiver.cli.quarantine.ids import REQUEST_ID
 from receiver.settings import load_settings
 
 

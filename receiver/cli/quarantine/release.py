@@ -7,8 +7,8 @@ import click
 from receiver.cli.common.confirm import say
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import store_option
+from receiver.cli.common.row_ids import REQUEST_ID
 from receiver.cli.common.store import decide, read
-from receiver.cli.quarantine.ids import REQUEST_ID
 from receiver.core.envelope import read_envelope
 from receiver.core.ports.controls import Controls
 from receiver.core.text import escape_controls

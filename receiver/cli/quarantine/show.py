@@ -3,9 +3,9 @@
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option
-from receiver.cli.common.output import shown, write_json, write_line
+from receiver.cli.common.output import shown, with_local_times, write_json, write_line
+from receiver.cli.common.row_ids import REQUEST_ID
 from receiver.cli.common.store import read
-from receiver.cli.quarantine.ids import REQUEST_ID
 from receiver.core.text import escape_controls, shortened
 from receiver.core.views import quarantined_detail
 from receiver.settings import load_settings
@@ -26,7 +26,7 @@ def show(request_id: int, as_json: bool, store: str | None) -> None:
         write_json(fields)
         return
     headers = fields.pop("headers")
-    for name, value in fields.items():
+    for name, value in with_local_times(fields).items():
         write_line(f"{name:<13}{shown(value)}")
     write_line("\nheaders")
     for name, value in headers:

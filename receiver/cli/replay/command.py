@@ -16,6 +16,7 @@ from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
 from receiver.cli.common.interrupt import ending_at_interrupt
 from receiver.cli.common.job_ids import with_whole_job_id
+from receiver.cli.common.names import hint
 from receiver.cli.common.output import flush, note
 from receiver.cli.common.store import configured_store
 from receiver.cli.replay.flags import ReplayFlags, ReplayMode, replay_options
@@ -96,7 +97,7 @@ async def _replay(settings: Settings, router: Router, handlers: Sequence[Handler
         selection = await _selection(reports, handlers, flags)
         plan = await reports.plan(selection.wanted, after=selection.after, by_job=selection.by_job)
         if not plan.count or plan.last_at is None:
-            note("no event matched")
+            note(f"no event matched{await hint(reports, selection.wanted)}")
             return OK
         # Events that arrive from now on belong to another replay, also if this one is stopped and continued.
         until = selection.wanted.until or plan.last_at + timedelta(microseconds=1)
@@ -112,8 +113,8 @@ async def _replay(settings: Settings, router: Router, handlers: Sequence[Handler
 
 async def _selection(reports: Reports, handlers: Sequence[Handler], flags: ReplayFlags) -> Selection:
     wanted = await with_whole_job_id(reports, flags.wanted)
-    if len(flags.handler_globs) == 1 and wanted.failed:
-        wanted = replace(wanted, handler=flags.handler_globs[0])
+    if flags.handler_globs and wanted.failed:
+        wanted = replace(wanted, handler=tuple(flags.handler_globs))
     where = None if flags.where is None else flags.where.holds
     return Selection(wanted, handlers, where, flags.by_job, flags.after)
 

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from receiver.cli.common.filter_options import filter_options, json_option, plan_options, store_option, text
+from receiver.cli.common.names import complete_handler
 from receiver.cli.send import checked_rate
 from receiver.core.bulk import Cursor
 from receiver.core.clock import iso
@@ -161,6 +162,7 @@ _OPTIONS: tuple[Callable[[Callable[..., int]], Callable[..., int]], ...] = (
         type=text,
         metavar="GLOB",
         multiple=True,
+        shell_complete=complete_handler,
         help="Only these handlers, such as '*.save'; may be repeated.",
     ),
     click.option("--failed", is_flag=True, help="Only failed or dead work, for the handlers that failed."),

@@ -8,9 +8,9 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option
 from receiver.cli.common.output import flush, write_json, write_line
 from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, OUTAGES, SENDER, TRAFFIC, scenario_options
+from receiver.core.durations import in_words
 from receiver.core.text import counted
 from receiver.service.simulator.drain import Trial, load, trials
-from receiver.service.simulator.durations import in_words
 from receiver.service.simulator.scenario import Scenario
 
 

@@ -19,16 +19,16 @@ from receiver.cli.send import make_sender
 from receiver.cli.simulate.live_summary import Played, as_json, print_played, rounded
 from receiver.cli.simulate.trace import STDOUT, WriteAttempt, tracing
 from receiver.core.clock import FastClock, SystemClock
+from receiver.core.durations import in_words
 from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError, StoreError
 from receiver.service.schedule import ATTEMPTS
 from receiver.service.sender import Sender, SendResult
 from receiver.service.simulator.arrivals import arrivals
-from receiver.service.simulator.durations import in_words
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.faults import FaultKind, SimulatedRequest
 from receiver.service.simulator.ledger import Findings, Ledger, Mark, mark
-from receiver.service.simulator.live import Live, LiveSent, Reply
+from receiver.service.simulator.live import EndpointReply, Live, LiveSent
 from receiver.service.simulator.report import SimulationReport
 from receiver.service.simulator.scenario import Endpoint, Scenario
 from receiver.settings import Settings, load_settings
@@ -158,12 +158,12 @@ class Poster:
         self._sender = sender
         self._forger = forger
 
-    async def __call__(self, request: SimulatedRequest) -> Reply:
+    async def __call__(self, request: SimulatedRequest) -> EndpointReply:
         """Send a request and return the reply."""
         sender = self._forger if request.way is FaultKind.FORGED else self._sender
         signed = request.body if request.way is FaultKind.CLIPPED else None
         result = await sender.send(request.payload, signed=signed, over=request.upload)
-        return Reply(_outcome(result), result.status, result.answer == "duplicate", result.meaning)
+        return EndpointReply(_outcome(result), result.status, result.answer == "duplicate", result.meaning)
 
 
 def _outcome(result: SendResult) -> ResponseKind:

@@ -7,8 +7,8 @@ from typing import Any
 
 from receiver.cli.common.output import write_line
 from receiver.cli.simulate.summary import busiest, print_result, times
+from receiver.core.durations import in_words
 from receiver.core.text import counted, escape_controls, first_of
-from receiver.service.simulator.durations import in_words
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.ledger import Findings, Wrong
 from receiver.service.simulator.report import SimulationReport

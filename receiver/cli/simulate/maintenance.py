@@ -6,25 +6,18 @@ from typing import Any
 import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.filter_options import json_option
+from receiver.cli.common.filter_options import duration, json_option
 from receiver.cli.common.output import write_json, write_line
 from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, OUTAGES, SENDER, TRAFFIC, scenario_options
+from receiver.core.durations import in_words
 from receiver.core.text import counted
-from receiver.service.simulator.durations import in_words, parse_duration
 from receiver.service.simulator.maintenance import Advice, Split, advise
 from receiver.service.simulator.scenario import OutageKind, Scenario
 from receiver.service.simulator.survival import KINDS
 
 
-def _duration(written: str) -> timedelta:
-    try:
-        return parse_duration(written)
-    except ValueError as exc:
-        raise click.BadParameter(str(exc)) from None
-
-
 def _length(written: str) -> timedelta:
-    if not (length := _duration(written)):
+    if not (length := duration(written)):
         raise click.BadParameter("it must be longer than 0")
     return length
 
@@ -32,7 +25,7 @@ def _length(written: str) -> timedelta:
 @click.command()
 @click.option("--length", type=_length, metavar="TIME", required=True, help="How long the work takes, such as 25m.")
 @click.option(
-    "--from", "start", type=_duration, metavar="TIME", default="0s", show_default=True, help="When it begins."
+    "--from", "start", type=duration, metavar="TIME", default="0s", show_default=True, help="When it begins."
 )
 @click.option(
     "--kind",

@@ -8,7 +8,7 @@ from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option
 from receiver.cli.common.output import flush, write_json, write_line
 from receiver.cli.simulate.flags import ARRIVALS, SENDER, TRAFFIC, scenario_options
-from receiver.service.simulator.durations import in_words
+from receiver.core.durations import in_words
 from receiver.service.simulator.scenario import OutageKind, Scenario
 from receiver.service.simulator.survival import KINDS, Survived, always_survived
 from receiver.service.simulator.survival import survive as survived_outages
@@ -23,7 +23,7 @@ _BEHAVIOURS = {OutageKind.REFUSE: "refuses connections", OutageKind.HANG: "hangs
 def survive(scenario: Scenario, as_json: bool) -> int:
     """Find the longest outage that loses nothing.
 
-    It depends on the moment at which the outage begins. The result is simulated to the microsecond and compared
+    It depends on the time at which the outage begins. The result is simulated to the microsecond and compared
     with the theory, for an endpoint that refuses connections and for one that hangs. Outside the outage the
     endpoint answers at once. Exit code 1 if simulation and theory differ.
     """

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from receiver.cli.common.output import write_bytes
+from receiver.cli.common.output import write_json
 from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError
 from receiver.service.samples import encode
@@ -23,14 +23,14 @@ def tracing(path: Path | None) -> Iterator[WriteAttempt]:
     if path is None:
         yield lambda attempt, more: None
     elif path == STDOUT:
-        yield lambda attempt, more: write_bytes(_line(attempt, more))
+        yield lambda attempt, more: write_json(_fields(attempt, more))
     else:
         with opened(path) as file:
-            yield lambda attempt, more: (file.write(_line(attempt, more)), None)[1]
+            yield lambda attempt, more: (file.write(encode(_fields(attempt, more)) + b"\n"), None)[1]
 
 
-def _line(attempt: SimulatedAttempt, more: Mapping[str, Any]) -> bytes:
-    return encode({**attempt_as_json(attempt), **more}) + b"\n"
+def _fields(attempt: SimulatedAttempt, more: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**attempt_as_json(attempt), **more}
 
 
 def opened(path: Path) -> BinaryIO:

@@ -1,69 +1,67 @@
-"""What the commands share that start a job: its webhook, the call, and the job's id as output."""
+"""What the commands share that start a job: its request with a webhook, the call, and the job's id as output."""
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+import functools
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import click
-
-from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.common.filter_options import json_option
 from receiver.cli.common.output import note, quoted, write_json, write_line
-from receiver.cli.common.service_calls import ask, build, may_be_done, pairs
+from receiver.cli.common.service_calls import ask, build
+from receiver.cli.common.service_fields import Given, field_options, write_estimate
+from receiver.cli.common.service_webhooks import Hook, hook_options
 from receiver.core.text import escape_controls
-from receiver.errors import ReceiverError
-from receiver.settings import Settings
+from receiver.settings import load_settings
 
 if TYPE_CHECKING:  # the models take long to load, and the client loads httpx
-    from receiver.requests import WebhookConfig
+    from receiver.requests.costs import Estimated
     from receiver.service.client import AsyncClient
     from receiver.service.responses import JobStarted
 
 Command = Callable[..., Any]
+R = TypeVar("R", bound="Estimated")
+
+_DOUBT = (
+    "the service may have started the job: then `receiver jobs list` shows it soon, "
+    "and a second start would cost again"
+)
 
 
-def webhook_options(command: Command) -> Command:
-    """Add `--event`, `--metadata` and `--json`."""
-    for option in (
-        json_option,
-        click.option(
-            "--metadata",
-            type=text,
-            multiple=True,
-            metavar="NAME=VALUE",
-            help="Returned in every event; may be repeated.",
-        ),
-        click.option(
-            "--event",
-            "events",
-            type=text,
-            multiple=True,
-            metavar="NAME",
-            help="Only these events, such as page; may be repeated.",
-        ),
-    ):
-        command = option(command)
-    return command
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What the options say about a job to start."""
+
+    given: Given
+    hook: Hook
+    as_json: bool
+
+    def job(
+        self,
+        make: Callable[..., R],
+        fields: Mapping[str, Any],
+        send: Callable[["AsyncClient", R], Awaitable["JobStarted"]],
+    ) -> None:
+        """Start the job and write its id; with `--estimate` write only what it may cost."""
+        if self.given.estimate:
+            write_estimate(build(make, **fields), as_json=self.as_json)
+            return
+        settings = load_settings()
+        settings.plain_api_key()  # a missing key is an error before anything else is
+        request = build(make, **self.hook.added_to(fields, settings))
+        _write(ask(settings, lambda client: send(client, request), doubt=_DOUBT), as_json=self.as_json)
 
 
-def webhook(settings: Settings, events: tuple[str, ...], metadata: tuple[str, ...]) -> "WebhookConfig":
-    """Return the webhook of a new job: this receiver."""
-    settings.plain_api_key()  # a missing key is an error before anything else is
-    return build(settings.webhook, events=events, metadata=pairs(metadata))
+def start_options(command: Command) -> Command:
+    """Add the options that every start has, as one argument `start`."""
+
+    @functools.wraps(command)
+    def with_start(*args: Any, given: Given, hook: Hook, as_json: bool, **kwargs: Any) -> Any:
+        return command(*args, start=Start(given, hook, as_json), **kwargs)
+
+    return hook_options(field_options(json_option(with_start)))
 
 
-def started(settings: Settings, start: Callable[["AsyncClient"], Awaitable["JobStarted"]]) -> "JobStarted":
-    """Start a job. If nobody knows whether it was started, say so: a second start may cost twice."""
-    try:
-        return ask(settings, start)
-    except (KeyboardInterrupt, ReceiverError) as exc:
-        if isinstance(exc, KeyboardInterrupt) or may_be_done(exc):
-            note(
-                "the service may have started the job: then `receiver jobs list` shows it soon, "
-                "and a second start would cost again"
-            )
-        raise
-
-
-def write_job(job: "JobStarted", *, as_json: bool) -> None:
+def _write(job: "JobStarted", *, as_json: bool) -> None:
     """Write the id of a job that was started, and say which URLs the service left out."""
     job_id = job.id or ""
     if as_json:

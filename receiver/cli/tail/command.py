@@ -9,9 +9,10 @@ from datetime import timedelta
 import click
 
 from receiver.cli.common.exit_codes import OK
-from receiver.cli.common.filter_options import arrival_filter_options, json_option, store_option
+from receiver.cli.common.filter_options import arrival_filter_options, store_option
 from receiver.cli.common.job_ids import with_whole_job_id
-from receiver.cli.common.output import flush, note, write_json
+from receiver.cli.common.output import flush, note
+from receiver.cli.common.tables import ListForm, RowWriter, form_options
 from receiver.cli.events.table import EVENTS
 from receiver.cli.tail.states import MAX_FOLLOWED, Followed
 from receiver.core.clock import Clock, SystemClock
@@ -19,6 +20,7 @@ from receiver.core.deliveries import DeliveryFilter, DeliverySummary
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.store import Store
 from receiver.core.text import escape_controls
+from receiver.core.views import EventRow, with_subjects
 from receiver.errors import AmbiguousJob, StoreError, StoreRefused, UnknownDelivery, UnknownJob
 from receiver.settings import load_settings
 from receiver.stores import open_store
@@ -28,7 +30,7 @@ SCAN_LIMIT = 500
 _PAUSE = timedelta(milliseconds=500)
 """Between two attempts to open a store that is absent."""
 
-Show = Callable[[Sequence[DeliverySummary]], None]
+Show = Callable[[Sequence[EventRow]], None]
 
 
 @click.command()
@@ -36,18 +38,18 @@ Show = Callable[[Sequence[DeliverySummary]], None]
 @click.option(
     "--lines", type=click.IntRange(min=0), default=10, show_default=True, metavar="N", help="Begin with the last N."
 )
-@json_option
+@click.option("--limit", "most", type=click.IntRange(min=1), metavar="N", help="End after N events.")
+@form_options(lambda: EVENTS.columns)
 @store_option
-def tail(wanted: DeliveryFilter, lines: int, as_json: bool, store: str | None) -> int:
+def tail(wanted: DeliveryFilter, lines: int, most: int | None, form: ListForm, store: str | None) -> int:
     """Show events as they arrive, until Ctrl-C.
 
-    Each event is shown once, with its state at that moment. With --state it is shown when it reaches that state;
+    Each event is shown once, with its state at that time. With --state it is shown when it reaches that state;
     earlier events that are not done or dead are followed too, at most 5,000 at a time. A state that lasts less than
-    a tenth of a second may be missed. If there is no store yet, the command waits for one.
+    a tenth of a second may be missed. If there is no store yet, the command waits for one. With --limit it ends
+    after so many events.
     """
-    follower = Follower(
-        open_store(load_settings(store=store).store), SystemClock(), show_json if as_json else ShownToPeople()
-    )
+    follower = Follower(open_store(load_settings(store=store).store), SystemClock(), shown(form), limit=most)
     with suppress(KeyboardInterrupt):
         asyncio.run(follower.run(wanted, lines=lines))
     return OK
@@ -64,8 +66,10 @@ class Follower:
         *,
         note: Callable[[str], None] = note,
         max_followed: int = MAX_FOLLOWED,
+        limit: int | None = None,
     ) -> None:
         self._store = store
+        self._left = limit
         self._max_followed = max_followed
         self._clock = clock
         self._show = show
@@ -77,12 +81,12 @@ class Follower:
         """The seq up to which all deliveries were read; None before the first read."""
 
     async def run(self, wanted: DeliveryFilter, *, lines: int) -> None:
-        """Show the last few deliveries and then each new one, without end.
+        """Show the last few deliveries and then each new one, without end or until `limit` were shown.
 
         Raises StoreRefused if the store cannot be used at the start; after that it waits until it can be used.
         """
         followed: Followed | None = None
-        while True:
+        while not self._has_shown_all:
             try:
                 if not self._store.exists():
                     self._absent = True
@@ -99,7 +103,12 @@ class Follower:
                 if self.through is None:
                     raise
                 self._wait(str(exc))
-            await self._clock.sleep(_PAUSE)
+            if not self._has_shown_all:
+                await self._clock.sleep(_PAUSE)
+
+    @property
+    def _has_shown_all(self) -> bool:
+        return self._left == 0
 
     async def _with_whole_job_id(self, reports: Reports, wanted: DeliveryFilter) -> DeliveryFilter:
         """Return the filter with the whole id of its job, or as it is if no event of the job has arrived yet."""
@@ -115,15 +124,16 @@ class Follower:
         if self._reason:
             self._note("following")
             self._reason = ""
-        while True:
+        while not self._has_shown_all:
             page = await reports.since(followed.in_any_state, after=through, limit=SCAN_LIMIT)
             self._remember(page.deliveries)
-            self._show_some(followed.picked(page.deliveries))
+            await self._show_some(reports, followed.picked(page.deliveries))
             caught_up = page.through < through + SCAN_LIMIT
             self.through = through = page.through
             if caught_up:
-                self._show_some(await followed.reached(reports))
-                await reports.changed()
+                await self._show_some(reports, await followed.reached(reports))
+                if not self._has_shown_all:
+                    await reports.changed()
 
     async def _start(self, reports: Reports, wanted: DeliveryFilter, followed: Followed, lines: int) -> int:
         """Show the last few deliveries if this store is new to us; return the seq after which to follow."""
@@ -138,15 +148,19 @@ class Follower:
             last = [one async for one in found if one.seq <= through][::-1]
             followed.forget(last)
             self._remember(last)
-            self._show_some(last)
+            await self._show_some(reports, last)
         return through
 
     def _remember(self, deliveries: Sequence[DeliverySummary]) -> None:
         self._last = deliveries[-1] if deliveries else self._last
 
-    def _show_some(self, deliveries: Sequence[DeliverySummary]) -> None:
-        if deliveries:
-            self._show(deliveries)
+    async def _show_some(self, reports: Reports, deliveries: Sequence[DeliverySummary]) -> None:
+        """Show these deliveries, at most as many as are left to show."""
+        some = deliveries[: self._left]
+        if some:
+            self._show(await with_subjects(reports, some))
+        if self._left is not None:
+            self._left -= len(some)
 
     def _wait(self, reason: str) -> None:
         """Say once why it waits."""
@@ -155,24 +169,15 @@ class Follower:
             self._note(f"waiting: {escape_controls(reason)}")
 
 
-class ShownToPeople:
-    """Writes deliveries as a listing does, the column titles once."""
+def shown(form: ListForm) -> Show:
+    """Return what writes events as `events list` does, the column titles once, without a delay."""
+    writer = RowWriter(EVENTS, form, followed=True)
 
-    def __init__(self) -> None:
-        self._first = True
-
-    def __call__(self, deliveries: Sequence[DeliverySummary]) -> None:
-        """Write some deliveries without a delay."""
-        EVENTS.write_rows(deliveries, first=self._first)
-        self._first = False
+    def show(events: Sequence[EventRow]) -> None:
+        writer.write(events)
         flush()
 
-
-def show_json(deliveries: Sequence[DeliverySummary]) -> None:
-    """Write one JSON object per line without a delay."""
-    for one in deliveries:
-        write_json(EVENTS.fields(one))
-    flush()
+    return show
 
 
 async def _has(reports: Reports, delivery: DeliverySummary) -> bool:

@@ -13,7 +13,7 @@ from receiver.cli.common.output import note
 from receiver.cli.common.store import decide_reading, read
 from receiver.core.actions import WorkAction
 from receiver.core.bulk import WorkPlan
-from receiver.core.clock import iso
+from receiver.core.clock import local_time
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls, shortened
@@ -142,7 +142,7 @@ async def _matching(reports: Reports, wanted: WorkFilter) -> _ChosenItems:
 
 def _example(item: WorkSummary) -> str:
     reason = shortened(item.last_error or item.note or "", _ERROR_WIDTH)
-    cells = (str(item.id), iso(item.received_at, "seconds"), item.type, item.handler, item.state.value, reason)
+    cells = (str(item.id), local_time(item.received_at), item.type, item.handler, item.state.value, reason)
     return "  ".join(cells).rstrip()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from receiver.cli.common.filter_options import plan_options, store_option, work_filter_options
-from receiver.cli.work_items.ids import WORK_ID
+from receiver.cli.common.row_ids import WORK_ID
 from receiver.cli.work_items.mass_action import act
 from receiver.core.actions import RETRY
 from receiver.core.clock import SystemClock

@@ -3,13 +3,13 @@
 import click
 
 from receiver.cli.common.filter_options import json_option, store_option
-from receiver.cli.common.output import duration, shown, write_json, write_line
+from receiver.cli.common.output import duration, shown, with_local_times, write_json, write_line
+from receiver.cli.common.row_ids import WORK_ID
 from receiver.cli.common.store import read
-from receiver.cli.work_items.ids import WORK_ID
-from receiver.core.clock import iso
+from receiver.core.clock import local_time
 from receiver.core.text import escape_controls, shortened
 from receiver.core.types import WorkState
-from receiver.core.views import run_time, work_detail, work_summary
+from receiver.core.views import explanation, run_time, work_detail, work_summary
 from receiver.core.work import Attempt, WorkDetail, WorkSummary
 from receiver.settings import load_settings
 
@@ -31,7 +31,10 @@ def show(work_id: int, as_json: bool, store: str | None) -> None:
 def readable(detail: WorkDetail) -> list[str]:
     """Return lines for people, safe for a terminal: the item, its attempts, and commands that help."""
     item = detail.summary
-    lines = [f"{name:<13}{shown(value)}" for name, value in work_summary(item).items()]
+    fields = with_local_times(work_summary(item))
+    if fields.pop("behind"):
+        fields["note"] = explanation(item)
+    lines = [f"{name:<13}{shown(value)}" for name, value in fields.items()]
     lines += ["", "attempts"]
     for attempt in detail.attempts:
         lines += _attempt_lines(attempt)
@@ -46,8 +49,8 @@ def readable(detail: WorkDetail) -> list[str]:
 
 def _attempt_lines(attempt: Attempt) -> list[str]:
     ran_for = run_time(attempt)
-    started = "start unknown" if attempt.started_at is None else iso(attempt.started_at, "milliseconds")
-    ended = f"ended {iso(attempt.ended_at, 'milliseconds')}"
+    started = "start unknown" if attempt.started_at is None else local_time(attempt.started_at, "milliseconds")
+    ended = f"ended {local_time(attempt.ended_at, 'milliseconds')}"
     ended += "" if ran_for is None else f" after {duration(ran_for)}"
     overdue = ["overdue: it ran longer than its time-out"] if attempt.overdue else []
     cells = [f"{attempt.number:>3}", attempt.trigger.value, started, ended, attempt.outcome.value, *overdue]

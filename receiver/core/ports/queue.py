@@ -47,21 +47,30 @@ class ClaimQueue(Protocol):
     """Claim work items and settle them."""
 
     async def claim(
-        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, *, lease: Lease, now: datetime
+        self,
+        claimants: Sequence[HandlerClaim],
+        wanted: ClaimLimits,
+        *,
+        lease: Lease,
+        now: datetime,
+        steady: datetime | None = None,
     ) -> Sequence[WorkItem]:
         """Claim work items of these handlers that are due, within each handler's limits.
 
         It serves handlers in the order given, and takes the items that are due longest first. It takes none of a
-        handler that is paused or disabled. Each claim counts as an attempt.
+        handler that is paused or disabled. Each claim counts as an attempt. `steady` is the present moment of the
+        clock of leases; without it that is `now` too.
 
         Before that, items of any handler whose lease has ended become due, with their attempts recorded as lost.
-        And items of these handlers are skipped if their handler is disabled.
+        And items of these handlers are skipped if their handler is disabled. If the clock was set back since
+        attempts ended or items were made, everything that waits is moved back with it (`rules.set_back_by`): an
+        item waits for its pause from now, and not until the clock is there again.
         """
 
     async def suspects_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> bool:
-        """Tell whether an item is due that may have killed its worker.
+        """Tell whether an item is due that may have killed or blocked its worker.
 
-        It may have if one worker died after the item had started, or if two of its workers died.
+        It may have if one of its attempts that had started was lost, or two attempts in all.
         """
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
@@ -71,12 +80,29 @@ class ClaimQueue(Protocol):
         attempt.
         """
 
-    async def next_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> datetime | None:
-        """Return when there may be something to claim, to skip or to check, None for never."""
+    async def next_due(
+        self, claimants: Sequence[HandlerClaim], *, now: datetime, steady: datetime | None = None
+    ) -> datetime | None:
+        """Return when there may be something to claim, to skip or to check, None for never.
+
+        `steady` is the present moment of the clock of leases; without it that is `now` too.
+        """
 
 
 class LeaseQueue(Protocol):
     """Work items under a lease: note that they have started, and renew, return or end the lease."""
+
+    async def enlist(self, worker: WorkerId) -> None:
+        """Show other workers that this one lives, until the queue is closed or its process ends.
+
+        A worker enlists before its first lease. Raises StoreError if the store cannot show it.
+        """
+
+    async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
+        """End the leases of all workers that are certainly dead, as `expire_leases_of` does; return their names.
+
+        `worker` asks, so it is alive. A worker of which the store cannot tell is not dead.
+        """
 
     async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items which this worker has leased have started."""
@@ -91,7 +117,10 @@ class LeaseQueue(Protocol):
         """Make items that this worker has leased due at once, as if the attempt had not begun."""
 
     async def expire_leases_of(self, worker: WorkerId, *, now: datetime) -> int:
-        """End all leases of a dead worker now; return how many there were."""
+        """End all leases of a worker that is certainly dead; return how many there were.
+
+        `now` is on the clock of leases. Items that had started count the death when the next claim takes them back.
+        """
 
 
 class HoldQueue(Protocol):

@@ -9,6 +9,7 @@ from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySum
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
 from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.search import SearchReach
+from receiver.core.subjects import Subject
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
 
@@ -42,6 +43,12 @@ class DeliveryReader(Protocol):
 
     async def detail(self, key: DeliveryKey) -> DeliveryDetail:
         """Return all that is known of a delivery, or raise UnknownDelivery."""
+
+    async def subjects(self, seqs: Sequence[int]) -> Mapping[int, Subject]:
+        """Return what the deliveries with these seqs are about, read from their bodies one by one.
+
+        A delivery is absent if its body was pruned, is damaged, or is longer than `subjects.MAX_SUBJECT_BODY`.
+        """
 
     async def search_reach(self) -> SearchReach | None:
         """Return how far the index of words reaches, None when there is none."""

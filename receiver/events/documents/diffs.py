@@ -1,5 +1,7 @@
 """Diffs of scraped pages, as change tracking gives them."""
 
+from typing import Annotated
+
 from pydantic import Field, StrictBool, StrictInt
 
 from receiver.events.documents.shape import Items, ServiceModel
@@ -16,7 +18,7 @@ class DiffLine(ServiceModel):
     """The line with its leading `+`, `-` or blank."""
     add: StrictBool | None = None
     """True on an added line."""
-    del_: StrictBool | None = Field(None, alias="del")
+    del_: Annotated[StrictBool | None, Field(alias="del")] = None
     """True on a deleted line."""
     normal: StrictBool | None = None
     """True on an unchanged line."""
@@ -52,7 +54,7 @@ class DiffFile(ServiceModel):
 
     repr_fields = ("from_", "to")
 
-    from_: str | None = Field(None, alias="from")
+    from_: Annotated[str | None, Field(alias="from")] = None
     """Name of the earlier text."""
     to: str | None = None
     """Name of the text of this scrape."""
@@ -72,5 +74,5 @@ class Diff(ServiceModel):
 
     text: str | None = None
     """A unified diff, as `git diff` writes it."""
-    json_: DiffTree | None = Field(None, alias="json")
+    json_: Annotated[DiffTree | None, Field(alias="json")] = None
     """The same as a tree of files, chunks and lines."""

@@ -7,6 +7,8 @@ from pydantic import BeforeValidator, Field, StrictBool, StrictInt
 
 from receiver.events.documents.shape import Items, JsonObject, Moment, Number, OrEmpty, ServiceModel
 
+_FINAL_STATES = frozenset({"completed", "partial", "failed", "skipped_overlap", "skipped_no_credits"})
+
 
 class MeaningfulChange(ServiceModel):
     """One change that matters for the monitor's goal, in the judge's words."""
@@ -65,14 +67,14 @@ class MonitorDiff(ServiceModel):
 
     text: str | None = None
     """A unified diff."""
-    json_: _ValueChanges = Field(default_factory=dict, alias="json")
+    json_: Annotated[_ValueChanges, Field(alias="json")] = Field(default_factory=dict)
     """The changed values by their JSON path, such as `jobs[1].price`."""
 
 
 class Snapshot(ServiceModel):
     """The values extracted from a page at this check."""
 
-    json_: JsonObject = Field(default_factory=dict, alias="json")
+    json_: Annotated[JsonObject, Field(alias="json")] = Field(default_factory=dict)
     """The whole extraction, by the names of the schema."""
 
 
@@ -187,5 +189,5 @@ class MonitorCheck(ServiceModel):
 
     @property
     def finished(self) -> bool:
-        """Whether the check has ended or was skipped."""
-        return self.status not in (None, "queued", "running")
+        """Whether the check has ended or was skipped. A status that is not documented is no end."""
+        return self.status in _FINAL_STATES

@@ -61,7 +61,7 @@ class ChangeTracking(ServiceModel):
     """`visible` (found through links or the sitemap) or `hidden` (remembered from earlier crawls)."""
     diff: Annotated[Diff | None, BeforeValidator(_text_as_diff)] = None
     """Only in mode git-diff. The service documents a plain string too; it is read as the diff's text."""
-    json_: Any = Field(None, alias="json")
+    json_: Annotated[Any, Field(alias="json")] = None
     """Only in mode json: the extracted keys with their values before and now."""
 
     @property
@@ -89,7 +89,7 @@ class DocumentMetadata(ServiceModel):
     """The page's own keywords: one text, mostly separated by commas, or a list."""
     og_locale_alternate: Items[str] = Field(default_factory=list)
     """The other locales that the page says it exists in."""
-    source_url: str | None = Field(None, alias="sourceURL")
+    source_url: Annotated[str | None, Field(alias="sourceURL")] = None
     """The URL that was asked for."""
     url: str | None = None
     """The URL after redirects."""
@@ -156,11 +156,11 @@ class Document(ServiceModel):
     """The page's audio, as the service gives it: it documents a text and no form."""
     video: str | None = None
     """The page's video, as the service gives it: it documents a text and no form."""
-    json_: Any = Field(None, alias="json")
+    json_: Annotated[Any, Field(alias="json")] = None
     """Structured extraction. Version 1 names it `extract` or `llm_extraction`; see `extracted`."""
     extract: Any = None
     """Structured extraction under an older name of version 1; see `extracted`."""
-    llm_extraction: Any = Field(None, alias="llm_extraction")
+    llm_extraction: Annotated[Any, Field(alias="llm_extraction")] = None
     """Structured extraction under the name of the interface specification; see `extracted`."""
     actions: ActionResults | None = None
     """What the requested actions gave; None when none were requested."""

@@ -6,38 +6,53 @@ These models read leniently, by these rules:
 - An unknown key is kept in `model_extra` under its wire name, at every level.
 - A value of an undocumented form never fails the whole model. Its field has the default then, and the value is kept
   in `model_extra` under its wire name.
+- An item of an undocumented form never empties its list. The field has the other items then, and the whole list is
+  kept in `model_extra`. A list with more than 1,000 such items is itself a value of an undocumented form.
 - Attributes are snake_case of the wire name. The wire's `json`, `from` and `del` are `json_`, `from_` and
   `del_`, because pydantic has a method `json`, and the others are keywords of Python (PEP 8, naming styles).
 - Fields with a set of words are plain strings, because new words appear. Their docstrings name the documented
 words.
 """
 
+import functools
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Self, TypeVar, cast
 
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    FailFast,
+    Field,
     ModelWrapValidatorHandler,
     StrictFloat,
     StrictInt,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError, SchemaValidator
 
+MAX_ODD_ITEMS = 1_000
+"""The most items that are left out of a list. With more of them the list itself has an undocumented form."""
 REPR_CHARACTERS = 100
 """The most characters of a text in a `repr`: a page may have many megabytes, and people read logs."""
+
+
+_SCALAR = (str, int, float, type(None))
+_OF_PYDANTIC = {"model_copy", "model_dump", "model_dump_json", "model_extra", "model_fields_set"}
+_FOR_SUBCLASSES = {"model_config", "model_post_init", "names_keys_freely", "repr_fields"}
 
 
 class ServiceModel(BaseModel):
     """Base of everything read from the service: immutable, lenient, short when printed.
 
     Fields can be set by wire name or by attribute name. `model_dump(by_alias=True, exclude_unset=True)` writes the
-    wire names.
+    wire names. Objects of one class with equal values are equal and have the same hash, so sets and dictionaries
+    take them. `dir` lists fields and properties, and of pydantic's own names only the useful ones.
     """
 
     model_config = ConfigDict(
@@ -61,7 +76,10 @@ class ServiceModel(BaseModel):
 
         A page chooses the names of its meta tags, so a tag `status_code` must not be read as `statusCode`.
         """
-        return cls.model_validate(value, by_alias=True, by_name=False)
+        try:
+            return cast("Self", _strict_validator(cls).validate_python(value, by_alias=True, by_name=False))
+        except ValidationError:
+            return cls.model_validate(value, by_alias=True, by_name=False)
 
     @model_validator(mode="wrap")
     @classmethod
@@ -73,6 +91,7 @@ class ServiceModel(BaseModel):
                 raise
         # pydantic refuses a lone surrogate in the name of an extra value, and then reports no other error.
         unfit = {key: key for key in value if not _is_unicode(key)}
+        fit_items: dict[str, list[Any]] = {}
         while True:
             try:
                 model = handler({key: item for key, item in value.items() if key not in unfit})
@@ -81,12 +100,23 @@ class ServiceModel(BaseModel):
                 if found.keys() <= unfit.keys():
                     raise
                 unfit |= found
+                fit_items |= _fit_items(exc, cls)
             else:
                 break
+        model.__dict__.update(fit_items)  # assignment is refused: the model is frozen
         kept = model.__pydantic_extra__
         if kept is not None:
             kept.update((wire_name, value[key]) for key, wire_name in unfit.items())
         return model
+
+    def __hash__(self) -> int:
+        # Lists and objects are left out: they have no hash. Equal objects have equal texts and numbers too.
+        return hash((type(self), *[value for value in self.__dict__.values() if isinstance(value, _SCALAR)]))
+
+    def __dir__(self) -> Iterable[str]:
+        ours = [vars(one) for one in type(self).__mro__ if one not in BaseModel.__mro__]
+        names = {name for one in ours for name in one if not name.startswith("_")} - _FOR_SUBCLASSES
+        return sorted(names | set(type(self).model_fields) | _OF_PYDANTIC)
 
     def __repr_args__(self) -> Iterable[tuple[str, Any]]:
         for name in self.repr_fields:
@@ -96,16 +126,57 @@ class ServiceModel(BaseModel):
             yield name, value
 
 
+@functools.cache
+def _strict_validator(model: type[ServiceModel]) -> SchemaValidator:
+    """Return a validator that refuses unfit values and items; what it accepts, it reads as `model_validate` does.
+
+    Nearly every object fits, and pydantic needs half of the time for it if it calls no function of ours around each
+    model and list. The functions that are left out only act on a ValidationError.
+    """
+    return SchemaValidator(_without_leniency(model.__pydantic_core_schema__))
+
+
+def _without_leniency(schema: Any) -> Any:
+    """Return a schema without our wrap validators (https://docs.pydantic.dev/latest/api/pydantic_core_schema/)."""
+    match schema:
+        case {"type": "function-wrap", "function": {"function": wrap}, "schema": inner} if _is_lenient(wrap):
+            return _without_leniency(inner)
+        case dict():
+            return {key: _without_leniency(value) for key, value in schema.items()}
+        case list() | tuple():
+            return type(schema)([_without_leniency(one) for one in schema])
+    return schema
+
+
+def _is_lenient(function: object) -> bool:
+    return getattr(function, "__func__", function) in (
+        _tell_fit_items,
+        ServiceModel.__dict__["_set_unfit_values_aside"].__func__,
+    )
+
+
+@functools.cache
+def wire_names(model: type[ServiceModel]) -> Mapping[str, str]:
+    """Return the name on the wire of each attribute."""
+    return MappingProxyType({name: field.alias or name for name, field in model.model_fields.items()})
+
+
 def _unfit_keys(exc: ValidationError, value: Mapping[str, Any], model: type[ServiceModel]) -> dict[str, str]:
     """Return the keys of `value` that a validation refused, each with its wire name."""
     errors = exc.errors(include_url=False, include_context=False, include_input=False)
     blamed = {error["loc"][0] for error in errors if error["loc"]}
-    wire_names = {name: field.alias or name for name, field in model.model_fields.items()}
     return {
         (wire_name if wire_name in value else name): wire_name
-        for name, wire_name in wire_names.items()
+        for name, wire_name in wire_names(model).items()
         if not blamed.isdisjoint((name, wire_name)) and (wire_name in value or name in value)
     }
+
+
+def _fit_items(exc: ValidationError, model: type[ServiceModel]) -> dict[str, list[Any]]:
+    """Return, by attribute, the items that fit of each list in which only some do."""
+    names: dict[Any, str] = {key: name for name, field in model.model_fields.items() for key in (field.alias, name)}
+    errors = exc.errors(include_url=False, include_input=False)
+    return {names[error["loc"][0]]: error["ctx"]["fit"] for error in errors if error["type"] == _ODD_ITEMS}
 
 
 def _is_unicode(key: str) -> bool:
@@ -136,7 +207,39 @@ def _null_as_object(value: object) -> object:
 
 T = TypeVar("T")
 
-Items = Annotated[list[T], FailFast(), BeforeValidator(_null_as_list)]
+_ODD_ITEMS = "odd_items"
+
+
+def _tell_fit_items(value: object, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Validate a list. If only some items fit, raise an error with these."""
+    try:
+        return handler(value)
+    except ValidationError as exc:
+        if not isinstance(value, list):
+            raise
+        refused = exc
+    fit: list[Any] = []
+    odd = 0
+    pending = [value]
+    while pending:
+        part = pending.pop()
+        try:
+            fit += handler(part)
+        except ValidationError:
+            if len(part) > 1:
+                middle = len(part) // 2
+                pending += (part[middle:], part[:middle])
+            elif (odd := odd + 1) > MAX_ODD_ITEMS:
+                raise
+    if not fit:
+        raise refused
+    raise PydanticCustomError(_ODD_ITEMS, "not all items fit", {"fit": fit})
+
+
+ItemList = Annotated[list[T], Field(fail_fast=True), WrapValidator(_tell_fit_items)]
+"""A list whose items of an undocumented form are left out."""
+
+Items = Annotated[ItemList[T], BeforeValidator(_null_as_list)]
 """A list that may be missing or null, and is then empty."""
 
 OrEmpty = Annotated[T, BeforeValidator(_null_as_object)]
@@ -151,5 +254,5 @@ Moment = Annotated[datetime, BeforeValidator(_read_moment)]
 Number = StrictInt | StrictFloat
 """A JSON number. A text with a number, true and false are not numbers."""
 
-Texts = str | list[str]
+Texts = str | ItemList[str]
 """One text or several: pages repeat their meta tags."""

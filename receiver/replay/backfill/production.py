@@ -11,7 +11,8 @@ from receiver.service.client import AsyncClient, jobs, monitors
 from receiver.service.client.calls import ServiceCall
 
 _OVER = frozenset({"completed", "failed", "cancelled"})
-_NEVER_SENT = frozenset({"skipped_overlap", "skipped_no_credits"})
+_CHECK_OVER = ("completed", "partial", "failed")
+_NEVER_SENT = ("skipped_overlap", "skipped_no_credits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def produced(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
 
     Other events, such as `crawl.started` and `agent.action`, cannot be made, because the service does not keep
     their content. The same is true for URLs that robots.txt forbids. Raises NotOver for a job that still runs,
-    NotComparable for a job that cannot be asked about, and ServiceError.
+    NotComparable for a job that cannot be asked about, and ServiceError. An unknown status counts as running.
     """
     match job.family:
         case "crawl":
@@ -52,12 +53,12 @@ async def _with_pages(
     client: AsyncClient, job: Asked, first: ServiceCall[Any], failures: Callable[[str], ServiceCall[Any]]
 ) -> AsyncIterator[Payload]:
     status = ""
-    async for answer in client.pages(_as_it_came(first, _next)):
+    async for answer in client.pages(_as_it_came(first)):
         status = _ended(answer)
-        for document in _items(answer.get("data")):
+        for document in _results(answer):
             yield payloads.page(job.family, job.job_id, document)
-    for failure in _items((await client.send(_as_it_came(failures(job.job_id)))).get("errors")):
-        yield payloads.failed_page(job.family, job.job_id, failure)
+    for failure in _failures(await client.send(_as_it_came(failures(job.job_id)))):
+        yield payloads.failed_page(job.family, job.job_id, _object(failure))
     yield payloads.job_end(job.family, job.job_id, status)
 
 
@@ -75,24 +76,30 @@ async def _check(client: AsyncClient, job: Asked) -> AsyncIterator[Payload]:
         raise NotComparable("none of its deliveries names its monitor, without which a check cannot be asked for")
     check: Answer = {}
     first = monitors.check_pages(job.monitor_id, job.job_id, limit=job.at_once or 100)
-    async for answer in client.pages(_as_it_came(first, _next)):
-        data = answer.get("data")
-        check = check or (data if isinstance(data, Mapping) else {})
-        if check.get("status") in _NEVER_SENT:
+    async for answer in client.pages(_as_it_came(first)):
+        check = check or answer["data"]
+        status = check.get("status")
+        if status in _NEVER_SENT:
             raise NotComparable("it was skipped, of which the service sends no event")
-        if check.get("status") in (None, "queued", "running"):
-            raise NotOver(check.get("status"))
-        for found in _items(data.get("pages") if isinstance(data, Mapping) else None):
-            if (sent := payloads.check_page(job.monitor_id, job.job_id, found)) is not None:
+        if status not in _CHECK_OVER:
+            raise NotOver(status)
+        for found in _results(answer):
+            if (sent := payloads.check_page(job.monitor_id, job.job_id, _object(found))) is not None:
                 yield sent
     yield payloads.check_end(job.monitor_id, job.job_id, check)
 
 
-def _as_it_came(
-    call: ServiceCall[Any], following: Callable[[Answer], str | None] | None = None
-) -> ServiceCall[Answer]:
-    """Return the call without our models: a body is made from all fields, known or not."""
-    return replace(call, read=lambda answer: answer, next=following)
+def _as_it_came(call: ServiceCall[Any]) -> ServiceCall[Answer]:
+    """Return the call without our models: a body is made from all fields, known or not.
+
+    An answer that our models refuse is refused here too.
+    """
+
+    def read(answer: Answer) -> Answer:
+        call.read(answer)
+        return answer
+
+    return replace(call, read=read, next=call.next and _next, items=call.items and _results)
 
 
 def _ended(answer: Answer) -> str:
@@ -103,11 +110,24 @@ def _ended(answer: Answer) -> str:
 
 
 def _next(answer: Answer) -> str | None:
-    data = answer.get("data")
-    inside = data.get("next") if isinstance(data, Mapping) else None
-    address = inside or answer.get("next")
+    address = _object(answer.get("data")).get("next") or answer.get("next")
     return address if isinstance(address, str) else None
 
 
-def _items(value: object) -> list[Answer]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+def _results(answer: Answer) -> list[object]:
+    """Return the documents of a job, or the pages of a check. What is no object is counted as unclear later."""
+    data = answer.get("data")
+    return _list(data.get("pages") if isinstance(data, Mapping) else data)
+
+
+def _failures(answer: Answer) -> list[object]:
+    """Return the failed pages, which stand at the top, or below `data`."""
+    return _list(answer.get("errors", _object(answer.get("data")).get("errors")))
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _object(value: object) -> Answer:
+    return value if isinstance(value, Mapping) else {}

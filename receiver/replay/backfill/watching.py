@@ -3,7 +3,6 @@
 It runs beside the handlers and gives the event loop back after every page.
 """
 
-import logging
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
@@ -11,6 +10,7 @@ from enum import StrEnum
 
 from receiver.core.clock import Clock
 from receiver.core.jobs import JobFilter, JobSummary
+from receiver.core.log_lines import event_log
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.queue import OnceKeys
 from receiver.core.ports.reports import Reports
@@ -32,7 +32,7 @@ from receiver.service.client import AsyncClient
 from receiver.service.client.advice import advise
 from receiver.signals.contracts import JobAsked, job_asked
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 EVERY = timedelta(minutes=5)
 RETRIES_OVER = timedelta(minutes=25)

@@ -3,8 +3,9 @@
 import zlib
 from collections.abc import Generator, Iterator
 from enum import Enum
-from functools import partial
 from typing import IO
+
+from receiver.errors import ReceiverError
 
 CHUNK = 2**16
 _SLICE = 2**13
@@ -34,7 +35,8 @@ def packed(data: bytes) -> bytes:
 class Unpacked:
     """The content of a file, piece by piece, and gaps where data may be missing. It need not be packed.
 
-    It can be iterated once. `bytes_read` counts the bytes of the file.
+    It can be iterated once. `bytes_read` counts the bytes of the file. Raises ReceiverError if the file cannot be
+    read.
     """
 
     def __init__(self, stream: IO[bytes]) -> None:
@@ -44,7 +46,7 @@ class Unpacked:
     def __iter__(self) -> Iterator[bytes | Gap]:
         """Yield the pieces and the gaps."""
         unpacking: _Unpacking | None = None
-        for chunk in iter(partial(self._stream.read, CHUNK), b""):
+        for chunk in iter(self._chunk, b""):
             if self.bytes_read == 0 and chunk.startswith(_MAGIC):
                 unpacking = _Unpacking()
             self.bytes_read += len(chunk)
@@ -54,6 +56,13 @@ class Unpacked:
                 yield from unpacking.feed(chunk)
         if unpacking is not None and unpacking.is_cut():
             yield Gap.CUT
+
+    def _chunk(self) -> bytes:
+        try:
+            return self._stream.read(CHUNK)
+        except OSError as exc:
+            what = "the rest of the bundle" if self.bytes_read else "the bundle"
+            raise ReceiverError(f"cannot read {what}: {exc.strerror or exc}") from exc
 
 
 class _Unpacking:

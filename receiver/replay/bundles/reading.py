@@ -32,7 +32,7 @@ class Bundle:
 
 
 def read_bundle(stream: IO[bytes], *, max_body: int) -> Bundle:
-    """Return the bundle in a file, gzip or not, or raise NoBundle.
+    """Return the bundle in a file, gzip or not, or raise NoBundle; ReceiverError if the file cannot be read.
 
     Memory is bounded by the longest body that is allowed, whatever the file contains.
     """

@@ -1,6 +1,6 @@
 """A call of the service as plain values: the request, and how to read the answer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
@@ -11,7 +11,7 @@ T = TypeVar("T")
 MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """Pages of results have up to 10 MiB; a base64 PDF can be larger."""
 ANSWERED_WITHIN = timedelta(seconds=60)
-"""How long a call waits for its answer, unless the service works longer on it."""
+"""How long a call may take, unless the service works longer on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +28,22 @@ class ServiceCall(Generic[T]):
     """Parameters of the query."""
     body: Mapping[str, Any] | None = field(default=None, repr=False)
     """JSON object to send, None for no body."""
+    parts: Mapping[str, Any] | None = field(default=None, repr=False)
+    """Parts of a multipart body, instead of `body`: name, content and media type of each, as httpx takes them."""
     repeatable: bool = False
     """Whether a second call does no more than the first."""
     idempotency_key: str | None = None
     """Makes the service refuse a second start of the same job."""
     answered_within: timedelta = ANSWERED_WITHIN
-    """How long one attempt waits for its answer."""
+    """How long one attempt may take, from its connection to the last byte of its answer."""
     max_answer_bytes: int = MAX_ANSWER_BYTES
     """The most bytes of an answer."""
     about_job: bool = False
     """Whether `success` in the answer speaks of a job, not of the call."""
     next: Callable[[T], str | None] | None = field(default=None, repr=False)
     """Finds the address of the next page in a result; None for an operation without pages."""
+    items: Callable[[T], Sequence[Any]] | None = field(default=None, repr=False)
+    """Finds what a page contains; given together with `next`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ module does only the I/O.
 """
 
 import asyncio
-import functools
 import random
 import ssl
 import threading
@@ -16,14 +15,23 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import httpx
 from pydantic import SecretStr
 
-from receiver.core.clock import BlockingClock, Clock, SystemClock
+from receiver.core.clock import BlockingClock, Clock, SystemClock, time_limit
 from receiver.errors import ServiceError
 from receiver.service.client import jobs, scrapes
 from receiver.service.client import monitors as watching
 from receiver.service.client.calls import ServiceCall, ServiceResponse
+from receiver.service.client.deadlines import CallDeadlines
 from receiver.service.client.paging import Pages
 from receiver.service.client.retrying import DEFAULT_PATIENCE, Pause, RetryPolicy, Script, call_steps
-from receiver.service.client.transport import FAULTS, Body, as_service_error, options, request
+from receiver.service.client.signatures import describe
+from receiver.service.client.transport import (
+    FAULTS,
+    Body,
+    as_service_error,
+    options,
+    refuse_other_codings,
+    request,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,11 +46,10 @@ def _in_async(
 ) -> Callable[Concatenate["AsyncClient", P], Coroutine[Any, Any, T]]:
     """Return the method of AsyncClient that makes this call."""
 
-    @functools.wraps(build)
     async def operation(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await client.send(build(*args, **kwargs))
 
-    return operation
+    return describe(operation, build)
 
 
 def _pages_in_async(
@@ -50,27 +57,24 @@ def _pages_in_async(
 ) -> Callable[Concatenate["AsyncClient", P], AsyncIterator[T]]:
     """Return the method of AsyncClient that makes this call for each page."""
 
-    @functools.wraps(build)
     def operation(client: "AsyncClient", /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[T]:
         return client.pages(build(*args, **kwargs))
 
-    return operation
+    return describe(operation, build, yields=AsyncIterator)
 
 
 def _in_plain(build: Callable[P, ServiceCall[T]]) -> Callable[Concatenate["Client", P], T]:
     """Return the method of Client that makes this call."""
 
-    @functools.wraps(build)
     def operation(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> T:
         return client.send(build(*args, **kwargs))
 
-    return operation
+    return describe(operation, build)
 
 
 def _pages_in_plain(build: Callable[P, ServiceCall[T]]) -> Callable[Concatenate["Client", P], Iterator[T]]:
     """Return the method of Client that makes this call for each page."""
 
-    @functools.wraps(build)
     def operation(client: "Client", /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
         pages = Pages(build(*args, **kwargs), base_path=client.http.base_url.path)
         while pages.call is not None:
@@ -78,7 +82,11 @@ def _pages_in_plain(build: Callable[P, ServiceCall[T]]) -> Callable[Concatenate[
             yield page
             pages.turn(page)
 
-    return operation
+    return describe(operation, build, yields=Iterator)
+
+
+async def _refuse_other_codings(response: httpx.Response) -> None:
+    refuse_other_codings(response)
 
 
 class AsyncClient:
@@ -103,7 +111,8 @@ class AsyncClient:
         certificates: ssl.SSLContext | None = None,
     ) -> None:
         given = options(base_url, api_key, places=concurrency)
-        self.http = httpx.AsyncClient(transport=transport, verify=certificates or True, **given)
+        hooks = {"response": [_refuse_other_codings]}
+        self.http = httpx.AsyncClient(transport=transport, verify=certificates or True, event_hooks=hooks, **given)
         self._key = SecretStr(api_key)
         self._patience = patience
         self._clock = clock or SystemClock()
@@ -155,19 +164,23 @@ class AsyncClient:
 
     async def _attempt(self, call: ServiceCall[Any]) -> ServiceResponse | ServiceError:
         async with self._places:
-            body = Body(call, until=self._clock.now() + call.answered_within)
+            body = Body(call)
             try:
-                response = await self.http.send(request(self.http, call), stream=True)
-                try:
-                    async for chunk in response.aiter_bytes():
-                        body.add(chunk, now=self._clock.now())
-                finally:
-                    await response.aclose()
+                async with time_limit(self._clock, call.answered_within):
+                    response = await self.http.send(request(self.http, call), stream=True)
+                    try:
+                        async for chunk in response.aiter_bytes():
+                            body.add(chunk)
+                    finally:
+                        await response.aclose()
                 return body.answer(response)
             except (ServiceError, *FAULTS) as error:
                 return as_service_error(error, call, self.http.base_url)
 
     scrape = _in_async(scrapes.scrape)
+    parse = _in_async(scrapes.parse)
+    map = _in_async(scrapes.map)
+    search = _in_async(scrapes.search)
     queue_status = _in_async(scrapes.queue_status)
     crawl = _in_async(jobs.crawl)
     crawl_status = _in_async(jobs.crawl_status)
@@ -211,11 +224,17 @@ class Client:
         transport: httpx.BaseTransport | None = None,
         certificates: ssl.SSLContext | None = None,
     ) -> None:
+        self._clock = clock or SystemClock()
+        self._deadlines = CallDeadlines(self._clock)
         given = options(base_url, api_key, places=concurrency)
-        self.http = httpx.Client(transport=transport, verify=certificates or True, **given)
+        self.http = httpx.Client(
+            transport=transport,
+            verify=certificates or True,
+            event_hooks={"request": [self._deadlines.watch], "response": [refuse_other_codings]},
+            **given,
+        )
         self._key = SecretStr(api_key)
         self._patience = patience
-        self._clock = clock or SystemClock()
         self._rng = rng or random.Random()  # noqa: S311 - as above
         self._places = threading.BoundedSemaphore(concurrency)
 
@@ -256,19 +275,23 @@ class Client:
 
     def _attempt(self, call: ServiceCall[Any]) -> ServiceResponse | ServiceError:
         with self._places:
-            body = Body(call, until=self._clock.now() + call.answered_within)
+            body = Body(call)
             try:
-                response = self.http.send(request(self.http, call), stream=True)
-                try:
-                    for chunk in response.iter_bytes():
-                        body.add(chunk, now=self._clock.now())
-                finally:
-                    response.close()
+                with self._deadlines.until(self._clock.now() + call.answered_within):
+                    response = self.http.send(request(self.http, call), stream=True)
+                    try:
+                        for chunk in response.iter_bytes():
+                            body.add(chunk)
+                    finally:
+                        response.close()
                 return body.answer(response)
             except (ServiceError, *FAULTS) as error:
                 return as_service_error(error, call, self.http.base_url)
 
     scrape = _in_plain(scrapes.scrape)
+    parse = _in_plain(scrapes.parse)
+    map = _in_plain(scrapes.map)
+    search = _in_plain(scrapes.search)
     queue_status = _in_plain(scrapes.queue_status)
     crawl = _in_plain(jobs.crawl)
     crawl_status = _in_plain(jobs.crawl_status)

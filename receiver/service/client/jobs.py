@@ -6,12 +6,13 @@ use with 409, not with the first answer.
 
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
-from receiver.requests.base import Request
 from receiver.requests.jobs import AgentRequest, BatchScrapeRequest, CrawlRequest, ExtractRequest
 from receiver.requests.webhooks import WebhookConfig
+from receiver.service.client.building import made_of
 from receiver.service.client.calls import ServiceCall, limits, part
+from receiver.service.client.keywords import AgentKeywords, BatchScrapeKeywords, CrawlKeywords, ExtractKeywords
 from receiver.service.client.reading import items_of, nothing, whole
 from receiver.service.responses.jobs import (
     ActiveCrawl,
@@ -23,7 +24,6 @@ from receiver.service.responses.jobs import (
 )
 
 _KEYS = uuid.UUID("5b0f4a0e-6f0f-5d0a-9d2c-0a5be5a3b9c1")
-R = TypeVar("R", bound=Request)
 T = TypeVar("T")
 
 
@@ -32,13 +32,15 @@ def crawl(
     *,
     webhook: WebhookConfig | str | None = None,
     idempotency_key: str | None = None,
+    **options: Unpack[CrawlKeywords],
 ) -> ServiceCall[JobStarted]:
-    """Start a crawl of a site, by its URL or a whole request, and return its id.
+    """Start a crawl of a site, by its URL and options or a whole request, and return its id.
 
+    Options are the fields of CrawlRequest.
     An idempotency key is any text. With it the crawl is started at most once: every further call is a Conflict,
     also when the answer to the first was lost. Handlers take `ctx.delivery.id`, which is the same in every attempt.
     """
-    request = _with_webhook(CrawlRequest(url=target) if isinstance(target, str) else target, webhook)
+    request = made_of(CrawlRequest, "url", target, options, webhook=webhook)
     return ServiceCall(
         "POST",
         "/v2/crawl",
@@ -61,7 +63,7 @@ def crawl_pages(job_id: str, *, limit: int | None = None) -> ServiceCall[JobStat
 
 def crawl_errors(job_id: str) -> ServiceCall[JobErrors]:
     """Return the pages that a crawl failed on."""
-    return _get(f"/v2/crawl/{part('job_id', job_id)}/errors", whole(JobErrors))
+    return _get(f"/v2/crawl/{part('job_id', job_id)}/errors", _errors)
 
 
 def cancel_crawl(job_id: str) -> ServiceCall[None]:
@@ -75,11 +77,17 @@ def active_crawls() -> ServiceCall[list[ActiveCrawl]]:
 
 
 def batch_scrape(
-    target: Sequence[str] | BatchScrapeRequest, *, webhook: WebhookConfig | str | None = None
+    target: Sequence[str] | BatchScrapeRequest,
+    *,
+    webhook: WebhookConfig | str | None = None,
+    **options: Unpack[BatchScrapeKeywords],
 ) -> ServiceCall[JobStarted]:
-    """Start a batch scrape, by its URLs or a whole request, and return its id."""
-    request = target if isinstance(target, BatchScrapeRequest) else BatchScrapeRequest(urls=tuple(target))
-    return ServiceCall("POST", "/v2/batch/scrape", _started, body=_with_webhook(request, webhook).wire())
+    """Start a batch scrape, by its URLs and options or a whole request, and return its id.
+
+    Options are the fields of BatchScrapeRequest.
+    """
+    request = made_of(BatchScrapeRequest, "urls", target, options, webhook=webhook)
+    return ServiceCall("POST", "/v2/batch/scrape", _started, body=request.wire())
 
 
 def batch_status(job_id: str, *, skip: int | None = None, limit: int | None = None) -> ServiceCall[JobStatus]:
@@ -94,7 +102,7 @@ def batch_pages(job_id: str, *, limit: int | None = None) -> ServiceCall[JobStat
 
 def batch_errors(job_id: str) -> ServiceCall[JobErrors]:
     """Return the pages that a batch failed on."""
-    return _get(f"/v2/batch/scrape/{part('job_id', job_id)}/errors", whole(JobErrors))
+    return _get(f"/v2/batch/scrape/{part('job_id', job_id)}/errors", _errors)
 
 
 def cancel_batch(job_id: str) -> ServiceCall[None]:
@@ -102,25 +110,39 @@ def cancel_batch(job_id: str) -> ServiceCall[None]:
     return ServiceCall("DELETE", f"/v2/batch/scrape/{part('job_id', job_id)}", nothing)
 
 
-def extract(request: ExtractRequest, *, webhook: WebhookConfig | str | None = None) -> ServiceCall[JobStarted]:
-    """Start an extraction and return its id."""
-    return ServiceCall("POST", "/v2/extract", _started, body=_with_webhook(request, webhook).wire())
+def extract(
+    request: Sequence[str] | ExtractRequest | None = None,
+    *,
+    webhook: WebhookConfig | str | None = None,
+    **options: Unpack[ExtractKeywords],
+) -> ServiceCall[JobStarted]:
+    """Start an extraction, by its URLs and options or a whole request, and return its id.
+
+    Options are the fields of ExtractRequest. A prompt needs no URLs.
+    """
+    made = made_of(ExtractRequest, "urls", request, options, webhook=webhook)
+    return ServiceCall("POST", "/v2/extract", _started, body=made.wire())
 
 
 def extract_status(job_id: str) -> ServiceCall[ExtractStatus]:
     """Return the status of an extraction with its result. If it failed, `status` and `error` say so."""
-    return _get(f"/v2/extract/{part('job_id', job_id)}", whole(ExtractStatus), about_job=True)
+    return _get(f"/v2/extract/{part('job_id', job_id)}", whole(ExtractStatus, needs="status"), about_job=True)
 
 
-def agent(target: str | AgentRequest, *, webhook: WebhookConfig | str | None = None) -> ServiceCall[JobStarted]:
-    """Start an agent, by its prompt or a whole request, and return its id."""
-    request = AgentRequest(prompt=target) if isinstance(target, str) else target
-    return ServiceCall("POST", "/v2/agent", _started, body=_with_webhook(request, webhook).wire())
+def agent(
+    target: str | AgentRequest, *, webhook: WebhookConfig | str | None = None, **options: Unpack[AgentKeywords]
+) -> ServiceCall[JobStarted]:
+    """Start an agent, by its prompt and options or a whole request, and return its id.
+
+    Options are the fields of AgentRequest.
+    """
+    request = made_of(AgentRequest, "prompt", target, options, webhook=webhook)
+    return ServiceCall("POST", "/v2/agent", _started, body=request.wire())
 
 
 def agent_status(job_id: str) -> ServiceCall[AgentStatus]:
     """Return the status of an agent with its result. If it failed, `status` and `error` say so."""
-    return _get(f"/v2/agent/{part('job_id', job_id)}", whole(AgentStatus), about_job=True)
+    return _get(f"/v2/agent/{part('job_id', job_id)}", whole(AgentStatus, needs="status"), about_job=True)
 
 
 def cancel_agent(job_id: str) -> ServiceCall[None]:
@@ -136,11 +158,12 @@ def _status(path: str, skip: int | None, limit: int | None) -> ServiceCall[JobSt
     return ServiceCall(
         "GET",
         path,
-        whole(JobStatus),
+        whole(JobStatus, needs="status"),
         query=limits(skip=(skip, 0, None), limit=(limit, 1, 1000)),
         repeatable=True,
         about_job=True,
         next=lambda status: status.next,
+        items=lambda status: status.data,
     )
 
 
@@ -151,11 +174,13 @@ def _started(body: Mapping[str, Any]) -> JobStarted:
     return started
 
 
-def _with_webhook(request: R, webhook: WebhookConfig | str | None) -> R:
-    """Return the request with its webhook replaced."""
-    if webhook is None:
-        return request
-    return type(request).model_validate({**request.wire(), "webhook": webhook})
+def _errors(body: Mapping[str, Any]) -> JobErrors:
+    """Read the failed pages, which stand at the top, or below `data` (the service's SDK reads both)."""
+    inside = body.get("data")
+    found = JobErrors.read(inside if isinstance(inside, Mapping) and "errors" not in body else body)
+    if not (found.errors or found.robots_blocked or found.model_fields_set & {"errors", "robots_blocked"}):
+        raise ValueError("a list of errors has `errors`")
+    return found
 
 
 def _as_uuid(key: str) -> str:

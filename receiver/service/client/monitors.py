@@ -1,11 +1,13 @@
 """Monitors and their checks."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 from receiver.events.documents.monitors import MonitorCheck
 from receiver.requests.monitors import MonitorChanges, MonitorRequest
+from receiver.service.client.building import made_of
 from receiver.service.client.calls import ServiceCall, limits, part
+from receiver.service.client.keywords import MonitorChangeKeywords, MonitorKeywords
 from receiver.service.client.reading import data_of, items_of, nothing
 from receiver.service.responses.monitors import Monitor
 
@@ -26,14 +28,21 @@ def monitors(*, limit: int | None = None, offset: int | None = None) -> ServiceC
     return ServiceCall("GET", "/v2/monitor", items_of(Monitor, "data"), query=query, repeatable=True)
 
 
-def create_monitor(request: MonitorRequest) -> ServiceCall[Monitor]:
-    """Make a monitor."""
-    return ServiceCall("POST", "/v2/monitor", data_of(Monitor), body=request.wire())
+def create_monitor(request: str | MonitorRequest, **options: Unpack[MonitorKeywords]) -> ServiceCall[Monitor]:
+    """Make a monitor, by its name and options or a whole request. Options are the fields of MonitorRequest."""
+    made = made_of(MonitorRequest, "name", request, options)
+    return ServiceCall("POST", "/v2/monitor", data_of(Monitor), body=made.wire())
 
 
-def update_monitor(monitor_id: str, changes: MonitorChanges) -> ServiceCall[Monitor]:
-    """Change a monitor, also to pause or resume it. Fields that `changes` leaves out stay as they are."""
-    return ServiceCall("PATCH", _path(monitor_id), data_of(Monitor), body=changes.wire())
+def update_monitor(
+    monitor_id: str, changes: MonitorChanges | None = None, **options: Unpack[MonitorChangeKeywords]
+) -> ServiceCall[Monitor]:
+    """Change a monitor, also to pause or resume it, by options or a whole request.
+
+    Options are the fields of MonitorChanges. What is left out stays as it is.
+    """
+    made = made_of(MonitorChanges, "changes", changes, options)
+    return ServiceCall("PATCH", _path(monitor_id), data_of(Monitor), body=made.wire())
 
 
 def delete_monitor(monitor_id: str) -> ServiceCall[None]:
@@ -46,7 +55,7 @@ def run_monitor(monitor_id: str) -> ServiceCall[MonitorCheck]:
 
     A paused or running monitor is a Conflict. For a running one, the error's `answer` has the `checkId`.
     """
-    return ServiceCall("POST", f"{_path(monitor_id)}/run", _check)
+    return ServiceCall("POST", f"{_path(monitor_id)}/run", _queued_check)
 
 
 def checks(
@@ -75,6 +84,7 @@ def check(
         query={**limits(limit=(limit, 1, 100), skip=(skip, 0, None)), **_status(status, PageStatus)},
         repeatable=True,
         next=lambda found: found.next,
+        items=lambda found: found.pages,
     )
 
 
@@ -95,6 +105,14 @@ def _status(status: str | None, allowed: Any) -> dict[str, str | int]:
     if status not in get_args(allowed):
         raise ValueError(f"status: one of {', '.join(get_args(allowed))}, not {status!r}")
     return {"status": status}
+
+
+def _queued_check(body: Mapping[str, Any]) -> MonitorCheck:
+    """Read a check that was just queued. Its id stands in the check, or beside it."""
+    check, beside = data_of(MonitorCheck, needs=None)(body), body.get("id")
+    if check.id is None and not isinstance(beside, str):
+        raise ValueError("a check has an id")
+    return check if check.id is not None else check.model_copy(update={"id": beside})
 
 
 def _check(body: Mapping[str, Any]) -> MonitorCheck:

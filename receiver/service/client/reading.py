@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 
 from pydantic import SecretStr
 
+from receiver.core.body_cost import MAX_BODY_COST, body_cost
 from receiver.core.lenient_json import NotJson, load_json
+from receiver.core.log_lines import event_log
 from receiver.errors import (
     BadRequest,
     Conflict,
@@ -28,6 +30,8 @@ from receiver.errors import (
 from receiver.events.documents.shape import ServiceModel
 from receiver.service.client.calls import ServiceCall, ServiceResponse
 
+log = event_log(__name__)
+
 T = TypeVar("T")
 S = TypeVar("S", bound=ServiceModel)
 
@@ -42,6 +46,8 @@ _ERRORS: Mapping[int, type[ServiceError]] = {
     429: RateLimited,
 }
 MAX_TEXT_LENGTH = 1000
+MAX_ERROR_DEPTH = 32
+"""Error bodies have two or three levels. What lies deeper than this is left out."""
 MAX_WAIT_SECONDS = 86_400
 _WAIT_IN_WORDS = re.compile(r"retry after (\d{1,5}(?:\.\d+)?) ?s", re.IGNORECASE)
 _ID_IN_WORDS = re.compile(r"\b(?:exception ID is|Error ID:) ([\w-]{1,100})")
@@ -50,6 +56,8 @@ _WAIT_KEYS = ("retry_after_seconds", "retryAfterSeconds")
 
 def read_answer(call: ServiceCall[T], answer: ServiceResponse, *, key: SecretStr, now: datetime) -> T:
     """Return the result of a call, or raise a ServiceError for its answer. `key` is removed from every text."""
+    if answer.status == HTTPStatus.NO_CONTENT and call.read is nothing:
+        return call.read({})
     if 200 <= answer.status < 300:
         body = _json_object(call, answer)
         reports = call.about_job and isinstance(body.get("status"), str)
@@ -70,6 +78,10 @@ def _named(call: ServiceCall[Any]) -> str:
 
 
 def _json_object(call: ServiceCall[Any], answer: ServiceResponse) -> Mapping[str, Any]:
+    if _is_costly(answer.body):
+        mebibytes = MAX_BODY_COST // (1024 * 1024)
+        words = f"it would take more than {mebibytes} MiB of memory; ask for fewer results at once"
+        raise UnexpectedAnswer(f"{_named(call)}: not read, because {words}", status=answer.status)
     try:
         value = load_json(answer.body)
     except NotJson:
@@ -82,10 +94,15 @@ def _json_object(call: ServiceCall[Any], answer: ServiceResponse) -> Mapping[str
 def _lenient_object(body: bytes) -> Mapping[str, Any]:
     """Return the object in an error's body; empty if a proxy on the way wrote something else."""
     try:
-        value = load_json(body)
+        value = {} if _is_costly(body) else load_json(body)
     except NotJson:
         return {}
     return value if isinstance(value, Mapping) else {}
+
+
+def _is_costly(body: bytes) -> bool:
+    """Tell whether an answer takes too much memory, by the rule for bodies of deliveries."""
+    return body_cost(body, precise_from=MAX_BODY_COST) > MAX_BODY_COST
 
 
 def _error(
@@ -124,13 +141,13 @@ def _request_id(headers: Mapping[str, str], body: Mapping[str, Any]) -> str | No
 
 def wait_asked_for(headers: Mapping[str, str], body: Mapping[str, Any], *, now: datetime) -> timedelta | None:
     """Return how long an answer asks to wait, by its header, a field or its text, at most a day."""
-    seconds = _header_seconds(headers.get("retry-after", ""), now)
+    seconds: float | None = _header_seconds(headers, now)
     details = body.get("details")
     for place in (body, details if isinstance(details, Mapping) else {}):
         for name in _WAIT_KEYS:
             given = place.get(name)
             if seconds is None and isinstance(given, int | float) and not isinstance(given, bool):
-                seconds = float(given)
+                seconds = given
     if seconds is None and (found := _WAIT_IN_WORDS.search(_text(body.get("error")) or "")):
         seconds = float(found[1])
     if seconds is None or seconds != seconds:
@@ -138,15 +155,24 @@ def wait_asked_for(headers: Mapping[str, str], body: Mapping[str, Any], *, now: 
     return timedelta(seconds=min(max(seconds, 0), MAX_WAIT_SECONDS))
 
 
-def _header_seconds(value: str, now: datetime) -> float | None:
-    """Read Retry-After: seconds, or a date (RFC 9110, section 10.2.3)."""
-    if re.fullmatch(r"\d{1,10}", value.strip()):
-        return float(value)
+def _header_seconds(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Read Retry-After: seconds, or a date (RFC 9110, section 10.2.3).
+
+    A date is one of the service's clock, which its `Date` header shows. Our own clock may differ from it.
+    """
+    asked = headers.get("retry-after", "")
+    if re.fullmatch(r"\d{1,10}", asked.strip()):
+        return float(asked)
+    moment = _http_date(asked)
+    return None if moment is None else (moment - (_http_date(headers.get("date", "")) or now)).total_seconds()
+
+
+def _http_date(value: str) -> datetime | None:
     try:
         moment = parsedate_to_datetime(value)
-        return (moment - now).total_seconds()
-    except (ValueError, TypeError):  # not a date, or one without a time zone
+    except (ValueError, TypeError, OverflowError):
         return None
+    return None if moment.tzinfo is None else moment
 
 
 def _text(value: object) -> str | None:
@@ -160,43 +186,63 @@ def _phrase(status: int) -> str:
         return "no reason given"
 
 
-def _without(key: str, value: Any) -> Any:
+def _without(key: str, value: Any, depth: int = 0) -> Any:
     """Return a JSON value without the key in any text: a server may echo what it got."""
+    if depth > MAX_ERROR_DEPTH:
+        return None
     match value:
         case str():
             return value.replace(key, "***")
         case Mapping():
-            return {_without(key, name): _without(key, item) for name, item in value.items()}
+            return {_without(key, name): _without(key, item, depth + 1) for name, item in value.items()}
         case list():
-            return [_without(key, item) for item in value]
+            return [_without(key, item, depth + 1) for item in value]
     return value
 
 
-def whole(model: type[S]) -> Callable[[Mapping[str, Any]], S]:
-    """Read the whole answer as a model."""
-    return model.read
+def whole(model: type[S], *, needs: str) -> Callable[[Mapping[str, Any]], S]:
+    """Read the whole answer as a model. Without the attribute `needs` it is something else."""
+
+    def read(body: Mapping[str, Any]) -> S:
+        return _with(needs, model.read(body))
+
+    return read
 
 
-def data_of(model: type[S]) -> Callable[[Mapping[str, Any]], S]:
-    """Read the object in `data` as a model."""
+def data_of(model: type[S], *, needs: str | None = "id") -> Callable[[Mapping[str, Any]], S]:
+    """Read the object in `data` as a model. Without the attribute `needs`, if any, it is something else."""
 
     def read(body: Mapping[str, Any]) -> S:
         data = body.get("data")
         if not isinstance(data, Mapping):
             raise ValueError("no object in `data`")
-        return model.read(data)
+        return _with(needs, model.read(data))
 
     return read
 
 
+def _with(needed: str | None, found: S) -> S:
+    if needed is None:
+        return found
+    value = getattr(found, needed)
+    if value is None or not (value or needed in found.model_fields_set):
+        raise ValueError(f"no `{needed}`")
+    return found
+
+
 def items_of(model: type[S], name: str) -> Callable[[Mapping[str, Any]], list[S]]:
-    """Read the objects in the list of this name as models."""
+    """Read the objects in the list of this name as models. What is no object is left out, with a warning."""
 
     def read(body: Mapping[str, Any]) -> list[S]:
         items = body.get(name)
         if not isinstance(items, list):
             raise ValueError(f"no list in `{name}`")
-        return [model.read(item) for item in items]
+        objects = [item for item in items if isinstance(item, Mapping)]
+        if items and not objects:
+            raise ValueError(f"no object in `{name}`")
+        if len(objects) < len(items):
+            log.warning("service_items_skipped", extra={"path": name, "count": len(items) - len(objects)})
+        return [model.read(item) for item in objects]
 
     return read
 

@@ -37,7 +37,7 @@ class RetryPolicy:
     pauses: RetrySchedule = _PAUSES
     """How long to wait before each further attempt, unless the service asks for another pause."""
     budget: timedelta = timedelta(seconds=60)
-    """How long all attempts and pauses may take together."""
+    """How long after the first attempt another one may begin. An attempt has a time limit of its own."""
 
 
 DEFAULT_PATIENCE = RetryPolicy()

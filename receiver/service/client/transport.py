@@ -1,7 +1,7 @@
 """From calls to httpx and back: address, key, requests, bodies, and httpx's errors as ours."""
 
 from collections.abc import Generator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -9,9 +9,12 @@ from pydantic import SecretStr
 
 from receiver.core.addresses import is_loopback
 from receiver.errors import ConfigurationError, ServiceError, ServiceUnreachable, UnexpectedAnswer
+from receiver.requests.hosts import LONGEST_LABEL, fits_dns
 from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 CONNECTED_WITHIN = timedelta(seconds=10)
+_CODINGS = ("gzip", "deflate")
+"""The compressions that are asked for. They unpack a byte to about a thousand; others, and two at once, to more."""
 
 
 class KeyForService(httpx.Auth):
@@ -40,13 +43,13 @@ def options(base_url: str, api_key: str, *, places: int) -> dict[str, Any]:
 
     Raises ConfigurationError for an unusable address or key.
     """
-    base, key = _read_url(base_url), SecretStr(_checked(api_key))
+    base, key = read_base_url(base_url), SecretStr(_checked(api_key))
     return {
         "base_url": base,
         "auth": KeyForService(base, key),
         "timeout": httpx.Timeout(60, connect=CONNECTED_WITHIN.total_seconds()),
         "limits": httpx.Limits(max_connections=places, max_keepalive_connections=places),
-        "headers": {"User-Agent": "crawl-receiver"},
+        "headers": {"User-Agent": "crawl-receiver", "Accept-Encoding": ", ".join(_CODINGS)},
         "trust_env": not is_loopback(base.host),  # a proxy would look for a local service on its own host
     }
 
@@ -56,23 +59,34 @@ def request(http: httpx.Client | httpx.AsyncClient, call: ServiceCall[Any]) -> h
     headers = {} if call.idempotency_key is None else {"x-idempotency-key": call.idempotency_key}
     patient = httpx.Timeout(call.answered_within.total_seconds(), connect=CONNECTED_WITHIN.total_seconds())
     return http.build_request(
-        call.method, call.path, params=call.query or None, json=call.body, headers=headers, timeout=patient
+        call.method,
+        call.path,
+        params=call.query or None,
+        json=call.body,
+        files=call.parts,
+        headers=headers,
+        timeout=patient,
     )
 
 
-class Body:
-    """Collects the body of an answer, within limits of length and time."""
+def refuse_other_codings(response: httpx.Response) -> None:
+    """Raise httpx.DecodingError for an answer that is compressed otherwise than asked for, before it is read."""
+    given = response.headers.get("content-encoding", "")
+    codings = [one for part in given.split(",") if (one := part.strip().lower()) not in ("", "identity")]
+    if len(codings) > 1 or not set(codings) <= set(_CODINGS):
+        raise httpx.DecodingError("a compression that was not asked for", request=response.request)
 
-    def __init__(self, call: ServiceCall[Any], *, until: datetime) -> None:
+
+class Body:
+    """Collects the body of an answer, up to the call's limit of length."""
+
+    def __init__(self, call: ServiceCall[Any]) -> None:
         self._call = call
-        self._until = until
         self._chunks: list[bytes] = []
         self._size = 0
 
-    def add(self, chunk: bytes, *, now: datetime) -> None:
-        """Add the next chunk. A ServiceError refuses one that is too late or too long."""
-        if now > self._until:
-            raise ServiceUnreachable(f"{self._call.method} {self._call.path}: the answer comes too slowly")
+    def add(self, chunk: bytes) -> None:
+        """Add the next chunk. A ServiceError refuses one too many."""
         self._size += len(chunk)
         most = self._call.max_answer_bytes
         if self._size > most:
@@ -85,8 +99,8 @@ class Body:
         return ServiceResponse(response.status_code, headers, b"".join(self._chunks))
 
 
-FAULTS = (httpx.TransportError, httpx.DecodingError)
-"""The exceptions of httpx during a call."""
+FAULTS = (httpx.TransportError, httpx.DecodingError, TimeoutError)
+"""The exceptions of httpx during a call, and that of the call's own time limit."""
 
 
 def as_service_error(error: Exception, call: ServiceCall[Any], service: httpx.URL) -> ServiceError:
@@ -97,20 +111,30 @@ def as_service_error(error: Exception, call: ServiceCall[Any], service: httpx.UR
             return error
         case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.ProxyError() | httpx.UnsupportedProtocol():
             return ServiceUnreachable(f"{name}: {service.host} cannot be reached", sent=False)
-        case httpx.TimeoutException():
-            return ServiceUnreachable(f"{name}: no answer in time")
+        case httpx.TimeoutException() | TimeoutError():
+            seconds = call.answered_within.total_seconds()
+            return ServiceUnreachable(f"{name}: no whole answer within {seconds:g} s")
         case httpx.DecodingError():
-            return UnexpectedAnswer(f"{name}: its compression is broken")
+            return UnexpectedAnswer(f"{name}: its compression is broken, or was not asked for")
     return ServiceUnreachable(f"{name}: the connection ended before the answer")
 
 
-def _read_url(base_url: str) -> httpx.URL:
+def read_base_url(base_url: str) -> httpx.URL:
+    """Return the address of the service, or raise ConfigurationError if a client would not take it."""
     try:
         url = httpx.URL(base_url)
-    except httpx.InvalidURL as exc:
-        raise ConfigurationError(f"RECEIVER_BASE_URL is not a valid URL: {exc}") from None
+    except httpx.InvalidURL:  # its text can quote a password
+        raise ConfigurationError("RECEIVER_BASE_URL is not a valid URL") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ConfigurationError("RECEIVER_BASE_URL must begin with https:// or http:// and a host")
+    if url.userinfo:
+        raise ConfigurationError("RECEIVER_BASE_URL must not contain a user or password: the API key logs in")
+    if url.query or url.fragment:
+        raise ConfigurationError("RECEIVER_BASE_URL must end before ? and #: operations add their own path")
+    if url.port is not None and not 0 < url.port < 65_536:
+        raise ConfigurationError("RECEIVER_BASE_URL must have a port from 1 to 65535")
+    if not fits_dns(url.raw_host.decode("ascii")):
+        raise ConfigurationError(f"RECEIVER_BASE_URL must have 1 to {LONGEST_LABEL} characters between two dots")
     return url
 
 

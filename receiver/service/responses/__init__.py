@@ -25,6 +25,15 @@ from receiver.service.responses.monitors import (
     TargetOptions,
     WebhookSettings,
 )
+from receiver.service.responses.searches import (
+    ImageHit,
+    MapLink,
+    MapResponse,
+    NewsHit,
+    SearchHits,
+    SearchResponse,
+    WebHit,
+)
 
 __all__ = [
     "ActiveCrawl",
@@ -32,17 +41,24 @@ __all__ = [
     "EmailSettings",
     "EmailSubscription",
     "ExtractStatus",
+    "ImageHit",
     "JobError",
     "JobErrors",
     "JobStarted",
     "JobStatus",
+    "MapLink",
+    "MapResponse",
     "Monitor",
     "MonitorSchedule",
     "MonitorTarget",
+    "NewsHit",
     "NotificationSettings",
     "QueueStatus",
     "ScrapeResponse",
+    "SearchHits",
+    "SearchResponse",
     "SlackSettings",
     "TargetOptions",
+    "WebHit",
     "WebhookSettings",
 ]

@@ -1,6 +1,6 @@
 """Jobs in the service's answers: their start, their status with results, their failed pages."""
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, StrictBool, StrictInt
 
@@ -30,7 +30,7 @@ class JobStarted(ServiceModel):
     """UUID of the job."""
     url: str | None = None
     """URL of its status."""
-    invalid_urls: Items[str] = Field(default_factory=list, alias="invalidURLs")
+    invalid_urls: Annotated[Items[str], Field(alias="invalidURLs")] = Field(default_factory=list)
     """Of a batch: texts that it left out because they are not URLs."""
     prompt_generated_options: JsonObject = Field(default_factory=dict)
     """Of a crawl with a prompt: the options that a language model made of it."""

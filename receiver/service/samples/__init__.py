@@ -14,6 +14,9 @@ from receiver.errors import ConfigurationError
 
 Payload = dict[str, Any]
 
+FAMILY_ALIASES = {"batch": "batch_scrape"}
+"""Short names of families, which are understood and not shown."""
+
 _DERIVED: dict[str, tuple[str, Payload]] = {
     "batch_scrape.failed": (
         "crawl.failed",
@@ -69,6 +72,14 @@ def family_names() -> list[str]:
     return list(_STORIES)
 
 
+def whole_family(name: str) -> str:
+    """Return the family with this name: `batch` is `batch_scrape`. An unknown one is a ConfigurationError."""
+    family = FAMILY_ALIASES.get(name, name)
+    if family not in _STORIES:
+        raise ConfigurationError(f"unknown family {name!r}; known are {', '.join(_STORIES)}")
+    return family
+
+
 def load_sample(name: str) -> Payload:
     """Return a sample as it was recorded. A ConfigurationError for an unknown name suggests similar ones."""
     if name not in sample_names():
@@ -101,13 +112,13 @@ def job_story(family: str, pages: int, rng: random.Random) -> Iterator[Payload]:
     A crawl or batch has `pages` different pages between its start and its end, some of them faulty. A monitor has
     as many page results before its check, and an agent as many actions. An extraction only counts them.
     """
-    _check_family(family)
+    family = whole_family(family)
     return _STORIES[family](pages, rng, new_job_id(rng))
 
 
 def story_length(family: str, pages: int) -> int:
     """Return how many events `job_story` gives. An unknown family is a ConfigurationError."""
-    _check_family(family)
+    family = whole_family(family)
     return _AROUND_PAGES[family] + (0 if family == "extract" else pages)
 
 
@@ -163,11 +174,6 @@ def _renewed_id(key: str, rng: random.Random, job_id: str) -> str:
     if key in _DELIVERY_IDS:
         return str(uuid.UUID(int=rng.getrandbits(128), version=4))
     return job_id if key in _JOB_IDS else new_job_id(rng)
-
-
-def _check_family(family: str) -> None:
-    if family not in _STORIES:
-        raise ConfigurationError(f"unknown family {family!r}; known are {', '.join(_STORIES)}")
 
 
 def _step(place: Any, part: str, before: list[str], path: str, *, new: bool) -> str | int:

@@ -8,8 +8,8 @@ from fractions import Fraction
 from itertools import takewhile
 from typing import NamedTuple
 
+from receiver.core.durations import MICROSECOND
 from receiver.service.samples import story_length
-from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.scenario import ArrivalPattern, Job
 
 _SECOND_US = 1_000_000

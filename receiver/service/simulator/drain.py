@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from receiver.core.durations import MICROSECOND
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import ATTEMPTS
 from receiver.service.simulator.arrivals import arrivals
-from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.endpoint import mean_latency
 from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import Scenario

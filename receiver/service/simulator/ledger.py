@@ -16,7 +16,7 @@ from receiver.core.types import DeliveryKey
 from receiver.service.schedule import State
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.faults import REFUSABLE, FaultKind
-from receiver.service.simulator.live import LiveSent, Reply
+from receiver.service.simulator.live import EndpointReply, LiveSent
 
 _MALFORMED, _UNAUTHENTICATED = 400, 401
 
@@ -96,7 +96,7 @@ class _Refusable:
 
     key: DeliveryKey
     """An id for people."""
-    replies: list[Reply] = field(default_factory=list)
+    replies: list[EndpointReply] = field(default_factory=list)
     """The replies to it, one for each time that it was sent."""
 
     def was_answered(self, status: int) -> bool:

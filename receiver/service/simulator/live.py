@@ -9,9 +9,9 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from receiver.core.clock import Clock, time_limit
+from receiver.core.durations import MICROSECOND
 from receiver.service.schedule import ATTEMPTS, EndpointResponse, State, after, pause_before
 from receiver.service.simulator.arrivals import Arrival, arrivals
-from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.faults import FaultKind, Faulty, SimulatedRequest, draw_faults
 from receiver.service.simulator.run import SimulatedAttempt
@@ -19,7 +19,7 @@ from receiver.service.simulator.scenario import Outage, OutageKind, Scenario
 from receiver.service.simulator.stories import Stories
 
 
-class Reply(NamedTuple):
+class EndpointReply(NamedTuple):
     """What a request met."""
 
     outcome: ResponseKind
@@ -37,13 +37,13 @@ class LiveSent(NamedTuple):
 
     request: SimulatedRequest
     """The request that was sent."""
-    reply: Reply | None
+    reply: EndpointReply | None
     """The reply to it; None if the sender held the request back itself because it plays an outage."""
     attempt: SimulatedAttempt | None
     """The attempt of the schedule; None for a forgery and for a second copy."""
 
 
-Post = Callable[[SimulatedRequest], Awaitable[Reply]]
+Post = Callable[[SimulatedRequest], Awaitable[EndpointReply]]
 """Sends a request and returns the reply within the scenario's time-out."""
 
 
@@ -172,7 +172,7 @@ class Live:
         self._report(LiveSent(request, reply, attempt))
         return attempt
 
-    async def _meet(self, request: SimulatedRequest, started_us: int) -> tuple[ResponseKind, Reply | None]:
+    async def _meet(self, request: SimulatedRequest, started_us: int) -> tuple[ResponseKind, EndpointReply | None]:
         outage = self._scenario.outage_at(started_us * MICROSECOND)
         if outage is not None:
             return await self._play(outage), None

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from receiver.core.durations import MICROSECOND
 from receiver.service.schedule import State
 from receiver.service.simulator.arrivals import arrivals
-from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.report import SimulationReport, report_on
 from receiver.service.simulator.run import SimulatedAttempt, simulate
 from receiver.service.simulator.scenario import ArrivalPattern, Outage, OutageKind, Scenario

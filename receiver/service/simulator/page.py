@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
+from receiver.core.durations import MICROSECOND, in_words
 from receiver.service.simulator.charts import STYLE, Chart, fates, svg, times, waves
-from receiver.service.simulator.durations import MICROSECOND, in_words
 from receiver.service.simulator.report import FATES, SimulationReport
 from receiver.service.simulator.scenario import Scenario
 from receiver.service.simulator.series import Series

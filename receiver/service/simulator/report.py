@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from receiver.core.durations import MICROSECOND
 from receiver.service.schedule import ATTEMPTS, State
-from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.quantiles import Quantiles
 from receiver.service.simulator.run import SimulatedAttempt, simulate

@@ -4,9 +4,9 @@ import heapq
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from receiver.core.durations import MICROSECOND
 from receiver.service.schedule import ATTEMPTS, EndpointResponse, SenderSchedule, State, after, pause_before
 from receiver.service.simulator.arrivals import Arrival, arrivals
-from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.endpoint import ResponseKind, SimulatedEndpoint
 from receiver.service.simulator.scenario import Scenario
 

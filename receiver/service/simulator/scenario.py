@@ -17,9 +17,9 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from receiver.service.samples import family_names
+from receiver.core.durations import parse_duration
+from receiver.service.samples import FAMILY_ALIASES, family_names
 from receiver.service.schedule import SERVICE, SenderSchedule
-from receiver.service.simulator.durations import parse_duration
 
 _HOUR = timedelta(hours=1)
 MAX_COUNT = 1_000_000
@@ -32,9 +32,9 @@ def _some(duration: timedelta) -> timedelta:
 
 
 def _known(family: str) -> str:
-    if family not in family_names():
+    if (whole := FAMILY_ALIASES.get(family, family)) not in family_names():
         raise ValueError(f"it has to be one of {', '.join(family_names())}")
-    return family
+    return whole
 
 
 Duration = Annotated[timedelta, PlainValidator(parse_duration)]

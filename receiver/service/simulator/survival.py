@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice, pairwise
 
+from receiver.core.durations import MICROSECOND
 from receiver.errors import ConfigurationError
 from receiver.service.schedule import ATTEMPTS, SenderSchedule, State
 from receiver.service.simulator.arrivals import arrivals
-from receiver.service.simulator.durations import MICROSECOND
 from receiver.service.simulator.run import simulate
 from receiver.service.simulator.scenario import (
     ArrivalPattern,

@@ -1,13 +1,13 @@
 """The metrics of the web process: deliveries, refusals, and the time to answer."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Protocol, Self
 
-from prometheus_client import Counter, Histogram
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import Counter, Gauge, Histogram
 
+from receiver.core.clock import Clock
 from receiver.core.types import AppendOutcome
 from receiver.signals.contracts import (
     DeliveryAccepted,
@@ -23,6 +23,7 @@ MAX_TYPES = 50
 """The service has about twenty; those that come beyond this are counted together."""
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 """Up to the service's own window of 10 seconds."""
+_COPIED_EVERY = timedelta(seconds=1)
 _CLASSES = tuple((f"{number}xx",) for number in range(6))
 _REASONS = (
     "unauthenticated",
@@ -54,16 +55,23 @@ class IntakeFigures(Protocol):
 
 
 class IntakeMetrics:
-    """The metrics of one web process. They count inside the `with` block."""
+    """The metrics of one web process, or the sums of several. They count inside the `with` block."""
 
     # They observe the signals inside `emit`, without a queue: a counter that drops records under load is wrong when
     # it matters most, and adding to it costs less than a queue. Two things are not in the signals. Latency belongs
     # to answers, some of which are given without a delivery. Bytes and quarantined bodies are counted by intake
-    # anyway, and read when somebody asks for the metrics.
+    # anyway, and copied when somebody asks for the metrics.
 
-    def __init__(self, figures: IntakeFigures, *, monotonic: Callable[[], float] = time.perf_counter) -> None:
+    def __init__(
+        self,
+        figures: IntakeFigures,
+        *,
+        shared: bool = False,
+        monotonic: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """With `shared` the metrics are those of all processes that use the shared folder; see `count_as`."""
         self._monotonic = monotonic
-        self._registry = Registry()
+        self._registry = Registry(shared=shared)
         self._types = Capped(MAX_TYPES)
         self._deliveries = MetricSeries(
             Counter(
@@ -90,10 +98,18 @@ class IntakeMetrics:
                 registry=self._registry,
             )
         )
+        self._quarantined = MetricSeries(
+            Counter(
+                "receiver_quarantined_total",
+                "Authentic bodies that were put in quarantine, by reason.",
+                ["reason"],
+                registry=self._registry,
+            )
+        )
         for reason in _REASONS:
             self._refusals[(reason,)].inc(0)  # so that a rate includes the first one
-        self._conflicts = 0
-        self._registry.register(_Figures(figures, lambda: self._conflicts))
+        self._quarantined[("conflict",)].inc(0)
+        self._copy = _Copy(figures, self._quarantined[("malformed",)], self._registry)
 
     def __enter__(self) -> Self:
         delivery_accepted.observe(self._accepted)
@@ -117,13 +133,21 @@ class IntakeMetrics:
 
     async def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
+        self._copy.update()
         return self._registry.exposition()
+
+    async def keep_copied(self, clock: Clock) -> None:
+        """Show other processes the numbers of intake, at most a second old, until cancelled."""
+        while True:
+            self._copy.update()
+            await clock.sleep(_COPIED_EVERY)
 
     def _accepted(self, delivery: DeliveryAccepted) -> None:
         self._count(AppendOutcome.ACCEPTED, delivery.type)
 
     def _duplicated(self, delivery: DeliveryDuplicated) -> None:
-        self._conflicts += delivery.conflict
+        if delivery.conflict:
+            self._quarantined[("conflict",)].inc()
         self._count(AppendOutcome.CONFLICT if delivery.conflict else AppendOutcome.DUPLICATE, delivery.type)
 
     def _refused(self, request: DeliveryRefused) -> None:
@@ -133,27 +157,30 @@ class IntakeMetrics:
         self._deliveries[outcome, self._types(kind)].inc()
 
 
-class _Figures(Collector):
-    def __init__(self, figures: IntakeFigures, conflicts: Callable[[], int]) -> None:
-        self._figures = figures
-        self._conflicts = conflicts
+class _Copy:
+    """The numbers of intake as metrics."""
 
-    def collect(self) -> Iterable[Metric]:
-        yield CounterMetricFamily(
-            "receiver_received_bytes",
+    def __init__(self, figures: IntakeFigures, malformed: Counter, registry: Registry) -> None:
+        self._figures = figures
+        self._malformed = malformed
+        self._received = Counter(
+            "receiver_received_bytes_total",
             "Bytes of bodies that arrived, in whole or in part, whatever was answered.",
-            self._figures.received_bytes,
+            registry=registry,
         )
-        yield GaugeMetricFamily(
+        self._in_flight = Gauge(
             "receiver_in_flight_bytes",
             "Bytes that requests being received or written hold now.",
-            self._figures.bytes_in_flight,
+            registry=registry,
+            multiprocess_mode="livesum",
         )
-        quarantined = CounterMetricFamily(
-            "receiver_quarantined",
-            "Authentic bodies that were put in quarantine, by reason.",
-            labels=["reason"],
-        )
-        quarantined.add_metric(["malformed"], self._figures.quarantined)
-        quarantined.add_metric(["conflict"], self._conflicts())
-        yield quarantined
+        self._copied_received = self._copied_quarantined = 0
+        self.update()
+
+    def update(self) -> None:
+        """Copy the numbers as they are now."""
+        figures = self._figures
+        self._received.inc(figures.received_bytes - self._copied_received)
+        self._malformed.inc(figures.quarantined - self._copied_quarantined)
+        self._copied_received, self._copied_quarantined = figures.received_bytes, figures.quarantined
+        self._in_flight.set(figures.bytes_in_flight)

@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest, values
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from receiver.signals.subscribers import dropped
@@ -16,13 +17,28 @@ OTHER = "other"
 MAX_LABEL_LENGTH = 100
 
 
+def count_as(number: int) -> None:
+    """Keep the counters of this process in the shared folder, under a number that no other process has now.
+
+    A process that gets the number of a dead one goes on with its counters, so no sum becomes smaller. Without a
+    number, prometheus_client uses the process id, and the folder grows with each restart.
+    """
+    values.ValueClass = values.MultiProcessValue(lambda: number)  # type: ignore[no-untyped-call]
+
+
 class Registry(CollectorRegistry):
     """A registry of our own: a program that mounts the receiver may use prometheus_client's global one."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, shared: bool = False) -> None:
+        """With `shared` it shows the sums of all processes that keep their counters in the shared folder.
+
+        Then it shows nothing that is asked of one process, such as its memory.
+        """
         super().__init__()
-        ProcessCollector(registry=self)
-        self.register(_Dropped())
+        self._shared = shared
+        if not shared:
+            ProcessCollector(registry=self)
+            self.register(_Dropped())
 
     def collect(self) -> Iterable[Metric]:
         """Yield every metric without its time of creation, which would double the number of series."""
@@ -32,7 +48,11 @@ class Registry(CollectorRegistry):
 
     def exposition(self) -> bytes:
         """Return all metrics in the text format, version 0.0.4."""
-        return generate_latest(self)
+        if not self._shared:
+            return generate_latest(self)
+        sums = CollectorRegistry()
+        MultiProcessCollector(sums)  # type: ignore[no-untyped-call]
+        return generate_latest(sums)
 
 
 class MetricSeries(dict[tuple[str, ...], M]):

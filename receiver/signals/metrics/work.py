@@ -1,7 +1,6 @@
 """The metrics of a worker: what it counts, and what it reads from the store on request."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
@@ -12,6 +11,7 @@ from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from receiver.core.clock import Clock
+from receiver.core.log_lines import event_log
 from receiver.core.ports.reports import HealthReader
 from receiver.core.types import AttemptOutcome, HandlerName
 from receiver.core.work import Backlog
@@ -27,7 +27,7 @@ from receiver.signals.contracts import (
 from receiver.signals.metrics.backfill import BackfillMetrics
 from receiver.signals.metrics.registry import MetricSeries, Registry
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 _BUCKETS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 _FRESH = timedelta(seconds=5)

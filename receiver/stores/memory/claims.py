@@ -18,10 +18,17 @@ class MemoryClaims(MemoryFace):
     """A ClaimQueue."""
 
     async def claim(
-        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, *, lease: Lease, now: datetime
+        self,
+        claimants: Sequence[HandlerClaim],
+        wanted: ClaimLimits,
+        *,
+        lease: Lease,
+        now: datetime,
+        steady: datetime | None = None,
     ) -> Sequence[WorkItem]:
         """Claim what is due, after ending the leases of dead workers."""
-        self._end_leases(now)
+        self.state.follow_clock_back(now)
+        self._end_leases(now, steady or now)
         self._skip([one.handler for one in claimants])
         due: list[WorkRow] = []
         for one in claimants:
@@ -47,30 +54,35 @@ class MemoryClaims(MemoryFace):
         if settlements:
             now = max(one.attempt.ended_at for one in settlements)
             ended = [one.work_id for one, done in zip(settlements, settled, strict=True) if done]
+            self.state.note_time(now)
             self.state.free_lanes(ended, now)
             self.state.changes.set()
         return settled
 
-    async def next_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> datetime | None:
+    async def next_due(
+        self, claimants: Sequence[HandlerClaim], *, now: datetime, steady: datetime | None = None
+    ) -> datetime | None:
         """Return when there may be something to claim or to check."""
-        moments = [one.lease_until for one in self.state.work.values()]
+        ends = [one.lease_until for one in self.state.work.values() if one.lease_until is not None]
+        moments = [now + (end - (steady or now)) for end in ends]
         for claimant in claimants:
             if self._skippable(claimant.handler):
                 moments.append(now)
             pace = self._pace(claimant)
             earliest = NEVER if pace is None else pace.begin_from(now)
             moments += [max(one.due_at, earliest) for one in self._of(claimant.handler, *CLAIMABLE)]
-            moments += [one.recheck_at for one in self._of(claimant.handler, WorkState.HELD)]
-        return min((moment for moment in moments if moment is not None), default=None)
+            held = self._of(claimant.handler, WorkState.HELD)
+            moments += [one.recheck_at for one in held if one.recheck_at is not None]
+        return min(moments, default=None)
 
-    def _end_leases(self, now: datetime) -> None:
+    def _end_leases(self, now: datetime, steady: datetime) -> None:
         for one in self.state.work.values():
-            if one.state in LEASED and one.lease_until is not None and one.lease_until <= now:
+            if one.state in LEASED and one.lease_until is not None and one.lease_until <= steady:
                 one.history.append(Attempt(one.attempts, one.trigger(), None, now, AttemptOutcome.LOST, LOST))
-                one.lost, one.deaths = one.lost + 1, one.deaths + one.started
-                one.suspect = suspicious(lost=one.lost, deaths=one.deaths)
-                one.uncounted += 1
-                one.last_error, one.due_at = LOST, one.lease_until
+                one.lost, one.uncounted = one.lost + 1, one.uncounted + (not one.suspect)
+                one.deaths += one.started and one.worker is None
+                one.suspect = suspicious(suspect=one.suspect, started=one.started, lost=one.lost)
+                one.last_error, one.due_at = LOST, now
                 one.move(Cause.LEASE_LOST)
                 one.end_lease()
 

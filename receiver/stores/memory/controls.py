@@ -29,6 +29,7 @@ class MemoryControls(MemoryFace):
             one.move(Cause.RETRIED if one.lane is None or one.heads_lane else Cause.RETRIED_IN_LANE)
             one.due_at, one.hold_until = now, None
             one.uncounted, one.lost, one.deaths, one.suspect = one.attempts, 0, 0, False
+        self.state.note_time(now)
         self.state.free_lanes(work_ids, now)
         self.state.changes.set()
         return len(chosen)
@@ -39,6 +40,7 @@ class MemoryControls(MemoryFace):
         for one in chosen:
             one.last_error = one.last_error if one.state is WorkState.DEAD else reason
             one.move(Cause.BURIED)
+        self.state.note_time(now)
         self.state.free_lanes(work_ids, now)
         self.state.changes.set()
         return len(chosen)

@@ -1,13 +1,14 @@
 """Reading deliveries from a store in memory."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.search import SearchReach
+from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
 from receiver.core.types import OPEN_DELIVERIES, DeliveryKey, HandlerName
 from receiver.errors import UnknownDelivery
 from receiver.stores.memory.face import MemoryFace
@@ -60,6 +61,12 @@ class MemoryDeliveries(MemoryFace):
         work = tuple(work_summary(state, one) for one in state.work_of(stored.seq))
         body = stored.delivery.body if state.has_body(stored.seq) else None
         return DeliveryDetail(delivery_summary(state, stored), stored.delivery.headers, body, work)
+
+    async def subjects(self, seqs: Sequence[int]) -> Mapping[int, Subject]:
+        """Return what deliveries are about, as far as their bodies are there and not long."""
+        there = [self.state.deliveries[seq] for seq in seqs if self.state.has_body(seq)]
+        bodies = {one.seq: one.delivery for one in there if len(one.delivery.body) <= MAX_SUBJECT_BODY}
+        return {seq: subject_of(one.type, one.job_id, one.body) for seq, one in bodies.items()}
 
     async def search_reach(self) -> SearchReach | None:
         """Return how far the index reaches, None without one."""

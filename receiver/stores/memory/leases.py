@@ -13,6 +13,13 @@ from receiver.stores.memory.rows import WorkRow
 class MemoryLeases(MemoryFace):
     """A LeaseQueue."""
 
+    async def enlist(self, worker: WorkerId) -> None:
+        """Do nothing: all workers live in this process."""
+
+    async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
+        """Return nothing: no other worker of this process is certainly dead."""
+        return ()
+
     async def mark_started(self, work_ids: Sequence[int], worker: WorkerId) -> None:
         """Note that items have started."""
         for one in self._leased(work_ids, worker):
@@ -41,7 +48,7 @@ class MemoryLeases(MemoryFace):
         """End all leases of a dead worker."""
         leased = [one for one in self.state.work.values() if one.leased_by(worker)]
         for one in leased:
-            one.lease_until = now
+            one.lease_until, one.worker = now, None
         return len(leased)
 
     def _leased(self, work_ids: Sequence[int], worker: WorkerId) -> list[WorkRow]:

@@ -5,8 +5,8 @@ from fnmatch import fnmatchcase
 from itertools import islice
 
 from receiver.core.deliveries import DeliveryFilter, DeliverySummary, StoredDelivery
-from receiver.core.types import DeliveryState, WorkState
-from receiver.core.work import WorkFilter, WorkSummary
+from receiver.core.types import DeliveryState, HandlerName, WorkState, glob_list
+from receiver.core.work import LaneHead, WorkFilter, WorkSummary
 from receiver.core.work_states import CLAIMABLE, OPEN
 from receiver.stores.memory.rows import WorkRow
 from receiver.stores.memory.search import check_words, has_words
@@ -66,7 +66,16 @@ def work_summary(state: MemoryState, row: WorkRow) -> WorkSummary:
         last_error=row.last_error,
         note=row.note,
         holds_lane=row.heads_lane and row.state is WorkState.DEAD,
+        behind=_lane_head(state, row) if row.state is WorkState.QUEUED else None,
     )
+
+
+def _lane_head(state: MemoryState, row: WorkRow) -> LaneHead | None:
+    lane = (row.handler, row.lane)
+    heads = (one for one in state.work.values() if one.heads_lane and (one.handler, one.lane) == lane)
+    if (head := next(heads, None)) is None:
+        return None
+    return LaneHead(head.id, head.state, max((one.ended_at for one in head.history), default=None))
 
 
 def _delivery_state(state: MemoryState, seq: int) -> DeliveryState:
@@ -90,16 +99,17 @@ def _is_wanted(state: MemoryState, summary: DeliverySummary, wanted: DeliveryFil
 def _has_work(state: MemoryState, seq: int, wanted: DeliveryFilter) -> bool:
     if wanted.handler is None and not wanted.failed:
         return True
-    return any(
-        fnmatchcase(one.handler, wanted.handler or "*") and (not wanted.failed or one.failed())
-        for one in state.work_of(seq)
-    )
+    return any(_is_for(one.handler, wanted) and (not wanted.failed or one.failed()) for one in state.work_of(seq))
+
+
+def _is_for(handler: HandlerName, wanted: DeliveryFilter | WorkFilter) -> bool:
+    return wanted.handler is None or any(fnmatchcase(handler, glob) for glob in glob_list(wanted.handler))
 
 
 def _is_wanted_work(summary: WorkSummary, wanted: WorkFilter) -> bool:
     return (
         _fits(summary, wanted)
-        and (wanted.handler is None or fnmatchcase(summary.handler, wanted.handler))
+        and _is_for(summary.handler, wanted)
         and (wanted.state is None or summary.state == wanted.state)
         and (not wanted.among or summary.state in wanted.among)
         and (not wanted.stuck or summary.state is not WorkState.DEAD or summary.holds_lane)

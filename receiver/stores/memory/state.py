@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 from receiver.core.claims import Lease
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.quarantine import Quarantined
-from receiver.core.rules import made_by
+from receiver.core.rules import TIME_STEP, made_by, set_back_by
 from receiver.core.search import Texts
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import NewWork
-from receiver.core.work_states import Cause
+from receiver.core.work_states import CLAIMABLE, Cause
 from receiver.stores.memory.rows import WorkRow
 
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,6 +30,8 @@ class MemoryState:
     last_seq: int = 0
     routed: int = 0
     """The seq up to which deliveries are routed."""
+    latest: datetime = NEVER
+    """The latest moment at which items were made, or attempts ended."""
     quarantined: dict[int, Quarantined] = field(default_factory=dict)
     """By id."""
     last_quarantined: int = 0
@@ -51,6 +53,25 @@ class MemoryState:
         """Return when something has changed since the last call."""
         await self.changes.wait()
         self.changes.clear()
+
+    def note_time(self, now: datetime) -> None:
+        """Note the moment of a change, if it is later than those before."""
+        if now >= self.latest + TIME_STEP:
+            self.latest = now
+
+    def follow_clock_back(self, now: datetime) -> None:
+        """Move everything that waits, if the clock was set back."""
+        if not (by := set_back_by(self.latest, now)):
+            return
+        self.latest = now
+        for one in self.work.values():
+            if one.state in CLAIMABLE and one.due_at > now:
+                one.due_at = max(now, one.due_at - by)
+            if one.state is WorkState.HELD and one.recheck_at is not None and one.hold_until is not None:
+                one.recheck_at, one.hold_until = max(now, one.recheck_at - by), max(now, one.hold_until - by)
+        for key, (used_at, until) in self.once_keys.items():
+            if until is not None and until > now:
+                self.once_keys[key] = used_at, max(now, until - by)
 
     def unrouted(self) -> list[StoredDelivery]:
         """Return the deliveries that no worker has routed."""
@@ -90,6 +111,7 @@ class MemoryState:
 
     def make(self, new: NewWork, lease: Lease | None, now: datetime) -> WorkRow:
         """Make a work item in the state in which it begins. Without a lease it may not ask to be claimed."""
+        self.note_time(now)
         busy = new.lane is not None and self._lane_has_head(new.handler, new.lane)
         row = self.new_row(new, now)
         row.move(made_by(new, self.switch_of(new.handler), lane_busy=busy))

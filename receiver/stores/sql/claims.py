@@ -14,6 +14,7 @@ from receiver.core.work import LOST
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.rows import stored_delivery
 from receiver.stores.sql.switches import switches
 
@@ -25,11 +26,11 @@ class ClaimStatements(Protocol):
     """The SQL of claims. `:ids` and `:starting` are arrays of the dialect."""
 
     LEASES_ENDED: str
-    """The ids of running items whose lease ended by `:now`, at most `:limit`."""
+    """The ids of running items whose lease ended by `:steady`, at most `:limit`."""
     LOSE_ATTEMPTS: str
     """Record the lost attempts of `:ids`, with `:now` and `:error`."""
     LOSE: str
-    """Make lost items due, and count the loss."""
+    """Make lost items due at `:now`, and count the loss."""
     ANY_SKIPPABLE: str
     """Whether `:handler` has items that wait, are queued or held."""
     RUNNING: str
@@ -57,15 +58,21 @@ class ClaimStatements(Protocol):
 class Claims:
     """The algorithm of claims over the statements of one kind of database."""
 
-    def __init__(self, statements: ClaimStatements, dialect: Dialect) -> None:
+    def __init__(self, statements: ClaimStatements, latest: LatestMoment, dialect: Dialect) -> None:
         self._sql = statements
+        self._latest = latest
         self._dialect = dialect
 
     def anything_to_do(
-        self, connection: SqlConnection, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, now: datetime
+        self,
+        connection: SqlConnection,
+        claimants: Sequence[HandlerClaim],
+        wanted: ClaimLimits,
+        now: datetime,
+        steady: datetime,
     ) -> bool:
         """Tell whether a claim would change anything. This takes no lock, and most often the answer is no."""
-        if self._leases_ended(connection, now, limit=1):
+        if self._leases_ended(connection, steady, limit=1) or self._latest.is_ahead(connection, now):
             return True
         off = switches(connection)
         for one in claimants:
@@ -76,12 +83,15 @@ class Claims:
                 return True
         return False
 
-    def tidy(self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime) -> None:
-        """Take back what dead workers held, and skip what waits for disabled handlers."""
-        if lost := self._leases_ended(connection, now, limit=MAX_ITEMS):
-            ids = self._dialect.array(lost)
-            connection.execute(self._sql.LOSE_ATTEMPTS, {"ids": ids, "now": to_micros(now), "error": LOST})
-            connection.execute(self._sql.LOSE, {"ids": ids, "error": LOST})
+    def tidy(
+        self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime, steady: datetime
+    ) -> None:
+        """Follow a clock that was set back, take back lost items, and skip what waits for disabled handlers."""
+        self._latest.follow_back(connection, now)
+        if lost := self._leases_ended(connection, steady, limit=MAX_ITEMS):
+            values = {"ids": self._dialect.array(lost), "now": to_micros(now), "error": LOST}
+            connection.execute(self._sql.LOSE_ATTEMPTS, values)
+            connection.execute(self._sql.LOSE, values)
         off = switches(connection)
         for one in claimants:
             if off.get(one.handler) is HandlerSwitch.DISABLED:
@@ -118,11 +128,12 @@ class Claims:
         )
 
     def next_due(
-        self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime
+        self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime, steady: datetime
     ) -> datetime | None:
         """Return when one of these has something due, to be skipped or to check, or anybody's lease ends."""
         off = switches(connection)
-        moments = [_moment(*connection.execute(self._sql.NEXT_LEASE_END))]
+        lease_end = _moment(*connection.execute(self._sql.NEXT_LEASE_END))
+        moments = [None if lease_end is None else now + (lease_end - steady)]
         for one in claimants:
             switch = off.get(one.handler, HandlerSwitch.ON)
             if switch is HandlerSwitch.ON:
@@ -181,8 +192,8 @@ class Claims:
         row = connection.execute(self._sql.PACED_UNTIL, {"handler": handler}).fetchone()
         return Pace(interval, from_micros(row[0] if row else 0))
 
-    def _leases_ended(self, connection: SqlConnection, now: datetime, *, limit: int) -> list[int]:
-        rows = connection.execute(self._sql.LEASES_ENDED, {"now": to_micros(now), "limit": limit})
+    def _leases_ended(self, connection: SqlConnection, steady: datetime, *, limit: int) -> list[int]:
+        rows = connection.execute(self._sql.LEASES_ENDED, {"steady": to_micros(steady), "limit": limit})
         return [work_id for (work_id,) in rows]
 
     def _skippable(self, connection: SqlConnection, handler: HandlerName) -> bool:

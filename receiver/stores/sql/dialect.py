@@ -12,6 +12,10 @@ class Dialect(Protocol):
 
     snapshot: str
     """The statement that begins a transaction whose statements all see the same state."""
+    has_key: str
+    """The condition on deliveries, called `d`, that the key is the value `key`."""
+    keys_from: str
+    """The statement that returns keys from `:first` to below `:above`, some of them twice, at most `:rows` rows."""
     words_seq: str
     """The column of the index of words, called `s`, that has the seq of the delivery."""
     words_match: str

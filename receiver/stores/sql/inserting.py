@@ -18,6 +18,20 @@ def insert(connection: SqlConnection, statement: Callable[[int], str], rows: Seq
         connection.execute(statement(len(together)), tuple(chain.from_iterable(together)))
 
 
+def insert_by_powers(
+    connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]
+) -> None:
+    """Insert rows, a power of two to each statement.
+
+    Each length is a statement of its own, and a cached statement keeps the values that were bound to it last.
+    """
+    done = 0
+    while done < len(rows):
+        length = 1 << ((len(rows) - done).bit_length() - 1)
+        connection.execute(statement(length), tuple(chain.from_iterable(rows[done : done + length])))
+        done += length
+
+
 def attempt_row(work_id: int, attempt: Attempt) -> tuple[object, ...]:
     """Return the row of an attempt that has ended."""
     return (

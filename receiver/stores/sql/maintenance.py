@@ -80,7 +80,7 @@ class SqlMaintenance:
         if pruned_at is not None:
             connection.execute(self._sql.NOTE_PRUNED, {**chosen, "now": to_micros(pruned_at)})
             return
-        for statement in (self._sql.REMOVE_ATTEMPTS, self._sql.REMOVE_WORK, self._sql.REMOVE_DELIVERIES):
+        for statement in self._sql.REMOVE_ALL:
             connection.execute(statement, chosen)
 
 

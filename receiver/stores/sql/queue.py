@@ -27,7 +27,7 @@ from receiver.stores.sql.writes import Writes
 
 
 class SqlQueue:
-    """A WorkQueue, but for `changed`, which each kind of database does in its own way."""
+    """A WorkQueue without `changed`, `enlist` and `expire_dead`: each kind of database does them in its own way."""
 
     def __init__(self, database: SqlDatabase, writes: Writes) -> None:
         self.database = database
@@ -68,16 +68,22 @@ class SqlQueue:
         return await self.database.call(write)
 
     async def claim(
-        self, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, *, lease: Lease, now: datetime
+        self,
+        claimants: Sequence[HandlerClaim],
+        wanted: ClaimLimits,
+        *,
+        lease: Lease,
+        now: datetime,
+        steady: datetime | None = None,
     ) -> Sequence[WorkItem]:
         """Claim what is due, after taking back what dead workers held."""
-        claims = self._writes.claims
+        claims, steady = self._writes.claims, steady or now
 
         def write(connection: SqlConnection) -> Sequence[WorkItem]:
-            if not claims.anything_to_do(connection, claimants, wanted, now):
+            if not claims.anything_to_do(connection, claimants, wanted, now, steady):
                 return ()  # most often; asked without the write lock, which acks need too
             with self.database.transaction(connection):
-                claims.tidy(connection, claimants, now)
+                claims.tidy(connection, claimants, now, steady)
                 chosen = claims.claim(connection, claimants, wanted, lease, now)
             # The rows are ours by now, and bodies never change: reading them need not hold up an ack.
             return claims.read(connection, chosen)
@@ -90,9 +96,13 @@ class SqlQueue:
             lambda connection: self._writes.claims.suspect_due(connection, claimants, now)
         )
 
-    async def next_due(self, claimants: Sequence[HandlerClaim], *, now: datetime) -> datetime | None:
+    async def next_due(
+        self, claimants: Sequence[HandlerClaim], *, now: datetime, steady: datetime | None = None
+    ) -> datetime | None:
         """Return when there may be something to claim or to check."""
-        return await self.database.call(lambda connection: self._writes.claims.next_due(connection, claimants, now))
+        return await self.database.call(
+            lambda connection: self._writes.claims.next_due(connection, claimants, now, steady or now)
+        )
 
     async def settle(self, settlements: Sequence[Settlement]) -> Sequence[bool]:
         """Record attempts and move their work items where the worker still holds them."""

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -9,9 +10,10 @@ from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, StoredDelivery
 from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
+from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
-from receiver.errors import UnknownDelivery, UnknownRequest, UnknownWork
+from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql import jobs, narrowing, plans
 from receiver.stores.sql.compression import decoded
@@ -99,13 +101,15 @@ class SqlReports(FeedReports, JobReports):
         """Return the one key that begins so."""
 
         def read(connection: SqlConnection) -> list[str]:
+            if connection.execute(self._reads.deliveries.has_key, {"key": prefix}).fetchone():
+                return [prefix]
             # Every key is ASCII, so this bound is above all that begin with the prefix.
-            bounds = {"first": prefix, "above": prefix + "\x7f", "rows": MAX_NAMED + 1}
-            return [key for (key,) in connection.execute(self._reads.deliveries.keys_from, bounds)]
+            bounds = {"first": prefix, "above": prefix + "\x7f", "rows": 2 * (MAX_NAMED + 1)}
+            return sorted({key for (key,) in connection.execute(self._reads.deliveries.keys_from, bounds)})
 
         keys = await self.database.call(read)
-        if len(keys) == 1 or prefix in keys:
-            return DeliveryKey(prefix if prefix in keys else keys[0])
+        if len(keys) == 1:
+            return DeliveryKey(keys[0])
         raise UnknownDelivery(candidates(prefix, keys))
 
     async def detail(self, key: DeliveryKey) -> DeliveryDetail:
@@ -126,6 +130,19 @@ class SqlReports(FeedReports, JobReports):
         if found is None:
             raise UnknownDelivery(f"there is no delivery {key}")
         return found
+
+    async def subjects(self, seqs: Sequence[int]) -> Mapping[int, Subject]:
+        """Return what deliveries are about, as far as their bodies are there and not long."""
+
+        def read(connection: SqlConnection) -> Mapping[int, Subject]:
+            values = {"seqs": self._reads.dialect.array(seqs), "most": MAX_SUBJECT_BODY}
+            found: dict[int, Subject] = {}
+            for seq, key, kind, job_id, body, coding in connection.execute(self._reads.deliveries.subjects, values):
+                with suppress(StoreError):  # a damaged body; `events show` tells it
+                    found[seq] = subject_of(kind, job_id, decoded(body, coding, key=key))
+            return found
+
+        return await self.database.call(read)
 
     async def count_unfinished(self) -> int:
         """Return how many deliveries are NEW or WORKING."""

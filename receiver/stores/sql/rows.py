@@ -8,7 +8,7 @@ from pydantic_core import from_json, to_json
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import Delivery, DeliverySummary, StoredDelivery
 from receiver.core.types import AttemptOutcome, DeliveryState, Headers, Origin, Trigger, WorkState
-from receiver.core.work import Attempt, WorkSummary
+from receiver.core.work import Attempt, LaneHead, WorkSummary
 from receiver.stores.sql.compression import PLAIN, decoded
 
 _ORIGINS = {origin.value: origin for origin in Origin}
@@ -65,7 +65,11 @@ def delivery_summary(row: tuple[Any, ...]) -> DeliverySummary:
 
 def work_summary(row: tuple[Any, ...]) -> WorkSummary:
     """Read the columns that `WorkStatements` selects of a work item."""
-    work_id, key, kind, job_id, received_at, handler, state, attempts, lane, due_at, last_error, note, heads = row
+    work_id, key, kind, job_id, received_at, handler, state, attempts, lane, due_at, last_error, note, *of_lane = (
+        row
+    )
+    heads, head_id, head_state, head_ended_at = of_lane
+    ended_at = None if head_ended_at is None else from_micros(head_ended_at)
     return WorkSummary(
         id=work_id,
         key=key,
@@ -80,6 +84,7 @@ def work_summary(row: tuple[Any, ...]) -> WorkSummary:
         last_error=last_error,
         note=note,
         holds_lane=bool(heads) and state == WorkState.DEAD,
+        behind=None if head_id is None else LaneHead(head_id, WorkState(head_state), ended_at),
     )
 
 

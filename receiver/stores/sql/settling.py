@@ -10,6 +10,7 @@ from receiver.core.types import WorkState
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import attempt_row, insert
+from receiver.stores.sql.moments import LatestMoment
 
 
 class SettlingStatements(Protocol):
@@ -29,19 +30,26 @@ class SettlingAlgorithm:
     """The algorithm of settling over the statements of one kind of database."""
 
     def __init__(
-        self, statements: SettlingStatements, insert_attempts: Callable[[int], str], dialect: Dialect
+        self,
+        statements: SettlingStatements,
+        insert_attempts: Callable[[int], str],
+        latest: LatestMoment,
+        dialect: Dialect,
     ) -> None:
         self._sql = statements
         self._insert_attempts = insert_attempts
+        self._latest = latest
         self._dialect = dialect
 
     def settle(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> list[bool]:
-        """Record attempts and move their work items; return for each whether its worker still held it."""
+        """Record these attempts, at least one; return for each whether its worker still held it."""
         lanes = self._still_held(connection, settlements)
         ended = [settlements[place] for place in lanes]
         self._move(connection, ended)
+        now = max(one.attempt.ended_at for one in settlements)
+        self._latest.note(connection, now)
         if in_lanes := [settlements[place].work_id for place, lane in lanes.items() if lane is not None]:
-            self.promote(connection, in_lanes, max(one.attempt.ended_at for one in settlements))
+            self.promote(connection, in_lanes, now)
         insert(connection, self._insert_attempts, [attempt_row(one.work_id, one.attempt) for one in ended])
         return [place in lanes for place in range(len(settlements))]
 

@@ -13,6 +13,7 @@ from receiver.core.work_states import LANE_HEADS
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import attempt_row, insert
+from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.switches import switches
 
 InsertWithIds = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], Sequence[int]]
@@ -47,9 +48,16 @@ class RoutingStatements(Protocol):
 class WorkRows:
     """Makes work items over the statements of one kind of database."""
 
-    def __init__(self, statements: RoutingStatements, insert_with_ids: InsertWithIds, dialect: Dialect) -> None:
+    def __init__(
+        self,
+        statements: RoutingStatements,
+        insert_with_ids: InsertWithIds,
+        latest: LatestMoment,
+        dialect: Dialect,
+    ) -> None:
         self._sql = statements
         self._insert_with_ids = insert_with_ids
+        self._latest = latest
         self._dialect = dialect
 
     def make(
@@ -59,6 +67,8 @@ class WorkRows:
 
         Without a lease nothing may ask to be claimed.
         """
+        if work:
+            self._latest.note(connection, now)
         states = self._initial_states(connection, work)
         rows = [_new_row(*one, lease, now) for one in zip(work, states, strict=True)]
         ids = self._insert_with_ids(connection, self._sql.insert_work, rows)

@@ -1,9 +1,11 @@
 """What a kind of database writes: its own statements, and the shared algorithms over them."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from receiver.stores.sql.claims import Claims, ClaimStatements
 from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.moments import LatestMoment, MomentStatements
 from receiver.stores.sql.settling import SettlingAlgorithm, SettlingStatements
 from receiver.stores.sql.work_rows import InsertWithIds, RoutingStatements, WorkRows
 
@@ -18,7 +20,7 @@ class LeaseStatements(Protocol):
     RELEASE_LEASES: str
     """Make items due at `:now`, and uncount the attempt."""
     EXPIRE_LEASES: str
-    """End all leases of `:worker` at `:now`."""
+    """End all leases of `:worker` at `:now`, and remove its name."""
 
 
 class HoldStatements(Protocol):
@@ -62,9 +64,8 @@ class PruneStatements(Protocol):
     REMOVE_BODIES: str
     NOTE_PRUNED: str
     """Note that the bodies of `:seqs` were removed at `:now`."""
-    REMOVE_ATTEMPTS: str
-    REMOVE_WORK: str
-    REMOVE_DELIVERIES: str
+    REMOVE_ALL: Sequence[str]
+    """Remove `:seqs`, whose bodies have been removed, with all that hangs on them."""
     ONCE_KEYS_BEFORE: str
     """Handler and key of what was asked for before `:before`, at most `:limit`."""
     REMOVE_ONCE_KEY: str
@@ -77,6 +78,7 @@ class Writes:
         self,
         dialect: Dialect,
         *,
+        moments: MomentStatements,
         routing: RoutingStatements,
         insert_with_ids: InsertWithIds,
         claims: ClaimStatements,
@@ -94,6 +96,7 @@ class Writes:
         self.once_keys = once_keys
         self.controls = controls
         self.pruning = pruning
-        self.work_rows = WorkRows(routing, insert_with_ids, dialect)
-        self.claims = Claims(claims, dialect)
-        self.settling = SettlingAlgorithm(settling, routing.insert_attempts, dialect)
+        self.latest = LatestMoment(moments)
+        self.work_rows = WorkRows(routing, insert_with_ids, self.latest, dialect)
+        self.claims = Claims(claims, self.latest, dialect)
+        self.settling = SettlingAlgorithm(settling, routing.insert_attempts, self.latest, dialect)

@@ -73,7 +73,9 @@ def require_free(target: Path, *, overwrite: bool, source: Path) -> None:
     if file_at(target) is not None and source.samefile(target):
         raise ConfigurationError(f"{target} is the file to copy from; name another one")
     if not overwrite and any(file_at(one) for one in _files(target)):
-        raise ConfigurationError(f"{target} is there already, or a log of it; nothing was changed")
+        raise ConfigurationError(
+            f"{target} or a log of it is there already, and nothing was changed; --force replaces it"
+        )
     with OPENED.none_opens(target) as is_closed:
         if not is_closed:
             raise _in_use(target)

@@ -1,11 +1,12 @@
 """A file beside the database that is given up on a full disk, as pruning needs room before it can make some."""
 
-import logging
 import os
 from contextlib import suppress
 from pathlib import Path
 
-log = logging.getLogger(__name__)
+from receiver.core.log_lines import event_log
+
+log = event_log(__name__)
 
 BYTES = 4 * 1024 * 1024
 """More than the log needs for one step of pruning."""

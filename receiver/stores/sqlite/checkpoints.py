@@ -5,7 +5,6 @@ a connection of its own does it in the background, while commits go on.
 """
 
 import asyncio
-import logging
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -13,10 +12,12 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Self
 
+from receiver.core.log_lines import event_log
 from receiver.errors import StoreError, StoreRefused
+from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
 from receiver.stores.sqlite.database import Database, file_at
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 INTERVAL = timedelta(milliseconds=500)
 MAX_LOG_PAGES = 1_024
@@ -33,7 +34,7 @@ class Checkpointer:
     """Moves the log in the background, for all the writers that one process has of a store.
 
     It runs while at least one writer uses it, on a connection of its own that `connect` makes. `log` is the file
-    of the log.
+    of the log. `turn` tells whether this process shall move it.
     """
 
     def __init__(
@@ -41,12 +42,14 @@ class Checkpointer:
         connect: Callable[[], Database],
         log: Path,
         *,
+        turn: CheckpointTurn | None = None,
         interval: timedelta = INTERVAL,
         max_log_pages: int = MAX_LOG_PAGES,
         max_log_bytes: int = MAX_LOG_BYTES,
     ) -> None:
         self._connect = connect
         self._log = log
+        self._turn = turn
         self._max_log_bytes = max_log_bytes
         self._next_try_bytes = max_log_bytes
         self._interval = interval
@@ -69,6 +72,8 @@ class Checkpointer:
             if self._users == 0:
                 task, self._task = self._task, None
                 await _cancelled(task)
+                if self._turn is not None:
+                    self._turn.close()
 
     def after_commit(self, connection: sqlite3.Connection) -> None:
         """Let a writer that has just committed restart the log, if that has grown too long."""
@@ -92,7 +97,7 @@ class Checkpointer:
             # log again (SQLite release notes, "WAL-reset bug").
             return
         pages, moved = _move_pages(connection)
-        if pages > self._max_log_pages:
+        if pages > self._max_log_pages and moved < pages:
             pages, moved = _move_pages(connection)  # the commit that restarts the log waits for what is left now
         # A reader can keep most of a log from being moved. No commit must move all that when the reader has gone.
         self._too_long = pages > self._max_log_pages and pages - moved < _FEW_PAGES
@@ -105,7 +110,8 @@ class Checkpointer:
                 async with self._connect() as database:
                     self._emptied_at = None  # each connection counts versions by itself
                     while True:
-                        await database.call(self.checkpoint)
+                        if self._turn is None or self._turn.is_mine():
+                            await database.call(self.checkpoint)
                         await asyncio.sleep(self._interval.total_seconds())
             except (StoreError, StoreRefused) as exc:
                 # A full or locked disk shows in every commit; here it only means to try again.

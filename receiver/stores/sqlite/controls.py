@@ -12,9 +12,9 @@ from receiver.errors import UnknownRequest
 from receiver.stores.sql.controls import SqlControls
 from receiver.stores.sqlite import imports
 from receiver.stores.sqlite.database import Database, data_version
+from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.dialect import WRITES
 from receiver.stores.sqlite.log import insert_deliveries, same_body
-from receiver.stores.sqlite.statements import log as statements
 from receiver.stores.sqlite.statements.controls import FREE_REQUEST
 
 _PAUSE_SECONDS = 0.004
@@ -26,6 +26,7 @@ class SqliteControls(SqlControls):
 
     def __init__(self, database: Database) -> None:
         super().__init__(database, WRITES)
+        self._keys = DeliveryKeys()
         self._seen: int | None = None
 
     async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
@@ -49,7 +50,8 @@ class SqliteControls(SqlControls):
         connection.execute(f"PRAGMA synchronous = {synced}")
         try:
             with self.database.transaction(connection):
-                outcomes = imports.import_deliveries(connection, deliveries)
+                outcomes = imports.import_deliveries(connection, self._keys, deliveries)
+            self._keys.committed()
         finally:
             connection.execute("PRAGMA synchronous = FULL")
         return outcomes, seen is not None and seen != self._seen
@@ -59,12 +61,13 @@ class SqliteControls(SqlControls):
 
         def write(connection: sqlite3.Connection) -> Receipt:
             with self.database.transaction(connection):
-                known = connection.execute(statements.KEPT, (delivery.key,)).fetchone() is not None
-                if known and not same_body(connection, delivery):
+                stored = self._keys.find(connection, [delivery.key])
+                if stored and not same_body(connection, stored[delivery.key], delivery):
                     return Receipt(delivery.key, AppendOutcome.CONFLICT)
                 if connection.execute(FREE_REQUEST, {"id": request_id}).rowcount == 0:
                     raise UnknownRequest(f"there is no request {request_id} in quarantine")
-                (receipt,) = insert_deliveries(connection, [delivery])
+                (receipt,) = insert_deliveries(connection, self._keys, [delivery])
+            self._keys.committed()
             return receipt
 
         return await self.database.call(write)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.thread import ConnectionThread
+from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.opened_files import OPENED
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ _WORDS = {
     sqlite3.SQLITE_FULL: "the disk is full",
     sqlite3.SQLITE_IOERR: "reading or writing the file failed",
     sqlite3.SQLITE_READONLY: "it is read-only for this user",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; do the folder and the permissions fit?",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check that its folder exists and that this user may write there",
     sqlite3.SQLITE_PERM: "permission denied",
     sqlite3.SQLITE_NOTADB: NOT_A_DATABASE,
     sqlite3.SQLITE_CORRUPT: "it is damaged; `receiver restore` puts a backup in its place",
@@ -136,6 +137,7 @@ def _connect(path: Path, setup: str, *, read_only: bool) -> sqlite3.Connection:
         file_uri(path, "ro" if read_only else "rw"), uri=True, isolation_level=None, cached_statements=256
     )
     try:
+        add_functions(connection)
         connection.executescript(setup)
         if not read_only and not os.access(path, os.W_OK):
             raise StoreRefused(f"the database {path} is read-only for this user")

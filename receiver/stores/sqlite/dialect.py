@@ -13,9 +13,11 @@ from receiver.stores.sql.writes import Writes
 from receiver.stores.sqlite.statements import (
     claims,
     controls,
+    delivery_keys,
     holds,
     leases,
     maintenance,
+    moments,
     once_keys,
     routing,
     search,
@@ -27,6 +29,8 @@ class SqliteDialect:
     """A Dialect. Arrays travel as JSON."""
 
     snapshot = "BEGIN"
+    has_key = delivery_keys.HAS_KEY
+    keys_from = delivery_keys.KEYS_FROM
     words_seq = "s.rowid"
     words_match = "s.words MATCH :text"
 
@@ -99,6 +103,7 @@ DIALECT = SqliteDialect()
 READS = Reads(DIALECT)
 WRITES = Writes(
     DIALECT,
+    moments=moments,
     routing=routing,
     insert_with_ids=insert_with_ids,
     claims=claims,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.sqlite.database import LOCK_PATIENCE, NOT_A_DATABASE, file_uri, transaction, translated
+from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path
 
@@ -165,6 +166,7 @@ def _migrations() -> list[str]:
 def _migrate(path: Path, migrations: list[str]) -> None:
     """Apply the missing migrations, each in a transaction of its own."""
     with OPENED.one(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        add_functions(connection)
         connection.execute("PRAGMA page_size = 8192")  # three bodies of 2 KB to a page, where 4,096 takes one
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # new files only; it has to come after the page size
         connection.execute("PRAGMA journal_mode = WAL")

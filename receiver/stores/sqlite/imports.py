@@ -7,10 +7,11 @@ from receiver.core.batching import batches
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
-from receiver.core.types import AppendOutcome, Origin
+from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.stores.sql.inserting import insert
 from receiver.stores.sql.rows import headers_text
 from receiver.stores.sqlite import search
+from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.log import same_body
 from receiver.stores.sqlite.statements import log as statements
 
@@ -24,27 +25,35 @@ def parts(deliveries: Sequence[Imported]) -> Iterator[Sequence[Imported]]:
     return batches(deliveries, MAX_ITEMS, MAX_BYTES, lambda one: len(one.delivery.body))
 
 
-def import_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Imported]) -> list[AppendOutcome]:
+def import_deliveries(
+    connection: sqlite3.Connection, keys: DeliveryKeys, deliveries: Sequence[Imported]
+) -> list[AppendOutcome]:
     """Store the new ones of these deliveries, inside a transaction of the caller."""
-    (last,) = connection.execute(statements.LAST_SEQ).fetchone()
-    numbered = list(enumerate(deliveries, start=last + 1))
     if any(one.origin is Origin.BACKFILL for one in deliveries):
         connection.execute(statements.MARK_BACKFILLED)
-    before = connection.total_changes
-    insert(connection, statements.import_deliveries, [_row(seq, one) for seq, one in numbered])
-    if connection.total_changes - before == len(deliveries):
-        insert(connection, statements.insert_bodies, [_body(seq, one.delivery) for seq, one in numbered])
-        return [AppendOutcome.ACCEPTED] * len(deliveries)
-    new = {seq for (seq,) in connection.execute(statements.INSERTED_SINCE, (last,))}
-    insert(connection, statements.insert_bodies, [_body(seq, one.delivery) for seq, one in numbered if seq in new])
-    return [AppendOutcome.ACCEPTED if seq in new else _known(connection, one.delivery) for seq, one in numbered]
+    stored = keys.find(connection, (one.delivery.key for one in deliveries))
+    new: dict[DeliveryKey, tuple[int, Imported]] = {}
+    again: list[bool] = []
+    for one in deliveries:
+        key = one.delivery.key
+        again.append(key in stored)
+        if not again[-1]:
+            stored[key] = keys.last_seq + len(new) + 1
+            new[key] = stored[key], one
+    insert(connection, statements.import_deliveries, [_row(seq, one) for seq, one in new.values()])
+    insert(connection, statements.insert_bodies, [_body(seq, one.delivery) for seq, one in new.values()])
+    keys.add(connection, ((key, seq) for key, (seq, _) in new.items()))
+    return [
+        _known(connection, stored[one.delivery.key], one.delivery) if is_stored else AppendOutcome.ACCEPTED
+        for one, is_stored in zip(deliveries, again, strict=True)
+    ]
 
 
-def _known(connection: sqlite3.Connection, delivery: Delivery) -> AppendOutcome:
+def _known(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> AppendOutcome:
     """Compare with the stored delivery of this key. If its body was pruned, restore it."""
-    if not same_body(connection, delivery):
+    if not same_body(connection, seq, delivery):
         return AppendOutcome.CONFLICT
-    seq, _, body, _ = connection.execute(statements.KEPT, (delivery.key,)).fetchone()
+    _, body, _ = connection.execute(statements.KEPT, (seq,)).fetchone()
     if body is None:
         insert(connection, statements.insert_bodies, [_body(seq, delivery)])
         connection.execute(statements.RESTORED, (seq,))

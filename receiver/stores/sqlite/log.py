@@ -11,11 +11,13 @@ from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery, Receipt
 from receiver.core.group_commit import GroupCommit
 from receiver.core.quarantine import Quarantined
-from receiver.core.types import AppendOutcome
+from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.errors import StoreError, StoreRefused
 from receiver.stores.sql.compression import decoded
+from receiver.stores.sql.inserting import insert_by_powers
 from receiver.stores.sql.rows import headers_text
 from receiver.stores.sqlite.database import Database, file_at, same_file
+from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.statements import log as statements
 from receiver.stores.sqlite.write_ahead_log import log_path
 
@@ -33,12 +35,17 @@ class SqliteLog:
     def __init__(self, database: Database, path: Path) -> None:
         self.database = database
         self._path = path
+        self._keys = DeliveryKeys()
         self._opened_as = path.stat()
         self._log_opened_as = file_at(log_path(path))
         # The result is a Receipt for a Delivery, and None for the others.
         self._commits: GroupCommit[_Item, Any] = GroupCommit(
             self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=_size_of
         )
+
+    async def prepare(self) -> None:
+        """Read the newest keys now, so that the first deliveries do not wait for it."""
+        await self.database.call(self._keys.catch_up)
 
     def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
         """Store a delivery unless its key is stored."""
@@ -66,12 +73,13 @@ class SqliteLog:
         deliveries = [item for item in batch if isinstance(item, Delivery)]
         with self.database.transaction(connection):
             self._require_files()
-            receipts = iter(insert_deliveries(connection, deliveries) if deliveries else ())
+            receipts = iter(insert_deliveries(connection, self._keys, deliveries) if deliveries else ())
             for item in batch:
                 if isinstance(item, Quarantined):
                     _quarantine(connection, item)
                 elif isinstance(item, datetime):
                     connection.execute(statements.PROBE, (to_micros(item),))
+        self._keys.committed()
         return [next(receipts) if isinstance(item, Delivery) else None for item in batch]
 
     def _require_files(self) -> None:
@@ -91,55 +99,47 @@ class SqliteLog:
                 raise StoreError(f"the {name} {path} was moved or deleted; put it back or restart")
 
 
-def insert_deliveries(connection: sqlite3.Connection, deliveries: Sequence[Delivery]) -> Sequence[Receipt]:
+def insert_deliveries(
+    connection: sqlite3.Connection, keys: DeliveryKeys, deliveries: Sequence[Delivery]
+) -> Sequence[Receipt]:
     """Store deliveries inside a transaction, and count those whose keys are stored."""
-    (last,) = connection.execute(statements.LAST_SEQ).fetchone()
-    rows: list[object] = []
-    bodies: list[tuple[int, str, bytes]] = []
-    for seq, one in enumerate(deliveries, start=last + 1):
-        rows += (seq, one.key, one.type, one.job_id, one.webhook_id, one.success)
-        rows += (to_micros(one.received_at), len(one.body))
+    stored = keys.find(connection, (one.key for one in deliveries))
+    new: dict[DeliveryKey, int] = {}
+    rows: list[tuple[object, ...]] = []
+    bodies: list[tuple[object, ...]] = []
+    again: list[bool] = []
+    for one in deliveries:
+        again.append(one.key in stored)
+        if again[-1]:
+            continue
+        stored[one.key] = new[one.key] = seq = keys.last_seq + len(new) + 1
+        fields = (seq, one.key, one.type, one.job_id, one.webhook_id, one.success)
+        rows.append((*fields, to_micros(one.received_at), len(one.body)))
         bodies.append((seq, headers_text(one.headers), one.body))
-    cursor = connection.execute(statements.insert_deliveries(len(deliveries)), rows)
-    if cursor.rowcount == len(deliveries):
-        _insert_bodies(connection, bodies)
-        return [Receipt(one.key, AppendOutcome.ACCEPTED) for one in deliveries]
-    new = {seq for (seq,) in connection.execute(statements.INSERTED_SINCE, (last,))}
-    _insert_bodies(connection, [body for body in bodies if body[0] in new])
+    insert_by_powers(connection, statements.insert_deliveries, rows)
+    insert_by_powers(connection, statements.insert_bodies, bodies)
+    keys.add(connection, new.items())
     return [
-        Receipt(one.key, AppendOutcome.ACCEPTED) if seq in new else _count_again(connection, one)
-        for seq, one in enumerate(deliveries, start=last + 1)
+        _count_again(connection, stored[one.key], one) if is_stored else Receipt(one.key, AppendOutcome.ACCEPTED)
+        for one, is_stored in zip(deliveries, again, strict=True)
     ]
 
 
-def same_body(connection: sqlite3.Connection, delivery: Delivery) -> bool:
-    """Tell whether the stored delivery with this key has this body.
+def same_body(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> bool:
+    """Tell whether the stored delivery with this seq has this body.
 
     If its body was pruned, compare the sizes only.
     """
-    _, size, body, coding = connection.execute(statements.KEPT, (delivery.key,)).fetchone()
+    size, body, coding = connection.execute(statements.KEPT, (seq,)).fetchone()
     if size != len(delivery.body):
         return False
     return body is None or decoded(body, coding, key=delivery.key) == delivery.body
 
 
-def _insert_bodies(connection: sqlite3.Connection, bodies: Sequence[tuple[int, str, bytes]]) -> None:
-    """Insert in powers of two.
-
-    Each length is a statement of its own, and a cached statement keeps the values that were bound to it last.
-    """
-    done = 0
-    while done < len(bodies):
-        length = 1 << ((len(bodies) - done).bit_length() - 1)
-        values = [value for body in bodies[done : done + length] for value in body]
-        connection.execute(statements.insert_bodies(length), values)
-        done += length
-
-
-def _count_again(connection: sqlite3.Connection, delivery: Delivery) -> Receipt:
+def _count_again(connection: sqlite3.Connection, seq: int, delivery: Delivery) -> Receipt:
     """Count a duplicate on the stored delivery. If its body differs, put it in quarantine."""
-    connection.execute(statements.COUNT_DUPLICATE, (delivery.key,))
-    if same_body(connection, delivery):
+    connection.execute(statements.COUNT_DUPLICATE, (seq,))
+    if same_body(connection, seq, delivery):
         return Receipt(delivery.key, AppendOutcome.DUPLICATE)
     _quarantine(
         connection,

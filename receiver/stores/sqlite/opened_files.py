@@ -1,14 +1,12 @@
 """Who has a database open: this process, or another one."""
 
-import fcntl
-import struct
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 
+from receiver.stores.sqlite.file_locks import is_locked
 from receiver.stores.sqlite.write_ahead_log import index_path
 
 _LOCK_BYTE = 128
@@ -64,20 +62,8 @@ def _open_elsewhere(path: Path) -> bool:
     """Tell whether another process has the database open. This process must not have it open."""
     try:
         with index_path(path).open("rb") as index:
-            return _is_locked(index.fileno())
+            return is_locked(index.fileno(), _LOCK_BYTE)
     except FileNotFoundError:
         return False
     except OSError:  # another user's, who may have it open
         return True
-
-
-def _is_locked(descriptor: int) -> bool:
-    """Ask whether a lock on the byte could not be had, without taking it (fcntl(2), F_GETLK)."""
-    if sys.platform == "darwin":
-        layout, wanted = "qqihh", (_LOCK_BYTE, 1, 0, fcntl.F_WRLCK, 0)
-        place_of_type = 3
-    else:
-        layout, wanted = "hhqqi0q", (fcntl.F_WRLCK, 0, _LOCK_BYTE, 1, 0)
-        place_of_type = 0
-    answer = fcntl.fcntl(descriptor, fcntl.F_GETLK, struct.pack(layout, *wanted))
-    return bool(struct.unpack(layout, answer)[place_of_type] != fcntl.F_UNLCK)

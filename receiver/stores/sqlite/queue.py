@@ -1,10 +1,15 @@
 """The worker's side of a SQLite store."""
 
 import asyncio
+from collections.abc import Sequence
+from datetime import datetime
 
+from receiver.core.types import WorkerId
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.dialect import WRITES
+from receiver.stores.sqlite.living_workers import LivingWorkers
+from receiver.stores.sqlite.statements import leases
 
 _POLL_SECONDS = 0.02
 
@@ -12,9 +17,23 @@ _POLL_SECONDS = 0.02
 class SqliteQueue(SqlQueue):
     """A WorkQueue. Its commits are not synced: after a power cut a finished work item may run again."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, living: LivingWorkers) -> None:
         super().__init__(database, WRITES)
+        self._living = living
         self._seen: int | None = None
+
+    async def enlist(self, worker: WorkerId) -> None:
+        """Show that a worker lives."""
+        self._living.enlist(worker)
+
+    async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
+        """End the leases of all workers that are certainly dead."""
+        self._living.enlist(worker)  # again, in case somebody has deleted the file of locks
+        holders = await self.database.call(lambda connection: connection.execute(leases.HOLDERS).fetchall())
+        dead = [holder for (holder,) in holders if holder != worker and self._living.is_dead(holder)]
+        for one in dead:
+            await self.expire_leases_of(one, now=steady)
+        return dead
 
     async def changed(self) -> None:
         """Return when another connection has committed since the last call (PRAGMA data_version)."""

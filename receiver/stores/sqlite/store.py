@@ -13,12 +13,14 @@ from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
 from receiver.stores.sqlite.ballast import Ballast
+from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
 from receiver.stores.sqlite.dialect import require_module
 from receiver.stores.sqlite.files import database_path, exists, prepare
 from receiver.stores.sqlite.health import health_notes
+from receiver.stores.sqlite.living_workers import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.queue import SqliteQueue
@@ -52,8 +54,9 @@ class SqliteStore:
         self._path = database_path(url)
         self._patience = patience
         # A checkpoint also syncs the commits of workers, which are not synced themselves.
+        self._turn = CheckpointTurn(self._path)
         self._checkpointer = Checkpointer(
-            lambda: Database(self._path, setup=_ANY + _WRITES + _SYNCED), log_path(self._path)
+            lambda: Database(self._path, setup=_ANY + _WRITES + _SYNCED), log_path(self._path), turn=self._turn
         )
 
     def exists(self) -> bool:
@@ -74,16 +77,22 @@ class SqliteStore:
         """Open for appending; creates the file if there is none."""
         async with self._writer(_SYNCED, create=True) as database:
             log = SqliteLog(database, self._path)
+            await log.prepare()
             try:
-                yield log
+                with self._turn.appending():
+                    yield log
             finally:
                 await log.aclose()
 
     @asynccontextmanager
     async def queue(self) -> AsyncIterator[WorkQueue]:
         """Open for working; creates the file if there is none."""
-        async with self._writer(_UNSYNCED, create=True) as database:
-            yield SqliteQueue(database)
+        living = LivingWorkers(self._path)
+        try:
+            async with self._writer(_UNSYNCED, create=True) as database:
+                yield SqliteQueue(database, living)
+        finally:
+            living.close()
 
     @asynccontextmanager
     async def search(self) -> AsyncIterator[SearchIndex]:

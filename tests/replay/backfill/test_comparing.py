@@ -8,7 +8,7 @@ import pytest
 from receiver.core.claims import Lease
 from receiver.core.retention import PruneRule
 from receiver.core.types import AppendOutcome, Origin, WorkerId
-from receiver.errors import NotComparable, NotFound, ServerError
+from receiver.errors import NotComparable, NotFound, NotOver, ServerError, UnexpectedAnswer
 from receiver.events import CrawlPage, parse_event
 from tests.doubles import NOON
 from tests.replay.backfill.conftest import Open
@@ -271,7 +271,9 @@ async def test_a_check_has_an_event_for_each_page_that_was_not_removed(open_worl
 async def test_a_check_without_result_is_not_compared(open_world: Open, status: str, words: str) -> None:
     """The check is still running, or it was never run."""
     world = open_world(
-        Service({CHECK_PATH: {"success": True, "data": {"status": status, "pages": [checked(1, "new")]}}})
+        Service(
+            {CHECK_PATH: {"success": True, "data": {"id": JOB, "status": status, "pages": [checked(1, "new")]}}}
+        )
     )
 
     with pytest.raises(NotComparable, match=words):
@@ -342,3 +344,45 @@ async def test_jobs_of_version_0_are_not_compared(open_world: Open) -> None:
 
     with pytest.raises(NotComparable, match="version 0"):
         await world.compare()
+
+
+@pytest.mark.parametrize("status", ["paused", "scraping", None, 5, ["completed"]])
+async def test_a_job_of_an_unknown_status_is_not_over(open_world: Open, status: Any) -> None:
+    """Only the documented final states are an end; others may appear."""
+    world = open_world(crawl(document(1), status=status))
+    with pytest.raises((NotOver, UnexpectedAnswer)):
+        await world.compare("crawl")
+
+    check = {"id": JOB, "status": status, "pages": [checked(1, "new")]}
+    world = open_world(Service({f"/v2/monitor/m/checks/{JOB}": {"data": check}}))
+    with pytest.raises(NotOver):
+        await world.compare("monitor", "m")
+
+
+async def test_what_is_no_page_is_counted_and_left_out(open_world: Open) -> None:
+    """The other pages are compared. The count tells that something else was there."""
+    world = open_world(crawl(document(1), "text", document(2), errors=[None, {"url": "https://x.example"}]))  # type: ignore[arg-type]
+    missing = await world.compare("crawl")
+
+    assert missing.counts == {"crawl.page": 3, "crawl.completed": 1}
+    assert (missing.produced, missing.unclear) == (6, 2)
+
+
+async def test_failed_pages_may_stand_below_data(open_world: Open) -> None:
+    """The service's SDK reads both places."""
+    service = crawl(document(1))
+    service.answers[f"/v2/crawl/{JOB}/errors"] = {
+        "success": True,
+        "data": {"errors": [{"url": "https://x.example"}]},
+    }
+
+    assert (await open_world(service).compare("crawl")).counts == {"crawl.page": 2, "crawl.completed": 1}
+
+
+async def test_an_answer_that_is_no_list_of_errors_is_an_error(open_world: Open) -> None:
+    """Otherwise failed pages would be missing without a sign."""
+    service = crawl(document(1))
+    service.answers[f"/v2/crawl/{JOB}/errors"] = {"foo": 1}
+
+    with pytest.raises(UnexpectedAnswer):
+        await open_world(service).compare("crawl")

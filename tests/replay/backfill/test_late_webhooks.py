@@ -11,7 +11,7 @@ from receiver.core.types import Origin, Trigger
 from receiver.events import Event
 from receiver.replay.backfill.comparing import to_import
 from receiver.signals import attempt_started
-from tests.doubles import watching
+from tests.doubles import event_of, watching
 from tests.replay.backfill.conftest import Open
 from tests.replay.backfill.world import crawl, document, sent
 from tests.workbench import SECOND, Workbench, bench
@@ -69,7 +69,7 @@ async def test_the_late_webhook_of_an_imported_event_makes_no_work(
 
         assert seen == ["crawl.page w4"]
         assert (await on.store.detail(sent("crawl.page", "w1").key)).work == ()
-    told = [(record.message, record.__dict__["id"]) for record in caplog.records]
+    told = [(event_of(record), record.__dict__["id"]) for record in caplog.records]
     assert told == [("late_webhook_skipped", key) for key in ("w1", "w2", "w3")]
 
 

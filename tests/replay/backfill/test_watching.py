@@ -17,7 +17,7 @@ from receiver.replay.backfill.watching import EVERY, RETRIES_OVER, SILENCE, Back
 from receiver.service.client import AsyncClient
 from receiver.signals import JobAsked, job_asked
 from receiver.stores.memory import MemoryStore
-from tests.doubles import NOON, body_of, pass_time, turns, watching
+from tests.doubles import NOON, body_of, event_of, pass_time, turns, watching
 from tests.replay.backfill.conftest import Open
 from tests.replay.backfill.world import JOB, Service, World, crawl, document, sent
 from tests.service.client.calling import BASE, KEY
@@ -81,7 +81,7 @@ async def test_a_worker_asks_about_an_ended_job_after_the_last_retries(
     (made,) = await world.made()
     assert made["data"] == [document(2)]
     (told,) = caplog.records
-    assert (told.levelname, told.message, told.__dict__["job_id"]) == ("WARNING", "backfilled", JOB)
+    assert (told.levelname, event_of(told), told.__dict__["job_id"]) == ("WARNING", "backfilled", JOB)
     assert told.__dict__["types"] == {"crawl.page": 1}
 
 
@@ -199,7 +199,7 @@ async def test_a_worker_asks_again_at_the_next_check_if_the_service_is_down(
         await until(world, RETRIES_OVER + 2 * EVERY)
 
     assert len(await world.made()) == 1
-    told = [record.message for record in caplog.records if record.name == "receiver.replay.backfill.watching"]
+    told = [event_of(record) for record in caplog.records if record.name == "receiver.replay.backfill.watching"]
     assert told == ["backfill_deferred", "backfill_deferred", "backfilled"]
 
 
@@ -271,7 +271,7 @@ async def test_an_expired_job_is_logged_once(open_world: Open, caplog: pytest.Lo
         await until(world, 2 * DAY)
 
     assert status_asked(world.service) == 1
-    told = [record.message for record in caplog.records if record.name == "receiver.replay.backfill.watching"]
+    told = [event_of(record) for record in caplog.records if record.name == "receiver.replay.backfill.watching"]
     assert told == ["backfill_impossible"]
 
 

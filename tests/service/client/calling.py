@@ -26,7 +26,7 @@ CHECK_ID = "019f2c10-0000-7000-8000-0000000000bb"
 DOCUMENT = {"markdown": "# Hi", "metadata": {"sourceURL": PAGE, "statusCode": 200, "title": ["Hi", "Ho"]}}
 STARTED = {"success": True, "id": JOB, "url": f"{BASE}/v2/crawl/{JOB}"}
 
-Reply = httpx.Response | Exception | Callable[[httpx.Request], httpx.Response]
+EndpointReply = httpx.Response | Exception | Callable[[httpx.Request], httpx.Response]
 
 
 def said(status: int = 200, /, **body: Any) -> httpx.Response:
@@ -54,7 +54,7 @@ class Steady(random.Random):
 class Service:
     """Gives its answers in order, the last one for ever, and keeps the requests."""
 
-    replies: list[Reply] = field(default_factory=list)
+    replies: list[EndpointReply] = field(default_factory=list)
     requests: list[httpx.Request] = field(default_factory=list)
 
     def __call__(self, request: httpx.Request) -> httpx.Response:

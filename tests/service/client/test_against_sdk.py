@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from receiver.requests import (
     AgentRequest,
     BatchScrapeRequest,
@@ -18,12 +16,21 @@ from receiver.requests import (
     WebhookConfig,
 )
 from receiver.service.client import Client
+from tests.cases import named
 from tests.doubles import LONG
 from tests.service.client.sdk_calls import EVERYTHING, HOOK, KEY, PAGE
 from tests.service.client.stub import Connection, serving
 
 # Every field that some operation needs, so that one answer suits all of them.
-ANSWER = {"success": True, "id": "1", "status": "completed", "url": "u", "data": {}, "crawls": [], "jobsInQueue": 0}
+ANSWER = {
+    "success": True,
+    "id": "1",
+    "status": "completed",
+    "url": "u",
+    "errors": [],
+    "crawls": [],
+    "jobsInQueue": 0,
+}
 
 # What the SDK sends unasked: its own mark, and for crawls and pages defaults of the service.
 UNASKED: dict[str, Any] = {
@@ -119,7 +126,7 @@ def our_calls(client: Client) -> list[Any]:
 def answered(connection: Connection) -> None:
     """Answer with what its operation expects: a list for listings, an object for the others."""
     lists = connection.method == "GET" and connection.path.partition("?")[0].endswith(("/monitor", "/checks"))
-    connection.answer(200, {**ANSWER, "data": [] if lists else {}})
+    connection.answer(200, {**ANSWER, "data": [] if lists else {"id": "1"}})
 
 
 def compared(connection: Connection) -> tuple[Any, ...]:
@@ -139,9 +146,8 @@ def asked_for(body: Any) -> Any:
     return asked or None
 
 
-@pytest.fixture(scope="module")
 def theirs() -> list[Connection]:
-    """The requests of the SDK."""
+    """Return the requests of the SDK."""
     with serving(answered) as stub:
         subprocess.run(
             [sys.executable, "-m", "tests.service.client.sdk_calls", stub.address],
@@ -153,30 +159,23 @@ def theirs() -> list[Connection]:
     return stub.connections
 
 
-@pytest.fixture(scope="module")
 def ours() -> list[Connection]:
-    """The requests of our plain client. The tests of operations show that the async one sends the same."""
+    """Return the requests of our plain client. The tests of operations show that the async one sends the same."""
     with serving(answered) as stub, Client(KEY, stub.address) as client:
         for call in our_calls(client):
             call()
     return stub.connections
 
 
-COUNT = 27
+def test_our_requests_equal_those_of_the_sdk() -> None:
+    """Both have the same method, path, query and key, and a body with the same meaning, call for call.
 
+    The SDK adds defaults of its own; we send only what was given.
+    """
+    sent_by_us, sent_by_sdk = ours(), theirs()
 
-def test_every_call_is_compared(theirs: list[Connection], ours: list[Connection]) -> None:
-    """The SDK refused no call and made none twice."""
-    assert len(theirs) == len(ours) == COUNT
-
-
-@pytest.mark.parametrize("number", range(COUNT))
-def test_a_request_equals_that_of_the_sdk(theirs: list[Connection], ours: list[Connection], number: int) -> None:
-    """Both have the same method, path, query and key, and a body with the same meaning."""
-    assert compared(ours[number]) == compared(theirs[number])
-
-
-def test_our_requests_contain_only_what_was_given(ours: list[Connection]) -> None:
-    """The SDK adds defaults of its own; we do not."""
-    for connection in ours:
-        assert asked_for(connection.body) == connection.body
+    assert len(sent_by_us) == len(sent_by_sdk) == 27
+    for mine, expected in zip(sent_by_us, sent_by_sdk, strict=True):
+        with named({"call": f"{expected.method} {expected.path}"}):
+            assert compared(mine) == compared(expected)
+            assert asked_for(mine.body) == mine.body

@@ -30,6 +30,7 @@ from receiver.errors import (
 )
 from receiver.service.client import RetryPolicy
 from tests.cases import for_each
+from tests.doubles import event_of
 from tests.service.client.calling import KEY, Caller, Service, for_both_clients, said
 
 PAGE = "https://example.com/"
@@ -181,12 +182,23 @@ async def test_an_undocumented_answer_is_an_error(
         ("monitors", (), {"success": True, "data": {}}),
         ("monitors", (), {"success": True, "data": ["text"]}),
         ("active_crawls", (), {"success": True}),
+        ("run_monitor", ("1",), {"success": True, "data": {"status": "queued"}}),
+        *(
+            (name, ("1",), {"foo": 1})
+            for name in ("crawl_status", "batch_status", "extract_status", "agent_status")
+        ),
+        *((name, ("1",), {"foo": 1}) for name in ("crawl_errors", "batch_errors")),
+        ("crawl_status", ("1",), {"status": 5}),
+        ("crawl_errors", ("1",), {"errors": "none"}),
+        ("queue_status", (), {"foo": 1}),
+        ("monitor", ("1",), {"data": {"foo": 1}}),
+        ("check", ("1", "2"), {"data": {"foo": 1}}),
     ],
 )
 async def test_an_answer_without_its_result_is_an_error(
     caller: Caller, service: Service, name: str, args: Any, body: Any
 ) -> None:
-    """These operations always have a result."""
+    """These operations always have a result, and another JSON object is none."""
     service.replies = [said(**body)]
     caller = Caller(caller.kind, service, patience=IMPATIENT)
 
@@ -200,11 +212,11 @@ async def test_an_answer_without_its_result_is_an_error(
         (httpx.ConnectError(KEY), ServiceUnreachable, "api.example.com cannot be reached", False),
         (httpx.ConnectTimeout(KEY), ServiceUnreachable, "api.example.com cannot be reached", False),
         (httpx.ProxyError(KEY), ServiceUnreachable, "api.example.com cannot be reached", False),
-        (httpx.ReadTimeout(KEY), ServiceUnreachable, "no answer in time", True),
-        (httpx.WriteTimeout(KEY), ServiceUnreachable, "no answer in time", True),
+        (httpx.ReadTimeout(KEY), ServiceUnreachable, "no whole answer within 60 s", True),
+        (httpx.WriteTimeout(KEY), ServiceUnreachable, "no whole answer within 60 s", True),
         (httpx.ReadError(KEY), ServiceUnreachable, "ended before the answer", True),
         (httpx.RemoteProtocolError(KEY), ServiceUnreachable, "ended before the answer", True),
-        (httpx.DecodingError(KEY), UnexpectedAnswer, "compression is broken", None),
+        (httpx.DecodingError(KEY), UnexpectedAnswer, "compression is broken, or was not asked for", None),
     ],
 )
 async def test_connection_errors_become_service_errors(
@@ -218,6 +230,49 @@ async def test_connection_errors_become_service_errors(
         await caller.call("crawl", PAGE)
 
     assert getattr(caught.value, "sent", None) is sent
+
+
+async def test_a_204_ends_a_call_without_a_result(caller: Caller, service: Service) -> None:
+    """It is a success without content (RFC 9110, section 15.3.5). Elsewhere the result would be missing."""
+    service.replies = [httpx.Response(204)]
+    for name in ("delete_monitor", "cancel_crawl", "cancel_batch", "cancel_agent"):
+        assert await caller.call(name, "1") is None
+
+    with pytest.raises(UnexpectedAnswer, match="no JSON"):
+        await caller.call("crawl", PAGE)
+
+
+@for_both_clients(
+    ("status", "body"),
+    [
+        (status, body)
+        for status in (200, 400, 500)
+        for body in (b'{"error":' * 900 + b"{}" + b"}" * 900, b'{"error": [' + b"{}," * 700_000 + b"{}]}")
+    ],
+)
+async def test_a_deep_or_costly_answer_is_an_error_like_others(
+    caller: Caller, service: Service, status: int, body: bytes
+) -> None:
+    """2 MiB of `{}` would be gigabytes of objects, and 900 levels exceed Python's own limit."""
+    service.replies = [httpx.Response(status, content=body)]
+    caller = Caller(caller.kind, service, patience=IMPATIENT)
+
+    for name in ("crawl_status", "cancel_crawl" if status > 200 else "monitor"):
+        with pytest.raises(ServiceError) as caught:
+            await caller.call(name, "1")
+        pickle.dumps(caught.value)
+        assert len(str(caught.value)) < 200
+
+
+async def test_the_good_items_of_a_list_are_kept(
+    caller: Caller, service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning tells how many others there are."""
+    service.replies = [said(success=True, data=[{"id": "a"}, "text", {"id": "b"}, None])]
+
+    assert [one.id for one in await caller.call("monitors")] == ["a", "b"]
+    (record,) = caplog.records
+    assert (event_of(record), vars(record)["count"]) == ("service_items_skipped", 2)
 
 
 def echo(status: int) -> Callable[[httpx.Request], httpx.Response]:

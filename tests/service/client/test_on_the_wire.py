@@ -6,6 +6,7 @@ import json
 import logging
 import threading
 import traceback
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -37,19 +38,40 @@ class Both:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.clock = Ticking(NOON)
+        self.loop = asyncio.get_running_loop()
+
+    def pass_time(self, duration: timedelta) -> None:
+        """Move the clock, from the thread of a server."""
+        moved = threading.Event()
+
+        def move() -> None:
+            self.clock.advance(duration)
+            moved.set()
+
+        if self.kind == "async":
+            self.loop.call_soon_threadsafe(move)
+        else:
+            move()
+        assert moved.wait(LONG)
 
     async def send(self, address: str, call: ServiceCall[Any], *, patience: RetryPolicy = DEFAULT_PATIENCE) -> Any:
         """Make one call with a new client."""
+        return (await self.send_all(address, [call], patience=patience))[0]
+
+    async def send_all(
+        self, address: str, calls: Sequence[ServiceCall[Any]], *, patience: RetryPolicy = DEFAULT_PATIENCE
+    ) -> list[Any]:
+        """Make calls one after the other with a new client."""
         options: dict[str, Any] = {"clock": self.clock, "rng": Steady(), "patience": patience}
         if self.kind == "async":
             async with AsyncClient(KEY, address, **options) as client:
-                return await soon(client.send(call))
+                return [await soon(client.send(call)) for call in calls]
         with Client(KEY, address, **options) as plain:
-            return await soon(asyncio.to_thread(plain.send, call))
+            return [await soon(asyncio.to_thread(plain.send, call)) for call in calls]
 
 
 @pytest.fixture(params=["async", "plain"])
-def both(request: pytest.FixtureRequest) -> Both:
+async def both(request: pytest.FixtureRequest) -> Both:
     """Each of the two clients."""
     return Both(request.param)
 
@@ -109,20 +131,69 @@ async def test_a_compressed_answer_is_decompressed(both: Both) -> None:
     assert "gzip" in stub.connections[0].headers["accept-encoding"]
 
 
-async def test_a_body_that_comes_too_slowly_is_given_up(both: Both) -> None:
-    """Every single byte comes in time, but the whole body would never end."""
+GZIP_HEAD = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
+DRIPS = {
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n"),
+    "one header": (b"HTTP/1.1 200 OK\r\nX-A: ", b"b"),
+    "status line": (b"", b"H"),
+    "1xx": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n{", b" "),
+    "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", b"1\r\n \r\n"),
+    "chunk extension": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x"),
+    "trailers": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n", b"X-A: b\r\n"),
+    "gzip": (
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + gzip.compress(b"{")[:10],
+        b"\x00\x00\x00\xff\xff",
+    ),
+}
+
+
+@pytest.mark.parametrize("drip", DRIPS)
+async def test_no_server_can_stretch_a_call(both: Both, drip: str) -> None:
+    """Each single byte comes in time, but the whole answer would never end."""
+    head, drop = DRIPS[drip]
+    closed = threading.Event()
 
     def trickle(connection: Connection) -> None:
-        connection.send(200, b"{", promised=1_000_000)
-        for _ in range(100):
-            both.clock.advance(timedelta(seconds=2))
-            try:
-                connection.write(b" ")
-            except OSError:
-                return
+        wire = connection.handler.connection
+        try:
+            wire.sendall(head)
+            while True:
+                both.pass_time(timedelta(seconds=2))
+                wire.sendall(drop)
+        except OSError:
+            closed.set()
+        connection.handler.close_connection = True
 
-    with serving(trickle) as stub, pytest.raises(ServiceUnreachable, match="the answer comes too slowly"):
+    late = pytest.raises(ServiceUnreachable, match="GET /v2/crawl/1: no whole answer within 60 s")
+    with serving(trickle) as stub, late:
         await both.send(stub.address, crawl_status("1"), patience=ONCE)
+
+    assert await asyncio.to_thread(closed.wait, LONG)
+
+
+async def test_a_deadline_is_that_of_the_call_and_not_of_its_connection(both: Both) -> None:
+    """A later call on the same connection has its whole time."""
+
+    def slow(connection: Connection) -> None:
+        both.pass_time(timedelta(seconds=50))
+        connection.answer(200, DONE)
+
+    with serving(slow) as stub:
+        assert len(await both.send_all(stub.address, [crawl_status("1")] * 3)) == 3
+
+    assert len({id(one.handler) for one in stub.connections}) == 1
+
+
+@pytest.mark.parametrize("coding", ["gzip, gzip", "GZIP,identity,deflate", "br", "zstd", "x-own"])
+async def test_a_compression_that_was_not_asked_for_is_refused(both: Both, coding: str) -> None:
+    """Two compressions at once unpack 13 kB to gigabytes. The body is not read at all."""
+    bomb = gzip.compress(gzip.compress(b" " * 1_000_000))
+    refused = pytest.raises(UnexpectedAnswer, match="its compression is broken, or was not asked for")
+    with serving(lambda it: it.send(200, bomb, Content_Encoding=coding)) as stub, refused:
+        await both.send(stub.address, crawl_status("1"), patience=ONCE)
+
+    assert stub.connections[0].headers["accept-encoding"] == "gzip, deflate"
 
 
 async def test_an_endless_answer_is_given_up(both: Both) -> None:
@@ -142,7 +213,7 @@ async def test_a_call_without_an_answer_ends(both: Both) -> None:
     call = ServiceCall("GET", "/v2/crawl/1", lambda body: body, answered_within=timedelta(milliseconds=50))
     with serving(silent) as stub:
         try:
-            with pytest.raises(ServiceUnreachable, match="no answer in time"):
+            with pytest.raises(ServiceUnreachable, match=r"no whole answer within 0\.05 s"):
                 await both.send(stub.address, call)
         finally:
             heard.set()

@@ -1,7 +1,10 @@
 """Each operation: its request, and how it reads the answer. Bodies are those of the service."""
 
 import inspect
+import json
 from datetime import UTC, datetime
+from email.parser import BytesParser
+from email.policy import HTTP
 from typing import Any
 
 import pytest
@@ -14,11 +17,14 @@ from receiver.requests import (
     MonitorChanges,
     MonitorRequest,
     Schedule,
+    ScrapeOptions,
     ScrapeRequest,
+    ScrapeRequestV2,
     ScrapeTarget,
     WebhookConfig,
 )
 from receiver.service.client import AsyncClient, Client
+from receiver.service.responses import MapLink, SearchHits, WebHit
 from tests.service.client.calling import (
     CHECK_ID,
     DOCUMENT,
@@ -96,7 +102,103 @@ OPERATIONS: list[Operation] = [
         {"success": True, "data": {**DOCUMENT, "links": [PAGE]}},
         {"links": [PAGE]},
     ),
+    (
+        "scrape",
+        (PAGE,),
+        {"formats": ["html"], "only_main_content": False},
+        ("POST", "/v1/scrape", {"url": PAGE, "formats": ["html"], "onlyMainContent": False}),
+        {"success": True, "data": DOCUMENT},
+        {"url": PAGE},
+    ),
+    (
+        "scrape",
+        (PAGE,),
+        {"version": 2, "formats": ["markdown", "images"], "max_age": 0},
+        ("POST", "/v2/scrape", {"url": PAGE, "formats": ["markdown", "images"], "maxAge": 0}),
+        {"success": True, "data": {**DOCUMENT, "images": [PAGE]}},
+        {"images": [PAGE]},
+    ),
+    (
+        "scrape",
+        (ScrapeRequestV2(url=PAGE),),
+        {},
+        ("POST", "/v2/scrape", {"url": PAGE}),
+        {"success": True, "data": DOCUMENT},
+        {"url": PAGE},
+    ),
+    (
+        "map",
+        (PAGE,),
+        {"limit": 5, "sitemap": "skip"},
+        ("POST", "/v2/map", {"url": PAGE, "limit": 5, "sitemap": "skip"}),
+        {"success": True, "links": [{"url": PAGE, "title": "Hi"}, f"{PAGE}a"], "warning": "few"},
+        {"links": [MapLink(url=PAGE, title="Hi"), MapLink(url=f"{PAGE}a")], "warning": "few"},
+    ),
+    (
+        "search",
+        ("python",),
+        {"sources": ["web"]},
+        ("POST", "/v2/search", {"query": "python", "sources": ["web"]}),
+        {"success": True, "id": JOB, "data": {"web": [{"url": PAGE, "position": 1}]}, "creditsUsed": 2},
+        {"credits_used": 2, "data": SearchHits(web=[WebHit(url=PAGE, position=1)])},
+    ),
     ("crawl", (PAGE,), {}, ("POST", "/v2/crawl", {"url": PAGE}), STARTED, {"id": JOB}),
+    (
+        "crawl",
+        (PAGE,),
+        {"limit": 10_000, "include_paths": ["^/a"], "webhook": HOOK},
+        ("POST", "/v2/crawl", {"url": PAGE, "limit": 10_000, "includePaths": ["^/a"], "webhook": HOOK_WIRE}),
+        STARTED,
+        {"id": JOB},
+    ),
+    (
+        "batch_scrape",
+        ((PAGE,),),
+        {"formats": ["html"]},
+        ("POST", "/v2/batch/scrape", {"urls": [PAGE], "formats": ["html"]}),
+        STARTED,
+        {"id": JOB},
+    ),
+    (
+        "extract",
+        (),
+        {"prompt": "p"},
+        ("POST", "/v2/extract", {"prompt": "p"}),
+        {"success": True, "id": JOB},
+        {"id": JOB},
+    ),
+    (
+        "agent",
+        ("find",),
+        {"max_credits": 5},
+        ("POST", "/v2/agent", {"prompt": "find", "maxCredits": 5}),
+        {"success": True, "id": JOB},
+        {"id": JOB},
+    ),
+    (
+        "create_monitor",
+        ("prices",),
+        {"schedule": Schedule(cron="0 * * * *"), "targets": [ScrapeTarget(urls=[PAGE])]},
+        (
+            "POST",
+            "/v2/monitor",
+            {
+                "name": "prices",
+                "schedule": {"cron": "0 * * * *"},
+                "targets": [{"type": "scrape", "urls": [PAGE]}],
+            },
+        ),
+        {"success": True, "data": MONITOR},
+        {"id": MONITOR_ID},
+    ),
+    (
+        "update_monitor",
+        (MONITOR_ID,),
+        {"status": "paused"},
+        ("PATCH", f"/v2/monitor/{MONITOR_ID}", {"status": "paused"}),
+        {"success": True, "data": {**MONITOR, "status": "paused"}},
+        {"status": "paused"},
+    ),
     (
         "crawl",
         (CrawlRequest(url=PAGE, limit=5),),
@@ -147,6 +249,14 @@ OPERATIONS: list[Operation] = [
         {"finished": False},
     ),
     ("batch_errors", (JOB,), {}, ("GET", f"/v2/batch/scrape/{JOB}/errors", None), {"errors": []}, {"errors": []}),
+    (
+        "batch_errors",
+        (JOB,),
+        {},
+        ("GET", f"/v2/batch/scrape/{JOB}/errors", None),
+        {"success": True, "data": ERRORS},
+        {"robots_blocked": ["https://example.com/private"]},
+    ),
     ("cancel_batch", (JOB,), {}, ("DELETE", f"/v2/batch/scrape/{JOB}", None), {"status": "cancelled"}, {}),
     (
         "extract",
@@ -236,6 +346,14 @@ OPERATIONS: list[Operation] = [
         {"id": CHECK_ID, "status": "queued", "finished": False, "target_results": [], "trigger": "manual"},
     ),
     (
+        "run_monitor",
+        (MONITOR_ID,),
+        {},
+        ("POST", f"/v2/monitor/{MONITOR_ID}/run", None),
+        {"success": True, "id": CHECK_ID, "data": {"status": "queued"}},
+        {"id": CHECK_ID, "status": "queued"},
+    ),
+    (
         "check",
         (MONITOR_ID, CHECK_ID),
         {"limit": 5, "skip": 10, "status": "removed"},
@@ -314,10 +432,84 @@ def test_both_clients_have_the_same_operations() -> None:
     }
 
     assert theirs[AsyncClient] == theirs[Client]
-    tested = {one[0] for one in OPERATIONS} | {"active_crawls", "monitors", "checks"}
+    tested = {one[0] for one in OPERATIONS} | {"active_crawls", "monitors", "checks", "parse"}
     assert theirs[Client] - tested == {"crawl_pages", "batch_pages", "check_pages"}
     for name in theirs[Client]:
         assert inspect.getdoc(getattr(Client, name)) == inspect.getdoc(getattr(AsyncClient, name))
+
+
+async def test_a_file_is_sent_in_parts(caller: Caller, service: Service) -> None:
+    """One part has the bytes, with name and media type; the other has the options as JSON."""
+    service.replies = [said(success=True, data=DOCUMENT)]
+
+    document = await caller.call("parse", b"%PDF-1", "a.pdf", content_type="application/pdf", formats=["html"])
+
+    assert document.markdown == "# Hi"
+    (request,) = service.requests
+    assert (request.method, request.url.path) == ("POST", "/v2/parse")
+    sent = BytesParser(policy=HTTP).parsebytes(
+        b"Content-Type: " + request.headers["content-type"].encode() + b"\r\n\r\n" + request.content
+    )
+    file, options = sent.iter_parts()
+    assert (file.get_filename(), file.get_content_type(), file.get_content()) == (
+        "a.pdf",
+        "application/pdf",
+        b"%PDF-1",
+    )
+    assert (file["content-disposition"].params["name"], options["content-disposition"].params["name"]) == (
+        "file",
+        "options",
+    )
+    assert json.loads(str(options.get_payload())) == {"formats": ["html"]}
+
+
+async def test_a_hit_that_was_scraped_has_its_document(caller: Caller, service: Service) -> None:
+    """Its fields stand in the hit itself, and a hit that was not scraped has none."""
+    hits = [{"url": PAGE, "title": "Hi", **DOCUMENT}, {"url": PAGE}]
+    service.replies = [said(success=True, data={"web": hits, "images": [{"imageUrl": "u", "imageWidth": 5}]})]
+
+    found = await caller.call("search", "python", scrape_options=ScrapeOptions(formats=["markdown"]))
+
+    scraped, other = found.data.web
+    assert (scraped.document.markdown, scraped.document.metadata.status_code) == ("# Hi", 200)
+    assert other.document is None
+    assert found.data.images[0].image_width == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "options", "error", "words"),
+    [
+        (
+            "crawl",
+            (CrawlRequest(url=PAGE),),
+            {"limit": 5},
+            TypeError,
+            "limit: give a whole CrawlRequest",
+        ),
+        ("crawl", (ScrapeRequest(url=PAGE),), {}, TypeError, "give a CrawlRequest, not a ScrapeRequest"),
+        ("crawl", (PAGE,), {"limt": 5}, ValueError, "limt"),
+        ("crawl", (PAGE,), {"limit": 0}, ValueError, "limit"),
+        ("scrape", (PAGE,), {"lockdown": True}, ValueError, "lockdown"),
+        (
+            "scrape",
+            (ScrapeRequest(url=PAGE),),
+            {"version": 2},
+            ValueError,
+            "is one of version 1, not 2",
+        ),
+        ("scrape", (ScrapeRequestV2(url=PAGE),), {"version": 1}, ValueError, "is one of version 2, not 1"),
+        ("scrape", (PAGE,), {"version": 3}, ValueError, "not 3"),
+        ("parse", (b"x",), {}, ValueError, "filename"),
+        ("update_monitor", ("1",), {}, ValueError, "give at least one field"),
+    ],
+)
+async def test_options_that_do_not_fit_are_not_sent(
+    caller: Caller, service: Service, name: str, args: Any, options: Any, error: type[Exception], words: str
+) -> None:
+    """A whole request has all its options already."""
+    with pytest.raises(error, match=words):
+        await caller.call(name, *args, **options)
+    assert service.requests == []
 
 
 async def test_a_check_is_read_with_all_its_results(caller: Caller, service: Service) -> None:

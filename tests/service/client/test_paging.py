@@ -1,19 +1,23 @@
 """All pages of an operation are followed by path and query, to the end, and each only once."""
 
+import uuid
+from itertools import count
 from typing import Any
 
 import httpx
 import pytest
 
 from receiver.errors import NotFound, UnexpectedAnswer
+from receiver.service.client import paging
 from tests.service.client.calling import KEY, Caller, Service, said
 
 ELSEWHERE = "https://elsewhere.example.net"
 
 
 def page(next_: str | None, *, status: str = "completed", documents: int = 1) -> httpx.Response:
-    """Return a page of a job's results."""
-    body: dict[str, Any] = {"success": True, "status": status, "data": [{"markdown": "m"}] * documents}
+    """Return a page of a job's results, which no other page has."""
+    items = [{"markdown": str(uuid.uuid4())} for _ in range(documents)]
+    body: dict[str, Any] = {"success": True, "status": status, "data": items}
     return said(**body if next_ is None else {**body, "next": next_})
 
 
@@ -90,6 +94,40 @@ async def test_pages_that_go_in_a_circle_end(caller: Caller, service: Service) -
     service.replies = [page("/v2/crawl/1?skip=1"), page("/v2/crawl/1?skip=2"), page("/v2/crawl/1?skip=1")]
 
     assert len(await caller.pages("crawl_pages", "1")) == 3
+
+
+async def test_pages_without_an_end_are_an_error(
+    caller: Caller, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service that names a new address each time does not keep a program for ever."""
+    monkeypatch.setattr(paging, "MAX_PAGES", 50)
+    numbers = count(1)
+    service.replies = [lambda _: page(f"/v2/crawl/1?skip={next(numbers)}", documents=next(numbers) % 2)]
+
+    with pytest.raises(UnexpectedAnswer, match=r"GET /v2/crawl/1.*: after 50 pages it names a next one"):
+        await caller.pages("crawl_pages", "1")
+
+    assert len(service.requests) == 50
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "path", "body"),
+    [
+        ("crawl_pages", ("1",), "/v2/crawl/1", {"status": "completed", "data": [{"markdown": "m"}]}),
+        ("check_pages", ("1", "2"), "/v2/monitor/1/checks/2", {"data": {"id": "2", "pages": [{"id": "p"}]}}),
+    ],
+)
+async def test_a_service_that_gives_the_same_page_for_each_address_is_an_error(
+    caller: Caller, service: Service, name: str, args: Any, path: str, body: Any
+) -> None:
+    """It ignores the offset, so results would repeat without an end."""
+    numbers = count(1)
+    service.replies = [lambda _: said(success=True, next=f"{path}?skip={next(numbers)}", **body)]
+
+    with pytest.raises(UnexpectedAnswer, match="the same results as on the page before"):
+        await caller.pages(name, *args)
+
+    assert len(service.requests) == 2
 
 
 async def test_a_lost_page_is_fetched_again_and_a_missing_one_is_an_error(caller: Caller, service: Service) -> None:

@@ -10,12 +10,17 @@ import pytest
 from receiver.errors import ConfigurationError
 from receiver.requests import (
     CrawlRequest,
+    JsonFormat,
+    JsonOptions,
+    ScrapeOptions,
     ScrapeRequest,
     WaitAction,
 )
 from receiver.service.client import AsyncClient, Client
 from receiver.service.client import jobs as job_calls
 from receiver.service.client import scrapes as scrape_calls
+from receiver.service.client.calls import ServiceCall
+from tests.cases import for_each
 from tests.service.client.calling import (
     CHECK_ID,
     DOCUMENT,
@@ -92,15 +97,35 @@ async def test_values_out_of_bounds_are_not_sent(
     assert service.requests == []
 
 
-def test_a_scrape_waits_longer_than_its_own_time_out() -> None:
-    """The client waits for the time-out, for other scrapes before it, and a margin."""
-    plain = scrape_calls.scrape(PAGE)
-    slow = scrape_calls.scrape(
-        ScrapeRequest(url=PAGE, timeout=120_000, wait_for=5_000, actions=[WaitAction(milliseconds=10_000)])
-    )
-
-    assert plain.answered_within == timedelta(seconds=60)
-    assert slow.answered_within == timedelta(seconds=165)
+@for_each(
+    ("call", "seconds"),
+    [
+        (scrape_calls.scrape(PAGE), 60),
+        (scrape_calls.scrape(PAGE, timeout=10_000), 40),
+        (
+            scrape_calls.scrape(PAGE, timeout=120_000, wait_for=5_000, actions=[WaitAction(milliseconds=10_000)]),
+            165,
+        ),
+        (scrape_calls.scrape(PAGE, formats=["markdown", "changeTracking"]), 90),
+        (scrape_calls.scrape(PAGE, formats=["json"], json_options=JsonOptions(prompt="p")), 90),
+        (scrape_calls.scrape(PAGE, formats=["json"], json_options=JsonOptions(prompt="p"), timeout=40_000), 70),
+        (scrape_calls.scrape(PAGE, proxy="enhanced"), 150),
+        (scrape_calls.scrape(PAGE, proxy="auto", formats=["markdown", "changeTracking"]), 150),
+        (scrape_calls.scrape(PAGE, proxy="auto", timeout=30_000), 150),
+        (scrape_calls.scrape(PAGE, version=2), 150),
+        (scrape_calls.scrape(PAGE, version=2, proxy="basic"), 60),
+        (scrape_calls.scrape(PAGE, version=2, proxy="basic", formats=[JsonFormat(prompt="p")]), 90),
+        (scrape_calls.parse(b"x" * 1024 * 1024, "a.pdf"), 61),
+        (scrape_calls.map(PAGE), 90),
+        (scrape_calls.map(PAGE, timeout=200_000), 230),
+        (scrape_calls.search("q"), 90),
+        (scrape_calls.search("q", timeout=1_000, scrape_options=ScrapeOptions(timeout=5_000)), 36),
+        (job_calls.crawl(PAGE), 60),
+    ],
+)
+def test_a_call_waits_longer_than_the_service_works(call: ServiceCall[Any], seconds: int) -> None:
+    """The service's own limit is that of the request, or one by format and proxy. 30 seconds are added to it."""
+    assert call.answered_within == timedelta(seconds=seconds)
 
 
 async def test_a_call_sets_the_time_out_of_its_own_request(caller: Caller, service: Service) -> None:

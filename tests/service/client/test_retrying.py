@@ -9,6 +9,8 @@ from typing import Any
 
 import httpx
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from receiver.core.clock import VirtualClock
@@ -75,8 +77,8 @@ LOST = [
 
 REPEATABLE: list[tuple[str, tuple[str, ...], dict[str, str], httpx.Response]] = [
     ("crawl_status", ("1",), {}, STATUS),
-    ("monitor", ("1",), {}, said(success=True, data={})),
-    ("queue_status", (), {}, said(success=True)),
+    ("monitor", ("1",), {}, said(success=True, data={"id": "1"})),
+    ("queue_status", (), {}, said(success=True, jobsInQueue=0)),
     ("crawl", (PAGE,), {"idempotency_key": "k"}, STARTED),
 ]
 
@@ -172,6 +174,9 @@ async def test_pauses_grow_and_attempts_end(caller: Caller, service: Service) ->
         ({"retry-after": "-5"}, {}, None),
         ({}, {"retry_after_seconds": -5}, 0),
         ({}, {"retry_after_seconds": float("nan")}, None),
+        ({}, {"retry_after_seconds": float("-inf")}, 0),
+        ({}, {"retry_after_seconds": 10**400}, 86_400),
+        ({}, {"details": {"retryAfterSeconds": -(10**400)}}, 0),
     ],
 )
 def test_the_wait_is_read_from_header_field_or_text(headers: Any, body: Any, seconds: float | None) -> None:
@@ -301,10 +306,30 @@ def test_a_broken_answer_is_repeated_and_a_redirect_is_not(status: int | None, a
     assert (len(acted) > 1) is again
 
 
-def test_a_retry_after_date_may_have_any_time_zone() -> None:
-    """The header is in GMT, the clock in UTC."""
+@for_each(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "Tue, 04 Aug 2026 14:00:10 +0200"}, 10),
+        ({"retry-after": "Tue, 04 Aug 2026 13:00:10 GMT", "date": "Tue, 04 Aug 2026 13:00:00 GMT"}, 10),
+        ({"retry-after": "Tue, 04 Aug 2026 12:00:10 GMT", "date": "Tue, 04 Aug 2026 13:00:00 GMT"}, 0),
+        ({"retry-after": "Tue, 04 Aug 2026 12:00:10 GMT", "date": "today"}, 10),
+        ({"retry-after": "Tue, 04 Aug 2026 12:00:10 GMT", "date": "Tue, 04 Aug 2026 12:00:00"}, 10),
+        ({"retry-after": "7", "date": "Tue, 04 Aug 2026 13:00:00 GMT"}, 7),
+    ],
+)
+def test_a_retry_after_date_is_one_of_the_services_clock(headers: dict[str, str], seconds: int) -> None:
+    """Its `Date` header shows that clock. Without that header our own clock counts."""
     now = datetime(2026, 8, 4, 12, tzinfo=UTC)
 
-    asked = wait_asked_for({"retry-after": "Tue, 04 Aug 2026 14:00:10 +0200"}, {}, now=now)
+    assert wait_asked_for(headers, {}, now=now) == timedelta(seconds=seconds)
 
-    assert asked == timedelta(seconds=10)
+
+@given(st.text(max_size=60), st.text(max_size=60))
+@example("Tue, 04 Aug 9999 23:59:59 -9959", "Tue, 04 Aug 0001 00:00:00 +9959")
+@example("Tue, 04 Aug 2026 12:00:10 +99999999999", "")
+@example("Tue, 04 Aug 99999999999 12:00:10 GMT", "")
+def test_no_header_breaks_the_reading_of_the_wait(asked: str, date: str) -> None:
+    """Whatever a server sends, the result is a wait of at most a day, or none."""
+    found = wait_asked_for({"retry-after": asked, "date": date}, {}, now=NOON)
+
+    assert found is None or timedelta(0) <= found <= timedelta(days=1)

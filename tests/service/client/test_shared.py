@@ -1,6 +1,7 @@
 """Clients of the service for handlers: they send the key to the service and nowhere else."""
 
 import logging
+import traceback
 
 import httpx
 import pytest
@@ -81,12 +82,33 @@ async def test_the_key_is_in_no_repr_and_no_log(caplog: pytest.LogCaptureFixture
     assert KEY not in shown + caplog.text
 
 
-@pytest.mark.parametrize("base", ["api.example.com", "ftp://api.example.com", "", "https://", "http://[::1"])
+@pytest.mark.parametrize(
+    "base",
+    [
+        "api.example.com",
+        "ftp://api.example.com",
+        "",
+        "https://",
+        "http://[::1",
+        "http://host:port",
+        "http://host:0",
+        "http://host:65536",
+        f"http://{'a' * 64}.example.com",
+        "http://a..example.com",
+        "https://api.example.com/?key=s3cret",
+        "https://api.example.com/#s3cret",
+        "https://user:s3cret@api.example.com",
+        "https://s3cret@api.example.com",
+        "http://user:s3cret",
+    ],
+)
 async def test_an_invalid_address_is_refused(base: str) -> None:
-    """The error comes before the first handler runs."""
-    with pytest.raises(ConfigurationError, match="RECEIVER_BASE_URL"):
+    """The error comes before the first handler runs, and quotes no password."""
+    with pytest.raises(ConfigurationError, match="RECEIVER_BASE_URL") as caught:
         async with open_clients(base, KEY):
             pass
+
+    assert "s3cret" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize("key", ["", "two words", "line\nline", "clé"])

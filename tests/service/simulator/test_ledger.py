@@ -11,20 +11,20 @@ from receiver.service.schedule import State
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.faults import FaultKind, SimulatedRequest
 from receiver.service.simulator.ledger import Findings, Ledger, Mark, Wrong, mark
-from receiver.service.simulator.live import LiveSent, Reply
+from receiver.service.simulator.live import EndpointReply, LiveSent
 from receiver.service.simulator.run import SimulatedAttempt
 from receiver.stores.memory import MemoryStore
 from tests.doubles import NOON, body_of, delivery
 
 BODY = body_of(id="job-1", webhookId="one")
 OTHER = body_of(id="job-1", webhookId="two")
-OK, LATER = Reply(ResponseKind.OK, 200), Reply(ResponseKind.STATUS, 503)
-REFUSED, NO_ANSWER = Reply(ResponseKind.REFUSED), Reply(ResponseKind.TIMEOUT)
-MALFORMED, UNAUTHENTICATED = Reply(ResponseKind.STATUS, 400), Reply(ResponseKind.STATUS, 401)
+OK, LATER = EndpointReply(ResponseKind.OK, 200), EndpointReply(ResponseKind.STATUS, 503)
+REFUSED, NO_ANSWER = EndpointReply(ResponseKind.REFUSED), EndpointReply(ResponseKind.TIMEOUT)
+MALFORMED, UNAUTHENTICATED = EndpointReply(ResponseKind.STATUS, 400), EndpointReply(ResponseKind.STATUS, 401)
 
 
 def sent(
-    reply: Reply | None, body: bytes = BODY, way: FaultKind = FaultKind.WHOLE, state: State = State.RETRY_1
+    reply: EndpointReply | None, body: bytes = BODY, way: FaultKind = FaultKind.WHOLE, state: State = State.RETRY_1
 ) -> LiveSent:
     outcome = ResponseKind.REFUSED if reply is None else reply.outcome
     attempt = SimulatedAttempt(1, 1, 0, 0, 0, 0, 0, outcome, state, outcome is ResponseKind.OK, False)
@@ -85,7 +85,9 @@ async def test_a_delivery_stored_with_another_body_is_altered(kept: Kept) -> Non
     ("arrivals", "replies"),
     [(1, [OK, OK]), (2, [OK]), (3, [OK, NO_ANSWER]), (2, [REFUSED, OK])],
 )
-async def test_an_impossible_number_of_duplicates_is_found(kept: Kept, arrivals: int, replies: list[Reply]) -> None:
+async def test_an_impossible_number_of_duplicates_is_found(
+    kept: Kept, arrivals: int, replies: list[EndpointReply]
+) -> None:
     """There are fewer than were acknowledged, or more than can have arrived."""
     for _ in range(arrivals):
         await kept.store.append(as_stored(BODY))
@@ -102,7 +104,7 @@ async def test_an_impossible_number_of_duplicates_is_found(kept: Kept, arrivals:
     ],
 )
 async def test_a_delivery_that_was_given_up_is_lost_if_it_was_ever_sent(
-    kept: Kept, replies: list[Reply | None], lost: bool
+    kept: Kept, replies: list[EndpointReply | None], lost: bool
 ) -> None:
     """If the sender played outages in all four attempts, the receiver is not at fault."""
     last = len(replies) - 1

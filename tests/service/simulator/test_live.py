@@ -15,7 +15,7 @@ from receiver.errors import Malformed
 from receiver.service.schedule import State
 from receiver.service.simulator.endpoint import ResponseKind
 from receiver.service.simulator.faults import FaultKind, SimulatedRequest
-from receiver.service.simulator.live import Live, LiveSent, Reply
+from receiver.service.simulator.live import EndpointReply, Live, LiveSent
 from receiver.service.simulator.run import SimulatedAttempt, simulate
 from receiver.service.simulator.scenario import (
     ArrivalPattern,
@@ -32,16 +32,20 @@ from tests.doubles import NOON, pass_time, turns
 
 SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
 ONE = ArrivalPattern(at=(timedelta(0),))
-OK, REFUSED, TIMEOUT = Reply(ResponseKind.OK, 200), Reply(ResponseKind.REFUSED), Reply(ResponseKind.TIMEOUT)
+OK, REFUSED, TIMEOUT = (
+    EndpointReply(ResponseKind.OK, 200),
+    EndpointReply(ResponseKind.REFUSED),
+    EndpointReply(ResponseKind.TIMEOUT),
+)
 
-Post = Callable[[SimulatedRequest], Awaitable[Reply]]
+Post = Callable[[SimulatedRequest], Awaitable[EndpointReply]]
 
 
-def answering(*replies: Reply) -> Post:
+def answering(*replies: EndpointReply) -> Post:
     """Give these answers at once, the last one for ever."""
     left = list(replies)
 
-    async def post(request: SimulatedRequest) -> Reply:
+    async def post(request: SimulatedRequest) -> EndpointReply:
         return left.pop(0) if len(left) > 1 else left[0]
 
     return post
@@ -64,7 +68,7 @@ class Played:
         )
         self.running = asyncio.create_task(self.live.run())
 
-    async def _works(self, request: SimulatedRequest) -> Reply:
+    async def _works(self, request: SimulatedRequest) -> EndpointReply:
         await self.clock.sleep(self._latency)
         return OK
 
@@ -111,7 +115,7 @@ def test_a_live_run_has_the_timeline_of_the_simulation(
     )
 
     async def played() -> list[SimulatedAttempt]:
-        async def works(request: SimulatedRequest) -> Reply:
+        async def works(request: SimulatedRequest) -> EndpointReply:
             await run.clock.sleep(min(latency * SECOND, scenario.schedule.timeout))
             return OK if latency * SECOND <= scenario.schedule.timeout else TIMEOUT
 
@@ -139,7 +143,7 @@ async def test_at_sixty_times_the_speed_the_whole_schedule_takes_21_seconds() ->
 
 async def test_a_refused_delivery_is_sent_again_until_it_is_accepted() -> None:
     """The bytes stay the same. The answer to a retry may say that it is known."""
-    known = Reply(ResponseKind.OK, 200, known=True)
+    known = EndpointReply(ResponseKind.OK, 200, known=True)
     run = await Played(Scenario(arrivals=ONE), answering(REFUSED, TIMEOUT, known)).to_its_end()
 
     assert [one.state for one in run.attempts] == [State.RETRY_1, State.RETRY_2, State.DELIVERED]
@@ -191,7 +195,7 @@ async def test_reordered_deliveries_are_overtaken() -> None:
 
 async def test_a_forgery_is_sent_once_beside_the_delivery() -> None:
     """Its body is an invented delivery."""
-    run = await Played(faulty(forged=1), answering(Reply(ResponseKind.STATUS, 401))).to_its_end()
+    run = await Played(faulty(forged=1), answering(EndpointReply(ResponseKind.STATUS, 401))).to_its_end()
 
     forged = [one for one in run.sent if one.request.way is FaultKind.FORGED]
     bodies = {one.request.body for one in forged}
@@ -203,8 +207,8 @@ async def test_a_forgery_is_sent_once_beside_the_delivery() -> None:
 async def test_a_truncated_delivery_is_whole_in_its_retry() -> None:
     """The first half is not an envelope, with either signature."""
 
-    async def post(request: SimulatedRequest) -> Reply:
-        return OK if request.payload == request.body else Reply(ResponseKind.STATUS, 400)
+    async def post(request: SimulatedRequest) -> EndpointReply:
+        return OK if request.payload == request.body else EndpointReply(ResponseKind.STATUS, 400)
 
     run = await Played(faulty(truncated=1), post).to_its_end()
 
@@ -252,7 +256,7 @@ async def test_a_stopped_run_starts_nothing_and_finishes_running_requests() -> N
     answered = asyncio.Event()
     posted = 0
 
-    async def post(request: SimulatedRequest) -> Reply:
+    async def post(request: SimulatedRequest) -> EndpointReply:
         nonlocal posted
         posted += 1
         if posted == 1:

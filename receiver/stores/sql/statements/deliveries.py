@@ -52,10 +52,15 @@ class DeliveryStatements:
             ) AS listed
             {{state}} ORDER BY seq DESC LIMIT :rows
         """
-        self.keys_from = "SELECT key FROM deliveries WHERE key >= :first AND key < :above ORDER BY key LIMIT :rows"
+        self.has_key = f"SELECT d.key FROM deliveries AS d WHERE {dialect.has_key}"
+        self.keys_from = dialect.keys_from
         self.detail = f"""
             SELECT {SUMMARY}, b.headers, b.body, b.coding
-            FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE d.key = :key
+            FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq WHERE {dialect.has_key}
+        """
+        self.subjects = f"""
+            SELECT d.seq, d.key, d.type, d.job_id, b.body, b.coding
+            FROM deliveries AS d JOIN bodies AS b ON b.seq = d.seq WHERE {among_seqs} AND d.size <= :most
         """
         self.failed_handlers = f"SELECT DISTINCT handler FROM work_items WHERE delivery_seq = :seq AND {FAILED}"
         self._read_in_pages(dialect, among_seqs)

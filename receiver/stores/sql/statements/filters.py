@@ -6,7 +6,7 @@ from receiver.core.clock import to_micros
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.quarantine import QuarantineFilter
 from receiver.core.search import parse_query
-from receiver.core.types import DeliveryState, WorkState
+from receiver.core.types import DeliveryState, WorkState, glob_list
 from receiver.core.work import WorkFilter
 from receiver.core.work_states import ENDED
 from receiver.stores.sql.connection import Values
@@ -97,11 +97,11 @@ class Filters:
         one by one. A condition that the index by delivery answers alone is asked for each delivery.
         """
         conditions = self._of_delivery(wanted) + self._of_its_words(wanted)
-        if wanted.handler == "*" and not wanted.failed:
+        if glob_list(wanted.handler) == ("*",) and not wanted.failed:
             conditions.append((f"AND EXISTS ({_ITS_WORK})", "handler", "*"))
         elif wanted.handler is not None or wanted.failed:
             matching = f"SELECT w.delivery_seq FROM work_items AS w WHERE {self._work_condition(wanted)}"
-            conditions.append((f"AND d.seq IN ({matching})", "handler", self._handler(wanted)))
+            conditions += self._with_handlers(f"AND d.seq IN ({matching})", wanted)
         sql, values = _joined(conditions)
         if wanted.state is not None:
             sql += " " + self._states[wanted.state]
@@ -114,7 +114,9 @@ class Filters:
         """Return the statements by which an index finds all deliveries that can match, and perhaps others."""
         found: list[tuple[str, Values]] = []
         if wanted.failed:
-            found.append((self._deliveries.failed_seqs, {"handler": self._handler(wanted)}))
+            globs = glob_list(wanted.handler)
+            glob = globs[0] if len(globs) == 1 else "*"
+            found.append((self._deliveries.failed_seqs, {"handler": self._dialect.pattern(glob)}))
         match wanted.state:
             case DeliveryState.NEW:
                 found.append((NEW_SEQS, {}))
@@ -124,13 +126,19 @@ class Filters:
                 found.append((self._deliveries.dead_seqs, {}))
         return found
 
-    def _handler(self, wanted: DeliveryFilter) -> str:
-        return self._dialect.pattern(wanted.handler or "*")
+    def _with_handlers(self, condition: str, wanted: DeliveryFilter | WorkFilter) -> list[_Condition]:
+        """Return a condition that has `_handler_condition` in it, with the patterns as its values."""
+        patterns = map(self._dialect.pattern, glob_list(wanted.handler) or ("*",))
+        return [("" if at else condition, f"handler{at}", pattern) for at, pattern in enumerate(patterns)]
+
+    def _handler_condition(self, wanted: DeliveryFilter | WorkFilter) -> str:
+        count = len(glob_list(wanted.handler)) or 1
+        return "(" + " OR ".join(self._dialect.glob("w.handler", f"handler{at}") for at in range(count)) + ")"
 
     def _of_its_work(self, wanted: DeliveryFilter) -> list[_Condition]:
         if wanted.handler is None and not wanted.failed:
             return []
-        return [(f"AND EXISTS ({_ITS_WORK} AND {self._work_condition(wanted)})", "handler", self._handler(wanted))]
+        return self._with_handlers(f"AND EXISTS ({_ITS_WORK} AND {self._work_condition(wanted)})", wanted)
 
     def _of_its_words(self, wanted: DeliveryFilter) -> list[_Condition]:
         if wanted.text is None:
@@ -140,13 +148,12 @@ class Filters:
 
     def _work_condition(self, wanted: DeliveryFilter) -> str:
         failed = f"{FAILED} AND " if wanted.failed else ""
-        return failed + self._dialect.glob("w.handler", "handler")
+        return failed + self._handler_condition(wanted)
 
     def _of_work(self, wanted: WorkFilter) -> list[_Condition]:
         conditions = self._of_delivery(wanted)
         if wanted.handler is not None:
-            glob = self._dialect.glob("w.handler", "handler")
-            conditions.append((f"AND {glob}", "handler", self._dialect.pattern(wanted.handler)))
+            conditions += self._with_handlers(f"AND {self._handler_condition(wanted)}", wanted)
         if wanted.state is not None:
             conditions.append(("AND w.state = :state", "state", wanted.state.value))
         if wanted.among:

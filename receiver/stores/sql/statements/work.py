@@ -17,8 +17,11 @@ _WAITING = " UNION ALL ".join(
 _WORK = """
 SELECT
     w.id, d.key, d.type, d.job_id, d.received_at, w.handler, w.state, w.attempts, w.lane,
-    coalesce(w.due_at, w.recheck_at), w.last_error, w.note, w.heads_lane
+    coalesce(w.due_at, w.recheck_at), w.last_error, w.note, w.heads_lane,
+    h.id, h.state, (SELECT max(a.ended_at) FROM attempts AS a WHERE a.work_id = h.id)
 FROM work_items AS w JOIN deliveries AS d ON d.seq = w.delivery_seq
+LEFT JOIN work_items AS h
+    ON w.state = 'queued' AND h.handler = w.handler AND h.lane = w.lane AND h.heads_lane = 1
 """
 
 

@@ -1,11 +1,11 @@
 """The SQL that claims work items, and takes back what dead workers held."""
 
-from receiver.core.rules import SUSPECT_DEATHS, SUSPECT_LOSSES
+from receiver.core.rules import SUSPECT_LOSSES
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.statements.columns import STORED
 
 # The leases of all handlers: this worker may not have the code of some, and their work must not run for ever.
-LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :now LIMIT :limit"
+LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :steady LIMIT :limit"
 
 LOSE_ATTEMPTS = """
 INSERT INTO attempts (work_id, number, trigger, ended_at, outcome, error, overdue)
@@ -13,12 +13,13 @@ SELECT id, attempts, iif(attempts = 1, trigger, 'retry'), :now, 'lost', :error, 
 FROM work_items WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
-# The condition is that of `rules.suspicious`. On the right side of an UPDATE every column has its old value.
+# The condition is that of `rules.suspicious`, and `rules.refusal` says what counts. A lease of nobody is that of a
+# worker that has certainly died. On the right side of an UPDATE every column has its old value.
 LOSE = f"""
 UPDATE work_items SET
-    state = 'waiting', due_at = lease_until, lease_until = NULL, worker = NULL, started = 0, last_error = :error,
-    uncounted = uncounted + 1, lost = lost + 1, deaths = deaths + started,
-    suspect = (deaths + started >= {SUSPECT_DEATHS} OR lost + 1 >= {SUSPECT_LOSSES})
+    state = 'waiting', due_at = :now, lease_until = NULL, worker = NULL, started = 0, last_error = :error,
+    uncounted = uncounted + (suspect = 0), lost = lost + 1, deaths = deaths + (started = 1 AND worker IS NULL),
+    suspect = (suspect = 1 OR started = 1 OR lost + 1 >= {SUSPECT_LOSSES})
 WHERE id IN (SELECT value FROM json_each(:ids))
 """
 

@@ -21,4 +21,9 @@ UPDATE work_items SET
 WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state = 'running'
 """
 
-EXPIRE_LEASES = "UPDATE work_items SET lease_until = :now WHERE state = 'running' AND worker = :worker"
+HOLDERS = "SELECT DISTINCT worker FROM work_items WHERE state = 'running' AND worker IS NOT NULL"
+
+# That nobody has the lease says for certain that its worker has died.
+EXPIRE_LEASES = (
+    "UPDATE work_items SET lease_until = :now, worker = NULL WHERE state = 'running' AND worker = :worker"
+)

@@ -1,5 +1,7 @@
 """The SQL that keeps a store small."""
 
+from collections.abc import Sequence
+
 REMOVE_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))"
 
 NOTE_PRUNED = "UPDATE deliveries SET pruned_at = :now WHERE seq IN (SELECT value FROM json_each(:seqs))"
@@ -12,7 +14,15 @@ DELETE FROM attempts WHERE work_id IN (
 
 REMOVE_WORK = "DELETE FROM work_items WHERE delivery_seq IN (SELECT value FROM json_each(:seqs))"
 
+# The functions of `sqlite/delivery_keys.py` have to be there.
+REMOVE_KEYS = """
+DELETE FROM delivery_keys
+WHERE key IN (SELECT index_key(key) FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs)))
+"""
+
 REMOVE_DELIVERIES = "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))"
+
+REMOVE_ALL: Sequence[str] = (REMOVE_ATTEMPTS, REMOVE_WORK, REMOVE_KEYS, REMOVE_DELIVERIES)
 
 ONCE_KEYS_BEFORE = "SELECT handler, key FROM once_keys WHERE asked_at < :before LIMIT :limit"
 

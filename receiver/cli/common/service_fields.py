@@ -1,0 +1,131 @@
+"""The fields of a request on the command line: `--set`, `--json-body`, and `--estimate`."""
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from receiver.cli.common.filter_options import text
+from receiver.cli.common.output import write_json, write_line
+from receiver.core.text import counted, escape_controls
+
+if TYPE_CHECKING:  # the models take long to load
+    from receiver.requests.costs import Estimated
+
+Command = Callable[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the options say about a request."""
+
+    fields: Mapping[str, Any]
+    """Fields of the request: those of `--json-body`, and over them those of `--set`."""
+    estimate: bool
+    """Whether the request is only to be estimated."""
+
+    def but(self, **arguments: Any) -> dict[str, Any]:
+        """Return the fields, with those arguments in their place that were given."""
+        return {**self.fields, **{name: value for name, value in arguments.items() if value not in (None, ())}}
+
+
+def field_options(command: Command) -> Command:
+    """Add `--set`, `--json-body` and `--estimate` as one argument `given`."""
+
+    @functools.wraps(command)
+    def with_fields(
+        *args: Any, assignments: tuple[str, ...], body: IO[bytes] | None, estimate: bool, **kwargs: Any
+    ) -> Any:
+        fields = {} if body is None else _object_in(body)
+        for written in assignments:
+            _assign(fields, written)
+        return command(*args, given=Given(fields, estimate), **kwargs)
+
+    decorated: Command = with_fields
+    for option in (
+        click.option("--estimate", is_flag=True, help="Show what it may cost, and send nothing."),
+        click.option(
+            "--json-body",
+            "body",
+            type=click.File("rb"),
+            metavar="FILE",
+            help="Take fields from this JSON object; - is standard input.",
+        ),
+        click.option(
+            "--set",
+            "assignments",
+            type=text,
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="Set any field of the service's request; a dot in KEY leads into an object. VALUE is JSON, or "
+            "else a text. May be repeated.",
+        ),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+def require_argument(fields: Mapping[str, Any], name: str, metavar: str) -> None:
+    """Raise UsageError if neither the argument nor an option gives this field."""
+    if name not in fields:
+        raise click.UsageError(f"Missing argument '{metavar}'.")
+
+
+def write_estimate(request: "Estimated", *, as_json: bool) -> None:
+    """Write the fewest and the most credits that a request costs, and why."""
+    from receiver.requests.costs import estimate_credits
+
+    found = estimate_credits(request)
+    if as_json:
+        write_json({"low": found.low, "high": found.high, "reasons": found.reasons})
+        return
+    if found.high is None:
+        write_line(f"{counted(found.low, 'credit')} or more")
+    elif found.high == found.low:
+        write_line(counted(found.low, "credit"))
+    else:
+        write_line(f"{found.low:,} to {counted(found.high, 'credit')}")
+    for reason in found.reasons:
+        write_line(f"  {reason}")
+
+
+def _object_in(file: IO[bytes]) -> dict[str, Any]:
+    try:
+        found = _from_json(file.read().decode())
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise click.BadParameter("there is no JSON object in this file", param_hint="'--json-body'")
+    return found
+
+
+def _assign(fields: dict[str, Any], written: str) -> None:
+    """Put one KEY=VALUE into the fields; a dot in the key leads into an object."""
+    key, equals, value = written.partition("=")
+    *path, last = key.split(".")
+    if not equals or not all((*path, last)):
+        raise click.BadParameter(f"{escape_controls(written)!r} is not KEY=VALUE", param_hint="'--set'")
+    place: Any = fields
+    for name in path:
+        place = place.setdefault(name, {})
+        if not isinstance(place, dict):
+            raise click.BadParameter(f"{escape_controls(key)}: {name} is no object", param_hint="'--set'")
+    place[last] = _value(value)
+
+
+def _value(written: str) -> Any:
+    try:
+        return _from_json(written)
+    except (ValueError, RecursionError):
+        return written
+
+
+def _from_json(written: str) -> Any:
+    return json.loads(written, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,14 @@
+"""`receiver monitors resume`: let a paused monitor run again by its schedule."""
+
+import click
+
+from receiver.cli.common.filter_options import json_option, text
+from receiver.cli.monitors.status import set_status
+
+
+@click.command()
+@click.argument("monitor_id", metavar="ID", type=text)
+@json_option
+def resume(monitor_id: str, as_json: bool) -> None:
+    """Let a paused monitor run again by its schedule."""
+    set_status(monitor_id, "active", as_json=as_json)

@@ -1,0 +1,51 @@
+"""Log lines of a kind up to a rate, and above it one line a second with their counts."""
+
+import asyncio
+import logging
+from collections import Counter
+
+from receiver.core.log_lines import EventLog
+
+MAX_LINES = 100
+"""Lines that are written in a second. Under load, a line for each delivery took a fifth of the processor's time."""
+_MAX_KINDS = 10
+"""Kinds that a sum names. A sender chooses the types of its events, so there may be thousands."""
+
+
+class LineRate:
+    """Decides for each line whether it is written, and logs a sum of those that are not.
+
+    The sum is the event `word` with the fields `count` and `kinds`. It is for code that runs in an event loop.
+    """
+
+    def __init__(self, log: EventLog, word: str, level: int = logging.INFO) -> None:
+        self._log = log
+        self._word = word
+        self._level = level
+        self._until = 0.0
+        self._lines = 0
+        self._left_out: Counter[str] = Counter()
+
+    def allows(self, kind: str) -> bool:
+        """Tell whether the next line may be written. If not, count it as one of this kind."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        if now >= self._until:
+            self._until, self._lines = now + 1, 0
+        self._lines += 1
+        if self._lines <= MAX_LINES:
+            return True
+        if not self._left_out:
+            loop.call_at(self._until, self.flush)
+        self._left_out[kind] += 1
+        return False
+
+    def flush(self) -> None:
+        """Log the sum of what was left out since the last time."""
+        if self._left_out:
+            total, named = self._left_out.total(), self._left_out.most_common(_MAX_KINDS)
+            kinds = [f"{kind} {count:,}" for kind, count in named]
+            if others := total - sum(count for _, count in named):
+                kinds.append(f"others {others:,}")
+            self._log.log(self._level, self._word, extra={"count": total, "kinds": ", ".join(kinds)})
+            self._left_out.clear()

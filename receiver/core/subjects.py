@@ -1,0 +1,129 @@
+"""What an event is about, read from its body: the URL of a page, or else a title, a check or the job.
+
+Only the few values that this needs are built, whatever else is in the body.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from receiver.core.envelope_fields import strict_copy
+from receiver.core.jobs import ends_job
+from receiver.core.lenient_json import NotJson
+
+MAX_SUBJECT_BODY = 1024 * 1024
+"""A listing does not read a longer body: it says less of that event instead of taking long."""
+MAX_SUBJECT_LENGTH = 2_000
+"""Characters of a URL or a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an event is about. `url` is that of its page; `text` is the URL, or what names the event for people."""
+
+    url: str | None = None
+    text: str | None = None
+
+
+class _Metadata(msgspec.Struct, gc=False):
+    sourceURL: msgspec.Raw = msgspec.Raw()  # noqa: N815 - the service's own name
+    url: msgspec.Raw = msgspec.Raw()
+    title: msgspec.Raw = msgspec.Raw()
+
+
+class _Item(msgspec.Struct, gc=False):
+    metadata: _Metadata | None = None
+    url: msgspec.Raw = msgspec.Raw()
+    source: msgspec.Raw = msgspec.Raw()
+    input: msgspec.Raw = msgspec.Raw()
+    action: msgspec.Raw = msgspec.Raw()
+    title: msgspec.Raw = msgspec.Raw()
+    summary: msgspec.Raw = msgspec.Raw()
+    monitorId: msgspec.Raw = msgspec.Raw()  # noqa: N815 - the service's own name
+
+
+class _Body(msgspec.Struct, gc=False):
+    data: list[_Item] | _Item | None = None
+    error: msgspec.Raw = msgspec.Raw()
+
+
+class _Input(msgspec.Struct, gc=False):
+    url: msgspec.Raw = msgspec.Raw()
+
+
+_BODY = msgspec.json.Decoder(_Body)
+_INPUT = msgspec.json.Decoder(_Input)
+_COUNTS = msgspec.json.Decoder(dict[str, int])
+_TEXT = msgspec.json.Decoder(str)
+_TEXTS = msgspec.json.Decoder(list[str])
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def subject_of(event_type: str, job_id: str | None, body: bytes) -> Subject:
+    """Return what an event is about. A body that cannot be read tells nothing, and is no error."""
+    content = _body(body)
+    items = content.data if isinstance(content.data, list) else [content.data]
+    item = (items[0] if items else None) or _Item()
+    error = _text(content.error)
+    if ends_job(event_type):
+        return Subject(text=_end(job_id, _check(item), error))
+    metadata = item.metadata or _Metadata()
+    given: _Input = _decoded(_INPUT, item.input) or _Input()
+    # The URL that was asked for comes first, as in `Document.url`.
+    url = _first_text(metadata.sourceURL, metadata.url, item.url, item.source, given.url)
+    named = url or _first_text(metadata.title, item.title, item.action) or error
+    if named is None and event_type.endswith(".started") and job_id:
+        named = f"start of job {job_id}"
+    return Subject(url, named)
+
+
+def _body(body: bytes) -> _Body:
+    """Return the parts of a body. Only one that is no strict JSON is copied, to mend it as `read_fields` does."""
+    try:
+        return _BODY.decode(body)
+    except _UNREADABLE:
+        return _decoded(_BODY, _strict(body)) or _Body()
+
+
+def _strict(body: bytes) -> bytearray | None:
+    try:
+        return strict_copy(body)
+    except (NotJson, UnicodeDecodeError):
+        return None
+
+
+def _decoded(decoder: "msgspec.json.Decoder[Any]", raw: Any) -> Any:
+    """Return what a decoder makes of a value, None if the value is absent or of another kind."""
+    if not raw:
+        return None
+    try:
+        return decoder.decode(raw)
+    except _UNREADABLE:
+        return None
+
+
+def _text(raw: msgspec.Raw) -> str | None:
+    """Return a text that is not blank, or the first text of a list."""
+    found = _decoded(_TEXT, raw) or next(iter(_decoded(_TEXTS, raw) or ()), "")
+    return found.strip()[:MAX_SUBJECT_LENGTH] or None
+
+
+def _first_text(*raws: msgspec.Raw) -> str | None:
+    return next((found for raw in raws if (found := _text(raw))), None)
+
+
+def _end(job_id: str | None, check: str | None, error: str | None) -> str | None:
+    """Return what the last event of a job says: what a check found, or which job has ended; and the error."""
+    parts = (check or (f"end of job {job_id}" if job_id else None), error)
+    return ": ".join(part for part in parts if part) or None
+
+
+def _check(item: _Item) -> str | None:
+    """Return what a check of a monitor found: `2 changed, 1 new; monitor 019f…`."""
+    monitor = _text(item.monitorId)
+    if monitor is None:
+        return None
+    counts = _decoded(_COUNTS, item.summary) or {}
+    found = ", ".join(f"{number} {name}" for name, number in counts.items() if number and name != "totalPages")
+    return f"{found}; monitor {monitor}" if found else f"monitor {monitor}"

@@ -1,0 +1,113 @@
+"""Where settings come from: the environment, a `.env` file and the platform; and names that nobody knows."""
+
+import difflib
+import os
+import re
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from dotenv import dotenv_values
+from dotenv.parser import parse_stream
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource
+
+from receiver.core.text import did_you_mean
+from receiver.errors import ConfigurationError
+
+PREFIX = "RECEIVER_"
+
+_LINK = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
+"""Value of a variable that Kubernetes sets for a Service: https://kubernetes.io/docs/concepts/services-networking/"""
+_NAMES_OF_OTHERS = re.compile(
+    r"(\w+_)?SERVICE_(HOST|PORT(_\w+)?)"  # Kubernetes, for a Service named receiver or receiver-something
+    r"|(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?"
+    r"|VERSION|REVISION|COMMIT|SHA256|BUILD_DATE"  # images often describe themselves so
+)
+
+
+class WithoutLinks(PydanticBaseSettingsSource):
+    """The environment, without the addresses that Kubernetes puts into the variables of our ports."""
+
+    def __init__(self, settings_cls: type[BaseSettings], environment: PydanticBaseSettingsSource) -> None:
+        super().__init__(settings_cls)
+        self._environment = environment
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Return no value: `__call__` returns all of them."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the values by the names of the settings."""
+        return {name: value for name, value in self._environment().items() if not _is_link(name, value)}
+
+
+class PlatformSource(PydanticBaseSettingsSource):
+    """Variables without our prefix that hosting platforms set."""
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """Return no value: `__call__` returns all of them."""
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        """Return the values by the names of the settings."""
+        found: dict[str, Any] = {}
+        if port := os.environ.get("PORT"):
+            found["port"] = port
+        database = os.environ.get("DATABASE_URL", "")
+        if database.startswith(("postgres://", "postgresql://")):
+            found["store"] = database
+        return found
+
+
+def export_env_file(env_file: Path = Path(".env")) -> None:
+    """Export the other variables of a `.env` file to the environment, for handlers. Keep variables that are set."""
+    for name, value in _read_env_file(env_file).items():
+        if value is not None and not name.upper().startswith(PREFIX):
+            os.environ.setdefault(name, value)
+
+
+def refuse_unknown_names(values: Mapping[str, Any], known: Sequence[str], env_file: Path | None) -> None:
+    """Raise ConfigurationError for an unknown name in the arguments, the environment or the `.env` file.
+
+    `known` are the names of all settings. To ignore an unknown one could leave a deployment without its secrets.
+    """
+    for name in values:
+        if not name.startswith("_"):  # pydantic's own arguments, such as _env_file
+            _require_known(name, prefix="", origin="the arguments", known=known)
+    variables = [name.upper() for name in known]
+    for name, value in os.environ.items():
+        own = name.upper().removeprefix(PREFIX)
+        if name.upper().startswith(PREFIX) and not _NAMES_OF_OTHERS.fullmatch(own) and not _is_link(own, value):
+            _require_known(name, prefix=PREFIX, origin="the environment", known=variables)
+    for name in _read_env_file(env_file) if env_file is not None else ():
+        if name.upper().startswith(PREFIX):
+            _require_known(name, prefix=PREFIX, origin=str(env_file), known=variables)
+
+
+def _require_known(name: str, *, prefix: str, origin: str, known: Sequence[str]) -> None:
+    own = name.upper().removeprefix(prefix) if prefix else name
+    if own not in known:
+        close = difflib.get_close_matches(own, known, n=1)
+        hint = did_you_mean([f"{prefix}{one}" for one in close])
+        raise ConfigurationError(f"unknown setting {name} in {origin}{hint}")
+
+
+def _is_link(name: str, value: object) -> bool:
+    return name.upper().endswith("PORT") and isinstance(value, str) and bool(_LINK.match(value))
+
+
+def _read_env_file(env_file: Path) -> Mapping[str, str | None]:
+    if not env_file.exists():
+        return {}
+    try:
+        text = env_file.read_text(encoding="utf-8")
+    except OSError as exc:
+        raise ConfigurationError(f"cannot read {env_file}: {exc.strerror}") from exc
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{env_file} is not UTF-8 text") from None
+    for binding in parse_stream(StringIO(text)):
+        if binding.error or (binding.key is not None and binding.value is None):
+            # The parser would skip the line, for example after an open quote, and it may contain the secrets.
+            raise ConfigurationError(f"{env_file}, line {binding.original.line}: expected NAME=value")
+    return dotenv_values(env_file)

@@ -1,0 +1,92 @@
+"""The kinds of values that settings have, and how each is written."""
+
+import json
+import re
+from datetime import timedelta
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_settings import NoDecode
+
+from receiver.core.durations import MAX_DURATION, parse_duration
+from receiver.core.sizes import parse_size
+
+PLACEHOLDER = "the-webhook-secret-of-your-account"
+"""The value of SECRETS in `.env.example`. Settings refuse it as a secret."""
+_HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # a token, RFC 9110, section 5.6.2
+
+
+def _split(value: Any) -> Any:
+    """Accept a JSON list or values separated by commas."""
+    if not isinstance(value, str):
+        return value
+    if value.lstrip().startswith("["):
+        try:
+            return json.loads(value)
+        except ValueError:
+            raise ValueError("this starts like a JSON list but is not valid JSON") from None
+    return [part.strip() for part in value.split(",") if part.strip()]
+
+
+def _usable(values: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    for value in values:
+        if not value.get_secret_value():
+            raise ValueError("a secret must not be empty")
+        if value.get_secret_value() == PLACEHOLDER:
+            raise ValueError(f"{PLACEHOLDER!r} is the placeholder of .env.example; replace it with the real secret")
+        if not is_utf8(value.get_secret_value()):
+            raise ValueError("a secret is not UTF-8 text")
+    return values
+
+
+def _sendable(value: SecretStr) -> SecretStr:
+    if not re.fullmatch(r"[A-Za-z0-9._~+/-]+=*", value.get_secret_value()):  # RFC 6750, section 2.1
+        raise ValueError("a bearer token may have only letters, digits and the characters . _ ~ + / -")
+    return value
+
+
+def is_utf8(text: str) -> bool:
+    """Tell whether text can be encoded."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of the environment that could not be decoded
+        return False
+    return True
+
+
+def _seconds(value: Any) -> Any:
+    """Accept a number of seconds beside durations and ISO 8601; numbers in strings come from the environment."""
+    if isinstance(value, str) and value.startswith("P"):
+        return value
+    try:
+        return timedelta(seconds=float(value))
+    except (TypeError, ValueError, OverflowError):
+        return parse_duration(value)
+
+
+def _bytes(value: Any) -> Any:
+    return parse_size(value) if isinstance(value, str) else value
+
+
+def _clean_path(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._~/-]*", value):
+        raise ValueError("a path may have only letters, digits and the characters . _ ~ / -")
+    return "/" + value.strip("/")
+
+
+SecretList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split), AfterValidator(_usable)]
+"""Secrets, as a JSON list or separated by commas."""
+BearerToken = Annotated[SecretStr, AfterValidator(_sendable)]
+"""A token for `Authorization: Bearer`."""
+Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0), le=timedelta(days=365))]
+"""A short duration, such as 5s; a number without a unit is in seconds."""
+Age = Annotated[timedelta, BeforeValidator(parse_duration), Field(gt=timedelta(0), le=MAX_DURATION)]
+"""A long duration, such as 90d; a number without a unit is refused."""
+READ_SIZE = BeforeValidator(_bytes)
+"""In the metadata of every field that is a size."""
+Size = Annotated[int, READ_SIZE, Field(gt=0)]
+"""A size, such as 32MiB; a number without a unit is in bytes."""
+HeaderName = Annotated[str, Field(pattern=_HEADER_NAME)]
+"""The name of an HTTP header."""
+UrlPath = Annotated[str, AfterValidator(_clean_path)]
+"""A path that begins with a slash and does not end with one."""

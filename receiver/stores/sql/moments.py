@@ -1,0 +1,45 @@
+"""The latest moment that the store knows: from it, a claim sees that the clock was set back."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from receiver.core.clock import from_micros, to_micros
+from receiver.core.rules import set_back_by
+from receiver.stores.sql.connection import SqlConnection
+
+
+class MomentStatements(Protocol):
+    """The SQL of the latest moment."""
+
+    LATEST: str
+    NOTE_TIME: str
+    """Note `:now` if it is later by `rules.TIME_STEP`."""
+    MOVE_BACK: Sequence[str]
+    """Note `:now`, and make everything that waits wait `:by` microseconds less, but not until before `:now`."""
+
+
+class LatestMoment:
+    """Notes when items are made and attempts end, and moves what waits back with the clock."""
+
+    def __init__(self, statements: MomentStatements) -> None:
+        self._sql = statements
+
+    def note(self, connection: SqlConnection, now: datetime) -> None:
+        """Note the moment of a change, inside its transaction."""
+        connection.execute(self._sql.NOTE_TIME, {"now": to_micros(now)})
+
+    def is_ahead(self, connection: SqlConnection, now: datetime) -> bool:
+        """Tell whether the clock was set back since the latest moment."""
+        return self._set_back_by(connection, now) > 0
+
+    def follow_back(self, connection: SqlConnection, now: datetime) -> None:
+        """Move everything that waits, if the clock was set back."""
+        if by := self._set_back_by(connection, now):
+            for statement in self._sql.MOVE_BACK:
+                connection.execute(statement, {"now": to_micros(now), "by": by})
+
+    def _set_back_by(self, connection: SqlConnection, now: datetime) -> int:
+        """Return how many microseconds the clock was set back."""
+        row = connection.execute(self._sql.LATEST, {}).fetchone()
+        return 0 if row is None else set_back_by(from_micros(row[0]), now) // timedelta(microseconds=1)

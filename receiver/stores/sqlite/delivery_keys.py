@@ -1,0 +1,164 @@
+"""Which deliveries are stored, by their keys: an index that follows behind, and the newest keys in memory.
+
+Keys are random, so each belongs to a page of the index where hardly another new one does. If each was put there
+at once, a delivery would write a page of 8 KiB for its 25 bytes. So new keys gather in memory, sorted into buckets,
+and a whole bucket is moved at a time, whose keys share pages. After a crash, the keys that were not moved are read
+from the table of deliveries.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from receiver.core.types import DeliveryKey
+from receiver.stores.sql.inserting import insert_by_powers
+from receiver.stores.sqlite.statements import delivery_keys as statements
+
+GATHERED = 65_536
+"""Keys that gather before they are moved. At most half as many come in meanwhile: about 12 MB of memory."""
+_MOVED_AT_ONCE = 256
+"""As many as a bucket has when enough have gathered. Two keys are moved for each new one."""
+_MAX_MOVED = 1_024
+"""Of one bucket. Acks wait for them, so keys that are not random are moved in parts."""
+_MAX_FOUND = 512
+_TEXTS = 256
+"""The bucket of keys that are no bytes; the others are numbered by the first byte."""
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}").fullmatch
+_SHA256 = re.compile(r"sha256:[0-9a-f]{64}").fullmatch
+_HEX = re.compile(r"[0-9a-f]*").fullmatch
+_PREFIX = "sha256:"
+
+_Indexed = bytes | str
+
+
+def index_key(key: str) -> _Indexed:
+    """Return a key as the index has it: 16 bytes for a UUID, 32 for a SHA-256, any other text as it is."""
+    if _UUID(key):
+        return bytes.fromhex(key.replace("-", ""))
+    return bytes.fromhex(key[len(_PREFIX) :]) if _SHA256(key) else key
+
+
+def index_floor(prefix: str) -> bytes | None:
+    """Return the lowest bytes of a key that begins so, None if all such keys are texts."""
+    return _bound(prefix, "0")
+
+
+def index_ceiling(prefix: str) -> bytes | None:
+    """Return the highest bytes of a key that begins so, None if all such keys are texts."""
+    return _bound(prefix, "f")
+
+
+def _bound(prefix: str, filler: str) -> bytes | None:
+    is_hash = _PREFIX.startswith(prefix[: len(_PREFIX)]) and prefix != ""
+    digits = prefix[len(_PREFIX) :] if is_hash else prefix.replace("-", "")
+    length = 64 if is_hash else 32
+    return bytes.fromhex(digits.ljust(length, filler)) if _HEX(digits) and len(digits) <= length else None
+
+
+def add_functions(connection: sqlite3.Connection) -> None:
+    """Let the statements of a connection call the functions of this module."""
+    for function in (index_key, index_floor, index_ceiling):
+        connection.create_function(function.__name__, 1, function, deterministic=True)
+
+
+class DeliveryKeys:
+    """Finds stored keys inside the transactions of one connection that store deliveries.
+
+    In such a transaction call `find` first and `add` behind the inserts. Call `committed` when it was committed; if
+    it was not, the next `find` starts from what the database has.
+    """
+
+    def __init__(self, *, gathered: int = GATHERED) -> None:
+        self.last_seq = 0
+        """The last seq that was ever given, as of the last `find`."""
+        self._gathered = gathered
+        self._buckets: list[dict[_Indexed, int]] = [{} for _ in range(_TEXTS + 1)]
+        self._through = 0  # all deliveries up to this seq are in the index or in a bucket
+        self._keyed = 0  # all deliveries up to this seq are in the index
+        self._moving: int | None = None  # what `_keyed` will be when the buckets from `_place` on have been moved
+        self._place = 0
+        self._owed = 0  # keys to be moved
+        self._indexed: dict[DeliveryKey, _Indexed] = {}  # of the keys that were looked for last
+        # What the transaction did, until it is committed.
+        self._added: list[tuple[_Indexed, int]] = []
+        self._moved: Sequence[_Indexed] = ()
+        self._next_place = 0
+
+    def find(self, connection: sqlite3.Connection, keys: Iterable[DeliveryKey]) -> dict[DeliveryKey, int]:
+        """Return the seqs of those keys that are stored."""
+        self.catch_up(connection)
+        self._indexed = {key: index_key(key) for key in keys}
+        found: dict[DeliveryKey, int] = {}
+        others: dict[_Indexed, DeliveryKey] = {}
+        for key, indexed in self._indexed.items():
+            if (seq := self._buckets[_bucket(indexed)].get(indexed)) is not None:
+                found[key] = seq
+            else:
+                others[indexed] = key
+        found |= {others[indexed]: seq for indexed, seq in _look_up(connection, list(others))}
+        # A delivery may have been pruned before its key was moved.
+        return {key: seq for key, seq in found.items() if connection.execute(statements.STORED, (seq,)).fetchone()}
+
+    def add(self, connection: sqlite3.Connection, inserted: Iterable[tuple[DeliveryKey, int]]) -> None:
+        """Note new deliveries with keys that were looked for, and move a bucket into the index when it is time."""
+        self._added = [(self._indexed[key], seq) for key, seq in inserted]
+        if self._moving is None and self._through - self._keyed >= self._gathered:
+            self._moving = self._through
+        if self._moving is not None:
+            self._owed += 2 * len(self._added)
+            if self._owed >= _MOVED_AT_ONCE:
+                self._move(connection, self._moving)
+
+    def committed(self) -> None:
+        """Take over what the transaction did."""
+        for indexed in self._moved:
+            del self._buckets[_bucket(indexed)][indexed]
+        self._owed -= len(self._moved)
+        self._place = self._next_place
+        if self._moving is not None and self._place > _TEXTS:
+            self._keyed, self._moving, self._place, self._owed = self._moving, None, 0, 0
+        for indexed, seq in self._added:
+            self._buckets[_bucket(indexed)][indexed] = self._through = seq
+        self._start()
+
+    def catch_up(self, connection: sqlite3.Connection) -> None:
+        """Read what other connections have stored and moved since the last call."""
+        self._start()
+        keyed, self.last_seq = connection.execute(statements.PROGRESS).fetchone()
+        if keyed > self._keyed:  # moved by another process
+            self._buckets = [{key: seq for key, seq in one.items() if seq > keyed} for one in self._buckets]
+            self._keyed, self._through = keyed, max(keyed, self._through)
+        if self._through < self.last_seq:
+            for seq, key in connection.execute(statements.BEHIND, (self._through,)):
+                indexed = index_key(key)
+                self._buckets[_bucket(indexed)][indexed] = self._through = seq
+
+    def _start(self) -> None:
+        self._added, self._moved, self._next_place = [], (), self._place
+
+    def _move(self, connection: sqlite3.Connection, moving: int) -> None:
+        rows: list[tuple[_Indexed, int]] = []
+        place, most = self._place, min(self._owed, _MAX_MOVED)
+        while place <= _TEXTS and len(rows) < most:
+            bucket = self._buckets[place]
+            rows += islice(bucket.items(), _MAX_MOVED)
+            place += len(bucket) <= _MAX_MOVED
+        insert_by_powers(connection, statements.move, rows)
+        self._moved, self._next_place = [indexed for indexed, _ in rows], place
+        if place > _TEXTS:
+            connection.execute(statements.ADVANCE_KEYED, (moving,))
+
+
+def _bucket(indexed: _Indexed) -> int:
+    return indexed[0] if isinstance(indexed, bytes) else _TEXTS
+
+
+def _look_up(connection: sqlite3.Connection, wanted: Sequence[_Indexed]) -> Iterator[tuple[_Indexed, int]]:
+    """Yield those keys that the index has."""
+    for start in range(0, len(wanted), _MAX_FOUND):
+        part = wanted[start : start + _MAX_FOUND]
+        # Filled up to a power of two: each length is a statement of its own.
+        places = 1 << (len(part) - 1).bit_length()
+        yield from connection.execute(statements.find(places), (*part, *[None] * (places - len(part))))

@@ -1,0 +1,112 @@
+"""Locks on single bytes of a file (fcntl(2), advisory record locking)."""
+
+import fcntl
+import os
+import struct
+import sys
+from pathlib import Path
+from weakref import WeakSet
+
+from receiver.errors import StoreError
+
+if sys.platform == "darwin":
+    _LAYOUT, _PLACE_OF_TYPE = "qqihh", 3
+else:
+    _LAYOUT, _PLACE_OF_TYPE = "hhqqi0q", 0
+
+
+def is_locked(descriptor: int, byte: int, ask: int = fcntl.F_GETLK) -> bool:
+    """Ask whether a lock on the byte could not be had, without taking it.
+
+    By default this is about the locks of other processes; F_OFD_GETLK asks about those of other open files.
+    """
+    answer = fcntl.fcntl(descriptor, ask, _byte_lock(byte, fcntl.F_WRLCK))
+    return bool(struct.unpack(_LAYOUT, answer)[_PLACE_OF_TYPE] != fcntl.F_UNLCK)
+
+
+def _byte_lock(byte: int, kind: int) -> bytes:
+    """Return the C structure for a lock on one byte of a file."""
+    if sys.platform == "darwin":
+        return struct.pack(_LAYOUT, byte, 1, 0, kind, 0)
+    return struct.pack(_LAYOUT, kind, 0, byte, 1, 0)
+
+
+class LockFile:
+    """An empty file beside a database, `receiver.db-locks`. Each of its bytes is a lock.
+
+    The kernel removes a lock when its process ends, however it ends. The locks belong to this object and not to the
+    process (fcntl(2), Open file description locks): they work between two stores of one process too. A forked child
+    does not keep them. Only Linux surely has such locks; elsewhere `works` is False, and nothing may be called.
+    If somebody deletes the file, the next call makes a new one, without the locks that were taken before. Methods
+    raise StoreError.
+    """
+
+    works = sys.platform == "linux"
+
+    def __init__(self, database: Path) -> None:
+        self._path = database.with_name(f"{database.name}-locks")
+        self._file: int | None = None
+        _LOCK_FILES.add(self)
+
+    def take(self, byte: int) -> bool:
+        """Take a lock, or keep it; tell whether it is there. This never waits."""
+        return self._set(byte, fcntl.F_WRLCK)
+
+    def release(self, byte: int) -> None:
+        """Release a lock if it is there."""
+        self._set(byte, fcntl.F_UNLCK)
+
+    def is_taken(self, byte: int) -> bool:
+        """Tell whether another one has a lock."""
+        if sys.platform != "linux":
+            raise NotImplementedError
+        try:
+            return is_locked(self._opened(), byte, fcntl.F_OFD_GETLK)
+        except OSError as exc:
+            raise StoreError(f"cannot read the locks of {self._path}: {exc.strerror}") from exc
+
+    def close(self) -> None:
+        """Release all locks."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _set(self, byte: int, kind: int) -> bool:
+        if sys.platform != "linux":
+            raise NotImplementedError
+        try:
+            fcntl.fcntl(self._opened(), fcntl.F_OFD_SETLK, _byte_lock(byte, kind))
+        except BlockingIOError:
+            return False
+        except OSError as exc:
+            raise StoreError(f"cannot lock {self._path}: {exc.strerror}") from exc
+        return True
+
+    def _opened(self) -> int:
+        if self._file is not None and not self._is_in_place(self._file):
+            self.close()
+        if self._file is None:
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+        return self._file
+
+    def _is_in_place(self, file: int) -> bool:
+        try:
+            return os.path.samestat(self._path.stat(), os.fstat(file))
+        except FileNotFoundError:
+            return False
+
+
+_LOCK_FILES: WeakSet[LockFile] = WeakSet()
+
+
+def _close_in_child() -> None:
+    """Close the descriptors that a fork has copied: a lock ends only when all copies are closed.
+
+    The children of a `ProcessPoolExecutor`, for example, often live longer than a worker that is killed.
+    """
+    for one in list(_LOCK_FILES):
+        one.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_in_child)

@@ -1,0 +1,36 @@
+"""Which workers live: each has a lock, and loses it when its process ends."""
+
+from hashlib import blake2b
+from pathlib import Path
+
+from receiver.core.types import WorkerId
+from receiver.stores.sqlite.file_locks import LockFile
+
+
+class LivingWorkers:
+    """The locks of workers, each on a byte of its own.
+
+    A process id would say less: it is used again, and other containers have other ids. Where locks do not work, no
+    worker is certainly dead.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._locks = LockFile(database)
+
+    def enlist(self, worker: WorkerId) -> None:
+        """Take the lock of a worker and keep it until `close`, or until the process ends."""
+        if LockFile.works:
+            self._locks.take(_byte(worker))
+
+    def is_dead(self, worker: WorkerId) -> bool:
+        """Tell whether nobody has the lock of a worker that was enlisted."""
+        return LockFile.works and not self._locks.is_taken(_byte(worker))
+
+    def close(self) -> None:
+        """Release the locks."""
+        self._locks.close()
+
+
+def _byte(worker: WorkerId) -> int:
+    """Return the byte of a worker, one of 2 to the power of 56. Nobody writes it."""
+    return int.from_bytes(blake2b(worker.encode(), digest_size=7).digest())

@@ -1,0 +1,44 @@
+"""The SQL of the index of keys. It calls functions of `sqlite/delivery_keys.py`."""
+
+_KEYED = "SELECT value FROM marks WHERE name = 'keyed'"
+
+PROGRESS = f"SELECT ({_KEYED}), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'), 0)"
+
+ADVANCE_KEYED = "UPDATE marks SET value = max(value, ?) WHERE name = 'keyed'"
+
+BEHIND = "SELECT seq, key FROM deliveries WHERE seq > ? ORDER BY seq"
+
+STORED = "SELECT 1 FROM deliveries WHERE seq = ?"
+
+
+def find(keys: int) -> str:
+    """Return those of so many keys that the index has, with their seqs."""
+    return f"SELECT key, seq FROM delivery_keys WHERE key IN ({', '.join('?' * keys)})"
+
+
+def move(rows: int) -> str:
+    """Insert rows, but for deliveries that were pruned. They may be in the index already."""
+    values = ", ".join(["(?, ?)"] * rows)
+    return (
+        f"INSERT OR REPLACE INTO delivery_keys SELECT column1, column2 FROM (VALUES {values}) "
+        "WHERE EXISTS (SELECT 1 FROM deliveries WHERE seq = column2)"
+    )
+
+
+# The condition on `d` that its key is `:key`. A key that was not moved yet is found by reading those deliveries.
+HAS_KEY = f"""d.seq = coalesce(
+    (SELECT k.seq FROM delivery_keys AS k WHERE k.key = index_key(:key)),
+    (SELECT n.seq FROM deliveries AS n WHERE n.seq > ({_KEYED}) AND n.key = :key)
+)"""
+
+# A key that was moved and lies behind the mark comes twice.
+KEYS_FROM = f"""
+SELECT key FROM delivery_keys WHERE key >= :first AND key < :above
+UNION ALL
+SELECT d.key FROM delivery_keys AS k CROSS JOIN deliveries AS d ON d.seq = k.seq
+WHERE k.key BETWEEN index_floor(:first) AND index_ceiling(:first)
+    AND length(k.key) = length(index_floor(:first)) AND d.key >= :first AND d.key < :above
+UNION ALL
+SELECT key FROM deliveries WHERE seq > ({_KEYED}) AND key >= :first AND key < :above
+LIMIT :rows
+"""

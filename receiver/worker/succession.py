@@ -1,0 +1,38 @@
+"""Workers that follow each other: each takes over the work of those that died before it."""
+
+from collections.abc import Callable, Sequence
+
+from receiver.core.types import WorkerId
+from receiver.worker.supervisor import Ended
+
+_REMEMBERED = 20
+
+
+class Succession:
+    """Makes the command line of each next worker, for a supervisor."""
+
+    def __init__(
+        self,
+        command: Callable[[WorkerId, Sequence[WorkerId], bool], Sequence[str]],
+        new_id: Callable[[], WorkerId],
+        *,
+        store_refused: int,
+    ) -> None:
+        """`command` gets the name of the worker, the names of the dead workers that it replaces, and whether the
+        worker before it has told already that the store is refused. It did if its exit code was `store_refused`.
+        """
+        self._command = command
+        self._new_id = new_id
+        self._store_refused = store_refused
+        self._worker: WorkerId | None = None
+        self._dead: list[WorkerId] = []
+
+    def __call__(self, last: Ended | None) -> Sequence[str]:
+        """Return the command line of the next worker; `last` is the end of the worker before it."""
+        if last is not None and last.ran_long:
+            self._dead.clear()  # that worker had enough time to take over their work
+        if self._worker is not None:
+            self._dead = [*self._dead, self._worker][-_REMEMBERED:]
+        self._worker = self._new_id()
+        is_told = last is not None and last.code == self._store_refused
+        return self._command(self._worker, self._dead, is_told)

@@ -1,0 +1,192 @@
+"""The index of keys follows behind the deliveries, and a stored key is found at every moment of that."""
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from datetime import timedelta
+from hashlib import sha256
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from receiver.core.deliveries import Delivery
+from receiver.core.types import AppendOutcome, DeliveryKey
+from receiver.stores.sqlite.database import transaction
+from receiver.stores.sqlite.delivery_keys import DeliveryKeys, add_functions, index_key
+from receiver.stores.sqlite.log import insert_deliveries
+from receiver.stores.sqlite.store import SqliteStore
+from receiver.stores.sqlite.write_ahead_log import log_path
+from tests.doubles import delivery
+from tests.stores.rows import select
+
+ACCEPTED, DUPLICATE = AppendOutcome.ACCEPTED, AppendOutcome.DUPLICATE
+FEW = 400
+"""Keys that gather here before they are moved: more than one call moves."""
+
+
+def uuids(count: int, seed: int = 0) -> list[DeliveryKey]:
+    """Return random keys, always the same ones."""
+    random = Random(seed)
+    return [DeliveryKey(str(UUID(int=random.getrandbits(128), version=4))) for _ in range(count)]
+
+
+@pytest.fixture
+def connection(made: Path) -> Iterator[sqlite3.Connection]:
+    """A connection as the store has it."""
+    with closing(connected(made)) as connection:
+        yield connection
+
+
+def connected(path: Path) -> sqlite3.Connection:
+    """Return a connection as the store has it."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    add_functions(connection)
+    return connection
+
+
+def store(
+    connection: sqlite3.Connection,
+    keys: DeliveryKeys,
+    wanted: Sequence[DeliveryKey],
+    *,
+    part: int = 50,
+    then: str = "SELECT 1",
+) -> list[AppendOutcome]:
+    """Store a delivery for each key, some in each transaction, at whose end another statement runs."""
+    outcomes: list[AppendOutcome] = []
+    for start in range(0, len(wanted), part):
+        with transaction(connection, timedelta(seconds=5)):
+            some: list[Delivery] = [delivery(key) for key in wanted[start : start + part]]
+            outcomes += [one.outcome for one in insert_deliveries(connection, keys, some)]
+            connection.execute(then)
+        keys.committed()
+    return outcomes
+
+
+def moved(path: Path) -> tuple[int, int]:
+    """Return how many keys the index has, and the seq up to which it has all."""
+    ((count, keyed),) = select(
+        path, "SELECT (SELECT count(*) FROM delivery_keys), (SELECT value FROM marks WHERE name = 'keyed')"
+    )
+    return count, keyed
+
+
+def test_a_stored_key_is_found_before_while_and_after_it_is_moved(
+    connection: sqlite3.Connection, made: Path
+) -> None:
+    """All keys are duplicates after each transaction, for their writer and for one that has just begun."""
+    keys, wanted = DeliveryKeys(gathered=FEW), uuids(4 * FEW)
+    marks = set()
+
+    for end in range(100, len(wanted) + 1, 100):
+        assert store(connection, keys, wanted[end - 100 : end]) == [ACCEPTED] * 100
+        assert set(keys.find(connection, wanted)) == set(wanted[:end])
+        assert set(DeliveryKeys().find(connection, wanted)) == set(wanted[:end])
+        marks.add(moved(made)[1])
+
+    assert len(marks) > 2
+    assert store(connection, keys, wanted) == [DUPLICATE] * len(wanted)
+
+
+def test_two_deliveries_with_one_key_in_one_transaction_are_one(connection: sqlite3.Connection) -> None:
+    """The second is a duplicate of the first."""
+    one, other = uuids(2)
+
+    assert store(connection, DeliveryKeys(), [one, other, one]) == [ACCEPTED, ACCEPTED, DUPLICATE]
+
+
+def test_two_writers_find_what_the_other_has_stored_and_moved(made: Path) -> None:
+    """They take turns; each stores keys that the other has, and both move keys."""
+    wanted, random = uuids(6 * FEW), Random(1)
+    with closing(connected(made)) as one, closing(connected(made)) as other:
+        writers = [(one, DeliveryKeys(gathered=FEW)), (other, DeliveryKeys(gathered=FEW))]
+        known: set[DeliveryKey] = set()
+        while len(known) < len(wanted):
+            chosen = random.sample(wanted, 60)
+            expected = [DUPLICATE if key in known else ACCEPTED for key in chosen]
+            assert store(*random.choice(writers), chosen) == expected
+            known |= set(chosen)
+
+    assert moved(made)[1] > FEW
+    assert select(made, "SELECT count(*), count(DISTINCT key) FROM deliveries") == [(len(wanted), len(wanted))]
+
+
+def test_a_transaction_that_fails_loses_no_key(connection: sqlite3.Connection, made: Path) -> None:
+    """What it stored is new again, and what it moved is moved again."""
+    keys, wanted = DeliveryKeys(gathered=FEW), uuids(4 * FEW)
+
+    for start in range(0, len(wanted), 50):
+        some = wanted[start : start + 50]
+        with pytest.raises(sqlite3.OperationalError):
+            store(connection, keys, some, then="no statement")
+        assert store(connection, keys, some) == [ACCEPTED] * 50
+
+    count, keyed = moved(made)
+    assert keyed > FEW
+    assert select(made, f"SELECT count(*) FROM deliveries WHERE seq <= {keyed}") == [(keyed,)]
+    assert set(DeliveryKeys().find(connection, wanted)) == set(wanted)
+    assert count >= keyed
+
+
+def test_keys_that_are_texts_or_hashes_are_moved_and_found_too(connection: sqlite3.Connection, made: Path) -> None:
+    """Older senders give no webhookId, and others give what they like."""
+    keys = DeliveryKeys(gathered=FEW)
+    wanted = [DeliveryKey(f"webhook-{number}") for number in range(2 * FEW)]
+    wanted += [DeliveryKey(f"sha256:{sha256(key.encode()).hexdigest()}") for key in wanted]
+
+    assert set(store(connection, keys, wanted)) == {ACCEPTED}
+    assert set(store(connection, keys, wanted)) == {DUPLICATE}
+    assert moved(made)[0] > FEW
+
+
+async def test_a_delivery_that_was_pruned_before_its_key_was_moved_can_come_again(
+    connection: sqlite3.Connection, made: Path
+) -> None:
+    """Its key is not in the index, and the new delivery has another seq."""
+    keys, wanted = DeliveryKeys(gathered=FEW), uuids(3 * FEW)
+    store(connection, keys, wanted[:100])
+    connection.execute("DELETE FROM deliveries WHERE seq <= 10")
+    store(connection, keys, wanted[100:])
+
+    assert moved(made)[1] >= 100
+    assert select(made, "SELECT count(*) FROM delivery_keys WHERE seq <= 10") == [(0,)]
+    assert store(connection, keys, wanted[:20]) == [ACCEPTED] * 10 + [DUPLICATE] * 10
+
+
+@pytest.mark.parametrize("gathered", [10, 10_000])
+async def test_the_beginning_of_an_id_finds_it_in_the_index_and_before(made: Path, gathered: int) -> None:
+    """Be it of a UUID, of a hash, or of any text."""
+    wanted = [*uuids(100), DeliveryKey("sha256:" + "0f" * 32), DeliveryKey("abc"), DeliveryKey("abc-1")]
+    with closing(connected(made)) as connection:
+        store(connection, DeliveryKeys(gathered=gathered), [*wanted, *uuids(400, seed=2)])
+    assert (moved(made)[1] > len(wanted)) == (gathered == 10)
+
+    async with SqliteStore(f"sqlite:///{made}").reports() as reports:
+        assert [await reports.resolve(key[:13]) for key in wanted] == wanted
+        assert await reports.resolve("sha2") == wanted[100]
+        assert [(await reports.detail(key)).summary.key for key in wanted] == wanted
+
+
+def test_a_delivery_writes_no_page_of_its_own_for_its_key(connection: sqlite3.Connection, made: Path) -> None:
+    """A transaction of 64 writes fewer than 64 pages beside 20,000 keys, also while keys are moved."""
+    keys, wanted = DeliveryKeys(gathered=16_384), uuids(20_000 + 64 * 20)
+    store(connection, keys, wanted[:20_000], part=500)
+    assert moved(made)[0] > 0
+    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    store(connection, keys, wanted[20_000:], part=64)
+
+    assert log_path(made).stat().st_size / 8192 < 20 * 64 / 2
+
+
+def test_a_key_of_the_index_stands_for_one_id_only() -> None:
+    """A UUID in capitals and a hash of another length are other ids, and stay texts."""
+    key = uuids(1)[0]
+
+    assert index_key(key) == UUID(key).bytes
+    assert index_key("sha256:" + "ab" * 32) == b"\xab" * 32
+    for other in (key.upper(), key.replace("-", ""), "sha256:ab", f"{key} ", "", "sha256:" + "AB" * 32):
+        assert index_key(other) == other

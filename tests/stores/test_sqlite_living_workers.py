@@ -1,0 +1,127 @@
+"""A SQLite store knows which workers are certainly dead: their locks are gone."""
+
+import subprocess
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from receiver.core.claims import ClaimLimits
+from receiver.core.types import WorkerId
+from receiver.errors import StoreError
+from receiver.stores.sqlite.living_workers import LivingWorkers
+from receiver.stores.sqlite.store import SqliteStore
+from tests.doubles import NOON
+from tests.stores.opened import MUCH, RUNNING, SUSPECTS, A, B, C, Opened
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems may not have these locks")
+
+
+@pytest.fixture
+def store(sqlite_store: SqliteStore) -> SqliteStore:
+    """The only kind of store that this is about."""
+    return sqlite_store
+
+
+async def test_the_leases_of_a_worker_whose_queue_was_closed_end_at_once(
+    store: SqliteStore, opened: Opened
+) -> None:
+    """As after the end of its process, however it ended. What had started counts a death."""
+    async with AsyncExitStack() as stack:
+        dying = await stack.enter_async_context(store.queue())
+        await dying.enlist(A)
+        await opened.queue.enlist(B)
+        started, waiting = await opened.items(1, claim=True, starts=True) + await opened.items(1, claim=True)
+        assert await opened.queue.expire_dead(B, steady=NOON) == []
+
+    assert await opened.queue.expire_dead(B, steady=NOON) == [A]
+
+    assert await opened.claimed(C) == [waiting]
+    (item,) = await opened.claim(C, wanted=SUSPECTS)
+    assert (item.id, item.deaths) == (started, 1)
+
+
+async def test_living_workers_keep_their_leases(opened: Opened) -> None:
+    """Both that of the worker that asks and those of others, with a connection of their own."""
+    await opened.queue.enlist(A)
+    await opened.other.enlist(B)
+    ids = await opened.items(1, worker=A, claim=True) + await opened.items(1, worker=B, claim=True)
+
+    assert await opened.queue.expire_dead(A, steady=NOON) == []
+    assert await opened.other.expire_dead(B, steady=NOON) == []
+
+    assert await opened.states(*ids) == [RUNNING, RUNNING]
+
+
+async def test_a_worker_that_asks_is_alive(opened: Opened) -> None:
+    """Whatever the locks say."""
+    await opened.items(1, claim=True)
+
+    assert await opened.queue.expire_dead(A, steady=NOON) == []
+
+
+async def test_a_dead_worker_without_leases_is_not_named(opened: Opened) -> None:
+    """It has nothing that somebody could take over."""
+    await opened.items(1, claim=True)
+    assert await opened.queue.expire_dead(B, steady=NOON) == [A]
+    assert await opened.queue.expire_dead(B, steady=NOON) == []
+    await opened.claim(B, wanted=ClaimLimits(0, MUCH))
+
+    assert await opened.queue.expire_dead(B, steady=NOON) == []
+
+
+async def test_only_the_owner_can_read_the_file(opened: Opened, path: Path) -> None:
+    """It is empty, as the locks are not in it."""
+    await opened.queue.enlist(A)
+
+    found = path.with_name("receiver.db-locks").stat()
+    assert (found.st_mode & 0o777, found.st_size) == (0o600, 0)
+
+
+def test_a_file_that_cannot_be_opened_is_an_error_of_the_store(tmp_path: Path) -> None:
+    """A worker without a lock would seem to be dead, so it does not go on."""
+    living = LivingWorkers(tmp_path / "no folder" / "receiver.db")
+
+    with pytest.raises(StoreError, match="No such file"):
+        living.enlist(WorkerId("w"))
+    with pytest.raises(StoreError, match="No such file"):
+        living.is_dead(WorkerId("w"))
+
+
+async def test_a_deleted_file_of_locks_kills_nobody(opened: Opened, path: Path) -> None:
+    """Each worker makes sure of its lock whenever it looks for dead ones. A new worker finds the new file."""
+    await opened.queue.enlist(A)
+    (item,) = await opened.items(1, worker=A, claim=True, starts=True)
+    path.with_name("receiver.db-locks").unlink()
+
+    assert await opened.queue.expire_dead(A, steady=NOON) == []
+    assert await opened.other.expire_dead(B, steady=NOON) == []
+    assert await opened.states(item) == [RUNNING]
+
+
+WORKER = """
+import os, signal, sys
+from pathlib import Path
+from receiver.stores.sqlite.living_workers import LivingWorkers
+
+living = LivingWorkers(Path(sys.argv[1]))
+living.enlist("a")
+if os.fork() == 0:
+    print("forked", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_that_lives_longer_does_not_keep_the_lock_of_its_worker(path: Path) -> None:
+    """A handler may have forked it, as `multiprocessing` does on Linux before Python 3.14."""
+    with subprocess.Popen(
+        [sys.executable, "-c", WORKER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as worker:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"forked\n"
+        worker.wait()
+
+        assert LivingWorkers(path).is_dead(WorkerId("a"))

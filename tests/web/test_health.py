@@ -1,0 +1,95 @@
+"""Tests of the health checks, called directly as ASGI apps."""
+
+import asyncio
+import gc
+from datetime import timedelta
+
+import pytest
+
+from receiver.errors import StoreError
+from receiver.stores.memory import MemoryStore
+from receiver.web.health import Liveness, Readiness
+from tests.doubles import (
+    LONG,
+    BrokenLog,
+    SlowLog,
+    ask,
+    soon,
+    turns,
+)
+from tests.web.parts import check_error, intake
+
+SOON = timedelta(milliseconds=1)
+LATE = timedelta(seconds=LONG)
+
+
+async def test_the_liveness_check_answers_200() -> None:
+    """It accepts GET and HEAD."""
+    for method in ("GET", "HEAD"):
+        answer = await ask(Liveness(), method)
+        assert (answer.status, answer.content) == (200, {"status": "alive"})
+    check_error(await ask(Liveness(), "POST"), 405, "method_not_allowed")
+
+
+async def test_the_readiness_check_tests_a_write() -> None:
+    """The answer is 503 if the write fails, for any reason."""
+    answer = await ask(Readiness(intake(MemoryStore()), deadline=LATE), "GET")
+    assert (answer.status, answer.content) == (200, {"status": "ready"})
+
+    for error in (StoreError("the disk is full"), RuntimeError("bug")):
+        for at_once in (True, False):
+            answer = await ask(Readiness(intake(BrokenLog(error, at_once=at_once)), deadline=LATE), "GET")
+            check_error(answer, 503, "unavailable")
+    check_error(await ask(Readiness(intake(MemoryStore()), deadline=LATE), "POST"), 405, "method_not_allowed")
+
+
+async def test_the_readiness_check_can_include_the_worker() -> None:
+    """The answer is 200 while the worker is alive. It is 503 between two workers, and in a process without one."""
+    taking = intake(MemoryStore())
+    for lives, status in ((lambda: True, 200), (lambda: False, 503), (None, 503)):
+        app = Readiness(taking, deadline=LATE, worker_lives=lives)
+
+        assert (await ask(app, "GET", query=b"worker=1")).status == status
+        assert (await ask(app, "GET", query=b"worker=0")).status == 200
+        assert (await ask(app, "GET")).status == 200
+
+
+async def test_a_store_that_hangs_is_reported_as_not_ready() -> None:
+    """The answer comes within the deadline. When the store works again, the answer is 200."""
+    log = SlowLog()
+    app = Readiness(intake(log), deadline=SOON)
+    check_error(await soon(ask(app, "GET")), 503, "unavailable")
+    check_error(await soon(ask(app, "GET")), 503, "unavailable")
+    assert len(log.withheld) == 1
+    log.release()
+    await turns()
+
+    patient = Readiness(intake(MemoryStore()), deadline=LATE)
+    assert (await ask(patient, "GET")).status == 200
+
+
+async def test_readiness_checks_at_the_same_time_share_one_write() -> None:
+    """Many load balancers do not cause more writes."""
+    log = SlowLog()
+    app = Readiness(intake(log), deadline=LATE)
+    asking = [asyncio.create_task(ask(app, "GET")) for _ in range(20)]
+    await turns()
+    assert len(log.withheld) == 1
+    log.release()
+
+    assert {answer.status for answer in await soon(asyncio.gather(*asking))} == {200}
+
+
+async def test_a_probe_that_fails_late_is_not_logged_as_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    """The check is answered already; asyncio must not log an exception that nobody retrieved."""
+    log = SlowLog()
+    app = Readiness(intake(log), deadline=SOON)
+    await soon(ask(app, "GET"))
+    log.release(StoreError("full"))
+    await turns()
+    await soon(ask(app, "GET"))
+    gc.collect()
+    log.release()
+    await turns()
+
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
