@@ -1,4 +1,4 @@
-"""Every operation of the service's API: scrape, crawl, batch, extract, agent, monitors, and their results.
+"""Every operation of the service's API: scrape, parse, map, search, crawl, batch, extract, agent, monitors.
 
 It starts jobs, which cost credits, and cancels them again. Set RECEIVER_API_KEY, and RECEIVER_PUBLIC_URL to where
 the service reaches your receiver; RECEIVER_BASE_URL is for a service of your own:
@@ -31,6 +31,12 @@ async def pages(client: AsyncClient, settings: Settings, url: str) -> None:
     estimate = estimate_credits(request)
     document = await client.scrape(request)
     print(f"scraped {document.url} for {estimate.low} to {estimate.high} credits: {len(document.links)} links")
+    report = await client.parse(b"<h1>Prices</h1>", "prices.html", formats=["markdown"])
+    print(f"read a file: {report.markdown}")
+
+    site = await client.map(url, limit=10)
+    hits = await client.search("prices", limit=5, sources=["web"])
+    print(f"URLs found: {len(site.links)} by a map, {len(hits.data.web)} by a search")
 
     crawl = await client.crawl(
         CrawlRequest(url=url, limit=10, scrape_options=ScrapeOptions(only_main_content=True)),

@@ -215,6 +215,7 @@ async def test_every_operation(folder: Path) -> None:
 
     assert (code, errors) == (0, "")
     assert "scraped https://example.com for 1 to 1 credits: 1 links\n" in output
+    assert "read a file: m\nURLs found: 1 by a map, 2 by a search\n" in output
     assert "2 pages, 0 failed, 0 forbidden\n0 crawls under way\nit was over\n" in output
     assert "https://example.com changed\n3 jobs in the queue\n" in output
     source = (EXAMPLES / "every_operation.py").read_text(encoding="utf-8")
@@ -249,11 +250,13 @@ def answer_like_the_service(connection: Connection) -> None:
             connection.answer(200, {"success": True, "data": []})
         case _, ["monitor", _, *rest] if rest:
             connection.answer(200, {"success": True, "data": check})
-        case _, ["scrape"]:
+        case _, ["scrape" | "parse"]:
             connection.answer(200, {"success": True, "data": page})
         case _:
-            data = {"id": "m", "name": "n"}
-            connection.answer(200, {"success": True, "id": "j", "status": "done", "data": data, "jobsInQueue": 3})
+            hits = [{"url": "https://example.com"}, {"url": "https://example.com/prices"}]
+            data = {"id": "m", "name": "n", "web": hits}
+            found = {"success": True, "id": "j", "status": "done", "data": data, "links": hits[:1]}
+            connection.answer(200, {**found, "jobsInQueue": 3})
 
 
 async def test_test_own_router(folder: Path) -> None:

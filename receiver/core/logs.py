@@ -111,10 +111,10 @@ class BackgroundHandler(logging.Handler):
     # standard error, which is what must not be waited for, and write one record at a time.
 
     def __init__(self, stream: TextIO) -> None:
+        self._descriptor = stream.fileno()  # before logging knows of this handler, since some streams have none
         super().__init__()
         self.max_waiting = MAX_WAITING_BYTES
         self.dropped = 0
-        self._descriptor = stream.fileno()
         self._encoding = stream.encoding
         self._process = os.getpid()
         self._lines: SimpleQueue[bytes | threading.Event] = SimpleQueue()

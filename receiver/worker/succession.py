@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from receiver.core.types import WorkerId
-from receiver.worker.supervisor import Ended
+from receiver.worker.supervisor import ProcessEnd
 
 _REMEMBERED = 20
 
@@ -27,7 +27,7 @@ class Succession:
         self._worker: WorkerId | None = None
         self._dead: list[WorkerId] = []
 
-    def __call__(self, last: Ended | None) -> Sequence[str]:
+    def __call__(self, last: ProcessEnd | None) -> Sequence[str]:
         """Return the command line of the next worker; `last` is the end of the worker before it."""
         if last is not None and last.ran_long:
             self._dead.clear()  # that worker had enough time to take over their work

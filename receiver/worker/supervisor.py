@@ -26,7 +26,7 @@ source has the same size and was changed in the same second."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class ProcessEnd:
     """The end of a process: its exit code, negative for a signal, and whether it ran for a minute or more."""
 
     code: int
@@ -42,7 +42,7 @@ class Supervisor:
 
     def __init__(
         self,
-        command: Callable[[Ended | None], Sequence[str]],
+        command: Callable[[ProcessEnd | None], Sequence[str]],
         environment: Mapping[str, str],
         clock: Clock,
         *,
@@ -91,7 +91,7 @@ class Supervisor:
         refused. A later refused process is replaced, because somebody may repair the handlers meanwhile.
         """
         pause = _FIRST_PAUSE
-        last: Ended | None = None
+        last: ProcessEnd | None = None
         while True:
             self._restart.clear()
             started = self._clock.steady()
@@ -99,7 +99,7 @@ class Supervisor:
             if last is None and code == self._refused and not self._restarts_after_changes:
                 return
             is_told = last is not None and code == last.code == self._store_refused
-            last = Ended(code, ran_long=self._clock.steady() - started >= _HEALTHY)
+            last = ProcessEnd(code, ran_long=self._clock.steady() - started >= _HEALTHY)
             if self._restart.is_set() or last.ran_long:
                 pause = _FIRST_PAUSE
             if code == self._store_refused:

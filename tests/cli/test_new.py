@@ -157,12 +157,11 @@ def test_the_image_runs_as_a_user_with_one_volume(written: Path) -> None:
 
 def test_the_image_copies_only_what_the_build_context_has(written: Path) -> None:
     """A secret in `.env` or a database in the folder never gets into it."""
-    copied = {argument.split()[0] for argument in of_the_image(written, "COPY")}
+    copied = {source for argument in of_the_image(written, "COPY") for source in argument.split()[:-1]}
     ignored = (written / ".dockerignore").read_text().splitlines()
 
-    assert copied == {"requirements.txt", "handlers"}
-    assert "requirements.txt *.whl ./" in of_the_image(written, "COPY")
-    assert all((written / name).exists() for name in copied)
+    assert copied == {"requirements.txt", "*.whl", "handlers"}
+    assert all((written / name).exists() for name in copied - {"*.whl"})
     assert next(line for line in ignored if not line.startswith("#")) == "*"
     assert {line[1:] for line in ignored if line.startswith("!")} == copied
 

@@ -29,7 +29,7 @@ def test_an_error_names_the_flag_that_was_typed(
     arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A setting that was not typed keeps the name of its variable."""
-    assert run(receiver.main, ["serve", *arguments]) == 2
+    assert run(receiver.main, ["check", *arguments]) == 2
 
     assert capsys.readouterr().err.startswith(error)
 
@@ -40,7 +40,7 @@ def test_an_error_names_the_variable_that_was_set(
     """Nothing was typed here."""
     monkeypatch.setenv("RECEIVER_MAX_BODY", "32M")
 
-    assert run(receiver.main, ["serve"]) == 2
+    assert run(receiver.main, ["check"]) == 2
 
     assert capsys.readouterr().err.startswith("receiver: RECEIVER_MAX_BODY: a size is")
 

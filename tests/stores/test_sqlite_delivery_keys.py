@@ -57,11 +57,10 @@ def store(
     """Store a delivery for each key, some in each transaction, at whose end another statement runs."""
     outcomes: list[AppendOutcome] = []
     for start in range(0, len(wanted), part):
-        with transaction(connection, timedelta(seconds=5)):
+        with keys.changes(), transaction(connection, timedelta(seconds=5)):
             some: list[Delivery] = [delivery(key) for key in wanted[start : start + part]]
             outcomes += [one.outcome for one in insert_deliveries(connection, keys, some)]
             connection.execute(then)
-        keys.committed()
     return outcomes
 
 
@@ -128,6 +127,18 @@ def test_a_transaction_that_fails_loses_no_key(connection: sqlite3.Connection, m
     assert select(made, f"SELECT count(*) FROM deliveries WHERE seq <= {keyed}") == [(keyed,)]
     assert set(DeliveryKeys().find(connection, wanted)) == set(wanted)
     assert count >= keyed
+
+
+def test_a_transaction_without_deliveries_keeps_nothing_of_one_that_failed(connection: sqlite3.Connection) -> None:
+    """A probe of the store may succeed on a disk that is too full for a delivery."""
+    keys, wanted = DeliveryKeys(), uuids(2)
+    with pytest.raises(sqlite3.OperationalError):
+        store(connection, keys, wanted, then="no statement")
+
+    with keys.changes(), transaction(connection, timedelta(seconds=5)):
+        connection.execute("UPDATE marks SET value = value + 1 WHERE name = 'probe'")
+
+    assert store(connection, keys, wanted) == [ACCEPTED, ACCEPTED]
 
 
 def test_keys_that_are_texts_or_hashes_are_moved_and_found_too(connection: sqlite3.Connection, made: Path) -> None:

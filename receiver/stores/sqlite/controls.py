@@ -49,9 +49,8 @@ class SqliteControls(SqlControls):
         seen, self._seen = self._seen, data_version(connection)
         connection.execute(f"PRAGMA synchronous = {synced}")
         try:
-            with self.database.transaction(connection):
+            with self._keys.changes(), self.database.transaction(connection):
                 outcomes = imports.import_deliveries(connection, self._keys, deliveries)
-            self._keys.committed()
         finally:
             connection.execute("PRAGMA synchronous = FULL")
         return outcomes, seen is not None and seen != self._seen
@@ -60,14 +59,13 @@ class SqliteControls(SqlControls):
         """Make a request in quarantine a delivery."""
 
         def write(connection: sqlite3.Connection) -> Receipt:
-            with self.database.transaction(connection):
+            with self._keys.changes(), self.database.transaction(connection):
                 stored = self._keys.find(connection, [delivery.key])
                 if stored and not same_body(connection, stored[delivery.key], delivery):
                     return Receipt(delivery.key, AppendOutcome.CONFLICT)
                 if connection.execute(FREE_REQUEST, {"id": request_id}).rowcount == 0:
                     raise UnknownRequest(f"there is no request {request_id} in quarantine")
                 (receipt,) = insert_deliveries(connection, self._keys, [delivery])
-            self._keys.committed()
             return receipt
 
         return await self.database.call(write)

@@ -9,6 +9,7 @@ from the table of deliveries.
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 
 from receiver.core.types import DeliveryKey
@@ -66,8 +67,7 @@ def add_functions(connection: sqlite3.Connection) -> None:
 class DeliveryKeys:
     """Finds stored keys inside the transactions of one connection that store deliveries.
 
-    In such a transaction call `find` first and `add` behind the inserts. Call `committed` when it was committed; if
-    it was not, the next `find` starts from what the database has.
+    Such a transaction runs inside a block of `changes`: first `find`, then the inserts, then `add`.
     """
 
     def __init__(self, *, gathered: int = GATHERED) -> None:
@@ -86,6 +86,16 @@ class DeliveryKeys:
         self._moved: Sequence[_Indexed] = ()
         self._next_place = 0
 
+    @contextmanager
+    def changes(self) -> Iterator[None]:
+        """Take over what `add` does if the block ends without an error, which has to say that it was committed.
+
+        After an error nothing is taken over: `find` starts from what the database has.
+        """
+        self._start()
+        yield
+        self._take_over()
+
     def find(self, connection: sqlite3.Connection, keys: Iterable[DeliveryKey]) -> dict[DeliveryKey, int]:
         """Return the seqs of those keys that are stored."""
         self.catch_up(connection)
@@ -98,8 +108,10 @@ class DeliveryKeys:
             else:
                 others[indexed] = key
         found |= {others[indexed]: seq for indexed, seq in _look_up(connection, list(others))}
-        # A delivery may have been pruned before its key was moved.
-        return {key: seq for key, seq in found.items() if connection.execute(statements.STORED, (seq,)).fetchone()}
+        # The table decides: a delivery may have been pruned before its key was moved.
+        return {
+            key: seq for key, seq in found.items() if connection.execute(statements.STORED, (seq, key)).fetchone()
+        }
 
     def add(self, connection: sqlite3.Connection, inserted: Iterable[tuple[DeliveryKey, int]]) -> None:
         """Note new deliveries with keys that were looked for, and move a bucket into the index when it is time."""
@@ -111,8 +123,7 @@ class DeliveryKeys:
             if self._owed >= _MOVED_AT_ONCE:
                 self._move(connection, self._moving)
 
-    def committed(self) -> None:
-        """Take over what the transaction did."""
+    def _take_over(self) -> None:
         for indexed in self._moved:
             del self._buckets[_bucket(indexed)][indexed]
         self._owed -= len(self._moved)
@@ -121,7 +132,6 @@ class DeliveryKeys:
             self._keyed, self._moving, self._place, self._owed = self._moving, None, 0, 0
         for indexed, seq in self._added:
             self._buckets[_bucket(indexed)][indexed] = self._through = seq
-        self._start()
 
     def catch_up(self, connection: sqlite3.Connection) -> None:
         """Read what other connections have stored and moved since the last call."""

@@ -71,7 +71,7 @@ class SqliteLog:
 
     def _commit(self, connection: sqlite3.Connection, batch: list[_Item]) -> Sequence[Receipt | None]:
         deliveries = [item for item in batch if isinstance(item, Delivery)]
-        with self.database.transaction(connection):
+        with self._keys.changes(), self.database.transaction(connection):
             self._require_files()
             receipts = iter(insert_deliveries(connection, self._keys, deliveries) if deliveries else ())
             for item in batch:
@@ -79,7 +79,6 @@ class SqliteLog:
                     _quarantine(connection, item)
                 elif isinstance(item, datetime):
                     connection.execute(statements.PROBE, (to_micros(item),))
-        self._keys.committed()
         return [next(receipts) if isinstance(item, Delivery) else None for item in batch]
 
     def _require_files(self) -> None:

@@ -8,7 +8,7 @@ ADVANCE_KEYED = "UPDATE marks SET value = max(value, ?) WHERE name = 'keyed'"
 
 BEHIND = "SELECT seq, key FROM deliveries WHERE seq > ? ORDER BY seq"
 
-STORED = "SELECT 1 FROM deliveries WHERE seq = ?"
+STORED = "SELECT 1 FROM deliveries WHERE seq = ? AND key = ?"
 
 
 def find(keys: int) -> str:
