@@ -5,21 +5,35 @@ import random
 import signal
 from pathlib import Path
 
-from tests.process.harness import STEADY, Deployment, Load
+from tests.process.harness import HANDLERS, STEADY, Deployment, Load
 
 COUNT = 1_000
 PIPE_BYTES = 64 * 1024
 """What a pipe takes (Linux manual, pipe(7)); `receiver serve` and its worker write to the same one."""
 
+TALKATIVE = f"""{HANDLERS}
+    ctx.log.info("a long line: " + "x" * 500)
+"""
+"""Handlers whose lines fill the pipe many times over; the receiver's own are summed up above a rate."""
 
-def lines_of(lines: list[str], word: str) -> list[str]:
-    """Return the lines with this event; every line must be whole."""
-    return [line for line in lines if json.loads(line)["event"] == word]
+
+def talkative(folder: Path) -> Deployment:
+    """Return a deployment whose log is much longer than the pipe."""
+    deployment = Deployment(folder, log_level="debug", json_logs="true", **STEADY)
+    deployment.write_handlers(TALKATIVE)
+    return deployment
+
+
+def told(lines: list[str], word: str, sum_word: str) -> int:
+    """Return how many of an event the lines tell of, each in one line or in a sum; every line must be whole."""
+    events = [json.loads(line) for line in lines]
+    sums = [event["count"] for event in events if event["event"] == sum_word]
+    return len([event for event in events if event["event"] == word]) + sum(sums)
 
 
 async def test_an_unread_log_delays_no_acknowledgement_and_no_handler(tmp_path: Path) -> None:
-    """And once it is read again, every line is there."""
-    deployment = Deployment(tmp_path, log_level="debug", json_logs="true", **STEADY)
+    """And once it is read again, it tells of each of them."""
+    deployment = talkative(tmp_path)
     load = Load(random.Random(5))
     async with deployment.serve() as serving:
         await serving.line("worker_started")
@@ -31,20 +45,21 @@ async def test_an_unread_log_delays_no_acknowledgement_and_no_handler(tmp_path: 
         serving.send_signal(signal.SIGTERM)
         assert await serving.exit_code() == 0
         await serving.gone()
-        for word in ("delivery_accepted", "attempt_succeeded"):
-            lines = lines_of(serving.lines, word)
-            assert len(lines) == COUNT
-            assert len("".join(lines)) > 3 * PIPE_BYTES
+        assert told(serving.lines, "delivery_accepted", "deliveries_received") == COUNT
+        assert told(serving.lines, "attempt_succeeded", "attempts_succeeded") == COUNT
+        assert len([line for line in serving.lines if "a long line" in line]) == COUNT
+        assert len("".join(serving.lines)) > 3 * PIPE_BYTES
 
 
 async def test_an_unread_log_delays_no_exit(tmp_path: Path) -> None:
     """What is still in the queue is given up after a while."""
-    deployment = Deployment(tmp_path, log_level="debug", json_logs="true", **STEADY)
+    deployment = talkative(tmp_path)
     load = Load(random.Random(6))
     async with deployment.serve() as serving:
         await serving.line("worker_started")
         with serving.unread():
             await load.send(serving.port, COUNT)
+            await deployment.all_handled()
             serving.send_signal(signal.SIGTERM)
 
             assert await serving.exit_code() == 0

@@ -46,7 +46,7 @@ IN_BATCHES = f"""{BEGIN}
 from datetime import timedelta
 from receiver import BatchContext
 
-@router.on("*", batch=4, linger=timedelta(seconds=0.05), concurrency=1)
+@router.on("*", batch=4, linger=timedelta(seconds=2), concurrency=1)
 async def wait(events: list[Event], ctx: BatchContext) -> None:
     for delivery in ctx.deliveries:
         os.write(runs, f"{{delivery.key}} {{ctx.attempt}} {{os.getpid()}}\\n".encode())

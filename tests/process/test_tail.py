@@ -62,6 +62,7 @@ async def test_tail_ends_when_nobody_reads_it_any_more(tmp_path: Path) -> None:
         with piped(deployment) as tail:
             assert tail.stdout is not None
             assert tail.stderr is not None
+            assert b"received" in await asyncio.to_thread(tail.stdout.readline)  # the names of the columns
             assert b"crawl.page" in await asyncio.to_thread(tail.stdout.readline)
             tail.stdout.close()
             await load.send(serving.port, 1)
