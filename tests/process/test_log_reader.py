@@ -27,8 +27,8 @@ def talkative(folder: Path) -> Deployment:
 def told(lines: list[str], word: str, sum_word: str) -> int:
     """Return how many of an event the lines tell of, each in one line or in a sum; every line must be whole."""
     events = [json.loads(line) for line in lines]
-    sums = [event["count"] for event in events if event["event"] == sum_word]
-    return len([event for event in events if event["event"] == word]) + sum(sums)
+    counts: list[int] = [event["count"] for event in events if event["event"] == sum_word]
+    return sum(counts) + len([event for event in events if event["event"] == word])
 
 
 async def test_an_unread_log_delays_no_acknowledgement_and_no_handler(tmp_path: Path) -> None:
