@@ -34,6 +34,8 @@ class ReadyQueue:
 
     slots: int
     capacity: int
+    least: int = 1
+    """How many work items must be claimable before any is claimed."""
     parent: "ReadyQueue | None" = None
     """A queue whose slots this one uses too: it counts all calls of several queues."""
     calls: deque[HandlerCall] = field(default_factory=deque)
@@ -59,13 +61,9 @@ class ReadyQueue:
 
     @property
     def claimable(self) -> int:
-        """How many more work items may be claimed for this queue.
-
-        None while it is more than half full: its slots have enough work, and one transaction for many items costs
-        less than many transactions.
-        """
+        """How many more work items may be claimed for this queue."""
         free = self.capacity - self.claimed
-        return 0 if self.stuck or free * 2 < self.capacity else free
+        return 0 if self.stuck or free < self.least else free
 
     @property
     def startable(self) -> int:
@@ -99,13 +97,9 @@ class ReadyQueues:
         self._wake = wake
         self._batches: dict[HandlerName, _IncompleteBatch] = {}
         self._all = ReadyQueue(concurrency, 0)
-        blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, self._all)
+        blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
         kinds = {
-            kind: ReadyQueue(
-                count,
-                max(count * _CLAIMED_PER_SLOT, _MIN_CLAIMED),
-                self._all if kind is RunsIn.LOOP else blocking,
-            )
+            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else blocking)
             for kind, count in slots.items()
         }
         self._by_handler: dict[HandlerName, ReadyQueue] = {}
@@ -205,9 +199,16 @@ class ReadyQueues:
         self._by_handler[name].calls.append(tuple(batch.items))
 
 
+def _single_queue(slots: int, parent: ReadyQueue) -> ReadyQueue:
+    capacity = max(slots * _CLAIMED_PER_SLOT, _MIN_CLAIMED)
+    # While it is more than half full its slots have enough work, and few large transactions cost less than many.
+    return ReadyQueue(slots, capacity, capacity // 2, parent)
+
+
 def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:
+    # It claims whatever there is: a batch that waits for its last items would start incomplete.
     slots = kind.slots if handler.concurrency is None else min(handler.concurrency, kind.slots)
-    return ReadyQueue(slots, min(slots * 2, MAX_BATCHES) * batch.size, kind)
+    return ReadyQueue(slots, min(slots * 2, MAX_BATCHES) * batch.size, parent=kind)
 
 
 def _runs_alone(claimed: Claimed) -> bool:

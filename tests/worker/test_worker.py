@@ -63,6 +63,26 @@ async def test_no_more_calls_run_at_one_time_than_allowed(bench: WorkerBench) ->
     assert await bench.store.count_unfinished() == 0
 
 
+async def test_a_batch_gathers_while_another_one_runs(bench: WorkerBench) -> None:
+    """It is full when its turn comes, although its items came one by one."""
+    calls: list[int] = []
+    gate = asyncio.Event()
+
+    @bench.handler(batch=4, concurrency=1)
+    async def handler(events: list[Event]) -> None:
+        calls.append(len(events))
+        await gate.wait()
+
+    async with bench.working():
+        await bench.add(*[delivery(str(n)) for n in range(4)])
+        for n in range(4, 8):
+            await bench.add(delivery(str(n)))
+        await bench.after(SECOND)  # it lingers no longer
+        gate.set()
+        await turns()
+        assert calls == [4, 4]
+
+
 async def test_an_event_that_no_handler_wants_is_done(bench: WorkerBench, caplog: pytest.LogCaptureFixture) -> None:
     """The first one of its type is logged with a handler to paste."""
     caplog.set_level(logging.INFO)
