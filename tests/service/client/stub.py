@@ -20,8 +20,8 @@ class Connection:
         self.method = handler.command
         self.path = handler.path
         self.headers = {name.lower(): value for name, value in handler.headers.items()}
-        is_json = self.headers.get("content-type") == "application/json"  # a file comes as multipart
-        self.body: Any = json.loads(body) if is_json else None
+        is_form = self.headers.get("content-type", "").startswith("multipart/")  # with a file
+        self.body: Any = json.loads(body) if body and not is_form else None
 
     def answer(self, status: int, content: Any) -> None:
         """Answer correctly, with JSON."""
