@@ -151,10 +151,10 @@ def _row(
 def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.ack", description=__doc__)
-    parser.add_argument("--sizes", type=_numbers, default=[2_048, 51_200], help="bytes of a body: 2048,51200")
-    parser.add_argument("--connections", type=_numbers, default=[1, 16, 64], help="at one time: 1,16,64")
+    parser.add_argument("--sizes", type=_numbers, default=[1_024, 51_200], help="bytes of a body: 1024,51200")
+    parser.add_argument("--connections", type=_numbers, default=[64], help="at one time: 1,16,64")
     parser.add_argument("--contenders", type=lambda text: text.split(","), default=contenders_here())
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one measurement")
     parser.add_argument("--warmup", type=float, default=0.5)
     parser.add_argument("--stored", type=_numbers, default=[0, 1_000_000], help="already there: 0,1000000")
