@@ -53,8 +53,8 @@ def load(port: int, *, size: int, connections: int, seconds: int) -> dict[str, o
     refused = int(_found(r"Non-2xx or 3xx responses: (\d+)", output, "0"))
     return {
         "requests_per_second": float(_found(r"Requests/sec:\s+([\d.]+)", output)),
-        "p50_ms": _milliseconds(_found(r"50%\s+(\S+)", output)),
-        "p99_ms": _milliseconds(_found(r"99%\s+(\S+)", output)),
+        "p50_ms": _milliseconds(_found(r"(?m)^ +50% +(\S+)", output)),
+        "p99_ms": _milliseconds(_found(r"(?m)^ +99% +(\S+)", output)),
         "max_ms": _milliseconds(_found(r"Latency\s+\S+\s+\S+\s+(\S+)", output)),
         "acked": int(_found(r"(\d+) requests in", output)) - refused,
         "unanswered": connections,
