@@ -34,7 +34,7 @@ _CONNECTIONS = 24
 _LATEST_SECONDS = 10.0
 """The service's time-out. The receiver answers within five seconds; the rest is for a busy machine."""
 _LONGEST_IDLE_SECONDS = 1.0
-"""The receiver closes a connection that was idle for some seconds, as any may be while this program gets no time."""
+"""The receiver closes connections that are idle for longer; any may be so while this program gets no time."""
 _MAX_IN_FLIGHT = 32 * MIB
 _EXPECTED_ERRORS = ("delivery_conflict", "delivery_not_stored")
 """Events of level error: a conflict is an alarm, and the other goes with a 503."""
