@@ -77,7 +77,10 @@ def _check_security(settings: Settings) -> str:
     settings.require_authentication()
     if not settings.authenticated:
         return f"{PREFIX}ALLOW_UNSIGNED is set, so deliveries from anybody are accepted; set {PREFIX}SECRETS"
-    return f"{len(settings.secrets)} secret(s) and {len(settings.tokens)} token(s) are accepted"
+    given = (("secret", settings.secrets), ("token", settings.tokens))
+    accepted = " and ".join([counted(len(values), noun) for noun, values in given if values])
+    verb = "is" if len(settings.secrets) + len(settings.tokens) == 1 else "are"
+    return f"{accepted} {verb} accepted"
 
 
 def _check_metrics(settings: Settings) -> str:
@@ -94,7 +97,8 @@ async def _check_store(settings: Settings) -> str:
         return f"{settings.store} does not exist yet; `receiver serve` creates it"
     async with store.log() as log, store.reports() as reports:
         await log.probe(SystemClock().now())
-        return f"{settings.store} can be written; {await reports.count_unfinished()} deliveries are not finished"
+        unfinished = await reports.count_unfinished()
+        return f"{settings.store} can be written; {counted(unfinished, 'delivery')} not finished"
 
 
 async def _check_search(settings: Settings) -> str:

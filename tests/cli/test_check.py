@@ -183,6 +183,28 @@ def test_a_deployment_without_authentication_is_wrong_unless_that_was_said(
     assert "deliveries from anybody are accepted" in told(capsys, "security")
 
 
+@pytest.mark.parametrize(
+    ("secrets", "tokens", "expected"),
+    [
+        ("one", "", "1 secret is accepted"),
+        ("one,two", "", "2 secrets are accepted"),
+        ("", "three", "1 token is accepted"),
+        ("one", "three", "1 secret and 1 token are accepted"),
+    ],
+)
+def test_secrets_and_tokens_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], secrets: str, tokens: str, expected: str
+) -> None:
+    """Their values are not shown."""
+    monkeypatch.setenv("RECEIVER_SECRETS", secrets)
+    monkeypatch.setenv("RECEIVER_TOKENS", tokens)
+    if tokens:
+        monkeypatch.setenv("RECEIVER_TOKEN_HEADER", "X-Token")
+
+    assert invoke("check") == 0
+    assert told(capsys, "security").endswith(expected)
+
+
 def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is told, and is no error: `receiver serve` creates it."""
     assert invoke("check") == 0
