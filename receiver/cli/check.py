@@ -1,6 +1,9 @@
 """`receiver check`: tests whether this deployment can work."""
 
 import asyncio
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,7 +58,15 @@ def check(as_json: bool, **flags: object) -> int:
 
 
 def _tell(part: str, text: str, code: int) -> None:
-    click.echo(f"{part:<9} {text if code == OK else f'WRONG: {text}'}")
+    line = f"{part:<9} {text if code == OK else f'WRONG: {text}'}"
+    click.echo(wrapped(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line)
+
+
+def wrapped(line: str, width: int) -> str:
+    """Return a line as lines for a terminal of this width, with the text in one column. No word is broken."""
+    return textwrap.fill(
+        line, max(width, 40), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _tell_as_json(part: str, text: str, code: int) -> None:
@@ -98,7 +109,8 @@ async def _check_store(settings: Settings) -> str:
     async with store.log() as log, store.reports() as reports:
         await log.probe(SystemClock().now())
         unfinished = await reports.count_unfinished()
-        return f"{settings.store} can be written; {counted(unfinished, 'delivery')} not finished"
+        state = f"{counted(unfinished, 'delivery')} not finished" if unfinished else "all deliveries are finished"
+        return f"{settings.store} can be written; {state}"
 
 
 async def _check_search(settings: Settings) -> str:

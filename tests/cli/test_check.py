@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from receiver.cli.check import wrapped
 from receiver.cli.main import receiver, run
 from receiver.stores import open_store
 from receiver.stores.sqlite.statements import search
@@ -203,6 +204,14 @@ def test_secrets_and_tokens_are_counted(
 
     assert invoke("check") == 0
     assert told(capsys, "security").endswith(expected)
+
+
+def test_a_long_line_is_wrapped_for_a_terminal() -> None:
+    """The text stays in its column, and a URL stays whole."""
+    url = "https://sqlite.org/wal.html#walresetbug-and-more-of-the-page"
+    lines = wrapped(f"note      SQLite has a bug, see {url} for the version without it", 50).splitlines()
+
+    assert lines == ["note      SQLite has a bug, see", f"          {url}", "          for the version without it"]
 
 
 def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
