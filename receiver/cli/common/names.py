@@ -1,6 +1,5 @@
 """Names of event types and handlers: suggestions for a glob that matches nothing, and completion in a shell."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
@@ -11,7 +10,7 @@ from receiver.cli.common.store import configured_store, read
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, family_of
 from receiver.core.ports.reports import Reports
-from receiver.core.text import did_you_mean, escape_controls
+from receiver.core.text import did_you_mean, escape_controls, resembling
 from receiver.core.types import glob_list
 from receiver.core.work import WorkFilter
 from receiver.errors import ReceiverError
@@ -53,7 +52,7 @@ def _similar(glob: str, names: Sequence[str]) -> list[str]:
         return [whole]
     ends = [name for name in names if name.endswith(f".{glob}")]
     plain = glob.rstrip("*").rstrip(".")
-    return (ends or difflib.get_close_matches(plain, names, n=_MOST))[:_MOST]
+    return (ends or resembling(plain, names))[:_MOST]
 
 
 def complete_type(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
