@@ -43,7 +43,7 @@ class ReadyQueue:
     claimed: int = 0
     """Work items of this queue that are claimed and not settled."""
     moved_at: datetime = _LONG_AGO
-    """When a call last started or ended."""
+    """When a call last started or ended, also one of a queue that shares these slots."""
     stuck: bool = False
     """No slot has become free for too long. Nothing is claimed for this queue until a call ends."""
 
@@ -51,6 +51,12 @@ class ReadyQueue:
     def has_slot(self) -> bool:
         """Tell whether another call may start."""
         return self.running < self.slots and (self.parent is None or self.parent.has_slot)
+
+    def is_full_since(self, moment: datetime) -> bool:
+        """Tell whether no slot has become free since then. What others take of the parent's slots counts too."""
+        if self.running >= self.slots > 0 and self.moved_at <= moment:
+            return True
+        return self.parent is not None and self.parent.is_full_since(moment)
 
     def count_running(self, change: int, now: datetime) -> None:
         """Add to the number of running calls; a negative number is for calls that have ended."""
@@ -156,22 +162,22 @@ class ReadyQueues:
             waiting = list(queue.calls)
             queue.calls.clear()
             for call in waiting:
-                withdrawn += [one for one in call if unwanted(one)]
-                if kept := tuple(one for one in call if not unwanted(one)):
-                    queue.calls.append(kept)
+                if kept := _kept(call, unwanted, withdrawn):
+                    queue.calls.append(tuple(kept))
         for name, batch in list(self._batches.items()):
-            if unwanted(batch.items[0]):
+            batch.items = _kept(batch.items, unwanted, withdrawn)
+            if not batch.items:
                 batch.timer.cancel()
-                withdrawn += self._batches.pop(name).items
+                del self._batches[name]
         for one in withdrawn:
             self.settled(one.handler.name)
         return withdrawn
 
     def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
-        """Take out and return the work items of queues in which no call has started or ended for so long."""
-        now = self._clock.steady()
+        """Take out and return the work items of queues in which no slot has become free for so long."""
+        before = self._clock.steady() - patience
         for queue in self._queues:
-            queue.stuck = bool(queue.running) and not queue.has_slot and now - queue.moved_at >= patience
+            queue.stuck = queue.is_full_since(before)
         return self.withdraw(lambda one: self._by_handler[one.handler.name].stuck)
 
     def complete_batches(self) -> None:
@@ -197,6 +203,17 @@ class ReadyQueues:
         batch = self._batches.pop(name)
         batch.timer.cancel()
         self._by_handler[name].calls.append(tuple(batch.items))
+
+
+def _kept(items: Iterable[Claimed], unwanted: Callable[[Claimed], bool], withdrawn: list[Claimed]) -> list[Claimed]:
+    """Return the wanted items, and add the others to `withdrawn`.
+
+    Each is asked about once: the answer may change with time, and an item must be on one of the lists.
+    """
+    kept: list[Claimed] = []
+    for one in items:
+        (withdrawn if unwanted(one) else kept).append(one)
+    return kept
 
 
 def _single_queue(slots: int, parent: ReadyQueue) -> ReadyQueue:

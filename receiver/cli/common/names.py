@@ -35,7 +35,7 @@ async def hint(reports: Reports, wanted: DeliveryFilter | WorkFilter | JobFilter
         if close := _similar(wanted.type, [*types, *families]):
             return did_you_mean(close)
     if not isinstance(wanted, JobFilter) and wanted.handler is not None:
-        handlers = [one.name for one in await reports.handlers()]
+        handlers = await reports.handler_names()
         for glob in glob_list(wanted.handler):
             if close := _similar(glob, handlers):
                 return did_you_mean(list(map(escape_controls, close)))
@@ -66,7 +66,7 @@ def complete_handler(_: click.Context, __: click.Parameter, incomplete: str) -> 
         settings = load_settings()
         if not configured_store(settings).exists():
             return []
-        return completed([one.name for one in read(settings, lambda reports: reports.handlers())], incomplete)
+        return completed(read(settings, lambda reports: reports.handler_names()), incomplete)
     except ReceiverError:
         return []
 
