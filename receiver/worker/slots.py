@@ -145,9 +145,9 @@ class ReadyQueues:
         """Free the slot of a call."""
         self._by_handler[call[0].handler.name].count_running(-1, self._clock.steady())
 
-    def settled(self, handler: HandlerName) -> None:
-        """Count one claimed work item less."""
-        self._by_handler[handler].claimed -= 1
+    def settled(self, handler: HandlerName, count: int = 1) -> None:
+        """Count so many claimed work items less."""
+        self._by_handler[handler].claimed -= count
 
     def withdraw(self, unwanted: Callable[[Claimed], bool]) -> list[Claimed]:
         """Take out and return the unwanted work items that have not started."""

@@ -342,9 +342,9 @@ class Worker:
                 self._settling.submit(one, broken(one, "the attempt crashed; the worker's log says why", now))
         self._start_ready()
 
-    def _settled(self, handlers: Sequence[HandlerName]) -> None:
-        for handler in handlers:
-            self._ready.settled(handler)
+    def _settled(self, counts: Mapping[HandlerName, int]) -> None:
+        for handler, count in counts.items():
+            self._ready.settled(handler, count)
         self._wake.set()
 
     # --- stopping
