@@ -28,10 +28,12 @@ class Deadline:
 
     def watch(self, passed: Callable[[], None], *, started: bool) -> None:
         """Start watching, and call back once if time runs out. Time that has passed since `start` counts."""
-        begun = self._started
-        self._started = started
         self._passed = passed
-        self._timer = self._clock.call_later(max(self._left(), _NONE) if begun else self.timeout, self._check)
+        if self._started:
+            self._check()
+        else:
+            self._started = started
+            self._timer = self._clock.call_later(self.timeout, self._check)
 
     def start(self) -> None:
         """Note that the function is called now. A function that never waits needs no watching."""

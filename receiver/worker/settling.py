@@ -17,14 +17,18 @@ from receiver.errors import StoreError, StoreRefused
 from receiver.worker.attempts import Claimed, Ended, log_attempt
 from receiver.worker.emit import Failure, emit_ended
 from receiver.worker.leases import Leases
+from receiver.worker.slots import ReadyQueues
 
 log = event_log(__name__)
 
 MAX_ITEMS = 1_000
-_QUIET_TURNS = 2
-"""Turns of the event loop without a new result, after which a batch is written. Calls that are quick end meanwhile,
-in the loop or in threads. Without these turns a batch of a busy worker held a quarter of the results, and settling
-took twice the time for each."""
+_QUIET_TURNS = 4
+"""Turns of the event loop without a new result, after which a batch is written. Calls that are quick end meanwhile.
+Without these turns a batch of a busy worker held a quarter of the results, and settling took twice the time."""
+_ENOUGH = 128
+_GATHERING_SECONDS = 0.005
+"""While calls wait for slots, a batch gathers this many results or for this long: results of threads come a few at a
+time, and settling them so took three times as long."""
 _STORE_PAUSE = timedelta(seconds=1)
 
 _Result = tuple[Settlement, WorkItem, Failure | None]
@@ -43,6 +47,7 @@ class ResultSettler:
         clock: Clock,
         leases: Leases,
         rng: random.Random,
+        ready: ReadyQueues,
         settled: Callable[[Mapping[HandlerName, int]], None],
         store: str | None = None,
     ) -> None:
@@ -50,6 +55,8 @@ class ResultSettler:
         self._clock = clock
         self._leases = leases
         self._rng = rng
+        self._ready = ready
+        self._enough = asyncio.Event()
         self._settled = settled
         self._store = store
         self._line_rate = LineRate(log, "attempts_succeeded")
@@ -79,6 +86,8 @@ class ResultSettler:
         self._results.append((settlement, item, failure))
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_all())
+        elif len(self._results) >= _ENOUGH or not self._ready.any_waits:
+            self._enough.set()
 
     async def aclose(self) -> None:
         """Wait a short time until everything submitted is recorded."""
@@ -105,6 +114,13 @@ class ResultSettler:
         while quiet < _QUIET_TURNS and (count := len(self._results)) < MAX_ITEMS:
             await asyncio.sleep(0)
             quiet = quiet + 1 if len(self._results) == count else 0
+        if len(self._results) < _ENOUGH and self._ready.any_waits:
+            self._enough.clear()
+            timer = asyncio.get_running_loop().call_later(_GATHERING_SECONDS, self._enough.set)
+            try:
+                await self._enough.wait()
+            finally:
+                timer.cancel()
 
     async def _record(self, results: Sequence[_Result]) -> None:
         """Record results. While the store is away they wait here: without them the handlers would run again."""
