@@ -28,7 +28,7 @@ from receiver.worker.planning import PlannedBatch, RoutingPlanner, costly_apart
 from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.routing_watch import RoutingWatch
 from receiver.worker.settling import ResultSettler
-from receiver.worker.slots import HandlerCall, ReadyQueues
+from receiver.worker.slots import MAX_CLAIMED, HandlerCall, ReadyQueues
 from receiver.worker.unhandled import Unhandled
 
 log = event_log(__name__)
@@ -107,13 +107,15 @@ class Worker:
             queue, router, self._ready, self._holds, trial=trial, watch=watch, unhandled=unhandled
         )
         if trial is not None:
-            trial.begin(max([MAX_UNHANDLED, *(queue.capacity for queue in self._ready)]))
-        self._settling = ResultSettler(queue, clock, self._leases, rng, self._settled, store)
+            trial.begin(max([MAX_UNHANDLED, MAX_CLAIMED, *(queue.capacity for queue in self._ready)]))
+        self._settling = ResultSettler(queue, clock, self._leases, rng, self._ready, self._settled, store)
         self._running: dict[asyncio.Task[None], HandlerCall] = {}
         self._doubtful: list[int] = []
         self._isolation = Isolation(limits.lease)
         self._enlisted = False
         self._checked_at = clock.steady() - _CHECK_EVERY
+        self._starting = False
+        """Ready calls start in the next turn of the event loop."""
         self._stopping = False
         self._cancelling = False
 
@@ -297,12 +299,14 @@ class Worker:
 
     def _start_ready(self, marked: frozenset[int] = frozenset()) -> None:
         """Start every call that has a slot. The store knows already that the items in `marked` start now."""
+        self._starting = False
         self._withdraw_doubtful()
+        loop = asyncio.get_running_loop()
         while not self._stopping and (call := self._ready.start_next()):
             for one in call:
                 if one.item.id not in marked:
                     self._leases.note_start(one.item.id)
-            task = asyncio.create_task(self._run(call))
+            task = loop.create_task(self._run(call))
             self._running[task] = call
             task.add_done_callback(self._ended)
 
@@ -350,11 +354,12 @@ class Worker:
             now = self._clock.now()
             for one in call:
                 self._settling.submit(one, broken(one, "the attempt crashed; the worker's log says why", now))
-        self._start_ready()
+        if not self._starting:  # once for all the calls that end in one turn of the event loop
+            self._starting = True
+            asyncio.get_running_loop().call_soon(self._start_ready)
 
-    def _settled(self, handlers: Sequence[HandlerName]) -> None:
-        for handler in handlers:
-            self._ready.settled(handler)
+    def _settled(self, counts: Mapping[HandlerName, int]) -> None:
+        self._ready.settled(counts)
         self._wake.set()
 
     # --- stopping

@@ -65,7 +65,7 @@ def test_a_batch_says_which_urls_were_left_out(
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("crawl", "example.com"), "url: an absolute address begins with https://"),
+        (("crawl", "example.com"), "url: write a whole address, with https://"),
         (("crawl", "https://example.com", "--limit", "0"), "limit: "),
         (("crawl", "https://example.com", "--event", "action"), "crawl has no event 'action'"),
         (("crawl", "https://example.com", "--metadata", "customer"), "is not NAME=VALUE"),
