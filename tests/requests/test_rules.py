@@ -59,7 +59,12 @@ BROKEN: list[tuple[type[Request], dict[str, Any], str, str]] = [
     # addresses
     (ScrapeRequest, {}, "url", "Field required"),
     (ScrapeRequest, {"url": "example.com"}, "url", "write a whole address, with https:// or http:// and a host"),
-    (ScrapeRequest, {"url": "ftp://example.com"}, "url", "write a whole address, with https:// or http:// and a host"),
+    (
+        ScrapeRequest,
+        {"url": "ftp://example.com"},
+        "url",
+        "write a whole address, with https:// or http:// and a host",
+    ),
     (ScrapeRequest, {"url": "https://"}, "url", "write a whole address, with https:// or http:// and a host"),
     (ScrapeRequest, {"url": "https://[::1"}, "url", "write a whole address, with https:// or http:// and a host"),
     (ScrapeRequest, {"url": "https://a.example/b c"}, "url", "no spaces or control characters"),
@@ -71,7 +76,12 @@ BROKEN: list[tuple[type[Request], dict[str, Any], str, str]] = [
     (ScrapeRequest, {"url": "https://www..example"}, "url", "1 to 63 characters between two dots"),
     (CrawlTarget, {"url": f"https://{'a' * 64}"}, "url", "1 to 63 characters between two dots"),
     (BatchScrapeRequest, {"urls": []}, "urls", "at least 1 item"),
-    (BatchScrapeRequest, {"urls": [PAGE, "nowhere"]}, "urls.1", "write a whole address, with https:// or http:// and a host"),
+    (
+        BatchScrapeRequest,
+        {"urls": [PAGE, "nowhere"]},
+        "urls.1",
+        "write a whole address, with https:// or http:// and a host",
+    ),
     (CrawlRequest, {"url": "nowhere"}, "url", "write a whole address, with https:// or http:// and a host"),
     # unknown keys and wrong types
     (ScrapeRequest, {**SCRAPE, "waitfor": 5}, "waitfor", "Extra inputs are not permitted"),
