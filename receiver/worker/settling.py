@@ -57,6 +57,7 @@ class ResultSettler:
         self._rng = rng
         self._ready = ready
         self._enough = asyncio.Event()
+        self._gathers = False
         self._settled = settled
         self._store = store
         self._line_rate = LineRate(log, "attempts_succeeded")
@@ -86,7 +87,7 @@ class ResultSettler:
         self._results.append((settlement, item, failure))
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_all())
-        elif len(self._results) >= _ENOUGH or not self._ready.any_waits:
+        elif self._gathers and (len(self._results) >= _ENOUGH or not self._ready.any_waits):
             self._enough.set()
 
     async def aclose(self) -> None:
@@ -117,9 +118,11 @@ class ResultSettler:
         if len(self._results) < _ENOUGH and self._ready.any_waits:
             self._enough.clear()
             timer = asyncio.get_running_loop().call_later(_GATHERING_SECONDS, self._enough.set)
+            self._gathers = True
             try:
                 await self._enough.wait()
             finally:
+                self._gathers = False
                 timer.cancel()
 
     async def _record(self, results: Sequence[_Result]) -> None:

@@ -23,8 +23,8 @@ _MIN_CLAIMED = 64
 MAX_CLAIMED = 512
 _QUICK = timedelta(milliseconds=25)
 """A queue that settles as many work items as it may claim within this time may claim twice as many, up to
-`MAX_CLAIMED`: the transactions of a busy worker take half of the time for each item if they are four times as
-large. One that takes four times as long may claim half as many, so that it keeps little from other workers."""
+`MAX_CLAIMED`: four times as large, the transactions of a busy worker take half of the time for each item. A queue
+that takes four times as long may claim half as many, so that it keeps little from other workers."""
 MAX_BATCHES = 8
 _BLOCKING_QUARTERS = 3
 """Quarters of all slots that threads and processes may take together, since nobody can cancel a call there."""
@@ -48,6 +48,8 @@ class ReadyQueue:
     running: int = 0
     claimed: int = 0
     """Work items of this queue that are claimed and not settled."""
+    moved: bool = False
+    """A call has started or ended since `moved_at`."""
     moved_at: datetime = _LONG_AGO
     """When a call last started or ended, also one of a queue that shares these slots."""
     settled: int = 0
@@ -73,12 +75,12 @@ class ReadyQueue:
             return True
         return self.parent is not None and self.parent.is_full_since(moment)
 
-    def count_running(self, change: int, now: datetime) -> None:
+    def count_running(self, change: int) -> None:
         """Add to the number of running calls; a negative number is for calls that have ended."""
         self.running += change
-        self.moved_at, self.stuck = now, False
+        self.moved, self.stuck = True, False
         if self.parent is not None:
-            self.parent.count_running(change, now)
+            self.parent.count_running(change)
 
     @property
     def claimable(self) -> int:
@@ -132,9 +134,9 @@ class ReadyQueues:
         self._wake = wake
         self._batches: dict[HandlerName, _IncompleteBatch] = {}
         self._all = ReadyQueue(concurrency, 0)
-        blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
+        self._blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
         kinds = {
-            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else blocking)
+            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else self._blocking)
             for kind, count in slots.items()
         }
         self._by_handler: dict[HandlerName, ReadyQueue] = {}
@@ -172,13 +174,20 @@ class ReadyQueues:
             queue = self._queues[0]
             self._queues.rotate(-1)
             if queue.calls and queue.has_slot:
-                queue.count_running(1, self._clock.steady())
+                queue.count_running(1)
                 return queue.calls.popleft()
         return None
 
     def ended(self, call: HandlerCall) -> None:
         """Free the slot of a call."""
-        self._by_handler[call[0].handler.name].count_running(-1, self._clock.steady())
+        self._by_handler[call[0].handler.name].count_running(-1)
+
+    def note_moves(self) -> None:
+        """Note that now is when the calls started or ended that did so since the last time."""
+        now = self._clock.steady()
+        for queue in (self._all, self._blocking, *self._queues):
+            if queue.moved:
+                queue.moved, queue.moved_at = False, now
 
     @property
     def any_waits(self) -> bool:
@@ -212,6 +221,7 @@ class ReadyQueues:
     def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
         """Take out and return the work items of queues in which no slot has become free for so long."""
         before = self._clock.steady() - patience
+        self.note_moves()
         for queue in self._queues:
             queue.stuck = queue.is_full_since(before)
         return self.withdraw(lambda one: self._by_handler[one.handler.name].stuck)

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -80,13 +80,16 @@ class Worker:
         trial: RoutingTrial | None = None,
         watch: RoutingWatch | None = None,
         unhandled: Unhandled | None = None,
+        started: Callable[[HandlerName], None] | None = None,
         store: str | None = None,
     ) -> None:
         """`memory` is what routing and the runner share. With `trial` the first deliveries are tried before.
 
-        `watch` ends the process if routing blocks it. `unhandled` logs the events that no handler wants.
-        Commands in the log name `store`, if it is given.
+        `watch` ends the process if routing blocks it. `unhandled` logs the events that no handler wants. `started`
+        is called with the name of each handler that is about to be called. Commands in the log name `store`, if it
+        is given.
         """
+        self._started = started
         self._memory = memory or MemoryBudget()
         self._routing_waits = False
         """Routing waits until attempts have given memory back."""
@@ -309,6 +312,7 @@ class Worker:
             task = loop.create_task(self._run(call))
             self._running[task] = call
             task.add_done_callback(self._ended)
+        self._ready.note_moves()
 
     def _withdraw_doubtful(self) -> None:
         """Start nothing whose lease has ended: another worker may have run it since, and more items of its lane."""
@@ -341,6 +345,8 @@ class Worker:
             return [refused(call[0], self._clock.now())]
         if call[0].handler.batch is not None:
             await self._leases.mark_batch_started([one.item.id for one in call])
+        if self._started is not None:
+            self._started(call[0].item.handler)
         emit_started((one.item for one in call), self._clock)
         return await self._runner.run_batch(call)
 

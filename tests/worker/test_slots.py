@@ -106,6 +106,7 @@ def test_a_queue_is_stuck_behind_the_hanging_calls_of_another(
         assert ready.start_next() is not None
     ready.add(claimed(router, 3, "process"))
     assert ready.start_next() is None
+    ready.note_moves()
 
     clock.advance(MINUTE)
 
