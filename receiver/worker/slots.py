@@ -134,9 +134,9 @@ class ReadyQueues:
         self._wake = wake
         self._batches: dict[HandlerName, _IncompleteBatch] = {}
         self._all = ReadyQueue(concurrency, 0)
-        self._blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
+        blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
         kinds = {
-            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else self._blocking)
+            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else blocking)
             for kind, count in slots.items()
         }
         self._by_handler: dict[HandlerName, ReadyQueue] = {}
@@ -146,6 +146,9 @@ class ReadyQueues:
                 queue = _batch_queue(handler, handler.batch, queue)
             self._by_handler[handler.name] = queue
         self._queues = deque({id(queue): queue for queue in self._by_handler.values()}.values())
+        self._moving = tuple(
+            {id(one): one for one in (self._all, blocking, *kinds.values(), *self._queues)}.values()
+        )
 
     def __getitem__(self, handler: HandlerName) -> ReadyQueue:
         return self._by_handler[handler]
@@ -185,7 +188,7 @@ class ReadyQueues:
     def note_moves(self) -> None:
         """Note that now is when the calls started or ended that did so since the last time."""
         now = self._clock.steady()
-        for queue in (self._all, self._blocking, *self._queues):
+        for queue in self._moving:
             if queue.moved:
                 queue.moved, queue.moved_at = False, now
 

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from contextlib import AsyncExitStack
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,19 @@ async def test_a_deleted_file_of_locks_kills_nobody(opened: Opened, path: Path) 
 
     assert await opened.queue.expire_dead(A, steady=NOON) == []
     assert await opened.other.expire_dead(B, steady=NOON) == []
+    assert await opened.states(item) == [RUNNING]
+
+
+async def test_workers_have_time_to_take_their_locks_again_in_a_new_file(opened: Opened, path: Path) -> None:
+    """The first that looks would take all others for dead."""
+    await opened.queue.enlist(A)
+    await opened.other.enlist(B)
+    (item,) = await opened.items(1, worker=B, claim=True, starts=True)
+    path.with_name("receiver.db-locks").unlink()
+
+    assert await opened.queue.expire_dead(A, steady=NOON) == []
+    assert await opened.other.expire_dead(B, steady=NOON + timedelta(seconds=1)) == []
+    assert await opened.queue.expire_dead(A, steady=NOON + timedelta(minutes=1)) == []
     assert await opened.states(item) == [RUNNING]
 
 

@@ -111,3 +111,18 @@ def test_a_queue_is_stuck_behind_the_hanging_calls_of_another(
     clock.advance(MINUTE)
 
     assert [one.item.id for one in ready.withdraw_stuck(MINUTE)] == [3]
+
+
+def test_a_queue_of_batches_is_not_stuck_when_its_slots_were_taken_just_now(clock: VirtualClock) -> None:
+    """No other handler uses the queue of its kind of slots."""
+    batches = Router()
+    batches.add(gather, "*", name="batch", batch=1)
+    ready = ReadyQueues(batches, {RunsIn.LOOP: 2}, clock, concurrency=4, wake=lambda: None)
+    for work_id in range(3):
+        ready.add(claimed(batches, work_id, "batch"))
+    while ready.start_next():
+        pass
+
+    assert ready.withdraw_stuck(MINUTE) == []
+    clock.advance(MINUTE)
+    assert [one.item.id for one in ready.withdraw_stuck(MINUTE)] == [2]

@@ -46,6 +46,8 @@ class LockFile:
     def __init__(self, database: Path) -> None:
         self._path = database.with_name(f"{database.name}-locks")
         self._file: int | None = None
+        self.times_lost = 0
+        """How often the file was found to be deleted or replaced, so that all locks on it were lost."""
         _LOCK_FILES.add(self)
 
     def take(self, byte: int) -> bool:
@@ -85,6 +87,7 @@ class LockFile:
     def _opened(self) -> int:
         if self._file is not None and not self._is_in_place(self._file):
             self.close()
+            self.times_lost += 1
         if self._file is None:
             self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         return self._file

@@ -22,6 +22,13 @@ class LivingWorkers:
         if LockFile.works:
             self._locks.take(_byte(worker))
 
+    @property
+    def times_lost(self) -> int:
+        """How often all workers have lost their locks, as far as is known. Each takes its lock again when it looks
+        for dead ones.
+        """
+        return self._locks.times_lost
+
     def is_dead(self, worker: WorkerId) -> bool:
         """Tell whether nobody has the lock of a worker that was enlisted."""
         return LockFile.works and not self._locks.is_taken(_byte(worker))

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from receiver.core.types import WorkerId
 from receiver.stores.sql.queue import SqlQueue
@@ -12,6 +12,8 @@ from receiver.stores.sqlite.living_workers import LivingWorkers
 from receiver.stores.sqlite.statements import leases
 
 _POLL_SECONDS = 0.02
+_UNSURE = timedelta(seconds=5)
+"""Time for other workers to take their locks again after somebody has deleted the file. They look once a second."""
 
 
 class SqliteQueue(SqlQueue):
@@ -21,6 +23,8 @@ class SqliteQueue(SqlQueue):
         super().__init__(database, WRITES)
         self._living = living
         self._seen: int | None = None
+        self._times_lost = 0
+        self._lost_at: datetime | None = None
 
     async def enlist(self, worker: WorkerId) -> None:
         """Show that a worker lives."""
@@ -29,6 +33,10 @@ class SqliteQueue(SqlQueue):
     async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
         """End the leases of all workers that are certainly dead."""
         self._living.enlist(worker)  # again, in case somebody has deleted the file of locks
+        if self._living.times_lost != self._times_lost:
+            self._times_lost, self._lost_at = self._living.times_lost, steady
+        if self._lost_at is not None and steady - self._lost_at < _UNSURE:
+            return []
         holders = await self.database.call(lambda connection: connection.execute(leases.HOLDERS).fetchall())
         dead = [holder for (holder,) in holders if holder != worker and self._living.is_dead(holder)]
         for one in dead:
