@@ -259,4 +259,6 @@ def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue
 
 def _runs_alone(claimed: Claimed) -> bool:
     """Tell whether it is refused, or takes so much memory that a batch of such events may be too much."""
+    if claimed.event is not None:  # only events that take little memory are kept from routing
+        return claimed.refusal is not None
     return claimed.refusal is not None or claim_on_memory(claimed.item.source.delivery.body) > 0
