@@ -1,6 +1,6 @@
 """Deliveries come in through a FastAPI app of your own, at /hooks/webhooks; a worker beside it runs the handlers.
 
-Set RECEIVER_SECRETS to the secret of your account first: without it every delivery is accepted. Then run both:
+Set RECEIVER_SECRETS to the secret of your account first: without it the app does not start. Then run both:
 
     uvicorn examples.fastapi_app:app
     receiver work --handlers examples.own_router:router

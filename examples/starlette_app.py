@@ -1,6 +1,6 @@
 """Deliveries come in through a Starlette app that has a lifespan of its own; a worker beside it runs the handlers.
 
-Set RECEIVER_SECRETS to the secret of your account first: without it every delivery is accepted. Then run both:
+Set RECEIVER_SECRETS to the secret of your account first: without it the app does not start. Then run both:
 
     uvicorn examples.starlette_app:app
     receiver work --handlers examples.own_router:router

@@ -1,6 +1,9 @@
 """`receiver check`: tests whether this deployment can work."""
 
 import asyncio
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -55,7 +58,15 @@ def check(as_json: bool, **flags: object) -> int:
 
 
 def _tell(part: str, text: str, code: int) -> None:
-    click.echo(f"{part:<9} {text if code == OK else f'WRONG: {text}'}")
+    line = f"{part:<9} {text if code == OK else f'WRONG: {text}'}"
+    click.echo(wrapped(line, shutil.get_terminal_size().columns) if sys.stdout.isatty() else line)
+
+
+def wrapped(line: str, width: int) -> str:
+    """Return a line as lines for a terminal of this width, with the text in one column. No word is broken."""
+    return textwrap.fill(
+        line, max(width, 40), subsequent_indent=" " * 10, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _tell_as_json(part: str, text: str, code: int) -> None:
@@ -77,7 +88,10 @@ def _check_security(settings: Settings) -> str:
     settings.require_authentication()
     if not settings.authenticated:
         return f"{PREFIX}ALLOW_UNSIGNED is set, so deliveries from anybody are accepted; set {PREFIX}SECRETS"
-    return f"{len(settings.secrets)} secret(s) and {len(settings.tokens)} token(s) are accepted"
+    given = (("secret", settings.secrets), ("token", settings.tokens))
+    accepted = " and ".join([counted(len(values), noun) for noun, values in given if values])
+    verb = "is" if len(settings.secrets) + len(settings.tokens) == 1 else "are"
+    return f"{accepted} {verb} accepted"
 
 
 def _check_metrics(settings: Settings) -> str:
@@ -94,7 +108,9 @@ async def _check_store(settings: Settings) -> str:
         return f"{settings.store} does not exist yet; `receiver serve` creates it"
     async with store.log() as log, store.reports() as reports:
         await log.probe(SystemClock().now())
-        return f"{settings.store} can be written; {await reports.count_unfinished()} deliveries are not finished"
+        unfinished = await reports.count_unfinished()
+        state = f"{counted(unfinished, 'delivery')} not finished" if unfinished else "all deliveries are finished"
+        return f"{settings.store} can be written; {state}"
 
 
 async def _check_search(settings: Settings) -> str:

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import secrets
+import shutil
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -20,6 +21,7 @@ from receiver.cli.common.store import open_reports
 from receiver.cli.scaffold import write_deployment
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
+from receiver.core.tracebacks import short_path
 from receiver.core.types import DeliveryState
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.service.samples import encode, job_story
@@ -206,9 +208,17 @@ def _conclude(folder: Path, console: Console) -> None:
     pages, jobs = sorted(output.glob("pages/**/*.md")), sorted(output.glob("jobs/*.md"))
     if not pages or not jobs:
         raise ConfigurationError(f"the handlers in {folder / 'handlers'} wrote nothing to {output}")
-    console.print(f"{len(pages)} pages, as [bold]{pages[0]}[/]")
-    console.print(f"{len(jobs)} job summaries, as [bold]{jobs[0]}[/]")
+    console.print(f"{len(pages)} pages, such as [bold]{pages[0]}[/]")
+    console.print(f"{len(jobs)} job summaries, such as [bold]{jobs[0]}[/]")
+    if command := activation(Path(sys.prefix)):
+        console.print(f"\nPut `receiver` on your path: [bold]{command}[/]", end="")
     console.print(
         f"\nLook around: [bold]cd {folder}[/], then `receiver events list`. Or run `receiver dev` there, edit\n"
         "handlers/, and run `receiver send crawl --pages 5` there in another terminal."
     )
+
+
+def activation(environment: Path) -> str | None:
+    """Return the command that makes the programs of an environment known; None if `receiver` is known."""
+    script = environment / "bin" / "activate"
+    return f". {short_path(str(script))}" if script.exists() and shutil.which("receiver") is None else None

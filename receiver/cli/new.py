@@ -25,5 +25,7 @@ def new(folder: Path) -> None:
         "  cp .env.example .env              # then put your webhook secret there\n"
         "  receiver check\n"
         "  receiver dev                      # receiver serve, on a server\n"
-        "  receiver send crawl --pages 5     # in another terminal"
+        "  receiver send crawl --pages 5     # in another terminal\n\n"
+        "A Docker image and systemd install requirements.txt; it says what to do if no package index\n"
+        "has this version."
     )

@@ -122,7 +122,7 @@ def _load(settings: Settings) -> Router:
     try:
         return load_router(settings.handlers, folder=Path.cwd())
     except HandlerError as exc:
-        if exc.__cause__ is not None:
+        if exc.__cause__ is not None and not isinstance(exc.__cause__, HandlerError):  # its text says everything
             log.error("handlers_do_not_import", exc_info=exc.__cause__)
         raise
 

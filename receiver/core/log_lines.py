@@ -186,6 +186,8 @@ _LINES: Mapping[str, Callable[[Fields], str]] = {
     "delivery_conflict": lambda fields: _delivery("CONFLICT: this key had another body; see quarantine", fields),
     "delivery_refused": _refused,
     "deliveries_refused": lambda fields: f"→ and {fields['count']:,} more refused: {fields['kinds']}",
+    "deliveries_not_stored": lambda fields: f"→ and {fields['count']:,} more NOT STORED: {fields['kinds']}",
+    "connections_refused": lambda fields: f"and {fields['count']:,} more connections above the limit answered 503",
     "delivery_not_stored": lambda fields: f"→ NOT STORED, answered 503: {fields['reason']}",
     "attempt_succeeded": _succeeded,
     "attempts_succeeded": lambda fields: f"✓ and {fields['count']:,} more: {fields['kinds']}",

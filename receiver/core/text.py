@@ -1,9 +1,12 @@
 """Texts for people and for stores: counted nouns, short lists, hints, and characters that do no harm."""
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 MAX_WIDTH = 1_000
 """Characters of a text that is shown on one line."""
+_ALIKE = 0.1
+"""How much less than the nearest name another one may resemble a wrong name, and still be suggested."""
 
 
 def escape_controls(outside: str, *, keep: str = "") -> str:
@@ -66,6 +69,19 @@ def counted(number: int, noun: str) -> str:
 def first_of(names: Sequence[str], most: int) -> str:
     """Return the first names with commas between them, and a mark if there are more."""
     return ", ".join(names[:most]) + (", …" if len(names) > most else "")
+
+
+def resembling(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> list[str]:
+    """Return up to three known names that resemble a wrong one, the nearest first.
+
+    If one is much nearer than the others, it is the only one.
+    """
+    known = list(known)
+    return difflib.get_close_matches(name, known, n=3, cutoff=max(cutoff, _nearest(name, known) - _ALIKE))
+
+
+def _nearest(name: str, known: Iterable[str]) -> float:
+    return max((difflib.SequenceMatcher(a=one, b=name).ratio() for one in known), default=0.0)
 
 
 def did_you_mean(names: Sequence[str]) -> str:

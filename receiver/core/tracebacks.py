@@ -57,6 +57,26 @@ def frames(error: BaseException) -> Sequence[str]:
     return [_frame_line(frame.f_code, line)]
 
 
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of an error from the first line that is not of this package; all of it if there is none.
+
+    So do the errors that caused it.
+    """
+    described = traceback.TracebackException.from_exception(error)
+    _cut_beginning(described, depth=0)
+    return "".join(described.format())
+
+
+def _cut_beginning(described: traceback.TracebackException, *, depth: int) -> None:
+    stack = described.stack
+    ours = next((at for at, frame in enumerate(stack) if not frame.filename.startswith(_OURS)), 0)
+    del stack[:ours]
+    linked = [described.__cause__, described.__context__, *(described.exceptions or ())]
+    for one in linked if depth < _MAX_CHAIN else ():
+        if one is not None:
+            _cut_beginning(one, depth=depth + 1)
+
+
 def place(error: BaseException) -> str:
     """Return file and line where the user's code raised an error, as in `handlers.py:14`; empty if unknown."""
     if _is_in_file(error):

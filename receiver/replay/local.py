@@ -9,6 +9,7 @@ from receiver.core.claims import WorkItem
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.rules import Result
+from receiver.core.tracebacks import traceback_of
 from receiver.core.types import HandlerName, Trigger
 from receiver.core.work import Attempt
 from receiver.replay.frozen_time import FrozenTime
@@ -19,7 +20,6 @@ from receiver.routing.resources import needed_by
 from receiver.worker import open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed
 from receiver.worker.fanout import read_to_route, wanting
-from receiver.worker.runner import handler_traceback
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class LocalRunner:
         for one, end in zip(claimed, await self._runner.run_batch(claimed), strict=True):
             if isinstance(end.error, KeyboardInterrupt) and one.handler.runs_in is RunsIn.LOOP:
                 raise end.error
-            traceback = None if end.error is None else handler_traceback(end.error)
+            traceback = None if end.error is None else traceback_of(end.error)
             source = one.item.source
             runs.append(LocalRun(source, one.handler, end.attempt, end.result, end.value, traceback, end.error))
         return runs

@@ -80,7 +80,7 @@ def _require_web_address(value: str) -> str:
     except ValueError:
         known = False
     if not known:
-        raise ValueError("an absolute address begins with https:// or http:// and a host")
+        raise ValueError("write a whole address, with https:// or http:// and a host")
     if not fits_dns(parts.hostname or ""):
         raise ValueError(f"a host has 1 to {LONGEST_LABEL} characters between two dots, and at most 253 in all")
     return value

@@ -89,7 +89,8 @@ def require_event(
         return
     for one in wanted:
         if isinstance(one, type) and not issubclass(one, tuple(accepted)):
-            raise HandlerError(f"{handler} is registered for {one.__name__} and takes {annotated}")
+            taken = annotated.__name__ if isinstance(annotated, type) else annotated
+            raise HandlerError(f"{handler} is registered for {one.__name__} and takes {taken}")
 
 
 def _require_no_method(handler: str, function: Callable[..., Any]) -> None:

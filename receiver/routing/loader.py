@@ -34,8 +34,10 @@ def load_router(name: str, *, folder: Path) -> Router:
         raise _not_imported(module_name, exc) from exc
     router = getattr(module, attribute, None)
     if not isinstance(router, Router):
-        what = "nothing" if router is None else f"a {type(router).__name__}"
-        raise HandlerError(f"{module_name} has {what} named {attribute!r}; a Router is expected there")
+        what = f"{module_name}.{attribute} is of type {type(router).__name__}"
+        if router is None:
+            what = f"{module_name} has nothing named {attribute!r}"
+        raise HandlerError(f"{what}; a Router is expected there")
     router.check()
     return router
 

@@ -96,6 +96,7 @@ def require_known(handler: str, options: Options) -> None:
     for name in options:
         if name not in known:
             hint = did_you_mean([f"{one}=" for one in difflib.get_close_matches(name, known, n=1)])
+            hint = hint or f"; the options are {', '.join(f'{one}=' for one in sorted(known))}"
             raise TypeError(f"{handler}: a handler has no option {name}={hint}")
 
 

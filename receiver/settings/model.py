@@ -4,10 +4,10 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from receiver.core.addresses import is_loopback, is_private
@@ -15,7 +15,17 @@ from receiver.core.memory import memory_limit
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
 from receiver.settings.environment import PREFIX, PlatformSource, WithoutLinks, refuse_unknown_names
-from receiver.settings.values import Age, BearerToken, HeaderName, Seconds, SecretList, Size, UrlPath, is_utf8
+from receiver.settings.values import (
+    Age,
+    BearerToken,
+    HeaderName,
+    LogLevel,
+    Seconds,
+    SecretList,
+    Size,
+    UrlPath,
+    is_utf8,
+)
 
 if TYPE_CHECKING:  # the module loads every request class, and few programs need one
     from receiver.requests.webhooks import WebhookConfig
@@ -96,11 +106,7 @@ class Settings(BaseSettings):
     public_url: str | None = Field(
         None, description="URL at which the service reaches this receiver, without PATH; for jobs started here"
     )
-    log_level: Annotated[str, AfterValidator(str.upper)] = Field(
-        "INFO",
-        pattern="(?i)^(debug|info|warning|error)$",
-        description="Lowest level of log lines: debug, info, warning or error",
-    )
+    log_level: LogLevel = Field("INFO", description="Lowest level of log lines: debug, info, warning or error")
     json_logs: bool = Field(False, description="Write log lines as JSON objects")
     metrics: bool = Field(False, description="Serve Prometheus metrics at /metrics, of the endpoint and the worker")
     metrics_token: BearerToken | None = Field(
@@ -264,4 +270,4 @@ def _first_error(error: ValidationError) -> str:
 
 def _first_reason(error: ValidationError) -> str:
     first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    return first["msg"].removeprefix("Value error, ")
+    return first["msg"].removeprefix("Value error, ").replace("Input should be", "it has to be")

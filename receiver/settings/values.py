@@ -13,7 +13,8 @@ from receiver.core.sizes import parse_size
 
 PLACEHOLDER = "the-webhook-secret-of-your-account"
 """The value of SECRETS in `.env.example`. Settings refuse it as a secret."""
-_HEADER_NAME = r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$"  # a token, RFC 9110, section 5.6.2
+_HEADER_NAME = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"  # a token, RFC 9110, section 5.6.2
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 def _split(value: Any) -> Any:
@@ -74,6 +75,20 @@ def _clean_path(value: str) -> str:
     return "/" + value.strip("/")
 
 
+def _header_name(value: str) -> str:
+    if not re.fullmatch(_HEADER_NAME, value):
+        raise ValueError(
+            "the name of a header may have only letters, digits and the characters ! # $ % & ' * + . ^ _ ` | ~ -"
+        )
+    return value
+
+
+def _level(value: str) -> str:
+    if value.upper() not in _LEVELS:
+        raise ValueError(f"a level is {', '.join(_LEVELS[:-1]).lower()} or {_LEVELS[-1].lower()}")
+    return value.upper()
+
+
 SecretList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split), AfterValidator(_usable)]
 """Secrets, as a JSON list or separated by commas."""
 BearerToken = Annotated[SecretStr, AfterValidator(_sendable)]
@@ -86,7 +101,9 @@ READ_SIZE = BeforeValidator(_bytes)
 """In the metadata of every field that is a size."""
 Size = Annotated[int, READ_SIZE, Field(gt=0)]
 """A size, such as 32MiB; a number without a unit is in bytes."""
-HeaderName = Annotated[str, Field(pattern=_HEADER_NAME)]
+HeaderName = Annotated[str, AfterValidator(_header_name)]
 """The name of an HTTP header."""
+LogLevel = Annotated[str, AfterValidator(_level)]
+"""The level of log lines, in any case."""
 UrlPath = Annotated[str, AfterValidator(_clean_path)]
 """A path that begins with a slash and does not end with one."""

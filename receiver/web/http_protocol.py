@@ -6,6 +6,7 @@ the client read an answer that is sent before the end of the body. It sends each
 """
 
 import asyncio
+import logging
 from typing import Any, cast
 
 import httptools
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from receiver.core.clock import SystemClock
+from receiver.core.line_rate import LineRate
 from receiver.core.log_lines import event_log
 from receiver.signals.contracts import DeliveryRefused, delivery_refused
 from receiver.web.deadlines import Deadlines
@@ -130,7 +132,6 @@ def _close(connection: "BoundedProtocol") -> None:
 
 
 async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
-    log.warning("too_many_connections")
     detail = "there are too many connections now; send it again"
     if scope["method"] == "POST" and delivery_refused.receivers:
         at = SystemClock().now()
@@ -162,6 +163,9 @@ class BoundedProtocol(HttpToolsProtocol):
             "idle", Deadlines(self.timeout_keep_alive, _close)
         )
         """The server's connections that wait for a request, the longest idle first."""
+        self._crowd_rate: LineRate = vars(self.server_state).setdefault(
+            "crowd_rate", LineRate(log, "connections_refused", logging.WARNING)
+        )
         self.offered: list[tuple[bytes, bytes]] | None = None
         """The headers of a request that offers another protocol, until a parser has read them without the offer."""
         self._unframed = 0
@@ -287,7 +291,10 @@ class BoundedProtocol(HttpToolsProtocol):
         hosts = sum(name == b"host" for name, _ in self.headers)
         if hosts > 1 or (hosts == 0 and self.parser.get_http_version() == "1.1"):
             return _wrong_host
-        return _too_many if self._crowded() else self._served
+        crowded = self._crowded()
+        if crowded and self._crowd_rate.allows("connections"):
+            log.warning("too_many_connections")
+        return _too_many if crowded else self._served
 
     def _crowded(self) -> bool:
         # Pipelined requests can be more than connections; this request is not yet among the tasks.

@@ -183,6 +183,8 @@ class Intake:
         self._line_rate = LineRate(log, "deliveries_received")
         self.refusal_rate = LineRate(log, "deliveries_refused", logging.WARNING)
         """Anybody can send what is refused, so its lines must not fill a disk."""
+        self.fault_rate = LineRate(log, "deliveries_not_stored", logging.ERROR)
+        """A full disk fails every request, and the log may be on it too."""
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._budget = Budget(max_in_flight + _PER_REQUEST)  # so that one body of that size fits
 
@@ -220,8 +222,8 @@ class Intake:
     def close(self) -> None:
         """Stop the thread for long bodies, and log what is not logged yet."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-        self._line_rate.flush()
-        self.refusal_rate.flush()
+        for rate in (self._line_rate, self.refusal_rate, self.fault_rate):
+            rate.flush()
 
     async def _accept_long(self, examine: Callable[[], Delivery | Quarantined], admission: Admission) -> Receipt:
         try:

@@ -203,21 +203,28 @@ def _reply_to(error: BaseException, intake: Intake, sender: Callable[[], Mapping
             log.warning("delivery_refused", extra={"reason": error.code, "detail": str(error), **sender()})
         intake.emit_refused(error.status, error.code, str(error))
         return refused(error)
-    reason, detail = "fault", "the delivery could not be processed; send it again"
-    if isinstance(error, StoreError):
-        log.error("delivery_not_stored", extra={"reason": str(error)})
-        reason = "overloaded" if isinstance(error, Overloaded) else "store_error"
-        detail = "the delivery could not be stored now; send it again"
-    elif isinstance(error, TimeoutError):
-        log.error("delivery_not_stored", extra={"reason": "the store did not commit within the deadline"})
-        reason, detail = "deadline", "the delivery could not be stored in time; send it again"
-    elif isinstance(error, MemoryError):  # a traceback would need more memory
-        log.error("delivery_not_stored", extra={"reason": "there is not enough memory now"})
-        reason, detail = "overloaded", "the delivery could not be stored now; send it again"
-    else:
-        log.error("intake_failed", exc_info=error)
+    reason, detail, cause = _fault(error)
+    if intake.fault_rate.allows(reason):
+        if cause is None:
+            log.error("intake_failed", exc_info=error)
+        else:
+            log.error("delivery_not_stored", extra={"reason": cause})
     intake.emit_refused(503, reason, detail)
     return unavailable(detail)
+
+
+def _fault(error: BaseException) -> tuple[str, str, str | None]:
+    """Return the code of a fault of ours, what the sender may know of it, and its cause; None if that is a bug."""
+    if isinstance(error, StoreError):
+        reason = "overloaded" if isinstance(error, Overloaded) else "store_error"
+        return reason, "the delivery could not be stored now; send it again", str(error)
+    if isinstance(error, TimeoutError):
+        cause = "the store did not commit within the deadline"
+        return "deadline", "the delivery could not be stored in time; send it again", cause
+    if isinstance(error, MemoryError):  # a traceback would need more memory
+        cause = "there is not enough memory now"
+        return "overloaded", "the delivery could not be stored now; send it again", cause
+    return "fault", "the delivery could not be processed; send it again", None
 
 
 def _announced(headers: Mapping[bytes, bytes]) -> int | None:

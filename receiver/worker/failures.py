@@ -1,13 +1,12 @@
 """The reason why an attempt failed, as texts that every store takes, and what it means for the work item."""
 
 import inspect
-import traceback
 from dataclasses import dataclass
 from datetime import timedelta
 
 from receiver.core.rules import Died, Failed, Refused, Result
 from receiver.core.text import storable
-from receiver.core.tracebacks import error_line, frames, user_frames
+from receiver.core.tracebacks import error_line, frames, traceback_of, user_frames
 from receiver.errors import GiveUp, RateLimited, Retry, StoreError
 from receiver.routing import Handler
 
@@ -121,9 +120,7 @@ def describe(error: BaseException) -> str:
 
 
 def _cut_traceback(error: BaseException) -> str:
-    text = "".join(traceback.format_exception(error))
-    # The end says what happened. The beginning is the worker's own code.
-    return storable(text[-MAX_TRACEBACK_LENGTH:])
+    return storable(traceback_of(error)[-MAX_TRACEBACK_LENGTH:])  # the end says what happened
 
 
 def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:

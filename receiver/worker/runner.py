@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import traceback
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -201,14 +200,6 @@ class Runner:
             given = {name: self._resources[wanted] for name, wanted in handler.needs}
             self._functions[handler.name] = partial(handler.function, **given)
         return self._functions[handler.name]
-
-
-def handler_traceback(error: BaseException) -> str:
-    """Return the traceback of an error from the handler's own first line on."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_globals is globals():
-        trace = trace.tb_next
-    return "".join(traceback.format_exception(type(error), error, trace or error.__traceback__))
 
 
 def _matched(claimed: Claimed) -> Event | None:

@@ -51,7 +51,7 @@ class ReadyQueue:
     moved: bool = False
     """A call has started or ended since `moved_at`."""
     moved_at: datetime = _LONG_AGO
-    """When a call last started or ended."""
+    """When a call last started or ended, also one of a queue that shares these slots."""
     settled: int = 0
     settled_since: datetime = _LONG_AGO
     """So many items were settled since then."""
@@ -68,6 +68,12 @@ class ReadyQueue:
     def has_slot(self) -> bool:
         """Tell whether another call may start."""
         return self.running < self.slots and (self.parent is None or self.parent.has_slot)
+
+    def is_full_since(self, moment: datetime) -> bool:
+        """Tell whether no slot has become free since then. What others take of the parent's slots counts too."""
+        if self.running >= self.slots > 0 and self.moved_at <= moment:
+            return True
+        return self.parent is not None and self.parent.is_full_since(moment)
 
     def count_running(self, change: int) -> None:
         """Add to the number of running calls; a negative number is for calls that have ended."""
@@ -128,9 +134,9 @@ class ReadyQueues:
         self._wake = wake
         self._batches: dict[HandlerName, _IncompleteBatch] = {}
         self._all = ReadyQueue(concurrency, 0)
-        blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
+        self._blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
         kinds = {
-            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else blocking)
+            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else self._blocking)
             for kind, count in slots.items()
         }
         self._by_handler: dict[HandlerName, ReadyQueue] = {}
@@ -179,7 +185,7 @@ class ReadyQueues:
     def note_moves(self) -> None:
         """Note that now is when the calls started or ended that did so since the last time."""
         now = self._clock.steady()
-        for queue in self._queues:
+        for queue in (self._all, self._blocking, *self._queues):
             if queue.moved:
                 queue.moved, queue.moved_at = False, now
 
@@ -201,23 +207,23 @@ class ReadyQueues:
             waiting = list(queue.calls)
             queue.calls.clear()
             for call in waiting:
-                withdrawn += [one for one in call if unwanted(one)]
-                if kept := tuple(one for one in call if not unwanted(one)):
-                    queue.calls.append(kept)
+                if kept := _kept(call, unwanted, withdrawn):
+                    queue.calls.append(tuple(kept))
         for name, batch in list(self._batches.items()):
-            if unwanted(batch.items[0]):
+            batch.items = _kept(batch.items, unwanted, withdrawn)
+            if not batch.items:
                 batch.timer.cancel()
-                withdrawn += self._batches.pop(name).items
+                del self._batches[name]
         for one in withdrawn:
             self._by_handler[one.handler.name].claimed -= 1
         return withdrawn
 
     def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
-        """Take out and return the work items of queues in which no call has started or ended for so long."""
+        """Take out and return the work items of queues in which no slot has become free for so long."""
+        before = self._clock.steady() - patience
         self.note_moves()
-        now = self._clock.steady()
         for queue in self._queues:
-            queue.stuck = bool(queue.running) and not queue.has_slot and now - queue.moved_at >= patience
+            queue.stuck = queue.is_full_since(before)
         return self.withdraw(lambda one: self._by_handler[one.handler.name].stuck)
 
     def complete_batches(self) -> None:
@@ -243,6 +249,17 @@ class ReadyQueues:
         batch = self._batches.pop(name)
         batch.timer.cancel()
         self._by_handler[name].calls.append(tuple(batch.items))
+
+
+def _kept(items: Iterable[Claimed], unwanted: Callable[[Claimed], bool], withdrawn: list[Claimed]) -> list[Claimed]:
+    """Return the wanted items, and add the others to `withdrawn`.
+
+    Each is asked about once: the answer may change with time, and an item must be on one of the lists.
+    """
+    kept: list[Claimed] = []
+    for one in items:
+        (withdrawn if unwanted(one) else kept).append(one)
+    return kept
 
 
 def _single_queue(slots: int, parent: ReadyQueue) -> ReadyQueue:

@@ -143,7 +143,7 @@ class Worker:
 
     async def _turn(self, stop: asyncio.Event) -> None:
         self._wake.clear()
-        doubtful, self._doubtful = self._doubtful, []
+        doubtful = self._take_doubtful()
         try:
             await self._enlist()
             await self._leases.release(doubtful)
@@ -292,6 +292,9 @@ class Worker:
     def _add(self, claimed: Sequence[Claimed], lease: Lease, *, marked: frozenset[int]) -> None:
         if not claimed:
             return
+        # They wait here already if others had them meanwhile. The older claim holds nothing any more.
+        if again := {one.item.id for one in claimed if one.item.id in self._leases}:
+            self._ready.withdraw(lambda one: one.item.id in again)
         self._leases.add(claimed, lease)
         for one in claimed:
             self._ready.add(one)
@@ -316,8 +319,15 @@ class Worker:
         if self._leases.any_ended() and (
             doubtful := self._ready.withdraw(lambda one: self._leases.ended(one.item.id))
         ):
-            self._doubtful += [one.item.id for one in doubtful]
+            for one in doubtful:
+                self._leases.drop(one.item.id)
+                self._doubtful.append(one.item.id)
             self._wake.set()
+
+    def _take_doubtful(self) -> Sequence[int]:
+        """Return the withdrawn items that are to be released; some may have been claimed again since."""
+        doubtful, self._doubtful = self._doubtful, []
+        return [work_id for work_id in doubtful if work_id not in self._leases]
 
     async def _run(self, call: HandlerCall) -> None:
         try:
@@ -363,7 +373,8 @@ class Worker:
     async def _finish(self, grace: timedelta) -> int:
         self._stopping = True
         await self._leases.clear_started()
-        await self._leases.release([one.item.id for one in self._ready.withdraw(lambda _: True)])
+        waiting = [one.item.id for one in self._ready.withdraw(lambda _: True)]
+        await self._leases.release([*waiting, *self._take_doubtful()])
         if self._running:
             log.info("worker_finishing", extra={"running": len(self._running)})
             await first_of(self._all_ended(), self._clock.sleep(grace))

@@ -43,13 +43,15 @@ class Outcome:
 class Load:
     """One run: what is sent, what came back, and when."""
 
-    def __init__(self, requests: Iterator[Sequence[bytes]], *, warmup: float, seconds: float) -> None:
+    def __init__(
+        self, requests: Iterator[Sequence[bytes]], *, connections: int, warmup: float, seconds: float
+    ) -> None:
         self.requests = requests
         self.latencies: list[float] = []
         self.statuses: Counter[str] = Counter()
         self.begin = time.perf_counter() + warmup
         self.end = self.begin + seconds
-        self.busy = 0
+        self.busy = connections  # from the start: one may be done before the last is made
         self.idle = asyncio.Event()
 
     def note(self, status: str, sent_at: float) -> bool:
@@ -79,7 +81,6 @@ class Sender(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by class
-        self._load.busy += 1
         self._send()
 
     def data_received(self, data: bytes) -> None:
@@ -135,7 +136,7 @@ async def send(port: int, *, size: int, connections: int, warmup: float, seconds
     endless = signed_requests(Pages(size))
     prepared = list(itertools.islice(endless, int((warmup + seconds) * _PREPARED_PER_SECOND)))
     gc.freeze()
-    load = Load(itertools.chain(prepared, endless), warmup=warmup, seconds=seconds)
+    load = Load(itertools.chain(prepared, endless), connections=connections, warmup=warmup, seconds=seconds)
     loop = asyncio.get_running_loop()
     cpu = time.process_time()
     for _ in range(connections):

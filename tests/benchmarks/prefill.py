@@ -10,6 +10,7 @@ from pathlib import Path
 from receiver.events import parse_event
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.files import prepare
+from receiver.stores.sqlite.job_rows import BEHIND, JobRows
 from tests.benchmarks.payloads import Pages, request_head
 
 _NUMBERS = "WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < :rows)"
@@ -98,6 +99,9 @@ class Prefill:
             add_functions(connection)
             connection.execute(_KEYS, values)
             connection.execute(_KEYED)
+            through = last + rows
+            for _ in range(through // BEHIND + 1):
+                JobRows().follow(connection, through)
 
     def _deliveries(self, connection: sqlite3.Connection, rows: int) -> int:
         (last,) = connection.execute("SELECT coalesce(max(seq), 0) FROM deliveries").fetchone()

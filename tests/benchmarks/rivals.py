@@ -3,12 +3,13 @@
 `bare` only reads the body and answers: no endpoint on this server can be faster. `per-request` is the
 straightforward durable endpoint: it checks the signature and commits each request through aiosqlite. `huey` is
 what many would build: FastAPI with a Huey queue in SQLite. All run on the same uvicorn as ours, with the same
-options.
+options; with the variable RIVAL_PROCESSES in so many processes that share one listening socket.
 """
 
 import hashlib
 import hmac
 import json
+import os
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
@@ -21,13 +22,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
+from uvicorn.supervisors import Multiprocess
 
 from receiver.cli.common.event_loop import run
 from tests.benchmarks.payloads import SECRET, SIGNATURE_HEADER
 from tests.benchmarks.servers import RIVAL_STORE
 
 _TABLE = """
-CREATE TABLE deliveries (
+CREATE TABLE IF NOT EXISTS deliveries (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, type TEXT NOT NULL, headers TEXT NOT NULL, body BLOB NOT NULL
 )
 """
@@ -108,8 +110,11 @@ RIVALS = {"bare": bare, "per-request": per_request, "huey": with_huey}
 def main() -> None:
     """Serve one until stopped."""
     name, port = sys.argv[1:]
+    rival, processes = RIVALS[name], int(os.environ.get("RIVAL_PROCESSES", "1"))
     config = uvicorn.Config(
-        RIVALS[name](),
+        f"{__spec__.name}:{rival.__name__}",
+        factory=True,
+        workers=processes,
         port=int(port),
         http="httptools",
         ws="none",
@@ -118,7 +123,11 @@ def main() -> None:
         server_header=False,
         proxy_headers=False,
     )
-    run(uvicorn.Server(config).serve())  # on the loop, and with the settings of the collector, that `serve` has
+    server = uvicorn.Server(config)
+    if processes > 1:
+        Multiprocess(config, [config.bind_socket()]).run()
+    else:
+        run(server.serve())  # on the loop, and with the settings of the collector, that `serve` has
 
 
 if __name__ == "__main__":

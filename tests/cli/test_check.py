@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from receiver.cli.check import wrapped
 from receiver.cli.main import receiver, run
 from receiver.stores import open_store
 from receiver.stores.sqlite.statements import search
@@ -181,6 +182,36 @@ def test_a_deployment_without_authentication_is_wrong_unless_that_was_said(
     monkeypatch.setenv("RECEIVER_ALLOW_UNSIGNED", "true")
     assert invoke("check") == 0
     assert "deliveries from anybody are accepted" in told(capsys, "security")
+
+
+@pytest.mark.parametrize(
+    ("secrets", "tokens", "expected"),
+    [
+        ("one", "", "1 secret is accepted"),
+        ("one,two", "", "2 secrets are accepted"),
+        ("", "three", "1 token is accepted"),
+        ("one", "three", "1 secret and 1 token are accepted"),
+    ],
+)
+def test_secrets_and_tokens_are_counted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], secrets: str, tokens: str, expected: str
+) -> None:
+    """Their values are not shown."""
+    monkeypatch.setenv("RECEIVER_SECRETS", secrets)
+    monkeypatch.setenv("RECEIVER_TOKENS", tokens)
+    if tokens:
+        monkeypatch.setenv("RECEIVER_TOKEN_HEADER", "X-Token")
+
+    assert invoke("check") == 0
+    assert told(capsys, "security").endswith(expected)
+
+
+def test_a_long_line_is_wrapped_for_a_terminal() -> None:
+    """The text stays in its column, and a URL stays whole."""
+    url = "https://sqlite.org/wal.html#walresetbug-and-more-of-the-page"
+    lines = wrapped(f"note      SQLite has a bug, see {url} for the version without it", 50).splitlines()
+
+    assert lines == ["note      SQLite has a bug, see", f"          {url}", "          for the version without it"]
 
 
 def test_a_store_that_is_not_there_is_not_created(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

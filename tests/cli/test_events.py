@@ -272,7 +272,10 @@ def test_the_listing_on_a_terminal_is_a_table() -> None:
     assert len(wide) == 4
     assert narrow[0].split() == ["received", "type", "id", "state", "subject"]
     assert narrow[3] == "    the service reported an error"
-    assert narrow[5:] == ["    1 duplicate", "no room for job_id, size: --wide shows all, --columns chooses"]
+    assert narrow[5:] == [
+        "    1 duplicate",
+        "columns without room: job_id, size; --wide shows all, --columns chooses",
+    ]
     assert max(map(len, narrow[:-1])) <= 60
 
 

@@ -137,7 +137,7 @@ def test_the_table_fits_in_80_columns() -> None:
     assert max(len(line) for line in seen.splitlines()) <= 80
     assert "completed" in seen
     assert "1 duplicate" in seen or "+1" in seen
-    assert "no room for first: --wide" in seen
+    assert "columns without room: first; --wide" in seen
 
 
 @pytest.mark.usefixtures("two")

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.usefixtures("configured")
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (("events", "list", "--type", "crawl.pages"), "no event matched; did you mean crawl.page,"),
+        (("events", "list", "--type", "crawl.pages"), "no event matched; did you mean crawl.page?"),
         (("events", "list", "--type", "batch.*"), "no event matched; did you mean batch_scrape.*?"),
         (("events", "list", "--handler", "save"), "no event matched; did you mean handlers.pages.save?"),
         (("work-items", "list", "--handler", "handlers.page.save"), "did you mean handlers.pages.save?"),

@@ -60,6 +60,7 @@ def test_it_writes_handlers_and_three_ways_to_run_them(
     assert run(receiver.main, ["new", "my shop"]) == 0
     output = capsys.readouterr().out
     assert "  cd 'my shop'\n" in output
+    assert "requirements.txt; it says what to do if no package index\nhas this version" in output
     files = {str(path.relative_to(tmp_path / "my shop")) for path in (tmp_path / "my shop").rglob("*.*")}
     files |= {"Dockerfile", "Procfile", "Caddyfile"}
     assert files >= {

@@ -50,6 +50,11 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         },
         ("malformed", "no `type`", "192.0.2.7", "/webhooks", "curl/8"),
     ),
+    "connections_refused": ({"count": 1_200, "kinds": "connections 1,200"}, ("1,200 more connections", "503")),
+    "deliveries_not_stored": (
+        {"count": 1_200, "kinds": "store_error 1,200"},
+        ("1,200 more NOT STORED", "store_error 1,200"),
+    ),
     "delivery_not_stored": ({"reason": "the disk is full"}, ("NOT STORED", "503", "the disk is full")),
     "intake_failed": ({}, ("intake_failed",)),
     "not_ready": ({"reason": "the disk is full"}, ("WARNING", "not_ready", "the disk is full")),
@@ -221,7 +226,7 @@ def test_every_event_word_of_the_code_is_known_here() -> None:
     chosen = {"delivery_accepted", "delivery_duplicate", "delivery_conflict", "backfill_impossible"}  # no constants
     chosen |= {"deliveries_received", "attempts_succeeded"}
     chosen |= {f"{kind}_{end}" for kind in ("worker", "web_process") for end in ("ended", "killed")}
-    chosen |= {"deliveries_received", "deliveries_refused"}
+    chosen |= {"deliveries_refused", "deliveries_not_stored", "connections_refused"}
     own = {"log_lines_dropped", "log_line_broken"}  # about the log itself, written without a logger
     own |= {"crashed", "thread_crashed", "exception_ignored"}  # by one function
 

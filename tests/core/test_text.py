@@ -12,6 +12,7 @@ from receiver.core.text import (
     escape_controls,
     escape_controls_in_json,
     first_of,
+    resembling,
     short_id,
     shortened,
     storable,
@@ -100,6 +101,27 @@ def test_the_first_names_are_listed() -> None:
 def test_a_hint_names_what_is_near(names: list[str], expected: str) -> None:
     """It is empty if nothing is near."""
     assert did_you_mean(names) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("crawl.pge", ["crawl.page"]),
+        ("craw.completd", ["crawl.completed"]),
+        ("crawl.p", ["crawl.page"]),
+        ("agent.page", ["crawl.page"]),
+        ("pge", []),
+        ("", []),
+    ],
+)
+def test_a_hint_leaves_out_what_is_less_near(name: str, expected: list[str]) -> None:
+    """One clear answer is better than three guesses."""
+    assert resembling(name, ["crawl.page", "crawl.failed", "crawl.completed"]) == expected
+
+
+def test_a_hint_names_all_that_are_equally_near() -> None:
+    """Nobody knows which one was meant."""
+    assert sorted(resembling("page", ["pages", "paged", "agent"])) == ["paged", "pages"]
 
 
 @pytest.mark.parametrize(

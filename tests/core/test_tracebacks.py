@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from receiver.core.tracebacks import MAX_LINES, error_line, frames, place, user_frames
+from receiver.core.tracebacks import MAX_LINES, error_line, frames, is_users_code, place, traceback_of, user_frames
 from receiver.events import parse_event
 
 
@@ -50,6 +50,31 @@ def test_each_frame_has_file_line_function_and_source(module: Callable[[str], di
         "handlers.py:2 in shorten: return page['title'][:9]",
     ]
     assert place(error) == "handlers.py:2"
+
+
+def test_a_traceback_has_causes_and_members_of_groups() -> None:
+    """As Python writes them."""
+
+    def index() -> None:
+        try:
+            raise KeyError("first")
+        except KeyError as cause:
+            raise ExceptionGroup("second", [ValueError("third")]) from cause
+
+    text = traceback_of(raised(index))
+
+    assert all(word in text for word in ("KeyError: 'first'", "direct cause", "second", "ValueError: third"))
+
+
+def test_a_traceback_without_the_users_code_is_whole() -> None:
+    """As an error of this package has it."""
+    own = raised(lambda: parse_event(b"nothing"))
+    assert own.__traceback__ is not None
+    while is_users_code(own.__traceback__.tb_frame.f_code.co_filename):
+        own.__traceback__ = own.__traceback__.tb_next
+        assert own.__traceback__ is not None
+
+    assert "in parse_event" in traceback_of(own)
 
 
 def test_a_file_elsewhere_has_its_whole_path(

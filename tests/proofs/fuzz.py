@@ -33,6 +33,8 @@ from tests.proofs.resources import MIB, use_of
 _CONNECTIONS = 24
 _LATEST_SECONDS = 10.0
 """The service's time-out. The receiver answers within five seconds; the rest is for a busy machine."""
+_LONGEST_IDLE_SECONDS = 1.0
+"""The receiver closes connections that are idle for longer; any may be so while this program gets no time."""
 _MAX_IN_FLIGHT = 32 * MIB
 _EXPECTED_ERRORS = ("delivery_conflict", "delivery_not_stored")
 """Events of level error: a conflict is an alarm, and the other goes with a 503."""
@@ -96,8 +98,12 @@ class FuzzProof:
         self, rng: random.Random, requests: int, end: float, tell: Callable[[int], None]
     ) -> None:
         while self.sent < requests and time.monotonic() < end:
+            used = time.monotonic()
             async with connection(self._port) as line:
                 for _ in range(rng.randint(0, 8)):
+                    if time.monotonic() - used > _LONGEST_IDLE_SECONDS:
+                        break
+                    used = time.monotonic()
                     if not await self._send(line, self._pipeline(rng)):
                         break
                 else:

@@ -120,7 +120,7 @@ def test_plain_http_is_allowed_for_private_hosts(url: str) -> None:
     ("values", "rule"),
     [
         ({}, "url\n  Field required"),
-        ({"url": "hooks.example.com"}, "url\n.*begins with https:// or http:// and a host"),
+        ({"url": "hooks.example.com"}, "url\n.*write a whole address, with https:// or http:// and a host"),
         ({"url": "http://hooks.example.com/"}, "url: it has to begin with https://"),
         ({"url": "http://8.8.8.8/"}, "url: it has to begin with https://"),
         ({"url": "https://me:s3cret@hooks.example.com/"}, "url: it must not contain a user and password"),
@@ -169,7 +169,7 @@ def test_the_first_static_token_is_sent_along() -> None:
     ("values", "words"),
     [
         ({}, "no RECEIVER_PUBLIC_URL is set: set it to the URL"),
-        ({"public_url": "hooks.example.com"}, "RECEIVER_PUBLIC_URL: an absolute address begins with https://"),
+        ({"public_url": "hooks.example.com"}, "RECEIVER_PUBLIC_URL: write a whole address, with https://"),
         ({"public_url": "http://hooks.example.com"}, "RECEIVER_PUBLIC_URL: url: it has to begin with https://"),
     ],
 )

@@ -135,9 +135,9 @@ def test_a_mistake_at_registration_keeps_its_message(folder: Path) -> None:
     ("attribute", "words"),
     [
         ("routes", "own_other has nothing named 'routes'; a Router is expected there"),
-        ("number", "own_other has a int named 'number'"),
-        ("tell", "own_other has a function named 'tell'"),
-        ("Router", "own_other has a type named 'Router'"),
+        ("number", "own_other.number is of type int; a Router is expected there"),
+        ("tell", "own_other.tell is of type function"),
+        ("Router", "own_other.Router is of type type"),
         ("router.on", "own_other has nothing named 'router.on'"),
     ],
 )

@@ -482,7 +482,7 @@ def test_an_unknown_option_is_a_mistake() -> None:
     """A mistake such as retries= must not be ignored."""
     with pytest.raises(TypeError, match=r"no option attempt=; did you mean attempts=\?"):
         Router().on(CrawlPage, attempt=3)(index)  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match="no option colour="):
+    with pytest.raises(TypeError, match="no option colour=; the options are after_pages=, attempts=, "):
         Router().add(index, CrawlPage, colour=3)  # type: ignore[call-arg]
 
 
@@ -527,7 +527,7 @@ def test_an_annotation_that_covers_the_events_is_valid(function: Any, wanted: tu
 @pytest.mark.parametrize(
     ("function", "wanted", "words"),
     [
-        (of_page, (CrawlStarted,), "is registered for CrawlStarted and takes"),
+        (of_page, (CrawlStarted,), "is registered for CrawlStarted and takes CrawlPage"),
         (of_page, (CrawlPage, CrawlEvent), "is registered for CrawlEvent and takes"),
         (of_base, (BatchScrapePage,), "is registered for BatchScrapePage and takes"),
         (of_union, (CrawlPage, CrawlCompleted), "is registered for CrawlCompleted and takes"),

@@ -22,6 +22,7 @@ from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.maintenance import SqliteMaintenance
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
+from tests.stores.rows import execute
 from tests.stores.test_sqlite_effort import FACTOR, fill
 
 SOME, MANY = 12_000, 36_000
@@ -38,6 +39,8 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     some, many = folder / "some.db", folder / "many.db"
     fill(some, DONE, SOME)
     fill(many, DONE, MANY)
+    for path in (some, many):
+        execute(path, "INSERT INTO handlers (name) VALUES ('none')")  # others match nothing without a look
     return some, many
 
 

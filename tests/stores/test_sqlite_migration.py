@@ -223,7 +223,11 @@ async def test_schema_6_keeps_every_column_of_every_work_item(path: Path) -> Non
     for work_id, state, *moments in select(path, f"SELECT id, state, {MOMENTS} FROM work_items"):
         assert moments == [due[work_id] if columns.get(state) == one else None for one in MOMENTS.split(", ")]
     assert {state for _, _, _, state, *_ in before} == set(WorkState)
-    others["marks"] = sorted([*others["marks"], ("keyed", max(row[0] for row in others["deliveries"]))])
+    last = max(row[0] for row in others["deliveries"])
+    others["marks"] = sorted([*others["marks"], ("keyed", last), ("summed", last)])
+    known = {row[0]: row for row in others["handlers"]}
+    names = known.keys() | {handler for (handler,) in select(path, "SELECT handler FROM work_items")}
+    others["handlers"] = [known.get(name, (name, "on", 0)) for name in sorted(names)]
     assert {name: select(path, f"SELECT * FROM {name}") for name in OTHER_TABLES} == others
     assert select(path, "SELECT handler, key, asked_at, expires_at FROM once_keys") == once
     assert select(path, "PRAGMA integrity_check") == [("ok",)]

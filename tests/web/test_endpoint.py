@@ -321,6 +321,22 @@ async def test_a_flood_of_refusals_does_not_fill_the_log(caplog: pytest.LogCaptu
     assert len(written) + vars(last)["count"] == 50
 
 
+async def test_a_store_that_fails_does_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """Every request fails then. One line sums up what is above the rate."""
+    taken_in = intake(BrokenLog(StoreError("the disk is full")))
+    app = WebhookEndpoint(taken_in, read_timeout=LATE, ack_deadline=LATE)
+    for _ in range(MAX_LINES + 5):
+        assert (await ask(app, headers=headers(), chunks=[BODY])).status == 503
+    taken_in.close()
+
+    [*written, last] = caplog.records
+    assert (event_of(last), vars(last)["kinds"]) == (
+        "deliveries_not_stored",
+        f"store_error {vars(last)['count']:,}",
+    )
+    assert len(written) + vars(last)["count"] == MAX_LINES + 5
+
+
 async def test_refusals_are_logged_without_signature_and_body(caplog: pytest.LogCaptureFixture) -> None:
     """P10: the log line has only the reason."""
     caplog.set_level(logging.DEBUG)

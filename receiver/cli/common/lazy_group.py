@@ -1,13 +1,12 @@
 """A group of commands that imports the module of a command only when that command is needed."""
 
-import difflib
 import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import click
 
-from receiver.core.text import did_you_mean
+from receiver.core.text import did_you_mean, resembling
 
 
 class LazyGroup(click.Group):
@@ -47,7 +46,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as exc:
-            close = difflib.get_close_matches(args[0], [*self._subcommands, *self._aliases])
+            close = resembling(args[0], [*self._subcommands, *self._aliases])
             if not close:
                 raise
             raise click.UsageError(exc.message.removesuffix(".") + did_you_mean(close), ctx) from None

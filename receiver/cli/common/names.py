@@ -1,6 +1,5 @@
 """Names of event types and handlers: suggestions for a glob that matches nothing, and completion in a shell."""
 
-import difflib
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
@@ -11,7 +10,7 @@ from receiver.cli.common.store import configured_store, read
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter, family_of
 from receiver.core.ports.reports import Reports
-from receiver.core.text import did_you_mean, escape_controls
+from receiver.core.text import did_you_mean, escape_controls, resembling
 from receiver.core.types import glob_list
 from receiver.core.work import WorkFilter
 from receiver.errors import ReceiverError
@@ -36,7 +35,7 @@ async def hint(reports: Reports, wanted: DeliveryFilter | WorkFilter | JobFilter
         if close := _similar(wanted.type, [*types, *families]):
             return did_you_mean(close)
     if not isinstance(wanted, JobFilter) and wanted.handler is not None:
-        handlers = [one.name for one in await reports.handlers()]
+        handlers = await reports.handler_names()
         for glob in glob_list(wanted.handler):
             if close := _similar(glob, handlers):
                 return did_you_mean(list(map(escape_controls, close)))
@@ -53,7 +52,7 @@ def _similar(glob: str, names: Sequence[str]) -> list[str]:
         return [whole]
     ends = [name for name in names if name.endswith(f".{glob}")]
     plain = glob.rstrip("*").rstrip(".")
-    return (ends or difflib.get_close_matches(plain, names, n=_MOST))[:_MOST]
+    return (ends or resembling(plain, names))[:_MOST]
 
 
 def complete_type(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -67,7 +66,7 @@ def complete_handler(_: click.Context, __: click.Parameter, incomplete: str) -> 
         settings = load_settings()
         if not configured_store(settings).exists():
             return []
-        return completed([one.name for one in read(settings, lambda reports: reports.handlers())], incomplete)
+        return completed(read(settings, lambda reports: reports.handler_names()), incomplete)
     except ReceiverError:
         return []
 

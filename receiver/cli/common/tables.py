@@ -1,6 +1,5 @@
 """Listings: a table on a terminal, aligned lines in a pipe, one JSON object per line for programs."""
 
-import difflib
 import functools
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -18,7 +17,7 @@ from receiver.cli.common.terminal_tables import TerminalTable, write_plain
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.jobs import JobFilter
 from receiver.core.quarantine import QuarantineFilter
-from receiver.core.text import did_you_mean, escape_controls
+from receiver.core.text import did_you_mean, escape_controls, resembling
 from receiver.core.work import WorkFilter
 
 Filter = TypeVar("Filter", DeliveryFilter, WorkFilter, JobFilter, QuarantineFilter)
@@ -133,7 +132,7 @@ class Listing(Generic[Row]):
         known = {one.title: one for one in self.columns}
         for name in names:
             if name not in known:
-                hint = did_you_mean(difflib.get_close_matches(name, known, n=3))
+                hint = did_you_mean(resembling(name, known))
                 raise click.UsageError(
                     f"unknown column {escape_controls(name)!r}{hint or '.'} The columns are {', '.join(known)}"
                 )
@@ -171,7 +170,7 @@ class RowWriter(Generic[Row]):
         """Write what is in the buffer, and tell which columns had no room."""
         flush()
         if self._table is not None and self._table.left_out:
-            note(f"no room for {', '.join(self._table.left_out)}: --wide shows all, --columns chooses")
+            note(f"columns without room: {', '.join(self._table.left_out)}; --wide shows all, --columns chooses")
 
     def _write_table(self, rows: Sequence[Row]) -> None:
         if self._table is None:

@@ -1,6 +1,5 @@
 """The handlers that a command is about: those of the store joined with those of the code."""
 
-import difflib
 import sys
 from collections.abc import Callable, Collection, Sequence
 from contextlib import redirect_stdout
@@ -15,7 +14,7 @@ from receiver.cli.common.filter_options import store_option, text
 from receiver.cli.common.names import complete_handler
 from receiver.cli.common.output import note, quoted
 from receiver.cli.common.store import read
-from receiver.core.text import counted, did_you_mean, escape_controls
+from receiver.core.text import counted, did_you_mean, escape_controls, resembling
 from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.views import waiting_items
 from receiver.core.work import HandlerReport
@@ -121,6 +120,6 @@ def _no_match(word: str, names: Sequence[str]) -> str:
     if _MAGIC & set(word):
         return f"no handler matched {escape_controls(word)!r}; `receiver handlers list` lists all"
     ending = [name for name in names if name.endswith(f".{word}")]
-    close = (ending or difflib.get_close_matches(word, names, n=3, cutoff=0.6))[:3]
+    close = (ending or resembling(word, names))[:3]
     hint = did_you_mean(list(map(escape_controls, close))) or "."
     return f"unknown handler {escape_controls(word)!r}{hint} `receiver handlers list` lists all"

@@ -59,8 +59,10 @@ def _bars(rows: Sequence[tuple[str, int, str, str]], full: str) -> Table:
 
 
 def _figures(report: SimulationReport) -> list[tuple[str, str]]:
-    late = f"{report.late:,}, duplicates {report.duplicates:,}, out of order {report.out_of_order:,}"
-    return [times(report), ("arrived late", late), busiest(report)]
+    arrived = (
+        f"{report.late:,} after the time-out, {report.duplicates:,} again, {report.out_of_order:,} out of order"
+    )
+    return [times(report), ("arrived", arrived), busiest(report)]
 
 
 def times(report: SimulationReport) -> tuple[str, str]:

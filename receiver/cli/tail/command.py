@@ -44,10 +44,10 @@ Show = Callable[[Sequence[EventRow]], None]
 def tail(wanted: DeliveryFilter, lines: int, most: int | None, form: ListForm, store: str | None) -> int:
     """Show events as they arrive, until Ctrl-C.
 
-    Each event is shown once, with its state at that time. With --state it is shown when it reaches that state;
-    earlier events that are not done or dead are followed too, at most 5,000 at a time. A state that lasts less than
-    a tenth of a second may be missed. If there is no store yet, the command waits for one. With --limit it ends
-    after so many events.
+    It begins with the last ten events; --lines 0 leaves them out. Each event is shown once, with its state at that
+    time. With --state it is shown when it reaches that state; earlier events that are not done or dead are followed
+    too, at most 5,000 at a time. A state that lasts less than a tenth of a second may be missed. If there is no
+    store yet, the command waits for one. With --limit it ends after so many events, with the first ten among them.
     """
     follower = Follower(open_store(load_settings(store=store).store), SystemClock(), shown(form), limit=most)
     with suppress(KeyboardInterrupt):

@@ -19,7 +19,10 @@ from receiver.settings import load_settings
 @json_option
 @store_option
 def show(work_id: int, as_json: bool, store: str | None) -> None:
-    """Show everything that is known of one work item, with every attempt."""
+    """Show everything that is known of a work item.
+
+    This includes every attempt, and the traceback of each that failed.
+    """
     detail = read(load_settings(store=store), lambda reports: reports.work_item(work_id))
     if as_json:
         write_json(work_detail(detail))

@@ -123,6 +123,9 @@ class HealthReader(Protocol):
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch, by name."""
 
+    async def handler_names(self) -> Sequence[HandlerName]:
+        """Return the names of all handlers that have work items, and perhaps of others that had some."""
+
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not ON."""
 

@@ -1,6 +1,5 @@
 """Payloads as the service makes them, with new ids: single events, and the events of whole jobs."""
 
-import difflib
 import functools
 import json
 import random
@@ -9,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from typing import Any
 
-from receiver.core.text import did_you_mean
+from receiver.core.text import did_you_mean, resembling
 from receiver.errors import ConfigurationError
 
 Payload = dict[str, Any]
@@ -145,7 +144,7 @@ def encode(payload: object) -> bytes:
 
 def near(name: str, known: Sequence[str]) -> str:
     """Return a hint at known names that resemble a wrong one; empty if none does."""
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+    close = resembling(name, known)
     close = close or [one for one in known if one.partition(".")[0] == name.partition(".")[0]]
     return did_you_mean(close)
 

@@ -91,7 +91,7 @@ def _figures(report: SimulationReport) -> Iterable[Row]:
     yield "failed, and never arrived", f"{report.lost:,}"
     yield "attempts", f"{report.attempts:,}"
     yield "attempts in the busiest second", f"{report.peak_rate:,}"
-    yield "arrived late", f"{report.late:,}"
+    yield "arrived after the service's time-out", f"{report.late:,}"
     yield "duplicates", f"{report.duplicates:,}"
     yield "out of order", f"{report.out_of_order:,}"
     yield "longest wait in the endpoint's queue", moment(report.longest_wait_us)

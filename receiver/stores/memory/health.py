@@ -27,6 +27,10 @@ class MemoryHealth(MemoryFace):
         names = {one.handler for one in self.state.work.values()} | self.state.switches.keys()
         return [self._report(name) for name in sorted(names)]
 
+    async def handler_names(self) -> Sequence[HandlerName]:
+        """Return the names of all handlers that have work items."""
+        return sorted({one.handler for one in self.state.work.values()})
+
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not ON."""
         return dict(self.state.switches)

@@ -14,7 +14,6 @@ from receiver.errors import AmbiguousJob, UnknownJob
 from receiver.stores.prefixes import MAX_NAMED, candidates
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.rows import flag
-from receiver.stores.sql.statements.deliveries import LAST_DELIVERY
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.switches import switches
 
@@ -22,36 +21,21 @@ NEWEST = 2**63 - 1
 """Above every seq and every id."""
 PAGE_SIZE = 20
 """Jobs read in one go: one alone may have many thousands of deliveries."""
-SCAN_LIMIT = 20_000
-"""Deliveries in which a page of jobs is searched before going from job to job."""
 
 
 class JobReports:
-    """The reports about jobs. The first `scan_limit` deliveries are searched before going from job to job."""
+    """The reports about jobs."""
 
-    def __init__(self, database: SqlDatabase, reads: Reads, *, scan_limit: int = SCAN_LIMIT) -> None:
+    def __init__(self, database: SqlDatabase, reads: Reads) -> None:
         self.database = database
         self._reads = reads
-        self._scan_limit = scan_limit
 
     async def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first."""
-        recent, older, values = job_listing(self._reads, wanted)
-        before = await self.database.call(lambda connection: number(connection, LAST_DELIVERY, {})) + 1
-        left = NEWEST if wanted.limit is None else wanted.limit
-        while left > 0:
-            size = min(PAGE_SIZE, left)
-            bounds = {"before": before, "floor": before - self._scan_limit, "rows": size}
-            seqs = await self._last_seqs(recent, values | bounds, size)
-            for job in await self._jobs_at(seqs):
-                yield job
-            left -= len(seqs)
-            if len(seqs) < size:
-                break
-            before = seqs[-1]
-        rest = await self._last_seqs(older, {**values, "floor": before - self._scan_limit}, left)
-        for begin in range(0, len(rest), PAGE_SIZE):
-            for job in await self._jobs_at(rest[begin : begin + PAGE_SIZE]):
+        most = NEWEST if wanted.limit is None else wanted.limit
+        seqs = await self.database.call(lambda connection: _last_seqs(connection, self._reads, wanted, most))
+        for begin in range(0, len(seqs), PAGE_SIZE):
+            for job in await self._jobs_at(seqs[begin : begin + PAGE_SIZE]):
                 yield job
 
     async def resolve_job(self, prefix: str) -> str:
@@ -61,14 +45,6 @@ class JobReports:
     async def job(self, job_id: str) -> JobDetail:
         """Return all that is known of a job."""
         return await self.database.call(lambda connection: detail(connection, self._reads, job_id))
-
-    async def _last_seqs(self, statement: str, values: Values, most: int) -> Sequence[int]:
-        """Return the last deliveries of jobs, the newest first, in little memory for many."""
-        if most == 0:
-            return ()
-        return await self.database.call(
-            lambda connection: array("q", (seq for (seq,) in islice(connection.execute(statement, values), most)))
-        )
 
     async def _jobs_at(self, seqs: Sequence[int]) -> list[JobSummary]:
         """Return the jobs of deliveries as they are now, but for those that were pruned meanwhile."""
@@ -81,8 +57,20 @@ class JobReports:
         return await self.database.call(read)
 
 
+def _last_seqs(connection: SqlConnection, reads: Reads, wanted: JobFilter, most: int) -> Sequence[int]:
+    """Return the last deliveries of the wanted jobs, the newest first, in little memory for many."""
+    found = array("q")
+    *statements, values = job_listing(reads, wanted)
+    with _snapshot(connection, reads):
+        for statement in statements:
+            rows = connection.execute(statement, values)
+            found.extend(seq for (seq,) in islice(rows, most - len(found)))
+            rows.close()
+    return found
+
+
 def job_listing(reads: Reads, wanted: JobFilter) -> tuple[str, str, Values]:
-    """Return the statements that find recent and older jobs; `floor`, `before` and `rows` are still missing."""
+    """Return the statements that find recent and older jobs."""
     values: Values = {}
     pattern = reads.dialect.pattern
     if wanted.type is not None:
@@ -99,9 +87,9 @@ def job_listing(reads: Reads, wanted: JobFilter) -> tuple[str, str, Values]:
     elif wanted.state is not None:
         values["ending"] = pattern("*" if wanted.state is JobState.ENDED else f"*.{wanted.state}")
         names.append("ended")
-    conditions = " ".join(reads.jobs.conditions[name] for name in names)
-    listings = (reads.jobs.last_of_jobs, reads.jobs.older_jobs)
-    recent, older = (listing.format(conditions=conditions) for listing in listings)
+    jobs = reads.jobs
+    recent = jobs.recent_jobs.format(conditions=" ".join(jobs.recent_conditions[name] for name in names))
+    older = jobs.older_jobs.format(conditions=" ".join(jobs.older_conditions[name] for name in names))
     return recent, older, values
 
 

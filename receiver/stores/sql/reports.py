@@ -15,12 +15,12 @@ from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkSta
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
 from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
-from receiver.stores.sql import jobs, narrowing, plans
+from receiver.stores.sql import narrowing, plans
 from receiver.stores.sql.compression import decoded
 from receiver.stores.sql.connection import SqlConnection, SqlDatabase, Values, number
 from receiver.stores.sql.feed import FeedReports
 from receiver.stores.sql.jobs import NEWEST, JobReports
-from receiver.stores.sql.narrowing import among_few
+from receiver.stores.sql.narrowing import among_few, matches_no_handler
 from receiver.stores.sql.paging import start_reading
 from receiver.stores.sql.rows import attempt, delivery_summary, headers_of, work_summary
 from receiver.stores.sql.statements.reads import Reads
@@ -39,10 +39,9 @@ class SqlReports(FeedReports, JobReports):
         reads: Reads,
         *,
         narrow_limit: int = narrowing.SCAN_LIMIT,
-        jobs_scan_limit: int = jobs.SCAN_LIMIT,
     ) -> None:
         FeedReports.__init__(self, database, reads)
-        JobReports.__init__(self, database, reads, scan_limit=jobs_scan_limit)
+        JobReports.__init__(self, database, reads)
         self._narrow_limit = narrow_limit
 
     async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
@@ -56,6 +55,8 @@ class SqlReports(FeedReports, JobReports):
 
     async def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first."""
+        if await self.database.call(lambda connection: matches_no_handler(connection, self._reads, wanted)):
+            return
         statement, values = self._reads.filters.work_listing(wanted)
         async for row in self._rows(statement, values, wanted.limit):
             yield work_summary(row)
@@ -199,6 +200,10 @@ class SqlReports(FeedReports, JobReports):
     async def handlers(self) -> Sequence[HandlerReport]:
         """Return every handler that has work items or a switch."""
         return await self.database.call(self._handlers)
+
+    async def handler_names(self) -> Sequence[HandlerName]:
+        """Return the names of all handlers that have work items, and perhaps of others that had some."""
+        return [HandlerName(name) for (name,) in await self._page(self._reads.health.names, {})]
 
     async def switches(self) -> Mapping[HandlerName, HandlerSwitch]:
         """Return the handlers that are not on."""

@@ -14,6 +14,7 @@ from receiver.stores.sqlite import imports
 from receiver.stores.sqlite.database import Database, data_version
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
 from receiver.stores.sqlite.dialect import WRITES
+from receiver.stores.sqlite.job_rows import JobRows
 from receiver.stores.sqlite.log import insert_deliveries, same_body
 from receiver.stores.sqlite.statements.controls import FREE_REQUEST
 
@@ -27,6 +28,7 @@ class SqliteControls(SqlControls):
     def __init__(self, database: Database) -> None:
         super().__init__(database, WRITES)
         self._keys = DeliveryKeys()
+        self._jobs = JobRows()
         self._seen: int | None = None
 
     async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
@@ -51,6 +53,7 @@ class SqliteControls(SqlControls):
         try:
             with self._keys.changes(), self.database.transaction(connection):
                 outcomes = imports.import_deliveries(connection, self._keys, deliveries)
+                self._jobs.follow(connection, self._keys.last_seq)
         finally:
             connection.execute("PRAGMA synchronous = FULL")
         return outcomes, seen is not None and seen != self._seen

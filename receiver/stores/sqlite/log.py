@@ -18,6 +18,7 @@ from receiver.stores.sql.inserting import insert_by_powers
 from receiver.stores.sql.rows import headers_text
 from receiver.stores.sqlite.database import Database, file_at, same_file
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys
+from receiver.stores.sqlite.job_rows import JobRows
 from receiver.stores.sqlite.statements import log as statements
 from receiver.stores.sqlite.write_ahead_log import log_path
 
@@ -36,6 +37,7 @@ class SqliteLog:
         self.database = database
         self._path = path
         self._keys = DeliveryKeys()
+        self._jobs = JobRows()
         self._opened_as = path.stat()
         self._log_opened_as = file_at(log_path(path))
         # The result is a Receipt for a Delivery, and None for the others.
@@ -74,6 +76,7 @@ class SqliteLog:
         with self._keys.changes(), self.database.transaction(connection):
             self._require_files()
             receipts = iter(insert_deliveries(connection, self._keys, deliveries) if deliveries else ())
+            self._jobs.follow(connection, self._keys.last_seq)
             for item in batch:
                 if isinstance(item, Quarantined):
                     _quarantine(connection, item)

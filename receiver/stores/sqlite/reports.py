@@ -6,7 +6,7 @@ from pathlib import Path
 
 from receiver.core.search import SearchReach
 from receiver.errors import StoreError
-from receiver.stores.sql import jobs, narrowing
+from receiver.stores.sql import narrowing
 from receiver.stores.sql.reports import SqlReports
 from receiver.stores.sqlite.database import Database, data_version, same_file
 from receiver.stores.sqlite.dialect import READS
@@ -25,9 +25,8 @@ class SqliteReports(SqlReports):
         path: Path,
         *,
         narrow_limit: int = narrowing.SCAN_LIMIT,
-        jobs_scan_limit: int = jobs.SCAN_LIMIT,
     ) -> None:
-        super().__init__(database, READS, narrow_limit=narrow_limit, jobs_scan_limit=jobs_scan_limit)
+        super().__init__(database, READS, narrow_limit=narrow_limit)
         self._path = path
         self._opened_as = path.stat()
         self._seen: int | None = None

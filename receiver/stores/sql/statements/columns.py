@@ -7,6 +7,9 @@ from receiver.core.types import WorkState
 ROUTED = "SELECT value FROM marks WHERE name = 'routed'"
 """The seq up to which deliveries are routed. What lies above it is new."""
 
+SUMMED = "SELECT value FROM marks WHERE name = 'summed'"
+"""The seq up to which deliveries are in the rows of their jobs."""
+
 STORED = (
     "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.duplicates, d.origin, "
     "b.headers, b.body, b.coding"

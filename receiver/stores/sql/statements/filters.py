@@ -110,6 +110,11 @@ class Filters:
         values["limit"] = wanted.limit
         return f"(SELECT d.* FROM deliveries AS d WHERE TRUE {sql} ORDER BY d.seq DESC LIMIT :limit) AS d", values
 
+    def known_handlers(self, wanted: DeliveryFilter | WorkFilter) -> tuple[str, Values]:
+        """Return a statement for the wanted handlers that ever had a work item."""
+        sql, values = _joined(self._with_handlers(self._handler_condition(wanted, "name"), wanted))
+        return f"SELECT name FROM handlers WHERE {sql}", values
+
     def indexed_seqs(self, wanted: DeliveryFilter) -> Sequence[tuple[str, Values]]:
         """Return the statements by which an index finds all deliveries that can match, and perhaps others."""
         found: list[tuple[str, Values]] = []
@@ -131,9 +136,9 @@ class Filters:
         patterns = map(self._dialect.pattern, glob_list(wanted.handler) or ("*",))
         return [("" if at else condition, f"handler{at}", pattern) for at, pattern in enumerate(patterns)]
 
-    def _handler_condition(self, wanted: DeliveryFilter | WorkFilter) -> str:
+    def _handler_condition(self, wanted: DeliveryFilter | WorkFilter, column: str = "w.handler") -> str:
         count = len(glob_list(wanted.handler)) or 1
-        return "(" + " OR ".join(self._dialect.glob("w.handler", f"handler{at}") for at in range(count)) + ")"
+        return "(" + " OR ".join(self._dialect.glob(column, f"handler{at}") for at in range(count)) + ")"
 
     def _of_its_work(self, wanted: DeliveryFilter) -> list[_Condition]:
         if wanted.handler is None and not wanted.failed:

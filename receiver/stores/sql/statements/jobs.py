@@ -2,32 +2,25 @@
 
 from receiver.core.jobs import LAST_PAGES, PAGE
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import ROUTED
+from receiver.stores.sql.statements.columns import ROUTED, SUMMED
 
 
 class JobStatements:
     """A job has its place by its last delivery. No body is read."""
 
-    # A search from the newest delivery back, for those that are the last of their job, finds a page at once if many
-    # jobs have few deliveries each.
-    last_of_jobs = """
+    recent_jobs = f"""
         SELECT d.seq FROM deliveries AS d
-        WHERE d.seq < :before AND d.seq >= :floor AND d.job_id IS NOT NULL
-            AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq) {conditions}
-        ORDER BY d.seq DESC LIMIT :rows
-    """
-    # Going from one job id to the next in their index takes no longer if jobs have many deliveries, or few match.
-    older_jobs = """
-        WITH RECURSIVE jobs (id) AS (
-            SELECT min(job_id) FROM deliveries WHERE job_id IS NOT NULL
-            UNION ALL
-            SELECT (SELECT min(n.job_id) FROM deliveries AS n WHERE n.job_id > jobs.id)
-            FROM jobs WHERE jobs.id IS NOT NULL
-        )
-        SELECT d.seq FROM jobs CROSS JOIN deliveries AS d
-        WHERE d.seq = (SELECT max(latest.seq) FROM deliveries AS latest WHERE latest.job_id = jobs.id)
-            AND d.seq < :floor {conditions}
+        WHERE d.seq > ({SUMMED}) AND d.job_id IS NOT NULL
+            AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq)
+            {{conditions}}
         ORDER BY d.seq DESC
+    """
+    # A job with newer deliveries than its row knows is among the recent ones.
+    older_jobs = """
+        SELECT j.last_seq FROM jobs AS j CROSS JOIN deliveries AS d
+        WHERE d.seq = j.last_seq {conditions}
+            AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq)
+        ORDER BY j.last_seq DESC
     """
     job_at = """
         SELECT max(seq), job_id FROM deliveries
@@ -53,7 +46,8 @@ class JobStatements:
         # As in the index job_ends, to the letter: else SQLite does not use it (its manual, Partial Indexes).
         ends_job = " OR ".join(dialect.ends_with("type", end) for end in (".completed", ".failed", ".cancelled"))
         sent_page = f"({dialect.ends_with('type', f'.{PAGE}')} AND origin <> 'backfill')"
-        self.conditions = _conditions(dialect, ends_job)
+        self.recent_conditions = _recent_conditions(dialect, ends_job)
+        self.older_conditions = _older_conditions(dialect)
         self.job_end = f"""
             SELECT seq, type, success, received_at FROM deliveries
             WHERE job_id = :job_id AND ({ends_job}) ORDER BY seq LIMIT 1
@@ -67,20 +61,38 @@ class JobStatements:
         """
 
 
-def _conditions(dialect: Dialect, ends_job: str) -> dict[str, str]:
+def _recent_conditions(dialect: Dialect, ends_job: str) -> dict[str, str]:
     """Return the conditions of a filter on jobs, by the name of the field or of the state."""
     end_type = (
         f"(SELECT type FROM deliveries AS e WHERE e.job_id = d.job_id AND ({ends_job}) ORDER BY e.seq LIMIT 1)"
     )
     first_at = "(SELECT f.received_at FROM deliveries AS f WHERE f.job_id = d.job_id ORDER BY f.seq LIMIT 1)"
     return {
-        "type": f"""AND EXISTS (
-            SELECT 1 FROM deliveries AS t WHERE t.job_id = d.job_id
-                AND ({dialect.glob("t.type", "type")} OR {dialect.glob(dialect.before_dot("t.type"), "type")})
-        )""",
+        "type": _has_type(dialect),
         "job_id": "AND d.job_id = :job_id",
         "since": "AND d.received_at >= :since",
         "until": f"AND {first_at} < :until",
         "open": f"AND {end_type} IS NULL",
         "ended": f"AND {dialect.glob(end_type, 'ending')}",
     }
+
+
+def _older_conditions(dialect: Dialect) -> dict[str, str]:
+    """Return the same conditions, for the rows of jobs."""
+    last_seq = f"SELECT max(o.seq) FROM deliveries AS o WHERE o.job_id = :job_id AND o.seq <= ({SUMMED})"
+    return {
+        "type": _has_type(dialect),
+        "job_id": f"AND j.last_seq = ({last_seq})",
+        "since": "AND j.last_at >= :since",
+        "until": "AND j.first_at < :until",
+        "open": "AND j.end_type IS NULL",
+        "ended": f"AND {dialect.glob('j.end_type', 'ending')}",
+    }
+
+
+def _has_type(dialect: Dialect) -> str:
+    family = dialect.before_dot("t.type")
+    return f"""AND EXISTS (
+        SELECT 1 FROM deliveries AS t WHERE t.job_id = d.job_id
+            AND ({dialect.glob("t.type", "type")} OR {dialect.glob(family, "type")})
+    )"""

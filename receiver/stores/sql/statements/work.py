@@ -44,6 +44,7 @@ class WorkStatements:
 class HealthStatements:
     """What `handlers list`, health and metrics ask."""
 
+    names = "SELECT name FROM handlers ORDER BY name"
     switches = "SELECT name, switch FROM handlers WHERE switch <> 'on'"
     counts = "SELECT handler, state, count(*) FROM work_items GROUP BY handler, state"
     waiting = f"SELECT handler, sum(items) FROM ({_WAITING}) AS parts GROUP BY handler"

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from receiver.stores.sqlite.statements.job_rows import ADD_WITHOUT_PRUNED, REMOVE_OF_PRUNED
+
 REMOVE_BODIES = "DELETE FROM bodies WHERE seq IN (SELECT value FROM json_each(:seqs))"
 
 NOTE_PRUNED = "UPDATE deliveries SET pruned_at = :now WHERE seq IN (SELECT value FROM json_each(:seqs))"
@@ -22,7 +24,14 @@ WHERE key IN (SELECT index_key(key) FROM deliveries WHERE seq IN (SELECT value F
 
 REMOVE_DELIVERIES = "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))"
 
-REMOVE_ALL: Sequence[str] = (REMOVE_ATTEMPTS, REMOVE_WORK, REMOVE_KEYS, REMOVE_DELIVERIES)
+REMOVE_ALL: Sequence[str] = (
+    REMOVE_ATTEMPTS,
+    REMOVE_WORK,
+    REMOVE_KEYS,
+    REMOVE_OF_PRUNED,
+    ADD_WITHOUT_PRUNED,
+    REMOVE_DELIVERIES,
+)
 
 ONCE_KEYS_BEFORE = "SELECT handler, key FROM once_keys WHERE asked_at < :before LIMIT :limit"
 
