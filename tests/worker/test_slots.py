@@ -1,101 +1,113 @@
-"""Queues of claimed work: how much each may claim."""
+"""Queues of claimed work: each item stays in one of them until it is settled or taken out."""
 
 from datetime import timedelta
-from typing import Any
 
+import pytest
+
+from receiver import Router
+from receiver.core.claims import WorkItem
 from receiver.core.clock import VirtualClock
-from receiver.core.types import HandlerName
-from receiver.routing import Router
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.types import HandlerName, Trigger
+from receiver.events import Event
 from receiver.routing.policies import RunsIn
-from receiver.worker.slots import ReadyQueue, ReadyQueues
-from tests.doubles import NOON
+from receiver.worker.attempts import Claimed
+from receiver.worker.slots import ReadyQueues
+from tests.doubles import NOON, delivery
 
-H = HandlerName("h")
-SLOTS = {RunsIn.LOOP: 4, RunsIn.THREAD: 4, RunsIn.PROCESS: 1}
-
-
-def handle(event: Any) -> None:
-    """Handle nothing."""
+MINUTE = timedelta(minutes=1)
 
 
-async def handle_async(event: Any) -> None:
-    """Handle nothing."""
+def plain(event: Event) -> None:
+    """Handle an event in a thread."""
 
 
-class Queues:
-    """The queue of one handler, and the clock that it sees."""
-
-    def __init__(self, *, kinds: int = 1, **options: object) -> None:
-        router = Router()
-        router.add(handle, "*", name="h", **options)  # type: ignore[arg-type]
-        if kinds == 3:
-            router.add(handle_async, "*", name="async")
-            router.add(handle, "*", name="process", run_in="process")
-        self.clock = VirtualClock(NOON)
-        self.all = ReadyQueues(router, SLOTS, self.clock, concurrency=8, wake=lambda: None)
-
-    @property
-    def queue(self) -> ReadyQueue:
-        """The queue of the handler."""
-        return self.all[H]
-
-    def settle_all(self, took: timedelta) -> None:
-        """Claim as much as the queue takes, and settle it so much later."""
-        claimed = self.queue.capacity
-        self.queue.claimed += claimed
-        self.clock.advance(took)
-        self.all.settled({H: claimed})
+async def nothing(event: Event) -> None:
+    """Handle an event."""
 
 
-def test_a_quick_queue_claims_more_up_to_a_limit() -> None:
-    """Large transactions cost less for each item. The kinds without handlers leave their shares to it."""
-    queues = Queues()
-    queues.settle_all(timedelta(0))  # from here on its speed is known
-    seen = []
-    for _ in range(5):
-        queues.settle_all(timedelta(milliseconds=5))
-        seen.append(queues.queue.claimable)
-
-    assert seen == [128, 192, 192, 192, 192]
+async def gather(events: list[Event]) -> None:
+    """Handle events."""
 
 
-def test_queues_that_are_all_used_claim_no_more() -> None:
-    """All together a worker claims no more than its bound on memory says."""
-    queues = Queues(kinds=3)
-    for _ in range(3):
-        queues.settle_all(timedelta(0))
-
-    assert sum(queue.most for queue in queues.all) == 3 * 64
-    assert queues.queue.claimable == 64
+@pytest.fixture
+def clock() -> VirtualClock:
+    """A clock that stands still."""
+    return VirtualClock(NOON)
 
 
-def test_a_queue_that_becomes_slow_claims_as_little_as_at_first() -> None:
-    """It keeps no work from other workers that it will not begin soon."""
-    queues = Queues()
-    first = queues.queue.claimable
-    for _ in range(5):
-        queues.settle_all(timedelta(milliseconds=1))
-    for _ in range(5):
-        queues.settle_all(timedelta(seconds=1))
-
-    assert queues.queue.claimable == first == 64
-
-
-def test_a_queue_claims_nothing_until_a_half_of_it_is_free() -> None:
-    """Few large claims cost less than many small ones."""
-    queues = Queues()
-    queues.queue.claimed = 33
-
-    assert queues.queue.claimable == 0
-    queues.all.settled({H: 1})
-    assert queues.queue.claimable == 32
+@pytest.fixture
+def router() -> Router:
+    """A handler for each kind of queue."""
+    made = Router()
+    made.add(plain, "*", name="plain")
+    made.add(nothing, "*", name="async")
+    made.add(plain, "*", name="process", run_in="process")
+    made.add(gather, "*", name="batch", batch=9)
+    return made
 
 
-def test_a_queue_of_batches_always_claims_for_the_same_number_of_batches() -> None:
-    """A batch is large enough already."""
-    queues = Queues(batch=10)
-    first = queues.queue.claimable
-    for _ in range(3):
-        queues.settle_all(timedelta(0))
+@pytest.fixture
+def ready(router: Router, clock: VirtualClock) -> ReadyQueues:
+    """Queues with four slots, of which three may be threads."""
+    slots = {RunsIn.LOOP: 4, RunsIn.THREAD: 3, RunsIn.PROCESS: 1}
+    return ReadyQueues(router, slots, clock, concurrency=4, wake=lambda: None)
 
-    assert queues.queue.claimable == first
+
+def claimed(router: Router, work_id: int, handler: str) -> Claimed:
+    """Return a claimed work item."""
+    item = WorkItem(work_id, HandlerName(handler), 1, 0, 0, Trigger.DELIVERY, StoredDelivery(1, 0, delivery()))
+    return Claimed(item, router[HandlerName(handler)])
+
+
+@pytest.mark.parametrize("handler", ["async", "batch"])
+def test_an_item_is_not_lost_if_it_becomes_unwanted_while_it_is_asked_about(
+    router: Router, ready: ReadyQueues, handler: str
+) -> None:
+    """A lease may end at any moment. What is neither here nor released is leased for ever and never runs."""
+    for work_id in range(3):
+        ready.add(claimed(router, work_id, handler))
+    answers = iter([False, True, False, True, False, True, False, True])
+
+    withdrawn = ready.withdraw(lambda one: next(answers))
+    ready.complete_batches()
+
+    waiting = [one for queue in ready for call in queue.calls for one in call]
+    assert sorted(one.item.id for one in [*withdrawn, *waiting]) == [0, 1, 2]
+    assert ready[HandlerName(handler)].claimed == len(waiting) == 2
+
+
+def test_a_queue_with_a_long_call_is_not_stuck_while_others_use_the_slots(
+    router: Router, ready: ReadyQueues, clock: VirtualClock
+) -> None:
+    """It gets one of the slots soon, so its items need no other worker."""
+    ready.add(claimed(router, 0, "plain"))
+    assert ready.start_next() is not None
+    for work_id in range(1, 4):
+        ready.add(claimed(router, work_id, "async"))
+    (first, *_) = [ready.start_next() for _ in range(3)]
+    assert first is not None
+
+    clock.advance(MINUTE)
+    ready.ended(first)
+    ready.add(claimed(router, 4, "async"))
+    assert ready.start_next() is not None
+    ready.add(claimed(router, 5, "plain"))
+
+    assert ready.withdraw_stuck(MINUTE) == []
+
+
+def test_a_queue_is_stuck_behind_the_hanging_calls_of_another(
+    router: Router, ready: ReadyQueues, clock: VirtualClock
+) -> None:
+    """They share slots, so its items go to another worker though none of its own calls hangs."""
+    for work_id in range(3):
+        ready.add(claimed(router, work_id, "plain"))
+        assert ready.start_next() is not None
+    ready.add(claimed(router, 3, "process"))
+    assert ready.start_next() is None
+    ready.note_moves()
+
+    clock.advance(MINUTE)
+
+    assert [one.item.id for one in ready.withdraw_stuck(MINUTE)] == [3]
