@@ -1,6 +1,6 @@
 """From bytes to events: the class of each type."""
 
-from receiver.core.body_cost import MAX_BODY_COST, MAX_OBJECTS, body_cost
+from receiver.core.body_cost import MAX_BODY_COST, MAX_OBJECTS, NEVER_REFUSED, body_cost
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.errors import CostlyBody, Malformed
 from receiver.events.agent import AgentAction, AgentCancelled, AgentCompleted, AgentFailed, AgentStarted
@@ -51,7 +51,7 @@ def parse_event(body: bytes) -> Event:
     `Malformed` for everything else, without quoting the body, and `CostlyBody` for a body with so many values that
     its event would take more than 256 MiB of memory.
     """
-    if body_cost(body, precise_from=MAX_BODY_COST) > MAX_BODY_COST:
+    if len(body) > NEVER_REFUSED and body_cost(body, precise_from=MAX_BODY_COST) > MAX_BODY_COST:
         raise CostlyBody(
             f"the body of {len(body) / _MEBIBYTE:.1f} MiB is not read: as an event it would take more than "
             f"{MAX_BODY_COST // _MEBIBYTE} MiB of memory; at most {MAX_OBJECTS:,} objects fit, and fewer with "

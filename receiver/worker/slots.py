@@ -1,7 +1,7 @@
 """Claimed work that waits for a slot: a queue for each kind of slot, and one for each handler with `batch`."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -20,11 +20,10 @@ HandlerCall = tuple[Claimed, ...]
 _CLAIMED_PER_SLOT = 4
 _MIN_CLAIMED = 64
 """A queue may claim this many work items per slot, and at least this many, so that one transaction fetches many."""
-MAX_CLAIMED = 512
 _QUICK = timedelta(milliseconds=25)
-"""A queue that settles as many work items as it may claim within this time may claim twice as many, up to
-`MAX_CLAIMED`: four times as large, the transactions of a busy worker take half of the time for each item. A queue
-that takes four times as long may claim half as many, so that it keeps little from other workers."""
+"""A queue that settles as many work items as it may claim within this time may claim twice as many, up to its share
+of all: four times as large, the transactions of a busy worker take half of the time for each item. A queue that
+takes four times as long may claim half as many, so that it keeps little from other workers."""
 MAX_BATCHES = 8
 _BLOCKING_QUARTERS = 3
 """Quarters of all slots that threads and processes may take together, since nobody can cancel a call there."""
@@ -39,9 +38,8 @@ class ReadyQueue:
 
     slots: int
     capacity: int
-    least_part: int | None = None
-    """Which part of the capacity must be claimable before anything is claimed. Such a queue has a capacity that
-    follows its speed."""
+    follows_speed: bool = False
+    """The capacity follows the speed, and half of it must be claimable before anything is claimed."""
     parent: "ReadyQueue | None" = None
     """A queue whose slots this one uses too: it counts all calls of several queues."""
     calls: deque[HandlerCall] = field(default_factory=deque)
@@ -56,13 +54,14 @@ class ReadyQueue:
     settled_since: datetime = _LONG_AGO
     """So many items were settled since then."""
     base: int = field(init=False, default=0)
-    """The least capacity."""
+    most: int = field(init=False, default=0)
+    """The least and the greatest capacity."""
     stuck: bool = False
     """No slot has become free for too long. Nothing is claimed for this queue until a call ends."""
 
     def __post_init__(self) -> None:
         """Begin with the least capacity."""
-        self.base = self.capacity
+        self.base = self.most = self.capacity
 
     @property
     def has_slot(self) -> bool:
@@ -86,18 +85,19 @@ class ReadyQueue:
     def claimable(self) -> int:
         """How many more work items may be claimed for this queue."""
         free = self.capacity - self.claimed
-        least = 1 if self.least_part is None else self.capacity // self.least_part
+        # While it is more than half full its slots have enough work. Few large transactions cost less than many.
+        least = self.capacity // 2 if self.follows_speed else 1
         return 0 if self.stuck or free < least else max(0, free)
 
     def count_settled(self, count: int, now: datetime) -> None:
         """Count so many claimed work items less, and follow the speed at which they are settled."""
         self.claimed -= count
         self.settled += count
-        if self.least_part is None or self.settled < self.capacity:
+        if not self.follows_speed or self.settled < self.capacity:
             return
         took = now - self.settled_since
         if took < _QUICK:
-            self.capacity = min(self.capacity * 2, max(MAX_CLAIMED, self.base))
+            self.capacity = min(self.capacity * 2, self.most)
         elif took > _QUICK * 4:
             self.capacity = max(self.capacity // 2, self.base)
         self.settled, self.settled_since = 0, now
@@ -145,6 +145,7 @@ class ReadyQueues:
             if handler.batch is not None:
                 queue = _batch_queue(handler, handler.batch, queue)
             self._by_handler[handler.name] = queue
+        _share_claims(kinds.values(), used=set(map(id, self._by_handler.values())))
         self._queues = deque({id(queue): queue for queue in self._by_handler.values()}.values())
         self._moving = tuple(
             {id(one): one for one in (self._all, blocking, *kinds.values(), *self._queues)}.values()
@@ -266,9 +267,15 @@ def _kept(items: Iterable[Claimed], unwanted: Callable[[Claimed], bool], withdra
 
 
 def _single_queue(slots: int, parent: ReadyQueue) -> ReadyQueue:
-    capacity = max(slots * _CLAIMED_PER_SLOT, _MIN_CLAIMED)
-    # While it is more than half full its slots have enough work, and few large transactions cost less than many.
-    return ReadyQueue(slots, capacity, 2, parent)
+    return ReadyQueue(slots, max(slots * _CLAIMED_PER_SLOT, _MIN_CLAIMED), follows_speed=True, parent=parent)
+
+
+def _share_claims(queues: Collection[ReadyQueue], *, used: Set[int]) -> None:
+    """Give what queues without handlers may claim to the others. All together may claim as much as before."""
+    spare = sum(queue.base for queue in queues if id(queue) not in used)
+    sharing = [queue for queue in queues if id(queue) in used]
+    for queue in sharing:
+        queue.most = queue.base + spare // len(sharing)
 
 
 def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:
@@ -279,4 +286,6 @@ def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue
 
 def _runs_alone(claimed: Claimed) -> bool:
     """Tell whether it is refused, or takes so much memory that a batch of such events may be too much."""
+    if claimed.event is not None:  # only events that take little memory are kept from routing
+        return claimed.refusal is not None
     return claimed.refusal is not None or claim_on_memory(claimed.item.source.delivery.body) > 0

@@ -28,7 +28,7 @@ from receiver.worker.planning import PlannedBatch, RoutingPlanner, costly_apart
 from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.routing_watch import RoutingWatch
 from receiver.worker.settling import ResultSettler
-from receiver.worker.slots import MAX_CLAIMED, HandlerCall, ReadyQueues
+from receiver.worker.slots import HandlerCall, ReadyQueues
 from receiver.worker.unhandled import Unhandled
 
 log = event_log(__name__)
@@ -110,7 +110,7 @@ class Worker:
             queue, router, self._ready, self._holds, trial=trial, watch=watch, unhandled=unhandled
         )
         if trial is not None:
-            trial.begin(max([MAX_UNHANDLED, MAX_CLAIMED, *(queue.capacity for queue in self._ready)]))
+            trial.begin(max([MAX_UNHANDLED, *(queue.most for queue in self._ready)]))
         self._settling = ResultSettler(queue, clock, self._leases, rng, self._ready, self._settled, store)
         self._running: dict[asyncio.Task[None], HandlerCall] = {}
         self._doubtful: list[int] = []

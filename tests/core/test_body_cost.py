@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from receiver.core.body_cost import COSTLY_BODY, MAX_BODY_COST, MAX_OBJECTS, body_cost
+from receiver.core.body_cost import COSTLY_BODY, MAX_BODY_COST, MAX_OBJECTS, NEVER_REFUSED, body_cost
 from receiver.errors import CostlyBody, GiveUp, Malformed
 from receiver.events import parse_event
 from tests.doubles import COSTLY
@@ -122,3 +122,12 @@ def test_another_encoding_hides_no_value(encoding: str) -> None:
     assert body_cost(text.encode(encoding)) > MAX_BODY_COST
     with pytest.raises(CostlyBody):
         parse_event(text.encode(encoding))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-32-be"])
+@pytest.mark.parametrize("densest", ["{", "[", ":", ",", '"', "\u20ac", "\\u"])
+def test_a_body_that_is_not_estimated_is_affordable(densest: str, encoding: str) -> None:
+    """Whatever a short body holds, it could not be refused."""
+    body = ('{"' + densest * NEVER_REFUSED).encode(encoding)[:NEVER_REFUSED]
+
+    assert body_cost(body) <= MAX_BODY_COST

@@ -214,3 +214,18 @@ async def test_a_handler_that_refuses_to_end_is_left_behind(bench: WorkerBench) 
     assert work.state is WorkState.WAITING
     released.set()
     await turns()
+
+
+async def test_results_of_quick_calls_are_settled_together() -> None:
+    """More calls than slots end before one transaction records them all."""
+    bench = WorkerBench()
+
+    @bench.handler()
+    async def quick(event: Any) -> None:
+        """Return at once."""
+
+    async with bench.working(concurrency=4):
+        await bench.add(*[delivery(f"k{number}") for number in range(40)])
+
+    assert bench.store.called.count("settle") == 1
+    assert {await bench.state(f"k{number}") for number in range(40)} == {DeliveryState.DONE}
