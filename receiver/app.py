@@ -19,7 +19,7 @@ from receiver.core.log_lines import event_log
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.store import Store
-from receiver.core.types import WorkerId
+from receiver.core.types import HandlerName, WorkerId
 from receiver.replay.frozen_time import FrozenTime
 from receiver.replay.local import LocalRunner, open_local_runner
 from receiver.routing import Handler, Router
@@ -178,13 +178,14 @@ async def run_worker(
     store: Store | None = None,
     clock: Clock | None = None,
     stubs: bool = False,
+    started: Callable[[HandlerName], None] | None = None,
 ) -> int:
     """Run handlers on the deliveries in the store until `stop` is set.
 
     `takes_over` names workers that are known to be dead; their work is claimed without waiting for their leases.
     With `careful`, or after a worker that died, `where` and `lane` are tried in another process at first. `watch`
     ends the process if they block it later. With `stubs` the log has a handler ready to paste for each type of
-    event that no handler wants.
+    event that no handler wants. `started` is called with the name of each handler that is about to be called.
 
     Returns how many handlers could not be ended within the grace time and still run in their threads. Raises
     HandlerError for a router that does not work as a whole, and for a resource that cannot be made.
@@ -211,6 +212,7 @@ async def run_worker(
             careful=careful or bool(takes_over),
             watch=watch,
             stubs=stubs,
+            started=started,
         ) as opened:
             left_behind = await opened.run(stop, grace=settings.grace)
     await asyncio.to_thread(flush)
@@ -228,6 +230,7 @@ async def _open_worker(
     careful: bool,
     stubs: bool,
     watch: RoutingWatch | None,
+    started: Callable[[HandlerName], None] | None,
 ) -> AsyncIterator[Worker]:
     """Open everything that a worker's handlers need; it is closed with the block."""
     limits = WorkerLimits(
@@ -266,6 +269,7 @@ async def _open_worker(
             memory=memory,
             trial=trial if careful else None,
             unhandled=Unhandled(stubs=stubs),
+            started=started,
             watch=watch,
             store=settings.other_store(),
         )

@@ -44,6 +44,16 @@ def test_every_python_block_is_python(block: str) -> None:
     compile(block, "README.md", "exec")
 
 
+def test_every_link_within_the_readme_has_one_target() -> None:
+    """Of two headings with the same words, a link reaches the first."""
+    text = re.sub(r"^```.*?^```$", "", README.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    targets = [re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+    assert len(targets) == len(set(targets))
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) <= set(targets)
+
+
 def test_every_command_of_the_readme_exists() -> None:
     """Each word after `receiver` in a code span or console block is a command."""
     text = README.read_text(encoding="utf-8")

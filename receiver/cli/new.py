@@ -26,5 +26,6 @@ def new(folder: Path) -> None:
         "  receiver check\n"
         "  receiver dev                      # receiver serve, on a server\n"
         "  receiver send crawl --pages 5     # in another terminal\n\n"
-        "A Docker image and systemd install requirements.txt; it says what to do if no package index\nhas this version."
+        "A Docker image and systemd install requirements.txt; it says what to do if no package index\n"
+        "has this version."
     )

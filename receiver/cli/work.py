@@ -150,7 +150,15 @@ async def _work(
     watch.start()
     try:
         return await run_worker(
-            settings, router, stop, worker=worker, takes_over=dead, careful=careful, watch=watch, stubs=stubs
+            settings,
+            router,
+            stop,
+            worker=worker,
+            takes_over=dead,
+            careful=careful,
+            watch=watch,
+            stubs=stubs,
+            started=exhaustion.note,
         )
     finally:
         watching.cancel()

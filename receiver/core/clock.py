@@ -61,7 +61,7 @@ class SystemClock:
         It begins anew with the machine, so old leases may seem to end late. Only on Linux the store knows that
         their workers are dead. Elsewhere this is the time of day.
         """
-        return _EPOCH + timedelta(seconds=time.monotonic()) if sys.platform == "linux" else self.now()
+        return datetime.fromtimestamp(time.monotonic(), UTC) if sys.platform == "linux" else self.now()
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
         """Call `callback` when `duration` has passed."""

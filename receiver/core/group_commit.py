@@ -45,8 +45,9 @@ class GroupCommit(Generic[Item, Result]):
 
     async def aclose(self) -> None:
         """Return when every submitted item was written or has failed."""
-        while self._writer is not None:
+        while self._writer is not None and not self._writer.done():
             await asyncio.wait([self._writer])
+        self._cancel_gathered()  # only when the writer was cancelled before it began
 
     async def _write_all(self) -> None:
         try:
@@ -54,9 +55,12 @@ class GroupCommit(Generic[Item, Result]):
                 await self._write_batch(self._next_batch())
         finally:
             self._writer = None
-            for _, future in self._gathered:  # only when the writer was cancelled
-                future.cancel()
-            self._gathered.clear()
+            self._cancel_gathered()  # only when the writer was cancelled
+
+    def _cancel_gathered(self) -> None:
+        for _, future in self._gathered:
+            future.cancel()
+        self._gathered.clear()
 
     async def _write_batch(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:

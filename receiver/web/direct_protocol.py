@@ -45,6 +45,7 @@ class DirectProtocol(BoundedProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a request. Only ASGI needs a scope."""
+        self._complete = False
         self.url = b""
         self.expect_100_continue = False
         self.headers = []

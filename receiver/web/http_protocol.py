@@ -208,6 +208,11 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._timer is None:
             self._start_timer()
 
+    def on_message_begin(self) -> None:
+        """Note that a request begins. It may be in the same piece as the end of the one before."""
+        self._complete = False
+        super().on_message_begin()
+
     def on_headers_complete(self) -> None:
         """Start the app, or abort if too many pipelined requests wait: no other limit counts their bytes."""
         if self.parser.should_upgrade() and any(name == b"upgrade" for name, _ in self.headers):
@@ -261,7 +266,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def rest(self) -> None:
         """Mark the connection as idle if no further request is arriving on it."""
-        if self._complete and not self.pipeline and not self.transport.is_closing():
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if self._complete and is_answered and not self.transport.is_closing():
             self.idle.add(self)
 
     @property

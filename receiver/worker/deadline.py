@@ -27,13 +27,16 @@ class Deadline:
         self._timer: Timer | None = None
 
     def watch(self, passed: Callable[[], None], *, started: bool) -> None:
-        """Start watching, and call back once if time runs out."""
-        self._started = started
+        """Start watching, and call back once if time runs out. Time that has passed since `start` counts."""
         self._passed = passed
-        self._timer = self._clock.call_later(self.timeout, self._check)
+        if self._started:
+            self._check()
+        else:
+            self._started = started
+            self._timer = self._clock.call_later(self.timeout, self._check)
 
     def start(self) -> None:
-        """Note that the function is called now."""
+        """Note that the function is called now. A function that never waits needs no watching."""
         self._beat_at = self._clock.steady()
         self._started = True
 

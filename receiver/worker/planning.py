@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from receiver.core.claims import RoutingBatch
@@ -124,24 +123,26 @@ class RoutingPlanner:
             claimable[queue] -= claim
             startable[queue] -= starts
             startable_in_all -= starts
-            hold = None if refused else self._holds.hold(handler, match.stored)
+            hold = None if refused or handler.after_pages is None else self._holds.hold(handler, match.stored)
             trigger = TRIGGERS[match.stored.delivery.origin]
             lane = None if refused else self._lane(match)
             work.append(NewWork(match.stored.seq, handler.name, claim, starts, lane, hold, trigger))
         return work
 
     def _wants(self, handler: Handler, stored: StoredDelivery, routed: RoutedEvent) -> bool:
-        with self._asking(handler, stored):
+        if self._watch is None or not runs_code(handler):
+            return wants(handler, routed)
+        with self._watch.asking(handler.name, stored.delivery):
             return wants(handler, routed)
 
     def _lane(self, match: HandlerMatch) -> str | None:
-        with self._asking(match.handler, match.stored):
-            return lane_of(match.handler, match.event)
-
-    def _asking(self, handler: Handler, stored: StoredDelivery) -> AbstractContextManager[None]:
+        handler = match.handler
+        if handler.lane is None:
+            return None
         if self._watch is None or not runs_code(handler):
-            return nullcontext()
-        return self._watch.asking(handler.name, stored.delivery)
+            return lane_of(handler, match.event)
+        with self._watch.asking(handler.name, match.stored.delivery):
+            return lane_of(handler, match.event)
 
 
 async def _read(stored: StoredDelivery, *, in_thread: bool) -> RoutedEvent:

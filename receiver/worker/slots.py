@@ -20,6 +20,11 @@ HandlerCall = tuple[Claimed, ...]
 _CLAIMED_PER_SLOT = 4
 _MIN_CLAIMED = 64
 """A queue may claim this many work items per slot, and at least this many, so that one transaction fetches many."""
+MAX_CLAIMED = 512
+_QUICK = timedelta(milliseconds=25)
+"""A queue that settles as many work items as it may claim within this time may claim twice as many, up to
+`MAX_CLAIMED`: four times as large, the transactions of a busy worker take half of the time for each item. A queue
+that takes four times as long may claim half as many, so that it keeps little from other workers."""
 MAX_BATCHES = 8
 _BLOCKING_QUARTERS = 3
 """Quarters of all slots that threads and processes may take together, since nobody can cancel a call there."""
@@ -34,36 +39,68 @@ class ReadyQueue:
 
     slots: int
     capacity: int
-    least: int = 1
-    """How many work items must be claimable before any is claimed."""
+    least_part: int | None = None
+    """Which part of the capacity must be claimable before anything is claimed. Such a queue has a capacity that
+    follows its speed."""
     parent: "ReadyQueue | None" = None
     """A queue whose slots this one uses too: it counts all calls of several queues."""
     calls: deque[HandlerCall] = field(default_factory=deque)
     running: int = 0
     claimed: int = 0
     """Work items of this queue that are claimed and not settled."""
+    moved: bool = False
+    """A call has started or ended since `moved_at`."""
     moved_at: datetime = _LONG_AGO
-    """When a call last started or ended."""
+    """When a call last started or ended, also one of a queue that shares these slots."""
+    settled: int = 0
+    settled_since: datetime = _LONG_AGO
+    """So many items were settled since then."""
+    base: int = field(init=False, default=0)
+    """The least capacity."""
     stuck: bool = False
     """No slot has become free for too long. Nothing is claimed for this queue until a call ends."""
+
+    def __post_init__(self) -> None:
+        """Begin with the least capacity."""
+        self.base = self.capacity
 
     @property
     def has_slot(self) -> bool:
         """Tell whether another call may start."""
         return self.running < self.slots and (self.parent is None or self.parent.has_slot)
 
-    def count_running(self, change: int, now: datetime) -> None:
+    def is_full_since(self, moment: datetime) -> bool:
+        """Tell whether no slot has become free since then. What others take of the parent's slots counts too."""
+        if self.running >= self.slots > 0 and self.moved_at <= moment:
+            return True
+        return self.parent is not None and self.parent.is_full_since(moment)
+
+    def count_running(self, change: int) -> None:
         """Add to the number of running calls; a negative number is for calls that have ended."""
         self.running += change
-        self.moved_at, self.stuck = now, False
+        self.moved, self.stuck = True, False
         if self.parent is not None:
-            self.parent.count_running(change, now)
+            self.parent.count_running(change)
 
     @property
     def claimable(self) -> int:
         """How many more work items may be claimed for this queue."""
         free = self.capacity - self.claimed
-        return 0 if self.stuck or free < self.least else free
+        least = 1 if self.least_part is None else self.capacity // self.least_part
+        return 0 if self.stuck or free < least else max(0, free)
+
+    def count_settled(self, count: int, now: datetime) -> None:
+        """Count so many claimed work items less, and follow the speed at which they are settled."""
+        self.claimed -= count
+        self.settled += count
+        if self.least_part is None or self.settled < self.capacity:
+            return
+        took = now - self.settled_since
+        if took < _QUICK:
+            self.capacity = min(self.capacity * 2, max(MAX_CLAIMED, self.base))
+        elif took > _QUICK * 4:
+            self.capacity = max(self.capacity // 2, self.base)
+        self.settled, self.settled_since = 0, now
 
     @property
     def startable(self) -> int:
@@ -97,9 +134,9 @@ class ReadyQueues:
         self._wake = wake
         self._batches: dict[HandlerName, _IncompleteBatch] = {}
         self._all = ReadyQueue(concurrency, 0)
-        blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
+        self._blocking = ReadyQueue(max(1, concurrency * _BLOCKING_QUARTERS // 4), 0, parent=self._all)
         kinds = {
-            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else blocking)
+            kind: _single_queue(count, self._all if kind is RunsIn.LOOP else self._blocking)
             for kind, count in slots.items()
         }
         self._by_handler: dict[HandlerName, ReadyQueue] = {}
@@ -137,17 +174,31 @@ class ReadyQueues:
             queue = self._queues[0]
             self._queues.rotate(-1)
             if queue.calls and queue.has_slot:
-                queue.count_running(1, self._clock.steady())
+                queue.count_running(1)
                 return queue.calls.popleft()
         return None
 
     def ended(self, call: HandlerCall) -> None:
         """Free the slot of a call."""
-        self._by_handler[call[0].handler.name].count_running(-1, self._clock.steady())
+        self._by_handler[call[0].handler.name].count_running(-1)
 
-    def settled(self, handler: HandlerName) -> None:
-        """Count one claimed work item less."""
-        self._by_handler[handler].claimed -= 1
+    def note_moves(self) -> None:
+        """Note that now is when the calls started or ended that did so since the last time."""
+        now = self._clock.steady()
+        for queue in (self._all, self._blocking, *self._queues):
+            if queue.moved:
+                queue.moved, queue.moved_at = False, now
+
+    @property
+    def any_waits(self) -> bool:
+        """Tell whether a call waits for a slot."""
+        return any(queue.calls for queue in self._queues)
+
+    def settled(self, counts: Mapping[HandlerName, int]) -> None:
+        """Count so many claimed work items of each handler less."""
+        now = self._clock.steady()
+        for handler, count in counts.items():
+            self._by_handler[handler].count_settled(count, now)
 
     def withdraw(self, unwanted: Callable[[Claimed], bool]) -> list[Claimed]:
         """Take out and return the unwanted work items that have not started."""
@@ -156,22 +207,23 @@ class ReadyQueues:
             waiting = list(queue.calls)
             queue.calls.clear()
             for call in waiting:
-                withdrawn += [one for one in call if unwanted(one)]
-                if kept := tuple(one for one in call if not unwanted(one)):
-                    queue.calls.append(kept)
+                if kept := _kept(call, unwanted, withdrawn):
+                    queue.calls.append(tuple(kept))
         for name, batch in list(self._batches.items()):
-            if unwanted(batch.items[0]):
+            batch.items = _kept(batch.items, unwanted, withdrawn)
+            if not batch.items:
                 batch.timer.cancel()
-                withdrawn += self._batches.pop(name).items
+                del self._batches[name]
         for one in withdrawn:
-            self.settled(one.handler.name)
+            self._by_handler[one.handler.name].claimed -= 1
         return withdrawn
 
     def withdraw_stuck(self, patience: timedelta) -> list[Claimed]:
-        """Take out and return the work items of queues in which no call has started or ended for so long."""
-        now = self._clock.steady()
+        """Take out and return the work items of queues in which no slot has become free for so long."""
+        before = self._clock.steady() - patience
+        self.note_moves()
         for queue in self._queues:
-            queue.stuck = bool(queue.running) and not queue.has_slot and now - queue.moved_at >= patience
+            queue.stuck = queue.is_full_since(before)
         return self.withdraw(lambda one: self._by_handler[one.handler.name].stuck)
 
     def complete_batches(self) -> None:
@@ -199,10 +251,21 @@ class ReadyQueues:
         self._by_handler[name].calls.append(tuple(batch.items))
 
 
+def _kept(items: Iterable[Claimed], unwanted: Callable[[Claimed], bool], withdrawn: list[Claimed]) -> list[Claimed]:
+    """Return the wanted items, and add the others to `withdrawn`.
+
+    Each is asked about once: the answer may change with time, and an item must be on one of the lists.
+    """
+    kept: list[Claimed] = []
+    for one in items:
+        (withdrawn if unwanted(one) else kept).append(one)
+    return kept
+
+
 def _single_queue(slots: int, parent: ReadyQueue) -> ReadyQueue:
     capacity = max(slots * _CLAIMED_PER_SLOT, _MIN_CLAIMED)
     # While it is more than half full its slots have enough work, and few large transactions cost less than many.
-    return ReadyQueue(slots, capacity, capacity // 2, parent)
+    return ReadyQueue(slots, capacity, 2, parent)
 
 
 def _batch_queue(handler: Handler, batch: Batch, kind: ReadyQueue) -> ReadyQueue:

@@ -135,8 +135,8 @@ class Supervisor:
         except OSError as exc:  # for example out of memory or processes
             return f"not started: {exc.strerror}", 1
         self._process = process
-        self._changed()
         try:
+            self._changed()
             await first_of(process.wait(), self._restart.wait())
         finally:
             await self._stop_to_the_end(process)

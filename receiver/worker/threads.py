@@ -32,11 +32,10 @@ class HandlerThreads:
         self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
 
     def submit(self, call: Callable[[], None], /) -> None:
-        """Run the call in the next free thread."""
-        self._calls.put(call)
+        """Run the call in the next free thread. Raises RuntimeError, and drops the call, if no thread can start."""
         if self._started < self._count:
-            self._started += 1
-            Thread(target=self._run, name=f"handler_{self._started}", daemon=True).start()
+            self._start_one()
+        self._calls.put(call)
 
     def stop(self) -> None:
         """Drop the calls that have not started. Each thread ends after the call that it is running."""
@@ -45,6 +44,15 @@ class HandlerThreads:
                 self._calls.get_nowait()
         for _ in range(self._started):
             self._calls.put(None)
+
+    def _start_one(self) -> None:
+        try:
+            Thread(target=self._run, name=f"handler_{self._started + 1}", daemon=True).start()
+        except RuntimeError:  # this process cannot start threads now; a later call tries again
+            if not self._started:
+                raise
+        else:
+            self._started += 1
 
     def _run(self) -> None:
         # Nothing of a call stays in a variable while the thread waits: its event can be large.

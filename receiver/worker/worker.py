@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -28,7 +28,7 @@ from receiver.worker.planning import PlannedBatch, RoutingPlanner, costly_apart
 from receiver.worker.routing_trial import RoutingTrial
 from receiver.worker.routing_watch import RoutingWatch
 from receiver.worker.settling import ResultSettler
-from receiver.worker.slots import HandlerCall, ReadyQueues
+from receiver.worker.slots import MAX_CLAIMED, HandlerCall, ReadyQueues
 from receiver.worker.unhandled import Unhandled
 
 log = event_log(__name__)
@@ -80,13 +80,16 @@ class Worker:
         trial: RoutingTrial | None = None,
         watch: RoutingWatch | None = None,
         unhandled: Unhandled | None = None,
+        started: Callable[[HandlerName], None] | None = None,
         store: str | None = None,
     ) -> None:
         """`memory` is what routing and the runner share. With `trial` the first deliveries are tried before.
 
-        `watch` ends the process if routing blocks it. `unhandled` logs the events that no handler wants.
-        Commands in the log name `store`, if it is given.
+        `watch` ends the process if routing blocks it. `unhandled` logs the events that no handler wants. `started`
+        is called with the name of each handler that is about to be called. Commands in the log name `store`, if it
+        is given.
         """
+        self._started = started
         self._memory = memory or MemoryBudget()
         self._routing_waits = False
         """Routing waits until attempts have given memory back."""
@@ -107,13 +110,15 @@ class Worker:
             queue, router, self._ready, self._holds, trial=trial, watch=watch, unhandled=unhandled
         )
         if trial is not None:
-            trial.begin(max([MAX_UNHANDLED, *(queue.capacity for queue in self._ready)]))
-        self._settling = ResultSettler(queue, clock, self._leases, rng, self._settled, store)
+            trial.begin(max([MAX_UNHANDLED, MAX_CLAIMED, *(queue.capacity for queue in self._ready)]))
+        self._settling = ResultSettler(queue, clock, self._leases, rng, self._ready, self._settled, store)
         self._running: dict[asyncio.Task[None], HandlerCall] = {}
         self._doubtful: list[int] = []
         self._isolation = Isolation(limits.lease)
         self._enlisted = False
         self._checked_at = clock.steady() - _CHECK_EVERY
+        self._starting = False
+        """Ready calls start in the next turn of the event loop."""
         self._stopping = False
         self._cancelling = False
 
@@ -138,7 +143,7 @@ class Worker:
 
     async def _turn(self, stop: asyncio.Event) -> None:
         self._wake.clear()
-        doubtful, self._doubtful = self._doubtful, []
+        doubtful = self._take_doubtful()
         try:
             await self._enlist()
             await self._leases.release(doubtful)
@@ -287,6 +292,9 @@ class Worker:
     def _add(self, claimed: Sequence[Claimed], lease: Lease, *, marked: frozenset[int]) -> None:
         if not claimed:
             return
+        # They wait here already if others had them meanwhile. The older claim holds nothing any more.
+        if again := {one.item.id for one in claimed if one.item.id in self._leases}:
+            self._ready.withdraw(lambda one: one.item.id in again)
         self._leases.add(claimed, lease)
         for one in claimed:
             self._ready.add(one)
@@ -294,22 +302,32 @@ class Worker:
 
     def _start_ready(self, marked: frozenset[int] = frozenset()) -> None:
         """Start every call that has a slot. The store knows already that the items in `marked` start now."""
+        self._starting = False
         self._withdraw_doubtful()
+        loop = asyncio.get_running_loop()
         while not self._stopping and (call := self._ready.start_next()):
             for one in call:
                 if one.item.id not in marked:
                     self._leases.note_start(one.item.id)
-            task = asyncio.create_task(self._run(call))
+            task = loop.create_task(self._run(call))
             self._running[task] = call
             task.add_done_callback(self._ended)
+        self._ready.note_moves()
 
     def _withdraw_doubtful(self) -> None:
         """Start nothing whose lease has ended: another worker may have run it since, and more items of its lane."""
         if self._leases.any_ended() and (
             doubtful := self._ready.withdraw(lambda one: self._leases.ended(one.item.id))
         ):
-            self._doubtful += [one.item.id for one in doubtful]
+            for one in doubtful:
+                self._leases.drop(one.item.id)
+                self._doubtful.append(one.item.id)
             self._wake.set()
+
+    def _take_doubtful(self) -> Sequence[int]:
+        """Return the withdrawn items that are to be released; some may have been claimed again since."""
+        doubtful, self._doubtful = self._doubtful, []
+        return [work_id for work_id in doubtful if work_id not in self._leases]
 
     async def _run(self, call: HandlerCall) -> None:
         try:
@@ -327,6 +345,8 @@ class Worker:
             return [refused(call[0], self._clock.now())]
         if call[0].handler.batch is not None:
             await self._leases.mark_batch_started([one.item.id for one in call])
+        if self._started is not None:
+            self._started(call[0].item.handler)
         emit_started((one.item for one in call), self._clock)
         return await self._runner.run_batch(call)
 
@@ -340,11 +360,12 @@ class Worker:
             now = self._clock.now()
             for one in call:
                 self._settling.submit(one, broken(one, "the attempt crashed; the worker's log says why", now))
-        self._start_ready()
+        if not self._starting:  # once for all the calls that end in one turn of the event loop
+            self._starting = True
+            asyncio.get_running_loop().call_soon(self._start_ready)
 
-    def _settled(self, handlers: Sequence[HandlerName]) -> None:
-        for handler in handlers:
-            self._ready.settled(handler)
+    def _settled(self, counts: Mapping[HandlerName, int]) -> None:
+        self._ready.settled(counts)
         self._wake.set()
 
     # --- stopping
@@ -352,7 +373,8 @@ class Worker:
     async def _finish(self, grace: timedelta) -> int:
         self._stopping = True
         await self._leases.clear_started()
-        await self._leases.release([one.item.id for one in self._ready.withdraw(lambda _: True)])
+        waiting = [one.item.id for one in self._ready.withdraw(lambda _: True)]
+        await self._leases.release([*waiting, *self._take_doubtful()])
         if self._running:
             log.info("worker_finishing", extra={"running": len(self._running)})
             await first_of(self._all_ended(), self._clock.sleep(grace))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from receiver.cli.common import service_calls
 from receiver.cli.main import receiver, run
 from tests.cli.kept import on_a_terminal
 from tests.service.client.calling import KEY
@@ -335,3 +336,20 @@ def test_every_field_of_a_scrape_can_be_set(stub: Stub, answers: dict[str, tuple
     }
     assert invoke("scrape", "https://example.com", "--v2", *given) == 2
     assert invoke("scrape") == 2
+
+
+def test_a_person_at_a_terminal_is_told_that_the_command_waits(
+    stub: Stub,
+    answers: dict[str, tuple[int, Any]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A client repeats a call for up to a minute. A log or a pipe gets no remark."""
+    answers["GET /v2/monitor"] = (200, {"success": True, "data": []})
+    monkeypatch.setattr(service_calls, "QUIET_SECONDS", 0)
+    assert invoke("monitors", "list") == 0
+    assert "waiting" not in capsys.readouterr().err
+
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert invoke("monitors", "list") == 0
+    assert "waiting for 127.0.0.1; Ctrl-C stops\n" in capsys.readouterr().err

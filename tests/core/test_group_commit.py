@@ -186,6 +186,18 @@ async def test_a_writer_that_is_cancelled_leaves_nobody_waiting(disk: Disk) -> N
     assert all(future.cancelled() or future.exception() for future in futures)
 
 
+async def test_a_writer_that_is_cancelled_before_it_begins_leaves_nobody_waiting(disk: Disk) -> None:
+    """The end of an event loop cancels all tasks, also those that have not begun."""
+    commits, before = GroupCommit(disk.write, max_items=1), asyncio.all_tasks()
+    future = commits.submit("a")
+    (writer,) = asyncio.all_tasks() - before
+
+    writer.cancel()
+    await soon(commits.aclose())
+
+    assert future.cancelled()
+
+
 async def test_a_write_with_too_few_results_fails_its_batch() -> None:
     """A store with such a mistake acknowledges nothing, and every waiter gets an error."""
 

@@ -313,7 +313,7 @@ def test_a_command_that_only_reads_does_not_create_a_store(tmp_path: Path, comma
         ("handlers:", ("module:router",)),
         (":router", ("module:router",)),
         ("handlers:nothing", ("'nothing'", "Router")),
-        ("handlers:os", ("'os'", "Router")),
+        ("handlers:os", ("handlers.os is of type module", "Router")),
         ("no_such_module:router", ("no_such_module",)),
         ("handlers.deeper:router", ("handlers.deeper",)),
         ("../handlers:router", ("handlers",)),

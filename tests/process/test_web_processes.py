@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import shutil
 import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -226,3 +227,34 @@ def test_memory_for_bodies_must_suffice_for_each_web_process(tmp_path: Path) -> 
 
     assert done.code == 2
     assert "--max-in-flight must not be less than RECEIVER_MAX_BODY for each of 4 web processes" in done.stderr
+
+
+async def test_processes_are_replaced_after_somebody_has_cleaned_the_folder_for_temporary_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Systems remove there what nobody has touched for days. A worker that lives is not reported as dead."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    deployment = Deployment(tmp_path, metrics="true", metrics_port="0", log_level="debug")
+    load = Load(random.Random(1))
+    async with deployment.serve("--web-processes", "2") as serving:
+        await serving.line(" listening ", times=3)
+        await serving.line("worker_started")
+        (shared,) = temporary.glob("receiver-*")
+        shutil.rmtree(shared)
+        assert (await get(serving.port, WORKER_READY)).status == 200
+
+        kill(workers(serving)[0])
+        await serving.line("worker_ended", "SIGKILL")
+        await serving.line("worker_started", times=2)
+        kill(web_processes(serving)[0])
+        await serving.line("web_process_ended", "SIGKILL")
+        await until(lambda: len(web_processes(serving)) == 2, "another web process")
+        kill(web_processes(serving)[0])
+        await load.send(serving.port, 20)
+        await deployment.all_handled()
+        assert (await get(serving.port, WORKER_READY)).status == 200
+        terminate(serving)
+        await ends_well(serving)
+    assert deployment.handled().keys() == load.acknowledged.keys()

@@ -1,8 +1,8 @@
 """Attacks by clients that are idle, slow, many, or do not read."""
 
 import asyncio
-import os
 import resource
+import subprocess
 import sys
 import zlib
 from contextlib import AsyncExitStack, suppress
@@ -19,6 +19,15 @@ _SIGNED = ("X-Firecrawl-Signature", "sha256=" + "0" * 64)
 """Lets a request in until its body is known."""
 _IMPORT_MIB = 256
 """Memory that an import may take for any file: about four bodies of the longest kind."""
+_MEASURED = """
+import os, sys
+silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, 1, 2)]
+command = [sys.executable, "-m", "receiver", *sys.argv[1:]]
+_, status, use = os.wait4(os.posix_spawn(command[0], command, os.environ, file_actions=silent), 0)
+print(os.waitstatus_to_exitcode(status), use.ru_maxrss)
+"""
+"""Runs a command and prints its exit code and its most memory in KiB. It is a small program of its own, since
+Linux counts the memory of the program that starts another as that of the other (getrusage(2), ru_maxrss)."""
 
 
 async def idle_connections(site: Site) -> None:
@@ -107,12 +116,15 @@ def _write_bomb(path: Path, start: bytes, filling: bytes, times: int) -> None:
 
 def _import(site: Site, path: Path) -> tuple[int, int]:
     """Import a file; return the exit code and the most memory that the command took, in KiB."""
-    command = [sys.executable, "-m", "receiver", "events", "import", "--yes", str(path)]
-    silent = [(os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0), (os.POSIX_SPAWN_DUP2, 1, 2)]
     store = {"RECEIVER_STORE": f"sqlite:///{site.deployment.database}"}
-    pid = os.posix_spawn(sys.executable, command, site.deployment.environment | store, file_actions=silent)
-    _, status, use = os.wait4(pid, 0)
-    return os.waitstatus_to_exitcode(status), use.ru_maxrss
+    done = subprocess.run(
+        [sys.executable, "-c", _MEASURED, "events", "import", "--yes", str(path)],
+        env=site.deployment.environment | store,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    code, highest_kib = done.stdout.split()
+    return int(code), int(highest_kib)
 
 
 async def _trickle(line: Connection, raw: bytes) -> None:

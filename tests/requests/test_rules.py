@@ -58,10 +58,15 @@ def refusal(model: type[Request], /, **values: Any) -> str:
 BROKEN: list[tuple[type[Request], dict[str, Any], str, str]] = [
     # addresses
     (ScrapeRequest, {}, "url", "Field required"),
-    (ScrapeRequest, {"url": "example.com"}, "url", "begins with https:// or http:// and a host"),
-    (ScrapeRequest, {"url": "ftp://example.com"}, "url", "begins with https:// or http:// and a host"),
-    (ScrapeRequest, {"url": "https://"}, "url", "begins with https:// or http:// and a host"),
-    (ScrapeRequest, {"url": "https://[::1"}, "url", "begins with https:// or http:// and a host"),
+    (ScrapeRequest, {"url": "example.com"}, "url", "write a whole address, with https:// or http:// and a host"),
+    (
+        ScrapeRequest,
+        {"url": "ftp://example.com"},
+        "url",
+        "write a whole address, with https:// or http:// and a host",
+    ),
+    (ScrapeRequest, {"url": "https://"}, "url", "write a whole address, with https:// or http:// and a host"),
+    (ScrapeRequest, {"url": "https://[::1"}, "url", "write a whole address, with https:// or http:// and a host"),
     (ScrapeRequest, {"url": "https://a.example/b c"}, "url", "no spaces or control characters"),
     (ScrapeRequest, {"url": "https://a.example/\n"}, "url", "no spaces or control characters"),
     (ScrapeRequest, {"url": f"https://www.{'a' * 64}.example"}, "url", "1 to 63 characters between two dots"),
@@ -71,8 +76,13 @@ BROKEN: list[tuple[type[Request], dict[str, Any], str, str]] = [
     (ScrapeRequest, {"url": "https://www..example"}, "url", "1 to 63 characters between two dots"),
     (CrawlTarget, {"url": f"https://{'a' * 64}"}, "url", "1 to 63 characters between two dots"),
     (BatchScrapeRequest, {"urls": []}, "urls", "at least 1 item"),
-    (BatchScrapeRequest, {"urls": [PAGE, "nowhere"]}, "urls.1", "begins with https:// or http:// and a host"),
-    (CrawlRequest, {"url": "nowhere"}, "url", "begins with https:// or http:// and a host"),
+    (
+        BatchScrapeRequest,
+        {"urls": [PAGE, "nowhere"]},
+        "urls.1",
+        "write a whole address, with https:// or http:// and a host",
+    ),
+    (CrawlRequest, {"url": "nowhere"}, "url", "write a whole address, with https:// or http:// and a host"),
     # unknown keys and wrong types
     (ScrapeRequest, {**SCRAPE, "waitfor": 5}, "waitfor", "Extra inputs are not permitted"),
     (CrawlRequest, {"url": PAGE, "maxDepth": 5}, "maxDepth", "Extra inputs are not permitted"),

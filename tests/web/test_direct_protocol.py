@@ -227,6 +227,34 @@ async def test_a_half_request_with_an_offer_is_not_idle_after_a_complete_one() -
     line.lose()
 
 
+@pytest.mark.parametrize("direct", [True, False])
+async def test_a_half_request_in_the_last_piece_of_another_is_not_idle(direct: bool) -> None:
+    """It has the time of a slow request."""
+    line = Line(MemoryStore(), direct=direct)
+    await line.feed(POST + other(2)[:30])
+
+    assert line.statuses == [200]
+    assert line.protocol._timer is not None
+    assert len(line.protocol.idle) == 0
+    line.lose()
+
+
+@pytest.mark.parametrize("direct", [True, False])
+async def test_a_connection_is_not_idle_while_its_second_request_waits_for_the_store(direct: bool) -> None:
+    """To close it for a new connection would lose the answer."""
+    log = SlowLog()
+    line = Line(log, direct=direct)
+    await line.feed(POST + other(2))
+    log.release()
+    await eventually(lambda: line.statuses == [200] and log.withheld)
+
+    assert len(line.protocol.idle) == 0
+    log.release()
+    await eventually(lambda: line.statuses == [200, 200])
+    assert len(line.protocol.idle) == 1
+    line.lose()
+
+
 async def test_answers_that_nobody_reads_do_not_fill_the_memory() -> None:
     """A client that sends and never reads has the time of a slow request; until then nothing is answered."""
     line = Line(MemoryStore())

@@ -7,27 +7,12 @@ from collections.abc import Sequence
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.core.types import DeliveryKey, HandlerName, Trigger
-from receiver.signals.contracts import AttemptStarted, attempt_started
+from receiver.core.types import HandlerName
 from receiver.worker.exhaustion import INTERVAL, Exhaustion, Usage, measure
 from tests.doubles import NOON, event_of, pass_time, turns
 
 MEBIBYTE = 1024 * 1024
 START = Usage(20, 256, 50 * MEBIBYTE)
-
-
-def started(handler: str) -> AttemptStarted:
-    """Return what is emitted when a handler begins."""
-    return AttemptStarted(
-        work_id=1,
-        handler=HandlerName(handler),
-        id=DeliveryKey("k"),
-        type="crawl.page",
-        job_id=None,
-        attempt=1,
-        trigger=Trigger.DELIVERY,
-        at=NOON,
-    )
 
 
 def looking(usages: Sequence[Usage]) -> Exhaustion:
@@ -61,7 +46,7 @@ def test_the_handler_is_named_that_ran_while_it_grew(caplog: pytest.LogCaptureFi
     exhaustion = looking(usages)
     for handlers in (["good"], ["leak"], ["good"], ["leak", "good"], []):
         for handler in handlers:
-            exhaustion.note(started(handler))
+            exhaustion.note(HandlerName(handler))
         exhaustion.check()
 
     [record] = caplog.records
@@ -73,7 +58,7 @@ def test_handlers_that_always_run_together_are_named_together(caplog: pytest.Log
     exhaustion = looking([Usage(files, 256, 0) for files in (100, 240, 245)])
     for handlers in (["b", "a"], ["b", "a"], ["late"]):
         for handler in handlers:
-            exhaustion.note(started(handler))
+            exhaustion.note(HandlerName(handler))
         exhaustion.check()
 
     [record] = caplog.records
@@ -81,12 +66,11 @@ def test_handlers_that_always_run_together_are_named_together(caplog: pytest.Log
 
 
 async def test_the_worker_is_stopped_once(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody listens to attempts afterwards."""
+    """It looks no more afterwards."""
     caplog.set_level(logging.ERROR)
     exhaustion, clock, stop = looking([START, START, Usage(250, 256, 0)]), VirtualClock(NOON), asyncio.Event()
     watching = asyncio.create_task(exhaustion.watch(stop, clock))
     await turns()
-    assert attempt_started.receivers
     for _ in range(2):
         assert not stop.is_set()
         await pass_time(clock, INTERVAL)
@@ -94,7 +78,6 @@ async def test_the_worker_is_stopped_once(caplog: pytest.LogCaptureFixture) -> N
     await watching
     assert stop.is_set()
     assert exhaustion.found
-    assert not attempt_started.receivers
     assert [event_of(record) for record in caplog.records] == ["worker_exhausted"]
 
 

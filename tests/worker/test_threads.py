@@ -102,3 +102,33 @@ async def test_stopped_threads_end_and_start_nothing_more() -> None:
 
     assert (ran, ended.is_set(), thread.is_alive()) == (["handler_1"], False, False)
     assert thread.daemon
+
+
+async def test_a_call_without_a_thread_fails_and_later_calls_run(
+    threads: HandlerThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system may refuse threads for a time. What has failed must not run later, beside its next attempt."""
+    results, ran = ThreadResults(threads), list[str]()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        with pytest.raises(RuntimeError):
+            results.run(partial(ran.append, "refused"))
+
+    await soon(results.run(partial(ran.append, "later")))
+
+    assert ran == ["later"]
+
+
+async def test_calls_without_a_thread_of_their_own_wait_for_another(
+    threads: HandlerThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are as many threads as wanted when the system allows it again."""
+    results, both = ThreadResults(threads), threading.Barrier(2)
+    await soon(results.run(partial(int, 1)))
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError("can't start new thread")))
+        assert await soon(results.run(partial(int, 2))) == 2
+
+    waits = [results.run(partial(both.wait, LONG)) for _ in range(2)]
+
+    assert sorted(await soon(asyncio.gather(*waits))) == [0, 1]

@@ -13,7 +13,7 @@ from receiver.core.work import NewWork
 from receiver.errors import StoreError
 from receiver.stores.memory import MemoryStore
 from tests.doubles import NOON, delivery, event_of, turns
-from tests.worker.worker_bench import MINUTE, OTHER, SECOND, H, WorkerBench, kill_workers, kill_workers_later
+from tests.worker.worker_bench import ME, MINUTE, OTHER, SECOND, H, WorkerBench, kill_workers, kill_workers_later
 
 
 async def test_a_lease_is_renewed_while_the_handler_runs(bench: WorkerBench) -> None:
@@ -90,6 +90,27 @@ async def test_a_blocked_worker_does_not_claim_its_own_items_again(bench: Worker
 
     assert sorted(bench.ran) == ["blocking", "blocking", "long"]
     assert {await bench.state(key) for key in "abc"} == {DeliveryState.DONE}
+
+
+async def test_an_item_that_was_lost_while_it_waited_and_is_claimed_again_runs_once(bench: WorkerBench) -> None:
+    """A worker was suspended, and others took its work for a moment. The older claim must not run too."""
+    done = asyncio.Event()
+
+    @bench.handler(timeout=timedelta(hours=1))
+    async def handler(event: Any) -> None:
+        bench.ran.append(event.webhook_id)
+        await done.wait()
+
+    async with bench.working(concurrency=1):
+        await bench.add(delivery("a"), delivery("b"))
+        await bench.store.expire_leases_of(ME, now=bench.clock.now())
+        await bench.store.append(delivery("c"))  # it wakes the worker
+        await turns()
+        done.set()
+        await turns()
+
+        assert {await bench.state(key) for key in "bc"} == {DeliveryState.DONE}
+    assert bench.ran.count("b") == 1
 
 
 async def test_the_work_of_a_worker_that_died_is_claimed_when_its_lease_ends(bench: WorkerBench) -> None:

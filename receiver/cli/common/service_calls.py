@@ -1,11 +1,13 @@
 """Calls of the service from the command line, and the messages for calls that fail."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from urllib.parse import urlsplit
 
 import click
 
@@ -19,6 +21,8 @@ if TYPE_CHECKING:  # it loads httpx
     from receiver.service.client.calls import ServiceCall
 
 T = TypeVar("T")
+QUIET_SECONDS = 3.0
+"""How long a call may take before a terminal shows that the command waits."""
 
 
 @asynccontextmanager
@@ -48,12 +52,22 @@ def _ask(settings: Settings, call: Callable[["AsyncClient"], Awaitable[T]]) -> T
 
     async def run() -> T:
         async with open_client(settings) as client:
-            return await call(client)
+            remark = f"waiting for {urlsplit(settings.base_url).hostname}; Ctrl-C stops"
+            telling = asyncio.get_running_loop().call_later(QUIET_SECONDS, _note_on_terminal, remark)
+            try:
+                return await call(client)
+            finally:
+                telling.cancel()
 
     try:
         return asyncio.run(run())
     except ServiceError as exc:
         raise ReceiverError(escape_controls(advise(exc))) from exc
+
+
+def _note_on_terminal(remark: str) -> None:
+    if sys.stderr.isatty():
+        note(remark)
 
 
 def _may_be_done(error: ReceiverError) -> bool:

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,12 +29,13 @@ from receiver.signals.metrics import SHARED_FOLDER
 from receiver.stores import open_store
 from receiver.worker.background import running_beside
 from receiver.worker.parent_death import end_after_parent
-from receiver.worker.supervisor import Supervisor, own_command
+from receiver.worker.supervisor import ProcessEnd, Supervisor, own_command
 
 log = event_log("receiver.cli.serve")
 
-_WORKER = "worker_lives"
-"""A file in the shared folder. It exists while a worker runs."""
+_NO_WORKER = "no_worker"
+"""A file in the shared folder. It exists while no worker runs, and not the other way round: systems remove from
+folders for temporary files what nobody has touched for days."""
 
 
 # --- the supervisor
@@ -53,13 +54,16 @@ def serve_with_processes(
     started or ended.
     """
     with _shared_folder() as folder:
-        mark = folder / _WORKER
+        mark = folder / _NO_WORKER
+        mark.touch()
 
         def show_worker() -> None:
-            if any(supervisor.is_running for supervisor in of_workers):
-                mark.touch()
-            else:
-                mark.unlink(missing_ok=True)
+            with suppress(OSError):  # it is told to whoever asks /readyz; a full disk must not stop the server
+                if any(supervisor.is_running for supervisor in of_workers):
+                    mark.unlink(missing_ok=True)
+                else:
+                    _make_again(folder)
+                    mark.touch()
 
         of_workers = workers(show_worker)
         webs = [
@@ -82,6 +86,11 @@ def _shared_folder() -> Iterator[Path]:
         yield Path(path)
 
 
+def _make_again(folder: Path) -> None:
+    """Make the shared folder if somebody has removed it."""
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def _web_supervisor(
     settings: Settings,
     flags: Mapping[str, object],
@@ -95,8 +104,14 @@ def _web_supervisor(
         *("serve", "--listener", str(listener.fileno()), "--shared", str(folder), "--number", str(number)),
         "--worker" if has_worker else "--no-worker",
     )
+
+    def next_command(_: ProcessEnd | None) -> Sequence[str]:
+        with suppress(OSError):  # a process without metrics needs no folder
+            _make_again(folder)
+        return command
+
     return Supervisor(
-        lambda _: command,
+        next_command,
         {**environment(flags), SHARED_FOLDER: str(folder)},
         SystemClock(),
         kind="web_process",
@@ -137,7 +152,8 @@ def serve_as_one_of_several(settings: Settings, descriptor: int, folder: Path, n
         from receiver.signals.metrics.registry import count_as  # takes long to load, and few have it on
 
         count_as(number)
-    app = Receiver(share, worker_lives=(folder / _WORKER).exists if worker else None)
+    mark = folder / _NO_WORKER
+    app = Receiver(share, worker_lives=(lambda: not mark.exists()) if worker else None)
     listener = socket.socket(fileno=descriptor)
     return run(serve_until_stopped(app, share, listener, beside=[_stop_with_supervisor], level=logging.DEBUG))
 

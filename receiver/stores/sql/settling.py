@@ -6,7 +6,7 @@ from typing import Protocol
 
 from receiver.core.claims import Settlement
 from receiver.core.clock import to_micros
-from receiver.core.types import WorkState
+from receiver.core.types import WorkerId, WorkState
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
 from receiver.stores.sql.inserting import attempt_row, insert
@@ -19,7 +19,7 @@ class SettlingStatements(Protocol):
     HOLDERS: str
     """Id, worker, attempts and lane of those of `:ids` that run."""
     FINISH: str
-    """Make `:ids` done."""
+    """Make those of `:ids` done that `:worker` runs as attempt `:number`; returns the id and the lane of each."""
     SETTLE: str
     """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, and whether its process died."""
     PROMOTE: str
@@ -43,9 +43,8 @@ class SettlingAlgorithm:
 
     def settle(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> list[bool]:
         """Record these attempts, at least one; return for each whether its worker still held it."""
-        lanes = self._still_held(connection, settlements)
+        lanes = self._finish(connection, settlements) | self._move_others(connection, settlements)
         ended = [settlements[place] for place in lanes]
-        self._move(connection, ended)
         now = max(one.attempt.ended_at for one in settlements)
         self._latest.note(connection, now)
         if in_lanes := [settlements[place].work_id for place, lane in lanes.items() if lane is not None]:
@@ -58,29 +57,51 @@ class SettlingAlgorithm:
         values = {"ids": self._dialect.array(work_ids), "now": to_micros(now)}
         connection.execute(self._sql.PROMOTE, values)
 
-    def _move(self, connection: SqlConnection, ended: Sequence[Settlement]) -> None:
-        done = [one.work_id for one in ended if one.state is WorkState.DONE]
-        if done:
-            connection.execute(self._sql.FINISH, {"ids": self._dialect.array(done)})
-        if len(done) < len(ended):
-            others = [_row(one) for one in ended if one.state is not WorkState.DONE]
-            connection.execute(self._sql.SETTLE, {"items": self._dialect.array(others)})
+    def _finish(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, str | None]:
+        """Make done what succeeded; return the lanes of the items that the worker still held, by the place.
 
-    def _still_held(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> Mapping[int, str | None]:
-        """Return the lanes of the items whose attempts their workers still hold, by the place of the settlement.
-
-        Of an attempt that ended twice only the first end counts: the record of attempts would refuse the second,
-        and the whole batch with it.
+        Most attempts are the first, so one statement checks and moves them all.
         """
-        ids = self._dialect.array([one.work_id for one in settlements])
-        holders = {work_id: held for work_id, *held in connection.execute(self._sql.HOLDERS, {"ids": ids})}
         lanes: dict[int, str | None] = {}
-        for place, one in enumerate(settlements):
+        for (worker, number), places in _successes(settlements).items():
+            values = {"ids": self._dialect.array(list(places)), "worker": worker, "number": number}
+            for work_id, lane in connection.execute(self._sql.FINISH, values).fetchall():
+                lanes[places[work_id]] = lane
+        return lanes
+
+    def _move_others(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, str | None]:
+        """Move what did not succeed; return the lanes of the items that the worker still held, by the place."""
+        others = {place: one for place, one in enumerate(settlements) if one.state is not WorkState.DONE}
+        lanes: dict[int, str | None] = {}
+        if not others:
+            return lanes
+        ids = self._dialect.array([one.work_id for one in others.values()])
+        holders = {work_id: held for work_id, *held in connection.execute(self._sql.HOLDERS, {"ids": ids})}
+        for place, one in others.items():
             worker, number, lane = holders.get(one.work_id, (None, None, None))
             if (worker, number) == (one.worker, one.attempt.number):
                 del holders[one.work_id]
                 lanes[place] = lane
+        if lanes:
+            rows = [_row(others[place]) for place in lanes]
+            connection.execute(self._sql.SETTLE, {"items": self._dialect.array(rows)})
         return lanes
+
+
+def _successes(settlements: Sequence[Settlement]) -> Mapping[tuple[WorkerId, int], dict[int, int]]:
+    """Return the places of the successes, by worker and number of the attempt, and then by work item.
+
+    Of an attempt that ended twice only the first end counts: the record of attempts would refuse the second, and
+    the whole batch with it.
+    """
+    found: dict[tuple[WorkerId, int], dict[int, int]] = {}
+    others: set[tuple[WorkerId, int, int]] = set()
+    for place, one in enumerate(settlements):
+        if one.state is not WorkState.DONE:
+            others.add((one.worker, one.attempt.number, one.work_id))
+        elif (one.worker, one.attempt.number, one.work_id) not in others:
+            found.setdefault((one.worker, one.attempt.number), {}).setdefault(one.work_id, place)
+    return found
 
 
 def _row(one: Settlement) -> tuple[object, ...]:

@@ -9,7 +9,8 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running'
 FINISH = """
 UPDATE work_items SET
     state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
-WHERE id IN (SELECT value FROM json_each(:ids))
+WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running' AND worker = :worker AND attempts = :number
+RETURNING id, lane
 """
 
 SETTLE = """
