@@ -1,5 +1,6 @@
 """The index of keys follows behind the deliveries, and a stored key is found at every moment of that."""
 
+import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -16,6 +17,7 @@ from receiver.core.types import AppendOutcome, DeliveryKey
 from receiver.stores.sqlite.database import transaction
 from receiver.stores.sqlite.delivery_keys import DeliveryKeys, add_functions, index_key
 from receiver.stores.sqlite.log import insert_deliveries
+from receiver.stores.sqlite.statements import maintenance
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
 from tests.doubles import delivery
@@ -158,7 +160,8 @@ async def test_a_delivery_that_was_pruned_before_its_key_was_moved_can_come_agai
     """Its key is not in the index, and the new delivery has another seq."""
     keys, wanted = DeliveryKeys(gathered=FEW), uuids(3 * FEW)
     store(connection, keys, wanted[:100])
-    connection.execute("DELETE FROM deliveries WHERE seq <= 10")
+    for statement in maintenance.REMOVE_ALL:
+        connection.execute(statement, {"seqs": json.dumps(list(range(1, 11)))})
     store(connection, keys, wanted[100:])
 
     assert moved(made)[1] >= 100

@@ -1,6 +1,5 @@
 """The rows of jobs say what the deliveries up to the mark say. A listing is the same with them and without."""
 
-import shutil
 import sqlite3
 from contextlib import closing
 from datetime import timedelta
@@ -78,9 +77,8 @@ async def check(path: Path, tmp_path: Path) -> None:
     )
     assert rows == expected
     without = tmp_path / "without.db"
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    shutil.copy(path, without)
+    with closing(sqlite3.connect(path)) as connection, closing(sqlite3.connect(without)) as copy:
+        connection.backup(copy)
     execute(without, "DELETE FROM jobs", "UPDATE marks SET value = 0 WHERE name = 'summed'")
     found = await listings(path)
     assert found == await listings(without)

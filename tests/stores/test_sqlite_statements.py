@@ -84,6 +84,7 @@ STATEMENTS = {
     "insert_bodies": log.insert_bodies(2),
     "find": delivery_keys.find(2),
     "move": delivery_keys.move(2),
+    "move unremoved": delivery_keys.move_unremoved(2),
     **{f"skip {state}": claims.skip(state) for state in ("queued", "waiting", "held")},
 }
 TABLES = ("deliveries", "bodies", "work_items", "attempts", "quarantine", "once_keys", *"dbwqhne", "latest")

@@ -80,6 +80,7 @@ class DeliveryKeys:
         self._moving: int | None = None  # what `_keyed` will be when the buckets from `_place` on have been moved
         self._place = 0
         self._owed = 0  # keys to be moved
+        self._removed = 0  # no delivery behind this seq was ever pruned
         self._indexed: dict[DeliveryKey, _Indexed] = {}  # of the keys that were looked for last
         # What the transaction did, until it is committed.
         self._added: list[tuple[_Indexed, int]] = []
@@ -136,7 +137,7 @@ class DeliveryKeys:
     def catch_up(self, connection: sqlite3.Connection) -> None:
         """Read what other connections have stored and moved since the last call."""
         self._start()
-        keyed, self.last_seq = connection.execute(statements.PROGRESS).fetchone()
+        keyed, self.last_seq, self._removed = connection.execute(statements.PROGRESS).fetchone()
         if keyed > self._keyed:  # moved by another process
             self._buckets = [{key: seq for key, seq in one.items() if seq > keyed} for one in self._buckets]
             self._keyed, self._through = keyed, max(keyed, self._through)
@@ -155,7 +156,9 @@ class DeliveryKeys:
             bucket = self._buckets[place]
             rows += islice(bucket.items(), _MAX_MOVED)
             place += len(bucket) <= _MAX_MOVED
-        insert_by_powers(connection, statements.move, rows)
+        # To ask for each delivery whether it is still there takes as long as all the rest.
+        move = statements.move if self._removed <= self._keyed else statements.move_unremoved
+        insert_by_powers(connection, move, rows)
         self._moved, self._next_place = [indexed for indexed, _ in rows], place
         if place > _TEXTS:
             connection.execute(statements.ADVANCE_KEYED, (moving,))

@@ -6,7 +6,10 @@ from receiver.stores.sql.statements.columns import ROUTED, SUMMED
 
 
 class JobStatements:
-    """A job has its place by its last delivery. No body is read."""
+    """A job has its place by its last delivery. No body is read.
+
+    A store keeps the table `jobs` up to the mark `summed`, at its own pace: a mark of 0 and no rows are right too.
+    """
 
     recent_jobs = f"""
         SELECT d.seq FROM deliveries AS d

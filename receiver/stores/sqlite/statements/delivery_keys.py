@@ -2,7 +2,11 @@
 
 _KEYED = "SELECT value FROM marks WHERE name = 'keyed'"
 
-PROGRESS = f"SELECT ({_KEYED}), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'), 0)"
+PROGRESS = f"""
+SELECT
+    ({_KEYED}), coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'deliveries'), 0),
+    coalesce((SELECT value FROM marks WHERE name = 'removed'), 0)
+"""
 
 ADVANCE_KEYED = "UPDATE marks SET value = max(value, ?) WHERE name = 'keyed'"
 
@@ -17,7 +21,12 @@ def find(keys: int) -> str:
 
 
 def move(rows: int) -> str:
-    """Insert rows, but for deliveries that were pruned. They may be in the index already."""
+    """Insert rows. They may be in the index already."""
+    return "INSERT OR REPLACE INTO delivery_keys VALUES " + ", ".join(["(?, ?)"] * rows)
+
+
+def move_unremoved(rows: int) -> str:
+    """Insert rows, but for deliveries that were pruned."""
     values = ", ".join(["(?, ?)"] * rows)
     return (
         f"INSERT OR REPLACE INTO delivery_keys SELECT column1, column2 FROM (VALUES {values}) "

@@ -24,6 +24,11 @@ WHERE key IN (SELECT index_key(key) FROM deliveries WHERE seq IN (SELECT value F
 
 REMOVE_DELIVERIES = "DELETE FROM deliveries WHERE seq IN (SELECT value FROM json_each(:seqs))"
 
+NOTE_REMOVED = """
+INSERT INTO marks (name, value) SELECT 'removed', coalesce(max(value), 0) FROM json_each(:seqs) WHERE TRUE
+ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)
+"""
+
 REMOVE_ALL: Sequence[str] = (
     REMOVE_ATTEMPTS,
     REMOVE_WORK,
@@ -31,6 +36,7 @@ REMOVE_ALL: Sequence[str] = (
     REMOVE_OF_PRUNED,
     ADD_WITHOUT_PRUNED,
     REMOVE_DELIVERIES,
+    NOTE_REMOVED,
 )
 
 ONCE_KEYS_BEFORE = "SELECT handler, key FROM once_keys WHERE asked_at < :before LIMIT :limit"
