@@ -4,17 +4,19 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.worker.background import first_of
 
 log = event_log(__name__)
+
+_T = TypeVar("_T")
 
 _FIRST_PAUSE = timedelta(seconds=1)
 _LONGEST_PAUSE = timedelta(seconds=60)
@@ -124,37 +126,33 @@ class Supervisor:
 
     async def _run_once(self, command: Sequence[str]) -> tuple[str, int]:
         """Run one process until it ends or has to restart. Return a description of its end and its exit code."""
+        start = asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            env=self._environment,
+            pass_fds=self._inherited,
+            start_new_session=True,  # Ctrl-C reaches only this process, which then stops the worker
+        )
+        started, is_cancelled = await _to_the_end(start)  # in a cancelled start asyncio kills the process
         try:
-            process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.PIPE,
-                env=self._environment,
-                pass_fds=self._inherited,
-                start_new_session=True,  # Ctrl-C reaches only this process, which then stops the worker
-            )
+            process = started.result()
         except OSError as exc:  # for example out of memory or processes
+            if is_cancelled:
+                raise asyncio.CancelledError from exc
             return f"not started: {exc.strerror}", 1
         self._process = process
         try:
             self._changed()
-            await first_of(process.wait(), self._restart.wait())
+            if not is_cancelled:
+                await first_of(process.wait(), self._restart.wait())
         finally:
-            await self._stop_to_the_end(process)
+            stopped, is_cancelled_now = await _to_the_end(self._stop(process))  # no process is left behind
+            stopped.result()
             self._changed()
+        if is_cancelled or is_cancelled_now:
+            raise asyncio.CancelledError
         code = await process.wait()
         return _describe(code), code
-
-    async def _stop_to_the_end(self, process: asyncio.subprocess.Process) -> None:
-        """Stop a process unless it has ended. A cancel is raised only then, so that no process is left behind."""
-        stopping = asyncio.create_task(self._stop(process))
-        is_cancelled = False
-        while not stopping.done():
-            try:
-                await asyncio.shield(stopping)
-            except asyncio.CancelledError:
-                is_cancelled = True
-        if is_cancelled:
-            raise asyncio.CancelledError
 
     async def _stop(self, process: asyncio.subprocess.Process) -> None:
         with suppress(ProcessLookupError):
@@ -167,6 +165,18 @@ class Supervisor:
             with suppress(ProcessLookupError):
                 process.kill()
             await process.wait()
+
+
+async def _to_the_end(work: Coroutine[Any, Any, _T]) -> "tuple[asyncio.Task[_T], bool]":
+    """Return the task of this work when it is done, which no cancel interrupts, and whether there was one."""
+    task = asyncio.create_task(work)
+    is_cancelled = False
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            is_cancelled = True
+    return task, is_cancelled
 
 
 def _describe(code: int) -> str:

@@ -112,7 +112,7 @@ async def test_a_question_without_an_answer_is_set_aside(tmp_path: Path) -> None
     deployment.write_handlers(BEGIN.format(what="import time; time.sleep(3600)") + WHERE)
     program = tmp_path / "impatient.py"
     program.write_text(IMPATIENT)
-    tried = [page("tried", number) for number in range(150)]  # a worker alone tries the first ones anyway
+    tried = [page("tried", number) for number in range(300)]  # a worker tries as many as it may claim anyway
     async with deployment.serve("--no-worker") as serving:
         await deliver(serving.port, tried)
         async with deployment.start("work", launcher=(str(program),)) as worker:
