@@ -113,7 +113,8 @@ def test_help_shows_parameters_and_docs(client: Any) -> None:
     """Every method is there, under its name in the client."""
     shown = pydoc.plain(pydoc.render_doc(client))
 
-    for name in OPERATIONS:
-        assert f"{name}(self, " in shown
     assert "Start a crawl of a site, by its URL and options or a whole request" in shown
-    assert "limit: int = unset" in shown
+    squeezed = "".join(shown.split())  # Python 3.13 breaks long signatures into lines
+    for name in OPERATIONS:
+        assert f"{name}(self," in squeezed
+    assert "limit:int=unset" in squeezed
