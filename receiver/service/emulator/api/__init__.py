@@ -1,0 +1,1 @@
+"""The HTTP side: one module for each family of operations."""

@@ -1,0 +1,70 @@
+"""What an operation of the API gets and gives, whatever its family."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from receiver.errors import ReceiverError
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One authenticated call. `body` is the JSON object without its nulls: null means absent everywhere."""
+
+    version: Literal[1, 2]
+    team: str
+    """Id of the account, made from the API key."""
+    path: Mapping[str, str] = field(default_factory=dict)
+    """The parameters of the path, such as `id`."""
+    query: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """By lower-case name."""
+    body: Json = field(default_factory=dict)
+    files: Mapping[str, Any] = field(default_factory=dict)
+    base_url: str = ""
+    """Scheme and host as the caller reached the emulator, for the URLs in answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The status, the JSON object, and headers beside the usual ones."""
+
+    body: Json
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class CallRefused(ReceiverError):
+    """The call is refused with the service's error body: `{success: false, error, code?, details?}`."""
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        *,
+        code: str | None = None,
+        details: list[Json] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(error)
+        self.status, self.error, self.code, self.details = status, error, code, details
+        self.headers = dict(headers or {})
+
+
+Handle = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiOperation:
+    """One operation: where it is, what it does, and by which limits it is counted."""
+
+    method: Literal["GET", "POST", "PATCH", "DELETE"]
+    path: str
+    """Such as `/v2/crawl/{id}`."""
+    handle: Handle
+    limit: str
+    """The rate limit that it counts towards: scrape, map, crawl, crawlStatus, search, extract, account…"""
+    status: str = "real"
+    """For the README's table of operations: real, rules or model, browser."""

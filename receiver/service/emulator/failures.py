@@ -1,0 +1,37 @@
+"""Why a page could not be scraped, with the codes and statuses that the service answers."""
+
+from receiver.errors import ReceiverError
+
+STATUS_OF_CODE = {
+    "SCRAPE_DNS_RESOLUTION_ERROR": 200,
+    "SCRAPE_TIMEOUT": 408,
+    "SCRAPE_NO_CACHED_DATA": 404,
+    "SCRAPE_LOCKDOWN_CACHE_MISS": 404,
+    "SCRAPE_ACTIONS_NOT_SUPPORTED": 400,
+    "unsafe_domain_blocked": 403,
+    "SCRAPE_SITE_ERROR": 500,
+    "SCRAPE_SSL_ERROR": 500,
+    "SCRAPE_UNSUPPORTED_FILE_ERROR": 500,
+    "SCRAPE_ACTION_ERROR": 500,
+    "SCRAPE_PDF_OCR_REQUIRED": 500,
+    "SCRAPE_PDF_INSUFFICIENT_TIME_ERROR": 500,
+    "SCRAPE_ALL_ENGINES_FAILED": 500,
+    "MAP_TIMEOUT": 408,
+    "CRAWL_DENIAL": 403,
+    "SCRAPE_RACED_REDIRECT_ERROR": 409,
+    "UNKNOWN_ERROR": 500,
+}
+"""The HTTP status of each code in the answer to a scrape (the service's public behaviour of August 2026)."""
+
+
+class ScrapeFailed(ReceiverError):
+    """A page could not be scraped. The text is for the caller of the API; `code` is the service's code."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the answer to a scrape that failed like this."""
+        return STATUS_OF_CODE[self.code]

@@ -1,0 +1,25 @@
+"""The ids of jobs, scrapes and deliveries."""
+
+import random
+import uuid
+
+from receiver.core.clock import Clock
+
+
+class IdSource:
+    """Makes UUIDs of version 7 (RFC 9562, section 5.7). With a seed they are reproducible."""
+
+    def __init__(self, clock: Clock, seed: int | None = None) -> None:
+        self._clock = clock
+        self._random: random.Random = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 - ids, not secrets
+
+    def new(self) -> str:
+        """Return a new id."""
+        milliseconds = int(self._clock.now().timestamp() * 1000) & (1 << 48) - 1
+        bits = self._random.getrandbits(74)
+        number = milliseconds << 80 | 0x7 << 76 | bits >> 62 << 64 | 0b10 << 62 | bits & (1 << 62) - 1
+        return str(uuid.UUID(int=number))
+
+    def new_delivery(self) -> str:
+        """Return an id for a delivery: a UUID of version 4, as the service has them."""
+        return str(uuid.UUID(int=self._random.getrandbits(128), version=4))

@@ -1,0 +1,101 @@
+"""One scrape, in the words of the emulator: what was asked for, what was fetched, and what came out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrapePlan:
+    """What a scrape has to do, with every default filled in. It is the same for both versions of the API."""
+
+    url: str
+    """Absolute URL as asked for, with a scheme, otherwise as it was written."""
+    version: Literal[1, 2] = 2
+    """The version of the API: it decides about names in the answer, not about the work."""
+    formats: tuple[Json, ...] = ({"type": "markdown"},)
+    """Objects with wire names and their `type`. Version 1's jsonOptions and changeTrackingOptions are inside."""
+    only_main_content: bool = True
+    only_clean_content: bool = False
+    include_tags: tuple[str, ...] = ()
+    exclude_tags: tuple[str, ...] = ()
+    remove_base64_images: bool = True
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    mobile: bool = False
+    block_ads: bool = True
+    skip_tls_verification: bool = False
+    country: str = "US"
+    languages: tuple[str, ...] = ()
+    proxy: str = "auto"
+    wait_for: int = 0
+    """Milliseconds."""
+    timeout: int = 30_000
+    """Milliseconds of real time."""
+    actions: tuple[Json, ...] = ()
+    max_age: int = 0
+    """Milliseconds on the emulator's clock; 0 turns the cache off."""
+    min_age: int | None = None
+    """Milliseconds on the emulator's clock."""
+    store_in_cache: bool = True
+    lockdown: bool = False
+    parsers: tuple[Json, ...] = ({"type": "pdf"},)
+    zero_data_retention: bool = False
+    redact_pii: bool = False
+    threat_protection: Json | None = None
+    diff_as_text: bool = False
+    """Whether `changeTracking.diff` is a text, as version 1 documents it, not an object."""
+    without_effect: tuple[str, ...] = ()
+    """Wire names of options that the caller set and that change nothing here; the answer's warning names them."""
+
+    def format(self, name: str) -> Json | None:
+        """Return the options of a format; None if it was not asked for."""
+        return next((one for one in self.formats if one["type"] == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedPage:
+    """What a site answered."""
+
+    source_url: str
+    """The URL as asked for."""
+    url: str
+    """The URL after redirects."""
+    status: int
+    """HTTP status of the page."""
+    content_type: str
+    """The Content-Type header as it was sent; empty without one."""
+    body: bytes
+    """The body without its content coding, within the size limit."""
+    fetched_at: datetime
+    """On the emulator's clock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScrapedPage:
+    """What a scrape returned. A page that answered 404 or 500 is also scraped."""
+
+    scrape_id: str
+    """UUID of version 7."""
+    source_url: str
+    url: str
+    """The URL after redirects."""
+    status: int
+    """HTTP status of the page."""
+    document: Json
+    """The `data` object of the answer, with the wire names of the plan's version."""
+    links: tuple[str, ...]
+    """The absolute links of the cleaned page, whatever formats were asked for: a crawl goes on with them."""
+    credits: int
+    """What the scrape costs."""
+    warning: str | None = None
+    """For the answer beside `data`."""
+
+
+class Scraper(Protocol):
+    """Scrapes pages. Jobs, monitors and the scrape operation all use this one."""
+
+    async def scrape(self, plan: ScrapePlan, *, history_team: str = "") -> ScrapedPage:
+        """Return the page, within the plan's time-out. Raises ScrapeFailed, and nothing else for a bad page."""
