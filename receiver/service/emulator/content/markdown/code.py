@@ -1,12 +1,10 @@
-"""The text of code, as pages with syntax highlighting have it: spread over many elements, with line numbers beside."""
+"""The text of code. Pages with syntax highlighting spread it over many elements, with line numbers beside."""
 
 from selectolax.lexbor import LexborNode
 
 from receiver.service.emulator.content.tags import TEXT, number_of, numbers_of
 
-_LINES = numbers_of(
-    "p div li tr table thead tbody tfoot section article blockquote pre h1 h2 h3 h4 h5 h6"
-)
+_LINES = numbers_of("p div li tr table thead tbody tfoot section article blockquote pre h1 h2 h3 h4 h5 h6")
 """Elements that end a line."""
 _NEVER = numbers_of("script style textarea")
 _BR, _CODE = number_of("br"), number_of("code")

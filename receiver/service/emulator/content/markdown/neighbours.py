@@ -10,11 +10,13 @@ from selectolax.lexbor import LexborNode
 
 from receiver.service.emulator.content.tags import TEXT, number_of, numbers_of
 
-_STEPS = 48
+_STEPS = 16
 _BR = number_of("br")
 _TRIMMED = numbers_of("a strong b i em del s strike code")
 """Elements whose own text is trimmed, and that see to the space on their left themselves."""
-_INLINE = _TRIMMED | numbers_of("span img abbr cite dfn kbd samp tt var q small big sub sup u mark label button time")
+_INLINE = _TRIMMED | numbers_of(
+    "span img abbr cite dfn kbd samp tt var q small big sub sup u mark label button time"
+)
 
 
 def spaced(node: LexborNode, text: str) -> str:

@@ -1,31 +1,32 @@
 """Walks over a tree and writes Markdown. It uses no recursion, however deep the tree is.
 
 What an element writes is a list of pieces. Elements that change what is inside them put their pieces together when
-they end. Since that copies the text inside, only so many of them count inside one another; the others let their text
-through. So the work stays linear in the size of the page.
+they end. Since that copies the text inside, only so many of them count inside one another; the others let their
+text through. So the work stays linear in the size of the page.
 """
 
 from collections.abc import Callable
 from urllib.parse import unquote_plus
 
-from selectolax.lexbor import LexborHTMLParser, LexborNode
+from selectolax.lexbor import LexborNode
 
 from receiver.service.emulator.content.markdown import texts
 from receiver.service.emulator.content.markdown.code import code_text, language_of
 from receiver.service.emulator.content.markdown.lists import ListLevel, open_list
 from receiver.service.emulator.content.markdown.neighbours import spaced, spaced_code
 from receiver.service.emulator.content.markdown.tables import TableFrame, border_below, first_child_element
+from receiver.service.emulator.content.parsing import content_root, parse_html
 from receiver.service.emulator.content.tags import TEXT, number_of, numbers_of
 
-DEEPEST = 64
+DEEPEST = 40
 """How many elements inside one another may change the text inside them."""
 _DEEPEST_FRAMES = 3
 """How many pages within pages (`iframe` with `data:text/html`) are converted."""
 _WIDEST_INDENT = 400
 
 _INLINE_PARENTS = numbers_of(
-    "b big i small tt abbr acronym cite code dfn em kbd strong samp var a bdo br img map object q script span sub sup"
-    " button input label select textarea iframe li"
+    "b big i small tt abbr acronym cite code dfn em kbd strong samp var a bdo br img map object q script span sub"
+    " sup button input label select textarea iframe li"
 )
 _LISTS, _LISTISH = numbers_of("ul ol"), numbers_of("ul ol li")
 _STRONG, _EM, _TABLE, _LI = numbers_of("strong b"), numbers_of("em i"), number_of("table"), number_of("li")
@@ -89,7 +90,9 @@ class MarkdownWriter:
         """Return the number of the element around the one that is entered or left; 0 at the top."""
         return self._open[-1][1] if self._open else 0
 
-    def _into(self, node: LexborNode, number: int, leave: _Leave | None, mark: int | None = None) -> LexborNode | None:
+    def _into(
+        self, node: LexborNode, number: int, leave: _Leave | None, mark: int | None = None
+    ) -> LexborNode | None:
         """Open an element; return where to go on."""
         place = len(self._out) if mark is None else mark
         self._open.append((node, number, leave, place, self._trimming))
@@ -160,9 +163,9 @@ class MarkdownWriter:
         if source and not source.startswith("data:text/html"):
             self._out.append(f"[iframe]({source})")
         elif source and "," in source and self._frames < _DEEPEST_FRAMES:
-            page = LexborHTMLParser(unquote_plus(source.partition(",")[2]))
+            page = parse_html(unquote_plus(source.partition(",")[2]))
             inner = MarkdownWriter(base64_images=self._base64_images, frames=self._frames + 1)
-            self._out.append(inner.write(page.body or page.root))
+            self._out.append(inner.write(content_root(page)))
         return node.next
 
     def _code_block(self, node: LexborNode, _: int) -> LexborNode | None:
