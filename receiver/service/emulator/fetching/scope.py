@@ -164,9 +164,8 @@ class _Link:
 
     @property
     def _is_sibling(self) -> bool:
-        return registrable_domain(self.host) == self.scope.domain and own_port(self.parts) == own_port(
-            self.scope.seed
-        )
+        same_port = own_port(self.parts) == own_port(self.scope.seed)
+        return same_port and registrable_domain(self.host) == self.scope.domain
 
 
 _Tests = tuple[tuple[LinkVerdict, Callable[[_Link], bool]], ...]

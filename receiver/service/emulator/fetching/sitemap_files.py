@@ -41,10 +41,8 @@ def read_sitemap(data: bytes) -> SitemapFile:
 
 
 def _lines(data: bytes) -> list[str]:
-    text = data[:MAX_SITEMAP_BYTES].decode("utf-8-sig", "replace")
-    return [line.strip() for line in text.splitlines() if 0 < len(line.strip()) <= _MAX_URL_LENGTH][
-        :MAX_SITEMAP_URLS
-    ]
+    lines = (line.strip() for line in data[:MAX_SITEMAP_BYTES].decode("utf-8-sig", "replace").splitlines())
+    return [line for line in lines if 0 < len(line) <= _MAX_URL_LENGTH][:MAX_SITEMAP_URLS]
 
 
 class _SitemapParser:

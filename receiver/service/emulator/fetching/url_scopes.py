@@ -16,6 +16,9 @@ def scope_folder(path: str) -> str:
 def is_in_scope(path: str, seed_path: str) -> bool:
     """Tell whether a path is in the scope of a seed.
 
-    A seed that ends with a slash stands for all below it, a file for its folder, any other for itself and all below.
+    A seed that ends with a slash stands for all below it, a file for its folder, and any other for itself and all
+    below.
     """
-    return (path or "/").startswith(scope_folder(seed_path)) or (path == seed_path and scope_folder(path) > path)
+    folder = scope_folder(seed_path)
+    is_seed = path == seed_path and folder == f"{seed_path}/"
+    return is_seed or (path or "/").startswith(folder)
