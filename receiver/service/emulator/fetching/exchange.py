@@ -1,6 +1,6 @@
 """One request to a server and its answer, within limits. It follows no redirect and keeps no cookie."""
 
-import ssl
+import string
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -23,6 +23,9 @@ _OWN_HEADERS = frozenset({
     b"content-length", b"accept-encoding", b"expect", b"range",
 })  # fmt: skip
 """What the caller of the API cannot set: it frames the request, or asks for what is not understood here."""
+
+_TOKEN = frozenset((string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~").encode())
+"""The characters in the name of a header: RFC 9110, section 5.6.2."""
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -47,7 +50,7 @@ class WebExchange:
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._pools: dict[tuple[bool, frozenset[NetworkZone]], httpcore.AsyncConnectionPool] = {}
+        self._pools: dict[tuple[bool | None, frozenset[NetworkZone]], httpcore.AsyncConnectionPool] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -73,7 +76,7 @@ class WebExchange:
         A body of more than `max_bytes` is cut there, or a ScrapeFailed. So is every failure of the network. There
         is no time-out: the caller has one for the whole fetch.
         """
-        pool = await self._pool(verify, zones)
+        pool = await self._pool(zones, verify=verify if url.scheme == "https" else None)
         reuse = _ReuseCheck()
         try:
             try:
@@ -86,11 +89,13 @@ class WebExchange:
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as exc:
             raise translated(str(url), exc) from exc
 
-    async def _pool(self, verify: bool, zones: frozenset[NetworkZone]) -> httpcore.AsyncConnectionPool:
+    async def _pool(self, zones: frozenset[NetworkZone], *, verify: bool | None) -> httpcore.AsyncConnectionPool:
+        """Return the pool of connections to these zones; without TLS if `verify` is None."""
         key = (verify, zones)
         if key not in self._pools:
             pool = httpcore.AsyncConnectionPool(
-                ssl_context=_tls(verify),
+                # The certificates of httpx, or those that SSL_CERT_FILE and SSL_CERT_DIR name.
+                ssl_context=None if verify is None else httpx.create_ssl_context(verify=verify),
                 max_connections=_MAX_CONNECTIONS,
                 max_keepalive_connections=_MAX_CONNECTIONS,
                 keepalive_expiry=_KEEP_SECONDS,
@@ -148,11 +153,6 @@ def _zone_of_peer(response: httpcore.Response) -> NetworkZone | None:
     return zone_of(str(peer[0])) if peer else None
 
 
-def _tls(verify: bool) -> ssl.SSLContext:
-    # The certificates of httpx, or those that SSL_CERT_FILE and SSL_CERT_DIR name.
-    return httpx.create_ssl_context(verify=verify)
-
-
 def carried_headers(headers: Iterable[tuple[str, str]]) -> RawHeaders:
     """Return headers of a caller as they are sent, without those that are not theirs to set.
 
@@ -164,8 +164,8 @@ def carried_headers(headers: Iterable[tuple[str, str]]) -> RawHeaders:
             pair = (name.strip().encode("ascii"), value.strip().encode("latin-1"))
         except UnicodeEncodeError:
             raise ValueError(f"the header {name!r} has characters that HTTP cannot carry") from None
-        if any(mark in part for part in pair for mark in b"\r\n\0") or not pair[0]:
-            raise ValueError(f"the header {name!r} is not one line")
+        if not pair[0] or not _TOKEN.issuperset(pair[0]) or any(mark in pair[1] for mark in b"\r\n\0"):
+            raise ValueError(f"the header {name!r} has no valid name, or not one line as its value")
         if pair[0].lower() not in _OWN_HEADERS:
             carried.append(pair)
     return carried
