@@ -6,12 +6,12 @@ along, and takes what the service takes although a sender should not send it.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, Field, JsonValue, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, JsonValue, StrictBool, model_validator
 
 from receiver.requests.base import Many, Request
 from receiver.requests.formats import Format
 from receiver.requests.options import JsonOptions, Location, Prompt
-from receiver.requests.pages import ScrapeOptions
+from receiver.requests.pages import ScrapeOptions, require_markdown
 from receiver.requests.scrape import ScrapeFormat, ScrapeOptionsV1
 from receiver.service.emulator.wire.urls import WebUrl
 
@@ -46,18 +46,26 @@ def _with_upper_case_country(value: Any) -> Any:
     return value
 
 
+def _without_details(value: Any) -> Any:
+    return True if isinstance(value, dict) else value
+
+
 class PageOptionsBody(ScrapeOptions, SdkOptions):
     """How version 2 scrapes the pages of a scrape or a job."""
 
     formats: Annotated[Many[Format], Field(max_length=100)] | None = None
     location: Annotated[Location | None, BeforeValidator(_with_upper_case_country)] = None
+    redact_pii: Annotated[StrictBool | None, Field(alias="redactPII"), BeforeValidator(_without_details)] = None
+    """Also an object that says what is redacted and how; here all is, in one way."""
+
+    _has_markdown = model_validator(mode="after")(require_markdown)
 
 
 class ScrapeBody(PageOptionsBody):
     """The body of POST /v2/scrape."""
 
     url: WebUrl
-    zero_data_retention: bool | None = Field(default=None, strict=True)
+    zero_data_retention: StrictBool | None = None
 
 
 ScrapeFormatV1 = Literal[ScrapeFormat, "extract"]
@@ -77,10 +85,11 @@ class PageAgent(Request):
 
 
 class JsonOptionsBody(JsonOptions):
-    """What version 1 extracts. `mode` and `agent` change nothing here."""
+    """What version 1 extracts. What only SDKs know changes nothing here."""
 
-    mode: Literal["llm"] | None = None
+    mode: JsonValue = None
     agent: PageAgent | None = None
+    check_prompt_injection: JsonValue = None
 
 
 class PageOptionsBodyV1(ScrapeOptionsV1, SdkOptions):
