@@ -83,6 +83,7 @@ class PageError:
     at: datetime
     url: str
     code: str
+    """The service's code; empty if it gives none."""
     text: str
 
 
@@ -92,6 +93,10 @@ class JobNotFound(ReceiverError):
 
 class JobExpired(JobNotFound):
     """The results of this job are deleted."""
+
+
+class JobOfOtherTeam(JobNotFound):
+    """The job belongs to another team."""
 
 
 class JobEnded(ReceiverError):

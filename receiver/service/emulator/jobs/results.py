@@ -49,7 +49,8 @@ def read_documents(connection: sqlite3.Connection, job: int, skip: int, limit: i
     documents: list[Json] = []
     position, budget = skip, MAX_BYTES
     rows = connection.execute(
-        "SELECT position, size, document FROM job_documents WHERE job = ? AND position > ? ORDER BY position LIMIT ?",
+        "SELECT position, size, document FROM job_documents WHERE job = ? AND position > ?"
+        " ORDER BY position LIMIT ?",
         (job, skip, limit),
     )
     for row in rows:

@@ -1,6 +1,6 @@
 """What a crawl has to know of the site that it crawls."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -29,9 +29,9 @@ class SiteRules(Protocol):
     def move_to(self, url: str) -> None:
         """Take this URL for the origin of the crawl, because the first page redirected to it."""
 
-    def sitemap(self) -> AsyncIterator[Sequence[str]]:
+    def sitemap(self) -> AsyncGenerator[Sequence[str], None]:
         """Yield the absolute URLs of the site's sitemaps; a sitemap that cannot be read is left out."""
 
 
 OpenSite = Callable[[CrawlPlan], Awaitable[SiteRules]]
-"""Reads a site's robots.txt and returns the rules of a crawl. A robots.txt that cannot be read allows everything."""
+"""Reads a site's robots.txt and returns the rules of a crawl. One that cannot be read allows everything."""

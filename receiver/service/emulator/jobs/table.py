@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS jobs (
     failed INTEGER NOT NULL DEFAULT 0,
     credits INTEGER NOT NULL DEFAULT 0,
     blocked INTEGER NOT NULL DEFAULT 0,
-    sitemap_read INTEGER NOT NULL DEFAULT 0
+    sitemap_read INTEGER NOT NULL DEFAULT 0,
+    emptied INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE INDEX IF NOT EXISTS jobs_unended ON jobs (seq) WHERE ended_at IS NULL;
 CREATE INDEX IF NOT EXISTS jobs_expiring ON jobs (expires_at);
@@ -171,11 +172,11 @@ def end_page(connection: sqlite3.Connection, seq: int, number: int) -> bool:
     return ended.rowcount == 1
 
 
-def count_completed(connection: sqlite3.Connection, seq: int, credits: int) -> int:
+def count_completed(connection: sqlite3.Connection, seq: int, cost: int) -> int:
     """Count a page that was scraped, and return the position of its document: the first is 1."""
     row = connection.execute(
         "UPDATE jobs SET completed = completed + 1, credits = credits + ? WHERE seq = ? RETURNING completed",
-        (credits, seq),
+        (cost, seq),
     ).fetchone()
     return int(row[0])
 
@@ -252,7 +253,7 @@ def unended_jobs(connection: sqlite3.Connection) -> list[JobRecord]:
 
 def page_errors(connection: sqlite3.Connection, seq: int) -> list[PageError]:
     """Return the errors of a job's pages, in the order of the pages."""
-    rows = connection.execute("SELECT id, at, url, code, text FROM job_errors WHERE job = ? ORDER BY number", (seq,))
+    rows = connection.execute("SELECT * FROM job_errors WHERE job = ? ORDER BY number", (seq,))
     return [
         PageError(id=row["id"], at=from_micros(row["at"]), url=row["url"], code=row["code"], text=row["text"])
         for row in rows
@@ -278,8 +279,11 @@ def expire(connection: sqlite3.Connection, now: datetime) -> list[int]:
     A job's own row stays for a week more, so that its status can say why there is nothing.
     """
     moment = to_micros(now)
-    rows = connection.execute("SELECT seq FROM jobs WHERE expires_at <= ? AND ended_at IS NOT NULL", (moment,))
-    expired = [row[0] for row in rows]
+    rows = connection.execute(
+        "UPDATE jobs SET emptied = 1 WHERE expires_at <= ? AND ended_at IS NOT NULL AND NOT emptied RETURNING seq",
+        (moment,),
+    )
+    expired = [row[0] for row in rows.fetchall()]
     for name in ("job_pages", "job_keys", "job_errors", "job_blocked"):
         connection.executemany(f"DELETE FROM {name} WHERE job = ?", ((seq,) for seq in expired))  # noqa: S608 - constants
     connection.execute(
