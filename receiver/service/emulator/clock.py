@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 
 from receiver.core.clock import Clock, FastClock, Timer
@@ -53,10 +53,11 @@ class EmulatorClock:
         finally:
             timer.cancel()
 
-    async def advance(self, duration: timedelta) -> None:
+    async def advance(self, duration: timedelta, settled: Callable[[], Awaitable[object]] | None = None) -> None:
         """Move the clock forward, and make every call that comes due on the way, also calls that these ask for.
 
-        What a call wakes gets some turns of the event loop, not more: an answer from the network may come later.
+        After each call `settled` is awaited, which returns when what was woken has nothing left to do but to wait.
+        Without it, what was woken gets some turns of the event loop.
         """
         end = self.steady() + duration
         while self._timers and self._timers[0][0] <= end:
@@ -64,6 +65,8 @@ class EmulatorClock:
             self._make_due_calls()
             for _ in range(_TURNS):
                 await asyncio.sleep(0)
+            if settled is not None:
+                await settled()
         self._ahead += max(end - self.steady(), _NONE)
         self._wait_for_first()
 

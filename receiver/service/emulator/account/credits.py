@@ -39,6 +39,7 @@ class CreditLedger:
     def __init__(self, state: StateDatabase, clock: Clock, *, initial: int) -> None:
         self._state = state
         self._clock = clock
+        self._at_start = initial
         self.initial = initial
         """What a team has at the start, which is also the credits of its plan."""
 
@@ -74,6 +75,10 @@ class CreditLedger:
         await self._state.run(work)
         if team is None:
             self.initial = amount
+
+    def forget_all(self) -> None:
+        """Let every team begin with what it had at the start; its tables are emptied by the caller."""
+        self.initial = self._at_start
 
     async def months(self, team: str) -> list[MonthOfCredits]:
         """Return what the team used, the oldest month first; months without use are left out."""

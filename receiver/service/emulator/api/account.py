@@ -3,8 +3,8 @@
 from datetime import datetime
 
 from receiver.core.clock import Clock
-from receiver.service.emulator.account.activity import ActivitySource
 from receiver.service.emulator.account.credits import CreditLedger, MonthOfCredits
+from receiver.service.emulator.account.queue import QueueSource
 from receiver.service.emulator.api.calls import Answer, ApiOperation, Call, Json
 from receiver.service.emulator.times import wire_time
 
@@ -15,11 +15,9 @@ _LIMIT = "account"
 class AccountOperations:
     """Answers what a team has, has used, and has running."""
 
-    def __init__(
-        self, ledger: CreditLedger, activity: ActivitySource, clock: Clock, *, max_concurrency: int
-    ) -> None:
+    def __init__(self, ledger: CreditLedger, queues: QueueSource, clock: Clock, *, max_concurrency: int) -> None:
         self._ledger = ledger
-        self._activity = activity
+        self._queues = queues
         self._clock = clock
         self._max_concurrency = max_concurrency
 
@@ -81,7 +79,7 @@ class AccountOperations:
         return {"success": True, "periods": periods}
 
     async def _queue(self, call: Call) -> Answer:
-        found = await self._activity.activity(call.team)
+        found = await self._queues.queue_of(call.team)
         return Answer(
             {
                 "success": True,
@@ -94,7 +92,7 @@ class AccountOperations:
         )
 
     async def _concurrency(self, call: Call) -> Answer:
-        found = await self._activity.activity(call.team)
+        found = await self._queues.queue_of(call.team)
         return Answer({"success": True, "concurrency": found.active, "maxConcurrency": self._max_concurrency})
 
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TeamActivity:
+class TeamQueue:
     """The pages of a team that are scraped now, and those that wait."""
 
     active: int = 0
@@ -17,16 +17,16 @@ class TeamActivity:
     """When a page was scraped last."""
 
 
-class ActivitySource(Protocol):
+class QueueSource(Protocol):
     """Knows what runs. The jobs do."""
 
-    async def activity(self, team: str) -> TeamActivity:
+    async def queue_of(self, team: str) -> TeamQueue:
         """Return what runs for a team now."""
 
 
-class NoActivity:
+class EmptyQueue:
     """Nothing runs: for an emulator without jobs."""
 
-    async def activity(self, team: str) -> TeamActivity:
+    async def queue_of(self, team: str) -> TeamQueue:
         """Return zeros."""
-        return TeamActivity()
+        return TeamQueue()
