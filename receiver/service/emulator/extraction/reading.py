@@ -3,8 +3,9 @@
 from receiver.service.emulator.extraction.blocks import MAX_LINE, MAX_ROWS, PageBlocks, PageTable
 
 _INLINE = frozenset(
-    "a abbr b bdi bdo cite code data del dfn em font i ins kbd mark q s samp small span strong sub sup time u var wbr".split()
+    ["a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark"]
 )
+_INLINE |= {"q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "u", "var", "wbr"}
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _HOLDERS = frozenset({*_HEADINGS, "td", "th", "dt", "dd", "li", "caption"})
 

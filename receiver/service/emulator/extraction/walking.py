@@ -8,7 +8,6 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 MAX_HTML = 4_000_000
 """Characters of a page that are searched for data."""
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "textarea", "svg"})
-_ELEMENT, _TEXT = 1, 3
 
 
 class TreeListener(Protocol):
@@ -30,7 +29,7 @@ def parse_html(html: str) -> LexborHTMLParser:
 
 
 def walk(tree: LexborHTMLParser, listeners: Iterable[TreeListener]) -> None:
-    """Tell listeners of every element and text of the body, except in scripts and the like. Each is visited once."""
+    """Tell listeners of each element and text of the body once, except for scripts and the like."""
     node = tree.body
     if node is None:
         return
