@@ -1,6 +1,11 @@
-"""Why a page could not be scraped, with the codes and statuses that the service answers."""
+"""Why a call is refused or a page could not be scraped, with the codes and statuses that the service answers."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from receiver.errors import ReceiverError
+
+Json = dict[str, Any]
 
 STATUS_OF_CODE = {
     "SCRAPE_DNS_RESOLUTION_ERROR": 200,
@@ -35,3 +40,20 @@ class ScrapeFailed(ReceiverError):
     def status(self) -> int:
         """The HTTP status of the answer to a scrape that failed like this."""
         return STATUS_OF_CODE[self.code]
+
+
+class CallRefused(ReceiverError):
+    """The call is refused with the service's error body: `{success: false, error, code?, details?}`."""
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        *,
+        code: str | None = None,
+        details: list[Json] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(error)
+        self.status, self.error, self.code, self.details = status, error, code, details
+        self.headers = dict(headers or {})

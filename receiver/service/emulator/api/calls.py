@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from receiver.errors import ReceiverError
+from receiver.service.emulator.failures import CallRefused
+
+__all__ = ["Answer", "ApiOperation", "Call", "CallRefused", "Handle", "Json"]
 
 Json = dict[str, Any]
 
@@ -34,23 +36,6 @@ class Answer:
     body: Json
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class CallRefused(ReceiverError):
-    """The call is refused with the service's error body: `{success: false, error, code?, details?}`."""
-
-    def __init__(
-        self,
-        status: int,
-        error: str,
-        *,
-        code: str | None = None,
-        details: list[Json] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(error)
-        self.status, self.error, self.code, self.details = status, error, code, details
-        self.headers = dict(headers or {})
 
 
 Handle = Callable[[Call], Awaitable[Answer]]

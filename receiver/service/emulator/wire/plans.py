@@ -60,7 +60,7 @@ class BatchPlan:
     """A scrape of a list of URLs."""
 
     urls: tuple[str, ...]
-    """Absolute URLs, each with a scheme. It may be empty when all were invalid and that is ignored."""
+    """Absolute URLs, each with a scheme; at least one."""
     version: Literal[1, 2] = 2
     invalid_urls: tuple[str, ...] | None = None
     """What was left out, for the answer's `invalidURLs`; None when the answer has no such key."""
