@@ -33,16 +33,16 @@ class Record:
         self._index: dict[str, list[Any]] | None = None
         self._labels: dict[str, list[str]] | None = None
 
-    def find(self, name: str) -> Iterator[Any]:
-        """Yield the values for a name: those of the same name, of its synonyms, then of labels with its words."""
-        index = self._indexed()
-        key = key_of(name)
-        yield from index.get(key, ())
-        for same in sorted(synonyms_of(name) - {key}):
-            yield from index.get(same, ())
-        for label in self._labels_with(words_of(name)):
-            if likeness(name, label) == 1:
-                yield self.values[label]
+    def find(self, name: str, nearness: int) -> Iterator[Any]:
+        """Yield the values whose names are as near to a name as `likeness` says: 3 is the same, 1 is alike."""
+        if nearness == 1:
+            for label in self._labels_with(words_of(name)):
+                if likeness(name, label) == 1:
+                    yield self.values[label]
+            return
+        keys = [key_of(name)] if nearness == 3 else sorted(synonyms_of(name) - {key_of(name)})
+        for key in keys:
+            yield from self._indexed().get(key, ())
 
     def _labels_with(self, words: Sequence[str]) -> list[str]:
         """Return the labels that share a word, some of them if there are many."""
@@ -89,11 +89,6 @@ class Evidence:
     data: Any = None
     """The value of a JSON page."""
 
-    def find(self, name: str) -> Iterator[Any]:
-        """Yield the values that a name may have, the most trusted first."""
-        for record in self.records:
-            yield from record.find(name)
-
     def rows(self) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
         """Yield lists of like things, each with its name: items of one type, and tables."""
         by_type: dict[str, list[Mapping[str, Any]]] = {}
@@ -104,6 +99,13 @@ class Evidence:
         for table in self.blocks.tables:
             if records := table.records():
                 yield table.heading, list(records)
+
+
+def values_for(name: str, records: Sequence[Record]) -> Iterator[Any]:
+    """Yield the values that a name may have: the nearest names first, then the most trusted records."""
+    for nearness in (3, 2, 1):
+        for record in records:
+            yield from record.find(name, nearness)
 
 
 def gather(source: ExtractionSource) -> Evidence:

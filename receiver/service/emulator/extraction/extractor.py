@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from receiver.core.text import first_of
-from receiver.service.emulator.extraction.evidence import Evidence, gather
+from receiver.service.emulator.extraction.evidence import Evidence, gather, values_for
 from receiver.service.emulator.extraction.model import MAX_PAGE, LanguageModel, ModelFailed
 from receiver.service.emulator.extraction.names import words_of
 from receiver.service.emulator.extraction.rules import SchemaFiller
@@ -105,11 +105,15 @@ def _overview(evidence: Evidence, prompt: str) -> Extraction:
     found: dict[str, Any] = {}
     asked = list(dict.fromkeys(words_of(prompt[:10_000])))[:100]
     for word in asked:
-        if len(word) > 2 and word not in _COMMON and (value := _plain(next(evidence.find(word), None))) is not None:
+        if (
+            len(word) > 2
+            and word not in _COMMON
+            and (value := _plain(next(values_for(word, evidence.records), None))) is not None
+        ):
             found[word] = value
     if not found:
         for name in ("title", "description"):
-            if (value := _plain(next(evidence.find(name), None))) is not None:
+            if (value := _plain(next(values_for(name, evidence.records), None))) is not None:
                 found[name] = value
     if not found:
         return Extraction(None, ("json: without a schema, the rules found nothing that the prompt names",))

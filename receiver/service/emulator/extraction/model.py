@@ -31,7 +31,7 @@ class LanguageModel:
         self._url = url.rstrip("/").removesuffix("/chat/completions") + "/chat/completions"
         self._name = name
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self._client = httpx.AsyncClient(headers=headers, transport=transport, follow_redirects=False, timeout=None)
+        self._client = httpx.AsyncClient(headers=headers, transport=transport, timeout=LONGEST_SECONDS)
 
     async def close(self) -> None:
         """Close its connections."""

@@ -11,7 +11,7 @@ from receiver.service.emulator.extraction.coercion import (
     as_number,
     as_text,
 )
-from receiver.service.emulator.extraction.evidence import Evidence, Record
+from receiver.service.emulator.extraction.evidence import Evidence, Record, values_for
 from receiver.service.emulator.extraction.names import key_of, likeness
 from receiver.service.emulator.extraction.schemas import (
     MAX_DEPTH,
@@ -83,14 +83,15 @@ class SchemaFiller:
 
     def _property(self, name: str, schema: Any, records: list[Record], path: str, depth: int) -> Any:
         forms = list(self._reader.alternatives(schema))
+        whole_page = depth == 1 or records is self._evidence.records
         for form in forms:
             for found in self._values(form, name, records, path, depth):
                 return found
-        on_page = records is self._evidence.records or depth == 1
-        for form in forms if on_page else ():
-            types = types_of(form)
-            if "array" in types and (found := self._rows(form, name, depth)) is not MISSING:
+            if whole_page and "array" in types_of(form) and (found := self._rows(form, name, depth)) is not MISSING:
                 return found
+            for found in self._values(form, name, records, path, depth, parts=True):
+                return found
+        for form in forms if whole_page else ():
             if properties_of(form) and (found := self._described(form, name, path, depth)) is not MISSING:
                 return found
         return MISSING
@@ -101,18 +102,20 @@ class SchemaFiller:
         found = self._object(form, typed, path, depth) if typed else MISSING
         return found if found is not MISSING else self._object(form, self._evidence.records, path, depth)
 
-    def _values(self, form: Json, name: str, records: list[Record], path: str, depth: int) -> Iterator[Any]:
-        """Yield the values for a name that the form takes."""
-        tried = 0
-        for record in records:
-            for value in record.find(name):
-                tried += 1
-                self._reader.count()
-                if tried > MAX_CANDIDATES:
-                    return
-                found = self._coerce(value, form, path, depth)
-                if found is not MISSING:
-                    yield found
+    def _values(
+        self, form: Json, name: str, records: list[Record], path: str, depth: int, *, parts: bool = False
+    ) -> Iterator[Any]:
+        """Yield the values for a name that the form takes. With `parts`, a list is also made of a single value."""
+        lists_only = not parts and "array" in types_of(form) and "string" not in types_of(form)
+        for tried, value in enumerate(values_for(name, records)):
+            self._reader.count()
+            if tried == MAX_CANDIDATES:
+                return
+            if lists_only and not isinstance(value, list):
+                continue
+            found = self._coerce(value, form, path, depth)
+            if found is not MISSING:
+                yield found
 
     def _coerce(self, value: Any, form: Json, path: str, depth: int) -> Any:
         """Return a value in the form of a schema without alternatives; MISSING if it does not fit."""
