@@ -12,10 +12,18 @@ from receiver.service.emulator.scraping.ports import ReadContent
 _BROWSER_FORMATS = ("screenshot",)
 _MODEL_FORMATS = ("branding", "product", "menu", "audio", "video")
 OWN_METADATA = frozenset(
-    ["scrapeId", "sourceURL", "url", "statusCode", "contentType", "proxyUsed", "cacheState", "cachedAt", "numPages"]
-    + ["totalPages", "creditsUsed", "timezone", "error", "concurrencyLimited", "concurrencyQueueDurationMs"]
-    + ["postprocessorsUsed", "indexId"]
+    {"scrapeId", "sourceURL", "url", "statusCode", "contentType", "error", "indexId", "timezone"}
 )
+OWN_METADATA |= {
+    "proxyUsed",
+    "cacheState",
+    "cachedAt",
+    "numPages",
+    "totalPages",
+    "creditsUsed",
+    "postprocessorsUsed",
+}
+OWN_METADATA |= {"concurrencyLimited", "concurrencyQueueDurationMs"}
 """Keys that a page's own tags never set."""
 
 
@@ -92,12 +100,10 @@ def option_warnings(plan: ScrapePlan) -> list[str]:
     if plan.without_effect:
         names = ", ".join(plan.without_effect)
         warnings.append(f"The emulator has no browser, proxies or places: {names} had no effect.")
-    for name in _BROWSER_FORMATS:
-        if plan.format(name) is not None:
-            warnings.append(f"The format {name} needs a browser, which the emulator does not have.")
-    for name in _MODEL_FORMATS:
-        if plan.format(name) is not None:
-            warnings.append(f"The emulator cannot make the format {name}.")
+    asked = [one["type"] for one in plan.formats]
+    in_browser = [name for name in asked if name in _BROWSER_FORMATS]
+    warnings += [f"The format {name} needs a browser, which the emulator does not have." for name in in_browser]
+    warnings += [f"The emulator cannot make the format {name}." for name in asked if name in _MODEL_FORMATS]
     if plan.only_clean_content:
         warnings.append("onlyCleanContent was treated as onlyMainContent: it takes a language model.")
     if plan.zero_data_retention and plan.format("changeTracking") is not None:

@@ -17,8 +17,51 @@ _MARKS = re.compile(r"^\s{0,12}(?:#{1,6} |> |[-*+] |\d{1,9}\. )+", re.MULTILINE)
 _ESCAPED = re.compile(r"\\([\\`*_{}\[\]()#+.!|>-])")
 _SENTENCE_END = re.compile(r"(?<=[.!?…。])\s+")
 _STOP_WORDS = frozenset(
-    "a an and are as at be by can do does for from has have how i in is it its of on or that the their this to was"
-    " were what when where which who why will with you your".split()  # noqa: SIM905 - words read better as a text
+    {
+        "a",
+        "an",
+        "and",
+        "are",
+        "as",
+        "at",
+        "be",
+        "by",
+        "can",
+        "do",
+        "does",
+        "for",
+        "from",
+        "has",
+        "have",
+        "how",
+        "i",
+        "in",
+        "is",
+        "it",
+    }
+    | {
+        "its",
+        "of",
+        "on",
+        "or",
+        "that",
+        "the",
+        "their",
+        "this",
+        "to",
+        "was",
+        "were",
+        "what",
+        "when",
+        "where",
+        "which",
+        "who",
+        "why",
+        "will",
+        "with",
+        "you",
+        "your",
+    }
 )
 
 

@@ -27,4 +27,9 @@ def credits_of(plan: ScrapePlan, *, num_pages: int | None = None, url_checks: in
         cost += prices.EXTRA * (1 + further)
     if plan.proxy in ("enhanced", "stealth"):
         cost += prices.ENHANCED - prices.PAGE
-    return cost + prices.URL_CHECK * url_checks
+    return cost + credits_of_checks(url_checks)
+
+
+def credits_of_checks(count: int) -> int:
+    """Return what checks of addresses cost, also those of a scrape that failed."""
+    return prices.URL_CHECK * count

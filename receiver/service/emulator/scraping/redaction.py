@@ -10,7 +10,7 @@ _PHONE = re.compile(r"(?<![\w/.-])(?:\+|00)\d[\d ()/.-]{6,20}\d(?!\w)|(?<![\w/.-
 
 
 def redact(text: str) -> str:
-    """Return the text with marks in place of e-mail addresses, payment cards, IBANs, social security and phone numbers.
+    """Return the text with marks in place of e-mail addresses and the numbers of cards, banks, people and phones.
 
     Phone numbers are found if they begin with a country code or are written as in the United States.
     """
