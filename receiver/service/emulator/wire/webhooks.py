@@ -1,6 +1,7 @@
 """The webhook of a job or a monitor, as the service takes it."""
 
 from typing import Self
+from urllib.parse import urlsplit
 
 from pydantic import model_validator
 
@@ -16,6 +17,9 @@ class WebhookBody(WebhookConfig):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        parts = urlsplit(self.url)
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("url: it must not contain a user and password; use a header of your own")
         if any(name.lower() == _SIGNATURE_HEADER for name in self.headers):
             raise ValueError("headers: X-Firecrawl-Signature is the service's own")
         return self
