@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.monitors.records import CHECK_STATUSES, PAGE_STATUSES
-from receiver.service.emulator.monitors.service import MonitorBusy, MonitorPaused, Monitors, NoSuchMonitor
+from receiver.service.emulator.monitors.service import MonitorBusy, Monitors
 from receiver.service.emulator.scrapes import Json
 
 _LIMIT, _MOST = 25, 100
@@ -44,34 +44,26 @@ class MonitorOperations:
 
     async def get(self, call: Call) -> Answer:
         """Answer with a monitor."""
-        try:
-            return Answer({"success": True, "data": await self._monitors.get(call.team, _id(call))})
-        except NoSuchMonitor:
-            raise _unknown() from None
+        return Answer({"success": True, "data": await self._monitors.get(call.team, _id(call))})
 
     async def change(self, call: Call) -> Answer:
         """Change a monitor."""
         try:
-            return Answer({"success": True, "data": await self._monitors.change(call.team, _id(call), call.body)})
+            return Answer(
+                {"success": True, "data": await self._monitors.change(call.team, _id(call), call.body, call.nulls)}
+            )
         except NoSuchMonitor:
             raise _unknown() from None
 
     async def delete(self, call: Call) -> Answer:
         """Delete a monitor."""
-        try:
-            await self._monitors.delete(call.team, _id(call))
-        except NoSuchMonitor:
-            raise _unknown() from None
+        await self._monitors.delete(call.team, _id(call))
         return Answer({"success": True})
 
     async def run(self, call: Call) -> Answer:
         """Start a check."""
         try:
             check = await self._monitors.run(call.team, _id(call))
-        except NoSuchMonitor:
-            raise _unknown() from None
-        except MonitorPaused:
-            raise CallRefused(409, "Monitor is paused") from None
         except MonitorBusy as exc:
             return Answer({"success": False, "error": "Monitor is already running", "checkId": exc.check_id}, 409)
         return Answer({"success": True, "id": check["id"], "data": check})
@@ -80,24 +72,15 @@ class MonitorOperations:
         """List the checks of a monitor, the newest first."""
         limit, offset = _number(call, "limit", _LIMIT, 1, _MOST), _number(call, "offset", 0, 0, _MOST_TO_SKIP)
         status = _choice(call, CHECK_STATUSES)
-        try:
-            return Answer(
-                {"success": True, "data": await self._monitors.checks(call.team, _id(call), limit, offset, status)}
-            )
-        except NoSuchMonitor:
-            raise _unknown() from None
+        checks = await self._monitors.checks(call.team, _id(call), limit, offset, status)
+        return Answer({"success": True, "data": checks})
 
     async def check(self, call: Call) -> Answer:
         """Answer with a check and some of its pages. `next` is there while more pages are."""
         limit, skip = _number(call, "limit", _LIMIT, 1, _MOST), _number(call, "skip", 0, 0, _MOST_TO_SKIP)
         status = _choice(call, PAGE_STATUSES)
         monitor_id, check_id = _id(call), _id(call, "checkId")
-        try:
-            check = await self._monitors.check(call.team, monitor_id, check_id)
-        except NoSuchMonitor:
-            raise _unknown() from None
-        if check is None:
-            raise CallRefused(404, "Check not found")
+        check = await self._monitors.check(call.team, monitor_id, check_id)
         pages = await self._monitors.pages(check_id, limit + 1, skip, status)
         body: Json = {"success": True, "data": {**check, "pages": pages[:limit]}}
         if len(pages) > limit:
@@ -105,10 +88,6 @@ class MonitorOperations:
             url = f"{call.base_url}/v2/monitor/{monitor_id}/checks/{check_id}?{urlencode(query)}"
             body["next"] = body["data"]["next"] = url
         return Answer(body)
-
-
-def _unknown() -> CallRefused:
-    return CallRefused(404, "Monitor not found")
 
 
 def _id(call: Call, name: str = "id") -> str:

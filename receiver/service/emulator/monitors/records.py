@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from receiver.core.clock import iso
 from receiver.service.emulator.monitors.table import MonitorRow
+from receiver.service.emulator.times import wire_time
 
 Json = dict[str, Any]
 
@@ -17,7 +17,7 @@ NO_PAGES = {"totalPages": 0, **dict.fromkeys(PAGE_STATUSES, 0)}
 
 def written(moment: datetime | None) -> str | None:
     """Return a moment as the service writes it."""
-    return None if moment is None else iso(moment, "milliseconds")
+    return None if moment is None else wire_time(moment)
 
 
 def monitor_record(row: MonitorRow, *, credits_per_month: int | None, subscriptions: bool = False) -> Json:

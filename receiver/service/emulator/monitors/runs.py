@@ -1,8 +1,8 @@
 """When a monitor runs next, by its cron expression in its time zone.
 
 Local time has gaps and repeats when clocks are changed. As in the cron of Debian, a run at a fixed time is not lost
-in a gap and does not come twice in a repeat: it comes right after the gap, or at the first of the two times. Runs whose
-minute or hour begins with `*` follow the local clock, so they come in both halves of a repeat.
+in a gap and does not come twice in a repeat: it comes right after the gap, or at the first of the two times. Runs
+whose minute or hour begins with `*` follow the local clock, so they come in both halves of a repeat.
 """
 
 import hashlib

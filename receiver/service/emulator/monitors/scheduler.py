@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
+from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.monitors.checks import CheckRunner
@@ -46,6 +47,7 @@ class MonitorScheduler:
         ids: IdSource,
         read: ReadRecord,
         jitter: bool = False,
+        activity: Activity | None = None,
     ) -> None:
         self._table = table
         self._runner = runner
@@ -54,6 +56,7 @@ class MonitorScheduler:
         self._ids = ids
         self._read = read
         self._jitter = jitter
+        self._activity = activity or Activity()
         self._wake = asyncio.Event()
         self._busy: dict[str, asyncio.Task[None]] = {}
         self._current: dict[str, str] = {}
@@ -105,6 +108,13 @@ class MonitorScheduler:
             await task
         return queued
 
+    async def stop_checks(self) -> None:
+        """Stop all checks at once. They are not recorded as ended."""
+        tasks = list(self._busy.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     async def over(self) -> None:
         """Return when no check runs."""
         while self._busy:
@@ -117,18 +127,24 @@ class MonitorScheduler:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            now = self._clock.now()
-            for monitor in await self._table.due(now):
-                await self._start_due(monitor, now)
-            due = await self._table.next_due()
-            if due is not None and due <= now:
-                continue
+            with self._activity.running():
+                due = await self._start_all_due()
             timer = None if due is None else self._clock.call_later(due - self._clock.now(), self._wake.set)
             try:
                 await self._wake.wait()
             finally:
                 if timer is not None:
                     timer.cancel()
+
+    async def _start_all_due(self) -> datetime | None:
+        """Start what is due, and return when something is due again."""
+        while True:
+            now = self._clock.now()
+            for monitor in await self._table.due(now):
+                await self._start_due(monitor, now)
+            due = await self._table.next_due()
+            if due is None or due > now:
+                return due
 
     async def _start_due(self, monitor: MonitorRow, now: datetime) -> None:
         """Start the runs of a monitor that have become due, and plan the next one."""
@@ -182,12 +198,14 @@ class MonitorScheduler:
         )
 
     def _spawn(self, monitor_id: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        self._activity.begin()
         task = asyncio.create_task(work)
         self._busy[monitor_id] = task
         task.add_done_callback(lambda done: self._ended(monitor_id, done))
         return task
 
     def _ended(self, monitor_id: str, task: asyncio.Task[None]) -> None:
+        self._activity.end()
         self._busy.pop(monitor_id, None)
         check_id = self._current.pop(monitor_id, None)
         if not task.cancelled() and (error := task.exception()) is not None:

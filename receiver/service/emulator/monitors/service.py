@@ -6,8 +6,10 @@ from types import TracebackType
 from typing import Self
 
 from receiver.core.clock import Clock
+from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.contracts import Account, Outgoing
 from receiver.service.emulator.extraction.model import LanguageModel
+from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.monitors.checks import CheckRunner
 from receiver.service.emulator.monitors.estimates import credits_per_month
@@ -23,14 +25,6 @@ from receiver.service.emulator.wire.plans import MonitorPlan
 from receiver.service.emulator.wire.policy import RequestPolicy
 
 
-class NoSuchMonitor(LookupError):
-    """The team has no such monitor."""
-
-
-class MonitorPaused(Exception):
-    """A paused monitor runs no checks."""
-
-
 class MonitorBusy(Exception):
     """A check of the monitor runs."""
 
@@ -40,7 +34,10 @@ class MonitorBusy(Exception):
 
 
 class Monitors:
-    """Keeps monitors and runs their checks. Its block starts and stops the schedule."""
+    """Keeps monitors and runs their checks. Its block starts and stops the schedule.
+
+    CallRefused with status 404 says that the team has no such monitor or check.
+    """
 
     def __init__(
         self,
@@ -54,6 +51,7 @@ class Monitors:
         sites: SiteCrawler | None = None,
         model: LanguageModel | None = None,
         jitter: bool = False,
+        activity: Activity | None = None,
         policy: RequestPolicy | None = None,
     ) -> None:
         self._clock = clock
@@ -79,6 +77,7 @@ class Monitors:
             ids=ids,
             read=self._plan_of,
             jitter=jitter,
+            activity=activity,
         )
 
     async def __aenter__(self) -> Self:
@@ -93,6 +92,10 @@ class Monitors:
     async def over(self) -> None:
         """Return when no check runs."""
         await self._scheduler.over()
+
+    async def reset(self) -> None:
+        """Stop all checks: the tables are emptied after this."""
+        await self._scheduler.stop_checks()
 
     async def create(self, team: str, body: Json) -> Json:
         """Make a monitor, and return its record. CallRefused says what is wrong with the body."""
@@ -128,10 +131,10 @@ class Monitors:
         await self._table.delete(monitor_id)
 
     async def run(self, team: str, monitor_id: str) -> Json:
-        """Start a check, and return its record. MonitorPaused and MonitorBusy say why none was started."""
+        """Start a check, and return its record. MonitorBusy says that one runs already."""
         row = await self._find(team, monitor_id)
         if row.status == "paused":
-            raise MonitorPaused
+            raise CallRefused(409, "Monitor is paused")
         if self._scheduler.is_busy(monitor_id):
             raise MonitorBusy(self._scheduler.current_check(monitor_id))
         return await self._scheduler.start_now(row, self._plan_of(row))
@@ -141,10 +144,13 @@ class Monitors:
         await self._find(team, monitor_id)
         return await self._table.checks(monitor_id, limit, offset, status)
 
-    async def check(self, team: str, monitor_id: str, check_id: str) -> Json | None:
-        """Return the record of a check; None if the monitor has no such check."""
+    async def check(self, team: str, monitor_id: str, check_id: str) -> Json:
+        """Return the record of a check."""
         await self._find(team, monitor_id)
-        return await self._table.check(monitor_id, check_id)
+        check = await self._table.check(monitor_id, check_id)
+        if check is None:
+            raise CallRefused(404, "Check not found")
+        return check
 
     async def pages(self, check_id: str, limit: int, skip: int, status: str | None) -> list[Json]:
         """Return records of the pages of a check."""
@@ -153,7 +159,7 @@ class Monitors:
     async def _find(self, team: str, monitor_id: str) -> MonitorRow:
         row = await self._table.find(team, monitor_id)
         if row is None:
-            raise NoSuchMonitor
+            raise CallRefused(404, "Monitor not found")
         return row
 
     def _plan_of(self, row: MonitorRow) -> MonitorPlan:

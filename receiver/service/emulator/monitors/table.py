@@ -13,7 +13,7 @@ from receiver.service.emulator.state.database import StateDatabase
 
 Json = dict[str, Any]
 
-MONITOR_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS monitors (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -260,10 +260,9 @@ class MonitorTable:
                     (*values, markdown, json.dumps(memory.data)),
                 )
             else:  # it was seen, so it is not gone
-                values = (check_id, monitor_id, page["targetId"], page["url"])
                 connection.execute(
                     "UPDATE monitor_memory SET check_id = ? WHERE monitor_id = ? AND target_id = ? AND url = ?",
-                    values,
+                    (check_id, monitor_id, page["targetId"], page["url"]),
                 )
 
         await self._database.run(work)
