@@ -52,7 +52,7 @@ class RunningEmulator:
         """Scrape these pages as `crawl` does it with a site."""
         started = await self.client.batch_scrape(urls, webhook=self.webhook_url, **options)
         await self._clock.settle()
-        return await self.client.batch_scrape_status(_id(started))
+        return await self.client.batch_status(_id(started))
 
     def reach(self, receiver: ASGIApp | None) -> None:
         """Let webhooks go to this receiver. With None nobody listens, as while it is down."""

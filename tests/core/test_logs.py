@@ -163,6 +163,11 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"waiting": {"handlers.old": 3}, "advice": "bury it"},
         ("WARNING", "work_without_handler", "'handlers.old': 3", "bury it"),
     ),
+    "scrape_crashed": (
+        {"url": "https://docs.example.com/a", "scrape": "019f2c10"},
+        ("scrape_crashed", "url=https://docs.example.com/a", "scrape=019f2c10"),
+    ),
+    "monitor_check_crashed": ({"check": "019f2c10"}, ("monitor_check_crashed", "check=019f2c10")),
     "resource_not_closed": ({"resource": "handlers.pool"}, ("resource_not_closed", "handlers.pool")),
     "routing_not_tried": ({"reason": "no process"}, ("WARNING", "routing_not_tried", "no process")),
     "resource_not_made": ({}, ("resource_not_made",)),

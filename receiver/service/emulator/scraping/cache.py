@@ -13,7 +13,7 @@ from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 from receiver.service.emulator.state.database import StateDatabase
 
-CACHE_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS page_cache (
     id INTEGER PRIMARY KEY,
     key TEXT NOT NULL,
@@ -96,6 +96,10 @@ class PageCache:
             text = "There is no copy of this page in the cache with an age between minAge and maxAge"
             raise ScrapeFailed("SCRAPE_NO_CACHED_DATA", text)
         return None
+
+    def forget(self) -> None:
+        """Forget how large the cache is: its table was emptied."""
+        self._bytes = None
 
     def insert(self, connection: sqlite3.Connection, copy: CachedCopy) -> None:
         """Keep a copy, in the caller's transaction; the oldest ones make room for it."""

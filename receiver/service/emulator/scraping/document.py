@@ -5,9 +5,9 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any
 
-from receiver.core.clock import iso
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapePlan
 from receiver.service.emulator.scraping.ports import ReadContent
+from receiver.service.emulator.times import wire_time
 
 _BROWSER_FORMATS = ("screenshot",)
 _MODEL_FORMATS = ("branding", "product", "menu", "audio", "video")
@@ -72,7 +72,7 @@ def metadata_of(
         "error": _reason(page.status),
         "proxyUsed": "stealth" if plan.proxy in ("stealth", "enhanced") else "basic",
         "cacheState": ("miss" if cached_at is None else "hit") if looked_up else None,
-        "cachedAt": None if cached_at is None else iso(cached_at, "milliseconds"),
+        "cachedAt": None if cached_at is None else wire_time(cached_at),
         "numPages": content.num_pages,
         "totalPages": content.total_pages,
         "creditsUsed": credits_used,

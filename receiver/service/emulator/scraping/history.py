@@ -11,7 +11,7 @@ from receiver.core.clock import from_micros, to_micros
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 from receiver.service.emulator.state.database import StateDatabase
 
-HISTORY_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS page_history (
     team TEXT NOT NULL,
     url TEXT NOT NULL,

@@ -1,16 +1,16 @@
 """The documents of scrapes for the 24 hours in which they can be asked for again by their id."""
 
+import json
 import sqlite3
 import zlib
 from datetime import timedelta
 
-import msgspec
-
 from receiver.core.clock import Clock, to_micros
+from receiver.service.emulator.json_text import to_json
 from receiver.service.emulator.scrapes import Json, ScrapedPage
 from receiver.service.emulator.state.database import StateDatabase
 
-KEPT_SCHEMA = """
+SCHEMA = """
 CREATE TABLE IF NOT EXISTS kept_scrapes (
     id TEXT PRIMARY KEY,
     team TEXT NOT NULL,
@@ -43,7 +43,7 @@ class KeptScrapes:
     async def put(self, team: str, page: ScrapedPage) -> None:
         """Keep the document of a scrape, and forget those that expired a day ago."""
         now = self._clock.now()
-        document = zlib.compress(msgspec.json.encode(page.document), 3)
+        document = zlib.compress(to_json(page.document), 3)
         values = (page.scrape_id, team, to_micros(now + KEPT_FOR), document)
 
         def write(connection: sqlite3.Connection) -> None:
@@ -59,5 +59,5 @@ class KeptScrapes:
             return None
         if row["expires_at"] <= to_micros(self._clock.now()):
             raise ScrapeExpired
-        document: Json = msgspec.json.decode(zlib.decompress(row["document"]))
+        document: Json = json.loads(zlib.decompress(row["document"]))
         return document

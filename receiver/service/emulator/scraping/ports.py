@@ -61,11 +61,11 @@ ReadPage = Callable[[FetchedPage, ScrapePlan], ReadContent]
 """Reads a page; it may take long, and is called in a thread. It raises ScrapeFailed for a page it cannot read."""
 
 
-class ThreatGuard(Protocol):
+class AddressGuard(Protocol):
     """Decides whether an address may be scraped."""
 
     async def check(self, url: str, override: Json | None) -> int:
-        """Return how many addresses were checked at a risk service, 0 or 1; `override` is the request's own policy.
+        """Return the credits of the check; `override` is the request's own policy.
 
         It raises ScrapeFailed with the code unsafe_domain_blocked, and with the credits of the check.
         """

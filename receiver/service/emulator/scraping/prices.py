@@ -4,10 +4,12 @@ from receiver.requests import prices
 from receiver.service.emulator.scrapes import ScrapePlan
 
 
-def credits_of(plan: ScrapePlan, *, num_pages: int | None = None, url_checks: int = 0, reused: bool = False) -> int:
+def credits_of(
+    plan: ScrapePlan, *, num_pages: int | None = None, check_credits: int = 0, reused: bool = False
+) -> int:
     """Return the credits of a scrape that succeeded.
 
-    `num_pages` are the pages of a PDF that were read, `url_checks` the addresses that a risk service checked, and
+    `num_pages` are the pages of a PDF that were read, `check_credits` what the checks of its addresses cost, and
     `reused` says that a deterministicJson program was there already.
     """
     names = {one["type"] for one in plan.formats}
@@ -27,9 +29,4 @@ def credits_of(plan: ScrapePlan, *, num_pages: int | None = None, url_checks: in
         cost += prices.EXTRA * (1 + further)
     if plan.proxy in ("enhanced", "stealth"):
         cost += prices.ENHANCED - prices.PAGE
-    return cost + credits_of_checks(url_checks)
-
-
-def credits_of_checks(count: int) -> int:
-    """Return what checks of addresses cost, also those of a scrape that failed."""
-    return prices.URL_CHECK * count
+    return cost + check_credits

@@ -9,6 +9,7 @@ from typing import Any
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
+from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.extraction.extractor import Extractor
 from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.failures import ScrapeFailed
@@ -24,8 +25,8 @@ from receiver.service.emulator.scraping.document import (
 )
 from receiver.service.emulator.scraping.extracting import extract, extracting_format, program_of
 from receiver.service.emulator.scraping.history import HistoryEntry, PageHistory, entry_of, insert_entry
-from receiver.service.emulator.scraping.ports import FetchPage, NoThreats, ReadContent, ReadPage, ThreatGuard
-from receiver.service.emulator.scraping.prices import credits_of, credits_of_checks
+from receiver.service.emulator.scraping.ports import AddressGuard, FetchPage, NoThreats, ReadContent, ReadPage
+from receiver.service.emulator.scraping.prices import credits_of
 from receiver.service.emulator.scraping.redaction import redact
 from receiver.service.emulator.scraping.tracking import ChangeTracker
 from receiver.service.emulator.state.database import StateDatabase
@@ -58,7 +59,7 @@ class _Work:
     scrape_id: str
     ends_at: float
     waited_ms: int = 0
-    url_checks: int = 0
+    check_credits: int = 0
     warnings: list[str] = field(default_factory=list)
 
     def model_seconds(self) -> float:
@@ -78,8 +79,9 @@ class PageScraper:
         clock: Clock,
         ids: IdSource,
         max_concurrency: int = 10,
-        guard: ThreatGuard | None = None,
+        guard: AddressGuard | None = None,
         model: LanguageModel | None = None,
+        activity: Activity | None = None,
     ) -> None:
         self._fetch = fetch
         self._read = read
@@ -87,6 +89,7 @@ class PageScraper:
         self._clock = clock
         self._ids = ids
         self._guard = guard or NoThreats()
+        self._activity = activity or Activity()
         self._places = asyncio.Semaphore(max_concurrency)
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
@@ -107,19 +110,24 @@ class PageScraper:
         ends_at = loop.time() + plan.timeout / 1000
         work = _Work(plan, history_team, self._ids.new(), ends_at)
         try:
-            async with asyncio.timeout_at(ends_at), self._place(work):
-                return await self._scrape(work)
+            with self._activity.running():
+                async with asyncio.timeout_at(ends_at), self._place(work):
+                    return await self._scrape(work)
         except TimeoutError:
             text = f"The page was not scraped within the timeout of {plan.timeout} ms"
-            raise ScrapeFailed("SCRAPE_TIMEOUT", text, credits=credits_of_checks(work.url_checks)) from None
+            raise ScrapeFailed("SCRAPE_TIMEOUT", text, credits=work.check_credits) from None
         except ScrapeFailed as exc:
-            exc.credits += credits_of_checks(work.url_checks)
+            exc.credits += work.check_credits
             raise
         except Exception as exc:
             # A page that nobody foresaw is an error of that page, never of its job or of the emulator.
             log.exception("scrape_crashed", extra={"url": plan.url, "scrape": work.scrape_id})
             text = f"An unexpected error ended the scrape; the log has more under the id {work.scrape_id}"
             raise ScrapeFailed("UNKNOWN_ERROR", text) from exc
+
+    def forget(self) -> None:
+        """Forget what is in memory: the tables were emptied."""
+        self._cache.forget()
 
     @asynccontextmanager
     async def _place(self, work: _Work) -> AsyncIterator[None]:
@@ -151,7 +159,7 @@ class PageScraper:
             document["changeTracking"] = tracked.value
             work.warnings += tracked.warnings
         await self._keep(work, page, content, fetched=not is_hit)
-        cost = credits_of(plan, num_pages=content.num_pages, url_checks=work.url_checks, reused=reused)
+        cost = credits_of(plan, num_pages=content.num_pages, check_credits=work.check_credits, reused=reused)
         if plan.redact_pii:
             document = await asyncio.to_thread(_redacted, document)
         document["metadata"] = metadata_of(
@@ -181,14 +189,14 @@ class PageScraper:
     async def _page(self, work: _Work) -> tuple[FetchedPage, bool, bool]:
         """Return the page, whether it was looked for in the cache, and whether it was there."""
         plan = work.plan
-        work.url_checks += await self._guard.check(plan.url, plan.threat_protection)
+        work.check_credits += await self._guard.check(plan.url, plan.threat_protection)
         looked_up = looks_up(plan)
         page = await self._cache.find(plan) if looked_up else None
         if page is not None:
             return page, True, True
         page = await self._fetch(plan)
         if page.url != plan.url:
-            work.url_checks += await self._guard.check(page.url, plan.threat_protection)
+            work.check_credits += await self._guard.check(page.url, plan.threat_protection)
         return page, looked_up, False
 
     async def _words(self, work: _Work, content: ReadContent) -> Json:

@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from receiver.core.clock import iso
 from receiver.service.emulator.extraction.extractor import Extractor
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapePlan
@@ -13,6 +12,7 @@ from receiver.service.emulator.scraping.diffs import diff_pages
 from receiver.service.emulator.scraping.extracting import extract
 from receiver.service.emulator.scraping.history import EarlierScrape, PageHistory
 from receiver.service.emulator.scraping.ports import ReadContent, ReadPage
+from receiver.service.emulator.times import wire_time
 
 _GONE = 404
 
@@ -42,7 +42,7 @@ class ChangeTracker:
         earlier = await self._history.earlier(team, plan)
         markdown = content.markdown or ""
         value: Json = {
-            "previousScrapeAt": None if earlier is None else iso(earlier.scraped_at, "milliseconds"),
+            "previousScrapeAt": None if earlier is None else wire_time(earlier.scraped_at),
             "changeStatus": await asyncio.to_thread(_status, page.status, earlier, markdown),
             "visibility": "visible",
         }
