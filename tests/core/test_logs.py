@@ -115,6 +115,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "maintenance_crashed": ({}, ("maintenance_crashed",)),
     "pruned": ({"bodies": 2, "deliveries": 3}, ("pruned", "bodies=2", "deliveries=3")),
     "store_shrunk": ({"compressed": 2, "pages": 30}, ("store_shrunk", "compressed=2", "pages=30")),
+    "checkpoint_crashed": ({}, ("checkpoint_crashed",)),
     "checkpoint_failed": ({"reason": "locked"}, ("checkpoint_failed", "locked")),
     "public_url_not_reachable": ({"advice": "set it"}, ("WARNING", "public_url_not_reachable", "set it")),
     "worker_waits_for_change": ({"advice": "save"}, ("worker_waits_for_change", "save")),

@@ -121,7 +121,7 @@ class Lane:
                 tried = await self._try(found)
             elif not self._again:
                 self._leave()
-                if found is not None and self._timer is None:
+                if found is not None:
                     self._wake_after(max(timedelta(0), found - self._context.clock.now()))
                 return
         if tried is not None:
