@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.crawl import crawl_operations
-from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.api.sockets import JobSockets
@@ -21,13 +20,20 @@ from receiver.service.emulator.monitors import table as monitor_tables
 from receiver.service.emulator.monitors.service import Monitors
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
-from receiver.service.emulator.scraping.cache import CACHE_SCHEMA
-from receiver.service.emulator.scraping.history import HISTORY_SCHEMA
-from receiver.service.emulator.scraping.kept import KEPT_SCHEMA, KeptScrapes
+from receiver.service.emulator.scraping import cache as cache_tables
+from receiver.service.emulator.scraping import history as history_tables
+from receiver.service.emulator.scraping import kept as kept_tables
+from receiver.service.emulator.scraping.kept import KeptScrapes
 from receiver.service.emulator.scraping.scraper import PageScraper
 from receiver.service.emulator.wire.scrape import read_scrape
 
-SCHEMAS = (job_tables.SCHEMA, CACHE_SCHEMA, HISTORY_SCHEMA, KEPT_SCHEMA, monitor_tables.SCHEMA)
+SCHEMAS = (
+    job_tables.SCHEMA,
+    cache_tables.SCHEMA,
+    history_tables.SCHEMA,
+    kept_tables.SCHEMA,
+    monitor_tables.SCHEMA,
+)
 """The tables of the families."""
 
 
@@ -92,10 +98,9 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         yield EmulatorParts(
             operations=[
                 *scrapes.operations(),
-                *crawl_operations(engine, base.ledger, base.policy),
+                *crawl_operations(engine, base.policy),
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
-                *MapOperations(fetcher, base.policy).operations(),
             ],
             sockets=JobSockets(engine, keys.team_of).app(),
             queues=engine,
