@@ -48,12 +48,8 @@ class MonitorOperations:
 
     async def change(self, call: Call) -> Answer:
         """Change a monitor."""
-        try:
-            return Answer(
-                {"success": True, "data": await self._monitors.change(call.team, _id(call), call.body, call.nulls)}
-            )
-        except NoSuchMonitor:
-            raise _unknown() from None
+        record = await self._monitors.change(call.team, _id(call), call.body, call.nulls)
+        return Answer({"success": True, "data": record})
 
     async def delete(self, call: Call) -> Answer:
         """Delete a monitor."""
