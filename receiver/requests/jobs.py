@@ -32,8 +32,8 @@ def _require_expression(value: str) -> str:
 PathExpression = Annotated[str, AfterValidator(_require_expression)]
 
 
-class CrawlRequest(Request):
-    """A crawl of a whole site, from one URL on."""
+class CrawlFields(Request):
+    """What a crawl has in both versions: where it begins, which pages it takes, how fast it goes."""
 
     url: WebAddress
     """Absolute URL where the crawl begins."""
@@ -41,17 +41,12 @@ class CrawlRequest(Request):
     """The most pages to scrape; the account needs credits for them."""
     webhook: CrawlWebhook | None = None
     """Where the crawl's events go."""
-    prompt: Prompt | None = None
-    """What to crawl, in plain words, at most 10,000 characters. The service makes options of
-    it: `final_crawler_options` in its answer."""
     include_paths: Many[PathExpression] | None = None
     """Regular expressions. Only URLs whose path matches one are scraped."""
     exclude_paths: Many[PathExpression] | None = None
     """Regular expressions. URLs whose path matches one are not scraped."""
     max_discovery_depth: Annotated[StrictInt, Field(ge=0)] | None = None
     """How many links away from `url` pages are found; 0 is `url` and the sitemap."""
-    sitemap: Literal["skip", "include", "only"] | None = None
-    """Whether the site's sitemap is left out, used beside links, or used alone."""
     ignore_query_parameters: StrictBool | None = None
     """Whether URLs that differ only in their query count as one page."""
     deduplicate_similar_urls: Annotated[StrictBool | None, Field(alias="deduplicateSimilarURLs")] = None
@@ -64,8 +59,6 @@ class CrawlRequest(Request):
     """Whether links to subdomains of the site are followed."""
     ignore_robots_txt: StrictBool | None = None
     """Whether pages are scraped that robots.txt forbids. The account has to have this feature."""
-    robots_user_agent: str | None = None
-    """The name that the rules of robots.txt are read for, in place of the service's own."""
     delay: Annotated[float, Field(gt=0, le=60, strict=True)] | None = None
     """Seconds between two pages, above 0 and at most 60. With it, pages are scraped one by one."""
     max_concurrency: Count | None = None
@@ -74,12 +67,24 @@ class CrawlRequest(Request):
     """Whether the path expressions are matched against the whole URL."""
     zero_data_retention: StrictBool | None = None
     """Whether the service keeps nothing of this crawl. The account has to have this feature."""
+
+
+class CrawlRequest(CrawlFields):
+    """A crawl of a whole site, from one URL on."""
+
+    prompt: Prompt | None = None
+    """What to crawl, in plain words, at most 10,000 characters. The service makes options of
+    it: `final_crawler_options` in its answer."""
+    sitemap: Literal["skip", "include", "only"] | None = None
+    """Whether the site's sitemap is left out, used beside links, or used alone."""
+    robots_user_agent: str | None = None
+    """The name that the rules of robots.txt are read for, in place of the service's own."""
     scrape_options: JobScrapeOptions | None = None
     """How each page is scraped."""
 
 
-class BatchScrapeRequest(ScrapeOptions):
-    """A scrape of a list of URLs."""
+class BatchFields(Request):
+    """What a batch scrape has in both versions, beside the options of its pages."""
 
     urls: Urls
     """Absolute URLs of the pages, at least one."""
@@ -93,6 +98,10 @@ class BatchScrapeRequest(ScrapeOptions):
     """The most pages scraped at one time, within the account's own limit."""
     zero_data_retention: StrictBool | None = None
     """Whether the service keeps nothing of this batch. The account has to have this feature."""
+
+
+class BatchScrapeRequest(ScrapeOptions, BatchFields):
+    """A scrape of a list of URLs."""
 
     _has_markdown = model_validator(mode="after")(require_markdown)
 

@@ -13,15 +13,11 @@ ScrapeFormat = Literal[
 ]
 
 
-class ScrapeRequest(PageRequest):
-    """One page to scrape now, by version 1. Times are in milliseconds; the defaults are those of its document."""
+class ScrapeOptionsV1(PageRequest):
+    """How version 1 scrapes a page. Times are in milliseconds; the defaults are those of its document."""
 
-    url: WebAddress
-    """Absolute URL of the page."""
     zero_data_retention: StrictBool = False
     """Whether the service keeps nothing of this scrape. The account has to have this feature."""
-    formats: Many[ScrapeFormat] = ("markdown",)
-    """The forms of the content. `changeTracking` needs `markdown` beside it, `json` needs `json_options`."""
     change_tracking_options: ChangeTrackingOptions | None = None
     """How the page is compared with its earlier scrape; only with the format `changeTracking`."""
     block_ads: StrictBool = True
@@ -40,6 +36,21 @@ class ScrapeRequest(PageRequest):
     timeout: Annotated[StrictInt, Field(ge=1000)] = 30_000
     wait_for: Annotated[StrictInt, Field(ge=0, le=60_000)] = 0
 
+    @model_validator(mode="after")
+    def _keep_out_of_cache(self) -> Self:
+        if self.actions or self.headers:
+            self.__dict__["store_in_cache"] = False
+        return self
+
+
+class ScrapeRequest(ScrapeOptionsV1):
+    """One page to scrape now, by version 1. Times are in milliseconds; the defaults are those of its document."""
+
+    url: WebAddress
+    """Absolute URL of the page."""
+    formats: Many[ScrapeFormat] = ("markdown",)
+    """The forms of the content. `changeTracking` needs `markdown` beside it, `json` needs `json_options`."""
+
     @property
     def format_names(self) -> tuple[str, ...]:
         """The names of all formats that were asked for."""
@@ -56,12 +67,6 @@ class ScrapeRequest(PageRequest):
             raise ValueError("jsonOptions: give them together with json in formats, and only then")
         if {"screenshot", "screenshot@fullPage"} <= set(self.formats):
             raise ValueError("formats: give one of screenshot and screenshot@fullPage")
-        return self
-
-    @model_validator(mode="after")
-    def _keep_out_of_cache(self) -> Self:
-        if self.actions or self.headers:
-            self.__dict__["store_in_cache"] = False
         return self
 
 

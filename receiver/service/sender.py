@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,6 +22,20 @@ MAX_ANSWER_BYTES = 64 * 1024
 _PIECES = 8
 """The most pieces of a slow upload."""
 _LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "::1"})
+_OF_THE_CONNECTION = frozenset(
+    {
+        "connection",
+        "content-length",
+        "expect",
+        "host",
+        "keep-alive",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+"""Headers that the HTTP library has to write itself, or the endpoint could not read the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +112,22 @@ class Sender:
     ) -> None:
         await self._stack.aclose()
 
-    async def send(self, body: bytes, *, signed: bytes | None = None, over: timedelta = timedelta(0)) -> SendResult:
+    async def send(
+        self,
+        body: bytes,
+        *,
+        signed: bytes | None = None,
+        over: timedelta = timedelta(0),
+        headers: Mapping[str, str] | None = None,
+    ) -> SendResult:
         """Post one delivery and return the result.
 
         It carries the signature of `signed`, by default of the body itself. The body is sent in pieces over the
-        time `over`.
+        time `over`. `headers` are those of the webhook's configuration: they may replace the content type, but
+        neither the signature nor what belongs to the connection.
         """
         async with self._slots:
-            return await self._post(body, body if signed is None else signed, over)
+            return await self._post(body, self._headers(body if signed is None else signed, headers or {}), over)
 
     async def send_all(
         self,
@@ -146,14 +168,14 @@ class Sender:
         if early > timedelta(0):
             await self._clock.sleep(early)
 
-    async def _post(self, body: bytes, signed: bytes, over: timedelta) -> SendResult:
+    async def _post(self, body: bytes, headers: list[tuple[bytes, bytes]], over: timedelta) -> SendResult:
         started = self._clock.now()
 
         def seconds() -> float:
             return max(0.0, (self._clock.now() - started).total_seconds())
 
         content = self._in_pieces(body, over) if over else body
-        headers = [*self._headers(signed), (b"Content-Length", b"%d" % len(body))]
+        headers.append((b"Content-Length", b"%d" % len(body)))
         request = self._client.build_request("POST", self._url, content=content, headers=headers)
         try:
             async with time_limit(self._clock, self._timeout):
@@ -174,9 +196,12 @@ class Sender:
             await self._clock.sleep(over / len(places))
             yield body[place : place + size]
 
-    def _headers(self, body: bytes) -> list[tuple[bytes, bytes]]:
+    def _headers(self, body: bytes, configured: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
         """Return the headers in the service's order: content type, configured ones, signature."""
-        headers = [(b"Content-Type", b"application/json")]
+        names = {name.lower() for name in configured}
+        headers = [] if "content-type" in names else [(b"Content-Type", b"application/json")]
+        own = _OF_THE_CONNECTION | {self._signature_header.lower()}
+        headers += [(name.encode(), text.encode()) for name, text in configured.items() if name.lower() not in own]
         if self._token is not None:
             headers.append(self._token)
         if self._secret is not None:

@@ -1,6 +1,11 @@
-"""Why a page could not be scraped, with the codes and statuses that the service answers."""
+"""Why a call is refused or a page could not be scraped, with the codes and statuses that the service answers."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from receiver.errors import ReceiverError
+
+Json = dict[str, Any]
 
 STATUS_OF_CODE = {
     "SCRAPE_DNS_RESOLUTION_ERROR": 200,
@@ -25,13 +30,34 @@ STATUS_OF_CODE = {
 
 
 class ScrapeFailed(ReceiverError):
-    """A page could not be scraped. The text is for the caller of the API; `code` is the service's code."""
+    """A page could not be scraped. The text is for the caller of the API; `code` is the service's code.
 
-    def __init__(self, code: str, text: str) -> None:
+    `credits` is what the attempt costs: nothing, except for what was checked before it failed.
+    """
+
+    def __init__(self, code: str, text: str, *, credits: int = 0) -> None:  # noqa: A002 - the service's word
         super().__init__(text)
         self.code = code
+        self.credits = credits
 
     @property
     def status(self) -> int:
         """The HTTP status of the answer to a scrape that failed like this."""
         return STATUS_OF_CODE[self.code]
+
+
+class CallRefused(ReceiverError):
+    """The call is refused with the service's error body: `{success: false, error, code?, details?}`."""
+
+    def __init__(
+        self,
+        status: int,
+        error: str,
+        *,
+        code: str | None = None,
+        details: list[Json] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(error)
+        self.status, self.error, self.code, self.details = status, error, code, details
+        self.headers = dict(headers or {})

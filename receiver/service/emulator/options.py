@@ -56,5 +56,7 @@ class EmulatorOptions:
     """Real time that each page of a given site takes at least."""
     jitter: bool = False
     """Whether monitors start up to some minutes after their minute, as the service does."""
+    speed: float = 1.0
+    """How many times as fast as real time the emulator's clock runs."""
     seed: int | None = None
     """Makes ids reproducible."""

@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from receiver.errors import ReceiverError
+from receiver.service.emulator.failures import CallRefused
+
+__all__ = ["Answer", "ApiOperation", "Call", "CallRefused", "Handle", "Json"]
 
 Json = dict[str, Any]
 
@@ -14,15 +16,21 @@ class Call:
     """One authenticated call. `body` is the JSON object without its nulls: null means absent everywhere."""
 
     version: Literal[1, 2]
+    """The version of the API."""
     team: str
     """Id of the account, made from the API key."""
     path: Mapping[str, str] = field(default_factory=dict)
     """The parameters of the path, such as `id`."""
     query: Mapping[str, str] = field(default_factory=dict)
+    """The parameters of the query, the last one of each name."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """By lower-case name."""
     body: Json = field(default_factory=dict)
+    """Empty for GET and DELETE."""
+    nulls: frozenset[str] = frozenset()
+    """The keys of the body that were null, for the changes that a null makes."""
     files: Mapping[str, Any] = field(default_factory=dict)
+    """Uploaded files by the names of their parts."""
     base_url: str = ""
     """Scheme and host as the caller reached the emulator, for the URLs in answers."""
 
@@ -32,25 +40,11 @@ class Answer:
     """The status, the JSON object, and headers beside the usual ones."""
 
     body: Json
+    """The JSON object."""
     status: int = 200
+    """The HTTP status."""
     headers: Mapping[str, str] = field(default_factory=dict)
-
-
-class CallRefused(ReceiverError):
-    """The call is refused with the service's error body: `{success: false, error, code?, details?}`."""
-
-    def __init__(
-        self,
-        status: int,
-        error: str,
-        *,
-        code: str | None = None,
-        details: list[Json] | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> None:
-        super().__init__(error)
-        self.status, self.error, self.code, self.details = status, error, code, details
-        self.headers = dict(headers or {})
+    """Headers beside the usual ones."""
 
 
 Handle = Callable[[Call], Awaitable[Answer]]
@@ -61,9 +55,11 @@ class ApiOperation:
     """One operation: where it is, what it does, and by which limits it is counted."""
 
     method: Literal["GET", "POST", "PATCH", "DELETE"]
+    """The HTTP method."""
     path: str
     """Such as `/v2/crawl/{id}`."""
     handle: Handle
+    """What it does."""
     limit: str
     """The rate limit that it counts towards: scrape, map, crawl, crawlStatus, search, extract, account…"""
     status: str = "real"

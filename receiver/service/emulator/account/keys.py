@@ -1,0 +1,43 @@
+"""The API keys: which pass, and the team that each belongs to."""
+
+import hashlib
+import hmac
+import uuid
+from collections.abc import Sequence
+
+from receiver.service.emulator.failures import CallRefused
+
+_SCHEME = "bearer "
+OPEN_TEAM = "00000000-0000-4000-8000-000000000000"
+"""The team of calls without a key, where those pass."""
+
+
+class ApiKeys:
+    """Without configured keys every key passes. Each key has a team of its own."""
+
+    def __init__(self, keys: Sequence[str] = (), *, open_access: bool = False) -> None:
+        self._keys = tuple(key.encode() for key in keys)
+        self._open_access = open_access
+
+    def team_of(self, authorization: str | None) -> str:
+        """Return the id of the team for an Authorization header. CallRefused with status 401 refuses it."""
+        key = _bearer(authorization)
+        if not key:
+            if self._open_access:
+                return OPEN_TEAM
+            raise CallRefused(401, "Unauthorized: Token missing")
+        given = key.encode("utf-8", "surrogateescape")
+        fitting = [known for known in self._keys if hmac.compare_digest(given, known)]
+        if self._keys and not fitting:
+            raise CallRefused(401, "Unauthorized: Invalid token")
+        return team_of_key(given)
+
+
+def team_of_key(key: bytes) -> str:
+    """Return the id of a key's team, which tells nothing about the key."""
+    return str(uuid.UUID(bytes=hashlib.sha256(b"team of " + key).digest()[:16], version=4))
+
+
+def _bearer(authorization: str | None) -> str:
+    text = (authorization or "").strip()
+    return text[len(_SCHEME) :].strip() if text.lower().startswith(_SCHEME) else ""

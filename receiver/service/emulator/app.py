@@ -1,0 +1,213 @@
+"""The emulator as an ASGI app, put together from its parts."""
+
+import random
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+import httpx
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from receiver.core.clock import Clock, SystemClock
+from receiver.service.emulator import families
+from receiver.service.emulator.account import credits as credit_tables
+from receiver.service.emulator.account import idempotency as idempotency_tables
+from receiver.service.emulator.account.credits import CreditLedger
+from receiver.service.emulator.account.idempotency import IdempotencyKeys
+from receiver.service.emulator.account.keys import ApiKeys
+from receiver.service.emulator.account.queue import EmptyQueue
+from receiver.service.emulator.account.rates import RateLimits
+from receiver.service.emulator.account.threats import ThreatGuard
+from receiver.service.emulator.activity import Activity
+from receiver.service.emulator.admin.faults import Faults
+from receiver.service.emulator.admin.journal import Journal
+from receiver.service.emulator.admin.operations import AdminOperations
+from receiver.service.emulator.api.account import AccountOperations
+from receiver.service.emulator.api.admin import PREFIX, AdminEndpoint
+from receiver.service.emulator.api.dispatch import CallGate, Dispatcher
+from receiver.service.emulator.api.routes import RouteTable
+from receiver.service.emulator.clock import EmulatorClock
+from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.options import EmulatorOptions
+from receiver.service.emulator.parts import EmulatorBase, EmulatorParts, OpenParts
+from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.webhooks import table as webhook_tables
+from receiver.service.emulator.webhooks.outbox import Outbox
+from receiver.service.emulator.wire.policy import RequestPolicy
+
+SCHEMAS: tuple[str, ...] = (
+    credit_tables.SCHEMA,
+    idempotency_tables.SCHEMA,
+    webhook_tables.SCHEMA,
+    *families.SCHEMAS,
+)
+"""The tables of all parts that this module puts together."""
+PARTS: tuple[OpenParts, ...] = (families.open_families,)
+"""The families of operations, beside the account."""
+
+
+class Emulator:
+    """The service as an ASGI app. It works within its `lifespan`, which a server or a test enters.
+
+    Time passes on `clock`, `options.speed` times as fast, and the admin API can advance it. `transport` takes every
+    request that leaves the emulator, pages and webhooks alike; without it they go over the network.
+    """
+
+    def __init__(
+        self,
+        options: EmulatorOptions | None = None,
+        *,
+        clock: Clock | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        parts: Sequence[OpenParts] = PARTS,
+        schemas: Sequence[str] = SCHEMAS,
+    ) -> None:
+        self.options = options or EmulatorOptions()
+        self.clock = EmulatorClock(clock or SystemClock(), self.options.speed)
+        """The emulator's time."""
+        self.activity = Activity()
+        """What runs without waiting for the clock."""
+        self.faults = Faults(random.Random(self.options.seed))  # noqa: S311 - chance, not secrets
+        """What goes wrong on purpose."""
+        self.journal = Journal()
+        """The last calls."""
+        self._transport = transport
+        self._parts = tuple(parts)
+        self._schemas = tuple(schemas)
+        self._api: ASGIApp | None = None
+        self._admin: ASGIApp | None = None
+        self._sockets: list[ASGIApp] = []
+
+    @asynccontextmanager
+    async def lifespan(self) -> AsyncIterator["Emulator"]:
+        """Open the state and run jobs, monitors and webhooks for as long as the block lasts."""
+        async with AsyncExitStack() as stack:
+            base = await self._open_base(stack)
+            parts = [await stack.enter_async_context(open_parts(base)) for open_parts in self._parts]
+            self._put_together(base, parts)
+            try:
+                yield self
+            finally:
+                self._api = self._admin = None
+                self._sockets = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request or a WebSocket, or live as a server says."""
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "websocket":
+            await self._socket(scope, receive, send)
+        else:
+            app = self._admin if _is_admin(scope["path"]) else self._api
+            if app is None:
+                raise RuntimeError("the emulator works within its lifespan: enter it first")
+            await app(scope, receive, send)
+
+    async def settled(self) -> None:
+        """Return when nothing runs that does not wait for the clock, or for a call."""
+        await self.activity.over()
+
+    async def advance(self, duration: timedelta) -> None:
+        """Move the clock forward, and let everything happen that is due on the way."""
+        await self.clock.advance(duration, self.settled)
+
+    async def _open_base(self, stack: AsyncExitStack) -> EmulatorBase:
+        options, clock = self.options, self.clock
+        ids = IdSource(clock, options.seed)
+        state = await stack.enter_async_context(StateDatabase(options.state, self._schemas))
+        client = await stack.enter_async_context(httpx.AsyncClient(transport=self._transport, trust_env=False))
+        outbox = await stack.enter_async_context(
+            Outbox(
+                state,
+                clock=clock,
+                ids=ids,
+                secret=options.webhook_secret,
+                to_private=options.webhooks_to_private,
+                activity=self.activity,
+                transport=self._transport,
+            )
+        )
+        outbox.treatments = self.faults
+        return EmulatorBase(
+            options=options,
+            clock=clock,
+            ids=ids,
+            state=state,
+            ledger=CreditLedger(state, clock, initial=options.credits),
+            guard=ThreatGuard(enabled=options.threat_protection != "off", risk_url=options.risk_url, client=client),
+            outbox=outbox,
+            activity=self.activity,
+            policy=RequestPolicy.of(options),
+            transport=self._transport,
+        )
+
+    def _put_together(self, base: EmulatorBase, parts: Sequence[EmulatorParts]) -> None:
+        options = self.options
+        rates = RateLimits(self.clock, options.plan)
+        account = AccountOperations(
+            base.ledger,
+            next((one.queues for one in parts if one.queues is not None), EmptyQueue()),
+            self.clock,
+            max_concurrency=options.max_concurrency,
+        )
+        operations = [*account.operations(), *(operation for one in parts for operation in one.operations)]
+        gate = CallGate(
+            keys=ApiKeys(options.keys, open_access=options.open_access),
+            rates=rates,
+            account=base.ledger,
+            idempotency=IdempotencyKeys(base.state),
+            faults=self.faults,
+            journal=self.journal,
+            clock=self.clock,
+            ids=base.ids,
+        )
+
+        async def forget_rest() -> None:
+            rates.forget_all()
+            base.ledger.forget_all()
+            await base.state.run(_empty_tables)
+
+        admin = AdminOperations(
+            clock=self.clock,
+            speed=options.speed,
+            journal=self.journal,
+            faults=self.faults,
+            ledger=base.ledger,
+            outbox=base.outbox,
+            resets=[*(one.reset for one in parts), forget_rest],
+            settled=self.settled,
+        )
+        self._api = Dispatcher(RouteTable(operations), gate)
+        self._admin = AdminEndpoint(admin, base.ids)
+        self._sockets = [one.sockets for one in parts if one.sockets is not None]
+
+    async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._sockets:
+            await self._sockets[0](scope, receive, send)
+            return
+        await receive()
+        await send({"type": "websocket.close", "code": 1008})
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Follow the lifespan protocol of ASGI: a server starts and ends the emulator."""
+        await receive()
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self.lifespan())
+            except Exception as exc:
+                await send({"type": "lifespan.startup.failed", "message": str(exc)})
+                raise
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _is_admin(path: str) -> bool:
+    return path == PREFIX or path.startswith(f"{PREFIX}/")
+
+
+def _empty_tables(connection: sqlite3.Connection) -> None:
+    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    for (name,) in names.fetchall():
+        connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - a name of ours

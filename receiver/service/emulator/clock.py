@@ -1,0 +1,106 @@
+"""The emulator's time: another clock, faster if that is asked for, and moved forward by hand."""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+from receiver.core.clock import Clock, FastClock, Timer
+
+_NONE = timedelta(0)
+_TURNS = 20
+"""Turns of the event loop for what a call wakes, before the next call is made."""
+
+
+class EmulatorClock:
+    """A clock that runs `speed` times as fast as another, and that `advance` moves forward.
+
+    Calls are made in the order of their times, whether time passes or is advanced.
+    """
+
+    def __init__(self, clock: Clock, speed: float = 1.0) -> None:
+        self._clock = FastClock(clock, speed)
+        self._ahead = _NONE
+        self._order = itertools.count()
+        self._timers: list[tuple[datetime, int, _EmulatorTimer]] = []
+        self._wait: Timer | None = None
+
+    def now(self) -> datetime:
+        """Return the present moment, aware, in UTC."""
+        return self._clock.now() + self._ahead
+
+    def steady(self) -> datetime:
+        """Return the present moment of the clock that nobody sets. `advance` moves it, too."""
+        return self._clock.steady() + self._ahead
+
+    def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
+        """Call `callback` when `duration` has passed on this clock."""
+        timer = _EmulatorTimer(callback)
+        heapq.heappush(self._timers, (self.steady() + duration, next(self._order), timer))
+        if self._timers[0][2] is timer:
+            self._wait_for_first()
+        return timer
+
+    async def sleep(self, duration: timedelta) -> None:
+        """Return when `duration` has passed on this clock."""
+        if duration <= _NONE:
+            return await asyncio.sleep(0)
+        woken = asyncio.Event()
+        timer = self.call_later(duration, woken.set)
+        try:
+            await woken.wait()
+        finally:
+            timer.cancel()
+
+    async def advance(self, duration: timedelta, settled: Callable[[], Awaitable[object]] | None = None) -> None:
+        """Move the clock forward, and make every call that comes due on the way, also calls that these ask for.
+
+        After each call `settled` is awaited, which returns when what was woken has nothing left to do but to wait.
+        Without it, what was woken gets some turns of the event loop.
+        """
+        end = self.steady() + duration
+        while self._timers and self._timers[0][0] <= end:
+            self._ahead += max(self._timers[0][0] - self.steady(), _NONE)
+            self._make_due_calls()
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+            if settled is not None:
+                await settled()
+        self._ahead += max(end - self.steady(), _NONE)
+        self._wait_for_first()
+
+    def _make_due_calls(self) -> None:
+        now = self.steady()
+        while self._timers and self._timers[0][0] <= now:
+            heapq.heappop(self._timers)[2].fire()
+        self._wait_for_first()
+
+    def _wait_for_first(self) -> None:
+        """Wait until the first call is due. Calls that were cancelled are forgotten when they come first."""
+        if self._wait is not None:
+            self._wait.cancel()
+            self._wait = None
+        while self._timers and self._timers[0][2].is_cancelled:
+            heapq.heappop(self._timers)
+        if self._timers:
+            rest = max(self._timers[0][0] - self.steady(), _NONE)
+            self._wait = self._clock.call_later(rest, self._make_due_calls)
+
+
+class _EmulatorTimer:
+    """A call that an EmulatorClock will make."""
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback: Callable[[], None] | None = callback
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._callback is None
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    def fire(self) -> None:
+        if self._callback is not None:
+            self._callback()

@@ -1,0 +1,224 @@
+"""One request to a server and its answer, within limits."""
+
+import string
+from collections.abc import AsyncIterable, Iterable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import httpcore
+import httpx
+
+from receiver.service.emulator.fetching.network import CheckedNetwork, Resolve
+from receiver.service.emulator.fetching.refusals import too_large, translated
+from receiver.service.emulator.fetching.zones import NetworkZone, zone_of
+
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_MAX_CONNECTIONS = 100
+_KEEP_SECONDS = 5.0
+_NO_TIMEOUTS = {"connect": None, "read": None, "write": None, "pool": None}
+_OWN_HEADERS = frozenset({
+    b"host", b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+    b"content-length", b"accept-encoding", b"expect", b"range",
+})  # fmt: skip
+"""What the caller of the API cannot set: it frames the request, or asks for what is not understood here."""
+
+_TOKEN = frozenset((string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~").encode())
+"""The characters in the name of a header: RFC 9110, section 5.6.2."""
+
+RawHeaders = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """What one server answered. The body still has its content coding; that of a redirect is not read."""
+
+    status: int
+    headers: RawHeaders
+    body: bytes
+    zone: NetworkZone | None
+    """Where the server is."""
+
+    @property
+    def is_redirect(self) -> bool:
+        """Whether it says where to look instead."""
+        return self.status in _REDIRECTS and self.header(b"location") != ""
+
+    def header(self, name: bytes) -> str:
+        """Return the first header of that name (in lower case), empty without one."""
+        return next((value.decode("latin-1").strip() for key, value in self.headers if key.lower() == name), "")
+
+
+class Exchange(Protocol):
+    """Sends one request. It follows no redirect, and keeps no cookie."""
+
+    async def get(
+        self,
+        url: httpx.URL,
+        headers: RawHeaders,
+        *,
+        zones: frozenset[NetworkZone],
+        verify: bool,
+        max_bytes: int,
+        cut: bool = False,
+    ) -> RawAnswer:
+        """Return the answer to a GET. Only addresses in `zones` are connected to.
+
+        A body of more than `max_bytes` is cut there, or a ScrapeFailed. So is every failure of the network. There
+        is no time-out: the caller has one for the whole fetch.
+        """
+
+
+class TransportExchange:
+    """Hands requests to a transport, which decides what it reaches: there are no zones, and no network of ours."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
+
+    async def get(
+        self,
+        url: httpx.URL,
+        headers: RawHeaders,
+        *,
+        zones: frozenset[NetworkZone],
+        verify: bool,
+        max_bytes: int,
+        cut: bool = False,
+    ) -> RawAnswer:
+        """Return the answer to a GET, as an Exchange does."""
+        request = httpx.Request("GET", url, headers=[(b"Host", url.netloc), *headers])
+        try:
+            response = await self._transport.handle_async_request(request)
+            try:
+                answer = RawAnswer(response.status_code, list(response.headers.raw), b"", None)
+                if answer.is_redirect:
+                    return answer
+                body = await _read(response.aiter_raw(), str(url), max_bytes, cut=cut)
+                return replace(answer, body=body)
+            finally:
+                await response.aclose()
+        except (httpx.TransportError, httpx.StreamError, OSError) as exc:
+            raise translated(str(url), exc) from exc
+
+
+class WebExchange:
+    """Sends requests over checked connections, which it keeps for some seconds. Its block closes them."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._pools: dict[tuple[bool | None, frozenset[NetworkZone]], httpcore.AsyncConnectionPool] = {}
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def get(
+        self,
+        url: httpx.URL,
+        headers: RawHeaders,
+        *,
+        zones: frozenset[NetworkZone],
+        verify: bool,
+        max_bytes: int,
+        cut: bool = False,
+    ) -> RawAnswer:
+        """Return the answer to a GET, as an Exchange does."""
+        pool = await self._pool(zones, verify=verify if url.scheme == "https" else None)
+        reuse = _ReuseCheck()
+        try:
+            try:
+                return await self._send(pool, url, headers, max_bytes, cut=cut, reuse=reuse)
+            except (httpcore.RemoteProtocolError, httpcore.ReadError, httpcore.WriteError):
+                # RFC 9112, section 9.3.1: a server may close a kept connection just when it is used again.
+                if reuse.connected or reuse.answered:
+                    raise
+                return await self._send(pool, url, headers, max_bytes, cut=cut, reuse=reuse)
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as exc:
+            raise translated(str(url), exc) from exc
+
+    async def _pool(self, zones: frozenset[NetworkZone], *, verify: bool | None) -> httpcore.AsyncConnectionPool:
+        """Return the pool of connections to these zones; without TLS if `verify` is None."""
+        key = (verify, zones)
+        if key not in self._pools:
+            pool = httpcore.AsyncConnectionPool(
+                # The certificates of httpx, or those that SSL_CERT_FILE and SSL_CERT_DIR name.
+                ssl_context=None if verify is None else httpx.create_ssl_context(verify=verify),
+                max_connections=_MAX_CONNECTIONS,
+                max_keepalive_connections=_MAX_CONNECTIONS,
+                keepalive_expiry=_KEEP_SECONDS,
+                network_backend=CheckedNetwork(self._resolve, zones),
+            )
+            self._pools[key] = await self._stack.enter_async_context(pool)
+        return self._pools[key]
+
+    async def _send(
+        self,
+        pool: httpcore.AsyncConnectionPool,
+        url: httpx.URL,
+        headers: RawHeaders,
+        max_bytes: int,
+        *,
+        cut: bool,
+        reuse: "_ReuseCheck",
+    ) -> RawAnswer:
+        target = httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
+        extensions = {"timeout": _NO_TIMEOUTS, "trace": reuse.trace}
+        own = [(b"Host", url.netloc), *headers]
+        async with pool.stream("GET", target, headers=own, extensions=extensions) as response:
+            reuse.answered = True
+            answer = RawAnswer(response.status, response.headers, b"", _zone_of_peer(response))
+            if answer.is_redirect:
+                return answer
+            return replace(answer, body=await _read(response.aiter_stream(), str(url), max_bytes, cut=cut))
+
+
+class _ReuseCheck:
+    """Finds out whether a request went over a connection that was open already."""
+
+    def __init__(self) -> None:
+        self.connected = False
+        self.answered = False
+
+    async def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        self.connected = self.connected or event.endswith("connect_tcp.started")
+
+
+async def _read(pieces: AsyncIterable[bytes], url: str, max_bytes: int, *, cut: bool) -> bytes:
+    body = bytearray()
+    async for piece in pieces:
+        body += piece
+        if len(body) > max_bytes:
+            if cut:
+                break
+            raise too_large(url, max_bytes)
+    return bytes(body[:max_bytes])
+
+
+def _zone_of_peer(response: httpcore.Response) -> NetworkZone | None:
+    stream: httpcore.AsyncNetworkStream = response.extensions["network_stream"]
+    peer = stream.get_extra_info("server_addr")
+    return zone_of(str(peer[0])) if peer else None
+
+
+def carried_headers(headers: Iterable[tuple[str, str]]) -> RawHeaders:
+    """Return headers of a caller as they are sent, without those that are not theirs to set.
+
+    A ValueError names a header that HTTP cannot carry, not its value.
+    """
+    carried: RawHeaders = []
+    for name, value in headers:
+        try:
+            pair = (name.strip().encode("ascii"), value.strip().encode("latin-1"))
+        except UnicodeEncodeError:
+            raise ValueError(f"the header {name!r} has characters that HTTP cannot carry") from None
+        if not pair[0] or not _TOKEN.issuperset(pair[0]) or any(mark in pair[1] for mark in b"\r\n\0"):
+            raise ValueError(f"the header {name!r} has no valid name, or not one line as its value")
+        if pair[0].lower() not in _OWN_HEADERS:
+            carried.append(pair)
+    return carried

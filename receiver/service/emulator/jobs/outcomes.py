@@ -1,0 +1,31 @@
+"""What became of one page of a job."""
+
+from dataclasses import dataclass
+
+from receiver.service.emulator.scrapes import ScrapedPage
+
+
+@dataclass(frozen=True, slots=True)
+class PageScraped:
+    """The page is a result of the job."""
+
+    page: ScrapedPage
+    final_key: str | None = None
+    """The key of the page that it led to, if that is another one. If the job has it already, it is no result."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageFailed:
+    """The page is an error of the job."""
+
+    code: str
+    """The service's code; empty if it gives none."""
+    text: str
+    by_robots: bool = False
+    """Whether robots.txt forbids it."""
+
+
+PageOutcome = PageScraped | PageFailed
+
+CANCELLED = PageFailed("", "Parent crawl/batch scrape was cancelled")
+"""The error of every page that still waited when its job was cancelled."""

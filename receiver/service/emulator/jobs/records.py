@@ -1,0 +1,122 @@
+"""A job, and what happened to its pages."""
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from receiver.errors import ReceiverError
+from receiver.service.emulator.wire.plans import BatchPlan, CrawlPlan
+
+Json = dict[str, Any]
+
+
+class JobKind(StrEnum):
+    """The two kinds of jobs that scrape many pages. The value is the family of their events."""
+
+    CRAWL = "crawl"
+    BATCH = "batch_scrape"
+
+
+class JobState(StrEnum):
+    """The status of a job, as the answers have it."""
+
+    SCRAPING = "scraping"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """A crawl or a batch scrape as it is now."""
+
+    seq: int
+    id: str
+    """UUID of version 7."""
+    kind: JobKind
+    team: str
+    plan: CrawlPlan | BatchPlan = field(repr=False)
+    """A batch's is without its URLs."""
+    state: JobState
+    error: str | None
+    """Why the job as a whole failed."""
+    created_at: datetime
+    ended_at: datetime | None
+    """When the last page had ended; a cancelled job still has pages that end."""
+    expires_at: datetime
+    found: int
+    """Pages that the job has taken up, whatever became of them."""
+    completed: int
+    """Pages that were scraped."""
+    failed: int
+    """Pages that were not."""
+    credits: int
+    blocked: int
+    """URLs that robots.txt forbids."""
+    sitemap_read: bool
+
+    @property
+    def total(self) -> int:
+        """Pages that were scraped, are scraped now, or wait for it."""
+        return self.found - self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPage:
+    """A page that a job has taken up."""
+
+    number: int
+    """The first is 1."""
+    url: str
+    depth: int
+    """How many links lie between the crawl's start, or its sitemap, and this page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageError:
+    """A page that a job could not scrape."""
+
+    id: str
+    at: datetime
+    url: str
+    code: str
+    """The service's code; empty if it gives none."""
+    text: str
+
+
+class JobNotFound(ReceiverError):
+    """The team has no job with this id."""
+
+
+class JobExpired(JobNotFound):
+    """The results of this job are deleted."""
+
+
+class JobOfOtherTeam(JobNotFound):
+    """The job belongs to another team."""
+
+
+class JobEnded(ReceiverError):
+    """The job has ended, so it cannot be cancelled, or cannot grow."""
+
+
+_PLANS: dict[JobKind, TypeAdapter[Any]] = {
+    JobKind.CRAWL: TypeAdapter(CrawlPlan),
+    JobKind.BATCH: TypeAdapter(BatchPlan),
+}
+
+
+def plan_to_json(plan: CrawlPlan | BatchPlan) -> bytes:
+    """Return a plan for the state; a batch's without its URLs, which are pages of the job."""
+    if isinstance(plan, BatchPlan):
+        return _PLANS[JobKind.BATCH].dump_json(replace(plan, urls=(), body={}))
+    return _PLANS[JobKind.CRAWL].dump_json(plan)
+
+
+def plan_from_json(kind: JobKind, text: bytes) -> CrawlPlan | BatchPlan:
+    """Return the plan that `plan_to_json` wrote."""
+    plan: CrawlPlan | BatchPlan = _PLANS[kind].validate_json(text)
+    return plan

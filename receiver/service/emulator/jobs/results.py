@@ -1,0 +1,67 @@
+"""The documents of jobs, in the order in which their pages were scraped."""
+
+import json
+import sqlite3
+import zlib
+from dataclasses import dataclass
+from typing import Any
+
+Json = dict[str, Any]
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS job_documents (
+    job INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    size INTEGER NOT NULL,
+    document BLOB NOT NULL,
+    PRIMARY KEY (job, position)
+) STRICT;
+"""
+
+MAX_DOCUMENTS = 100
+"""How many documents one answer has, unless the call asks for another number."""
+MAX_BYTES = 10 * 1024 * 1024
+"""How many bytes of documents one answer has; one document is always in it."""
+_FAST = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsPage:
+    """Some documents of a job."""
+
+    documents: list[Json]
+    last: int
+    """The position of the last one: the first of all documents has 1."""
+
+
+def pack(document: bytes) -> bytes:
+    """Return a document as it is kept: results live for a day, and most of that time in memory."""
+    return zlib.compress(document, _FAST)
+
+
+def insert_document(connection: sqlite3.Connection, job: int, position: int, size: int, packed: bytes) -> None:
+    """Keep the document of a page; `size` is its length before it was packed."""
+    connection.execute("INSERT INTO job_documents VALUES (?, ?, ?, ?)", (job, position, size, packed))
+
+
+def read_documents(connection: sqlite3.Connection, job: int, skip: int, limit: int) -> ResultsPage:
+    """Return documents from a position on: at most `limit`, and no more than MAX_BYTES, but at least one."""
+    documents: list[Json] = []
+    position, budget = skip, MAX_BYTES
+    rows = connection.execute(
+        "SELECT position, size, document FROM job_documents WHERE job = ? AND position > ?"
+        " ORDER BY position LIMIT ?",
+        (job, skip, limit),
+    )
+    for row in rows:
+        budget -= row["size"]
+        if budget < 0 and documents:
+            break
+        documents.append(json.loads(zlib.decompress(row["document"])))
+        position = row["position"]
+    return ResultsPage(documents, position)
+
+
+def delete_documents(connection: sqlite3.Connection, jobs: list[int]) -> None:
+    """Delete the documents of jobs."""
+    connection.executemany("DELETE FROM job_documents WHERE job = ?", ((seq,) for seq in jobs))

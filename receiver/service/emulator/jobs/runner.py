@@ -1,0 +1,142 @@
+"""Runs one job: its sitemap, its pages, and its end."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from datetime import timedelta
+
+from receiver.core.log_lines import event_log
+from receiver.service.emulator.activity import Rest
+from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.jobs import table
+from receiver.service.emulator.jobs.context import JobContext
+from receiver.service.emulator.jobs.following import NO_LINKS, LinkFollower
+from receiver.service.emulator.jobs.outcomes import PageFailed, PageScraped
+from receiver.service.emulator.jobs.page_queue import PageQueue
+from receiver.service.emulator.jobs.records import JobRecord, JobState, WaitingPage
+from receiver.service.emulator.jobs.settling import PageSettler
+from receiver.service.emulator.scrapes import ScrapedPage
+from receiver.service.emulator.wire.plans import CrawlPlan
+
+log = event_log(__name__)
+
+_UNKNOWN = "UNKNOWN_ERROR"
+
+
+class JobRunner:
+    """Works on a job until it has ended. It may begin in the middle: what is noted is not done again."""
+
+    def __init__(self, job: JobRecord, context: JobContext) -> None:
+        self.job = job
+        self._context = context
+        self._settler = PageSettler(job, context)
+        self._queue = PageQueue(context.database, job.seq)
+        self._follower: LinkFollower | None = None
+        self._rest = Rest(context.activity)
+        self._cancelled = False
+        if job.state is JobState.CANCELLED:
+            self.cancel()
+
+    @property
+    def scraping(self) -> int:
+        """How many pages are scraped now, or wait for a slot of the team."""
+        return self._queue.busy
+
+    def cancel(self) -> None:
+        """Begin no more pages. Those that have begun end as they would."""
+        self._cancelled = True
+        self._queue.close()
+        self._rest.end()
+
+    def notify(self) -> None:
+        """Look for pages that were added."""
+        self._queue.notify()
+
+    async def run(self) -> None:
+        """Return when the job has ended. A fault of the emulator fails the job."""
+        try:
+            if isinstance(self.job.plan, CrawlPlan):
+                await self._prepare_crawl(self.job.plan)
+            ended = False
+            while not ended:
+                await self._scrape_all()
+                if self._cancelled:
+                    await self._settler.cancel_waiting()
+                ended = await self._settler.end()
+        except Exception:
+            fault = self._context.ids.new()
+            log.exception("job_crashed", extra={"job_id": self.job.id, "fault": fault})
+            await self._settler.fail(f"The job ended by a fault of the emulator; its log has it as {fault}")
+
+    async def _prepare_crawl(self, plan: CrawlPlan) -> None:
+        rules = await self._context.open_site(plan)
+        self._follower = follower = LinkFollower(plan, rules)
+        key = follower.seed_key()
+        await self._context.database.run(lambda c: table.take_key(c, self.job.seq, key))
+        if plan.sitemap == "skip" or self.job.sitemap_read:
+            return
+        async with aclosing(rules.sitemap()) as urls:
+            async for some in urls:
+                if self._cancelled or not await self._take_up(follower, some):
+                    break
+        await self._context.database.run(lambda c: table.note_sitemap(c, self.job.seq))
+
+    async def _take_up(self, follower: LinkFollower, urls: Sequence[str]) -> bool:
+        """Take up pages of a sitemap; False if the job has no place left for them."""
+        links = await follower.choose(urls)
+        looked_at = await self._settler.add_from_sitemap(links)
+        follower.remember(links, looked_at)
+        return looked_at == len(links.found)
+
+    async def _scrape_all(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._width()):
+                group.create_task(self._scrape_some())
+
+    def _width(self) -> int:
+        plan, most = self.job.plan, self._context.slots.most
+        if isinstance(plan, CrawlPlan) and plan.delay is not None:
+            return 1
+        return min(plan.max_concurrency or most, most)
+
+    async def _scrape_some(self) -> None:
+        plan = self.job.plan
+        delay = plan.delay if isinstance(plan, CrawlPlan) else None
+        is_first = True
+        while (page := await self._queue.take()) is not None:
+            try:
+                if delay is not None and not is_first:
+                    await self._rest.wait(self._context.clock, timedelta(seconds=delay))
+                    self._rest = self._rest if self._cancelled else Rest(self._context.activity)
+                is_first = False
+                async with self._context.slots.of(self.job.team):
+                    if not self._cancelled:
+                        await self._scrape(page)
+            finally:
+                self._queue.done()
+
+    async def _scrape(self, page: WaitingPage) -> None:
+        follower = self._follower
+        forbidden = None if follower is None else follower.forbids_visit(page)
+        scraped = forbidden or await self._scraped(page)
+        if isinstance(scraped, PageFailed):
+            await self._settler.settle(page, scraped)
+        elif follower is None:
+            await self._settler.settle(page, PageScraped(scraped))
+        else:
+            outcome = await follower.judge(page, scraped)
+            links = NO_LINKS if self._cancelled else await follower.links_of(page, scraped, outcome)
+            settled = await self._settler.settle(page, outcome, links)
+            follower.remember(links, settled.looked_at)
+
+    async def _scraped(self, page: WaitingPage) -> ScrapedPage | PageFailed:
+        try:
+            plan = replace(self.job.plan.scrape, url=page.url)
+            return await self._context.scraper.scrape(plan, history_team=self.job.team)
+        except ScrapeFailed as exc:
+            return PageFailed(exc.code, str(exc))
+        except Exception:
+            fault = self._context.ids.new()
+            log.exception("page_crashed", extra={"job_id": self.job.id, "fault": fault})
+            return PageFailed(_UNKNOWN, f"The page met a fault of the emulator; its log has it as {fault}")

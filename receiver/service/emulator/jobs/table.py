@@ -1,0 +1,314 @@
+"""The tables of jobs and their pages. Every function runs inside of a transaction of the state database."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from receiver.core.clock import from_micros, to_micros
+from receiver.service.emulator.jobs.records import (
+    JobKind,
+    JobRecord,
+    JobState,
+    PageError,
+    WaitingPage,
+    plan_from_json,
+    plan_to_json,
+)
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS jobs (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id TEXT NOT NULL UNIQUE,
+    kind TEXT NOT NULL,
+    team TEXT NOT NULL,
+    plan BLOB NOT NULL,
+    page_limit INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    error TEXT,
+    created_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    expires_at INTEGER NOT NULL,
+    found INTEGER NOT NULL DEFAULT 0,
+    completed INTEGER NOT NULL DEFAULT 0,
+    failed INTEGER NOT NULL DEFAULT 0,
+    credits INTEGER NOT NULL DEFAULT 0,
+    blocked INTEGER NOT NULL DEFAULT 0,
+    sitemap_read INTEGER NOT NULL DEFAULT 0,
+    emptied INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX IF NOT EXISTS jobs_unended ON jobs (seq) WHERE ended_at IS NULL;
+CREATE INDEX IF NOT EXISTS jobs_expiring ON jobs (expires_at);
+CREATE TABLE IF NOT EXISTS job_pages (
+    job INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    depth INTEGER NOT NULL,
+    waiting INTEGER NOT NULL DEFAULT 1,
+    PRIMARY KEY (job, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS job_keys (
+    job INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    PRIMARY KEY (job, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS job_errors (
+    job INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    code TEXT NOT NULL,
+    text TEXT NOT NULL,
+    PRIMARY KEY (job, number)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS job_blocked (
+    job INTEGER NOT NULL,
+    url TEXT NOT NULL,
+    PRIMARY KEY (job, url)
+) STRICT, WITHOUT ROWID;
+"""
+
+MAX_BLOCKED = 10_000
+"""How many URLs a job lists that robots.txt forbids."""
+_MICROS_OF_WEEK = 7 * 24 * 60 * 60 * 1_000_000
+_NO_LIMIT = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLink:
+    """A URL that a crawl may take up."""
+
+    url: str
+    key: str
+
+
+def insert_job(connection: sqlite3.Connection, job: JobRecord, urls: Sequence[str], limit: int | None) -> int:
+    """Keep a job with its first pages, and return its `seq`."""
+    row = connection.execute(
+        "INSERT INTO jobs (id, kind, team, plan, page_limit, state, created_at, expires_at)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING seq",
+        (
+            job.id,
+            job.kind,
+            job.team,
+            plan_to_json(job.plan),
+            _NO_LIMIT if limit is None else limit,
+            job.state,
+            to_micros(job.created_at),
+            to_micros(job.expires_at),
+        ),
+    ).fetchone()
+    seq = int(row[0])
+    add_pages(connection, seq, urls)
+    return seq
+
+
+def add_pages(connection: sqlite3.Connection, seq: int, urls: Sequence[str]) -> None:
+    """Take up pages, whatever their keys and the limit of the job."""
+    found = connection.execute("SELECT found FROM jobs WHERE seq = ?", (seq,)).fetchone()[0]
+    connection.executemany(
+        "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, 0)",
+        ((seq, number, url) for number, url in enumerate(urls, start=found + 1)),
+    )
+    connection.execute("UPDATE jobs SET found = found + ? WHERE seq = ?", (len(urls), seq))
+
+
+def take_key(connection: sqlite3.Connection, seq: int, key: str) -> bool:
+    """Note that a job has a page with this key; False if it had one before."""
+    return connection.execute("INSERT OR IGNORE INTO job_keys VALUES (?, ?)", (seq, key)).rowcount == 1
+
+
+def add_links(connection: sqlite3.Connection, seq: int, links: Iterable[FoundLink], depth: int) -> int:
+    """Take up the links that are new, first come, first served, and return how many were looked at.
+
+    Those behind have found no place: the job is at its limit, or no longer scrapes.
+    """
+    row = connection.execute("SELECT found, failed, page_limit, state FROM jobs WHERE seq = ?", (seq,)).fetchone()
+    if row is None or row["state"] != JobState.SCRAPING:
+        return 0
+    found, most = row["found"], row["page_limit"] + row["failed"]
+    looked_at = 0
+    for link in links:
+        if found >= most:
+            break
+        looked_at += 1
+        if take_key(connection, seq, link.key):
+            found += 1
+            connection.execute(
+                "INSERT INTO job_pages (job, number, url, depth) VALUES (?, ?, ?, ?)", (seq, found, link.url, depth)
+            )
+    connection.execute("UPDATE jobs SET found = ? WHERE seq = ?", (found, seq))
+    return looked_at
+
+
+def add_blocked(connection: sqlite3.Connection, seq: int, urls: Iterable[str]) -> None:
+    """List URLs that robots.txt forbids."""
+    blocked = connection.execute("SELECT blocked FROM jobs WHERE seq = ?", (seq,)).fetchone()
+    if blocked is None:
+        return
+    added = 0
+    for url in urls:
+        if blocked[0] + added >= MAX_BLOCKED:
+            break
+        added += connection.execute("INSERT OR IGNORE INTO job_blocked VALUES (?, ?)", (seq, url)).rowcount
+    connection.execute("UPDATE jobs SET blocked = blocked + ? WHERE seq = ?", (added, seq))
+
+
+def waiting_pages(connection: sqlite3.Connection, seq: int, after: int, limit: int) -> list[WaitingPage]:
+    """Return pages that nobody has scraped, from a number on, in the order in which they were found."""
+    rows = connection.execute(
+        "SELECT number, url, depth FROM job_pages WHERE job = ? AND number > ? AND waiting ORDER BY number LIMIT ?",
+        (seq, after, limit),
+    )
+    return [WaitingPage(*row) for row in rows]
+
+
+def end_page(connection: sqlite3.Connection, seq: int, number: int) -> bool:
+    """Note that a page waits no more; False if it did not, or is forgotten."""
+    ended = connection.execute(
+        "UPDATE job_pages SET waiting = 0 WHERE job = ? AND number = ? AND waiting", (seq, number)
+    )
+    return ended.rowcount == 1
+
+
+def count_completed(connection: sqlite3.Connection, seq: int, cost: int) -> int:
+    """Count a page that was scraped, and return the position of its document: the first is 1."""
+    row = connection.execute(
+        "UPDATE jobs SET completed = completed + 1, credits = credits + ? WHERE seq = ? RETURNING completed",
+        (cost, seq),
+    ).fetchone()
+    return int(row[0])
+
+
+def count_failed(connection: sqlite3.Connection, seq: int, number: int, error: PageError | None) -> None:
+    """Count a page that was not scraped, and list its error, if there is one to be listed."""
+    connection.execute("UPDATE jobs SET failed = failed + 1 WHERE seq = ?", (seq,))
+    if error is not None:
+        connection.execute(
+            "INSERT INTO job_errors VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (seq, number, error.id, to_micros(error.at), error.url, error.code, error.text),
+        )
+
+
+def note_sitemap(connection: sqlite3.Connection, seq: int) -> None:
+    """Note that the sitemaps of the site are read."""
+    connection.execute("UPDATE jobs SET sitemap_read = 1 WHERE seq = ?", (seq,))
+
+
+def cancel(connection: sqlite3.Connection, seq: int) -> bool:
+    """Cancel a job; False if it has ended."""
+    cancelled = connection.execute(
+        "UPDATE jobs SET state = ? WHERE seq = ? AND state IN (?, ?)",
+        (JobState.CANCELLED, seq, JobState.SCRAPING, JobState.CANCELLED),
+    )
+    return cancelled.rowcount == 1
+
+
+def end_job(connection: sqlite3.Connection, seq: int, now: datetime) -> bool:
+    """End a job of which no page is left; False if pages have come."""
+    ended = connection.execute(
+        "UPDATE jobs SET ended_at = ?, state = CASE state WHEN 'scraping' THEN 'completed' ELSE state END"
+        " WHERE seq = ? AND ended_at IS NULL AND completed + failed = found",
+        (to_micros(now), seq),
+    )
+    return ended.rowcount == 1
+
+
+def fail_job(connection: sqlite3.Connection, seq: int, error: str, now: datetime) -> None:
+    """End a job that cannot go on. Its results stay."""
+    connection.execute(
+        "UPDATE jobs SET state = ?, error = ?, ended_at = ? WHERE seq = ?",
+        (JobState.FAILED, error, to_micros(now), seq),
+    )
+
+
+def reopen(connection: sqlite3.Connection, seq: int, urls: Sequence[str]) -> bool:
+    """Add pages to a job, which goes on if it was completed; False if it was cancelled or failed."""
+    reopened = connection.execute(
+        "UPDATE jobs SET state = ?, ended_at = NULL WHERE seq = ? AND state IN (?, ?)",
+        (JobState.SCRAPING, seq, JobState.SCRAPING, JobState.COMPLETED),
+    )
+    if reopened.rowcount:
+        add_pages(connection, seq, urls)
+    return reopened.rowcount == 1
+
+
+def job_by_id(connection: sqlite3.Connection, job_id: str) -> JobRecord | None:
+    """Return a job."""
+    row = connection.execute("SELECT * FROM jobs WHERE id = ?", (job_id,)).fetchone()
+    return None if row is None else _record_of(row)
+
+
+def job_by_seq(connection: sqlite3.Connection, seq: int) -> JobRecord | None:
+    """Return a job."""
+    row = connection.execute("SELECT * FROM jobs WHERE seq = ?", (seq,)).fetchone()
+    return None if row is None else _record_of(row)
+
+
+def unended_jobs(connection: sqlite3.Connection) -> list[JobRecord]:
+    """Return the jobs that have pages left, oldest first."""
+    return [_record_of(row) for row in connection.execute("SELECT * FROM jobs WHERE ended_at IS NULL ORDER BY seq")]
+
+
+def page_errors(connection: sqlite3.Connection, seq: int) -> list[PageError]:
+    """Return the errors of a job's pages, in the order of the pages."""
+    rows = connection.execute("SELECT * FROM job_errors WHERE job = ? ORDER BY number", (seq,))
+    return [
+        PageError(id=row["id"], at=from_micros(row["at"]), url=row["url"], code=row["code"], text=row["text"])
+        for row in rows
+    ]
+
+
+def blocked_urls(connection: sqlite3.Connection, seq: int) -> list[str]:
+    """Return the URLs of a job that robots.txt forbids."""
+    return [row[0] for row in connection.execute("SELECT url FROM job_blocked WHERE job = ? ORDER BY url", (seq,))]
+
+
+def last_completed(connection: sqlite3.Connection, team: str) -> datetime | None:
+    """Return when a job of the team was last completed."""
+    row = connection.execute(
+        "SELECT max(ended_at) FROM jobs WHERE team = ? AND state = ?", (team, JobState.COMPLETED)
+    ).fetchone()
+    return None if row[0] is None else from_micros(row[0])
+
+
+def expire(connection: sqlite3.Connection, now: datetime) -> list[int]:
+    """Delete the pages and errors of jobs that have expired, and return their `seq`.
+
+    A job's own row stays for a week more, so that its status can say why there is nothing.
+    """
+    moment = to_micros(now)
+    rows = connection.execute(
+        "UPDATE jobs SET emptied = 1 WHERE expires_at <= ? AND ended_at IS NOT NULL AND NOT emptied RETURNING seq",
+        (moment,),
+    )
+    expired = [row[0] for row in rows.fetchall()]
+    for name in ("job_pages", "job_keys", "job_errors", "job_blocked"):
+        connection.executemany(f"DELETE FROM {name} WHERE job = ?", ((seq,) for seq in expired))  # noqa: S608 - constants
+    connection.execute(
+        "DELETE FROM jobs WHERE expires_at <= ? AND ended_at IS NOT NULL", (moment - _MICROS_OF_WEEK,)
+    )
+    return expired
+
+
+def _record_of(row: sqlite3.Row) -> JobRecord:
+    kind = JobKind(row["kind"])
+    return JobRecord(
+        seq=row["seq"],
+        id=row["id"],
+        kind=kind,
+        team=row["team"],
+        plan=plan_from_json(kind, row["plan"]),
+        state=JobState(row["state"]),
+        error=row["error"],
+        created_at=from_micros(row["created_at"]),
+        ended_at=None if row["ended_at"] is None else from_micros(row["ended_at"]),
+        expires_at=from_micros(row["expires_at"]),
+        found=row["found"],
+        completed=row["completed"],
+        failed=row["failed"],
+        credits=row["credits"],
+        blocked=row["blocked"],
+        sitemap_read=bool(row["sitemap_read"]),
+    )
