@@ -24,6 +24,7 @@ from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
 from receiver.service.emulator.scraping.cache import CACHE_SCHEMA
 from receiver.service.emulator.scraping.history import HISTORY_SCHEMA
 from receiver.service.emulator.scraping.kept import KEPT_SCHEMA, KeptScrapes
+from receiver.service.emulator.scraping.known_urls import KnownUrls
 from receiver.service.emulator.scraping.scraper import PageScraper
 from receiver.service.emulator.wire.scrape import read_scrape
 
@@ -36,7 +37,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
     """Open what scrapes, crawls and monitors for as long as the block lasts."""
     options = base.options
     async with AsyncExitStack() as stack:
-        fetcher = await stack.enter_async_context(Fetcher(options, base.clock))
+        fetcher = await stack.enter_async_context(Fetcher(options, base.clock, transport=base.transport))
         model = _model(options)
         if model is not None:
             stack.push_async_callback(model.close)
@@ -81,6 +82,13 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             account=base.ledger,
             kept=KeptScrapes(base.state, base.clock),
         )
+        maps = MapOperations(
+            fetcher=fetcher,
+            scraper=scraper,
+            account=base.ledger,
+            known=KnownUrls(base.state),
+            policy=base.policy,
+        )
         await stack.enter_async_context(engine)
         await stack.enter_async_context(monitors)
         keys = ApiKeys(options.keys, open_access=options.open_access)
@@ -95,7 +103,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *crawl_operations(engine, base.ledger, base.policy),
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
-                *MapOperations(fetcher, base.policy).operations(),
+                *maps.operations(),
             ],
             sockets=JobSockets(engine, keys.team_of).app(),
             queues=engine,
