@@ -72,7 +72,7 @@ async def crawl(stage: Stage) -> None:
 async def batch_scrape(stage: Stage) -> None:
     """Scrape three pages."""
     stage.say("4. It scrapes a batch of three pages:")
-    await stage.service.client.batch_scrape(_some_pages(stage), webhook=stage.webhook())
+    await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
     await stage.handled()
 
 
@@ -99,7 +99,7 @@ async def outage(stage: Stage) -> None:
     """Stop the receiver for some virtual minutes: the service's retries bring everything."""
     stage.say("6. The receiver stops. The service finishes a batch meanwhile, and gets no answer.")
     await stage.receiver.stop()
-    await stage.service.client.batch_scrape(_some_pages(stage), webhook=stage.webhook())
+    await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
     await stage.service.emulator.settled()
     await _pass_time(stage, _FIRST_RETRY, "its first retry fails too")
     await stage.receiver.start()
@@ -111,7 +111,7 @@ async def loss(stage: Stage) -> None:
     """Stop the receiver for longer than the service retries, and fetch what it gave up."""
     stage.say("7. The receiver stops again, for longer than the service retries:")
     await stage.receiver.stop()
-    started = await stage.service.client.batch_scrape(_some_pages(stage), webhook=stage.webhook())
+    started = await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
     await stage.service.emulator.settled()
     for pause in (_FIRST_RETRY, _SECOND_RETRY):
         await stage.service.emulator.advance(pause + _A_MOMENT)
@@ -131,10 +131,6 @@ async def _pass_time(stage: Stage, duration: timedelta, what: str) -> None:
     await stage.service.emulator.advance(duration + _A_MOMENT)
     minutes = counted(duration // timedelta(minutes=1), "minute")
     stage.say(f"   {minutes} later on the service's clock, {what}.")
-
-
-def _some_pages(stage: Stage) -> list[str]:
-    return [stage.service.origin + path for path in stage.service.some_paths]
 
 
 def _id(started: JobStarted) -> str:

@@ -1,12 +1,10 @@
 """The service of the demo: the emulator in this process, on a free port, with the bundled site."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 
 import uvicorn
 
@@ -20,7 +18,7 @@ from receiver.web.server import Server, bind
 API_KEY = "fc-demo"
 _PAGE_DELAY = timedelta(milliseconds=60)
 """So that one can watch pages come in."""
-CHANGED_PAGE = "/prices.html"
+CHANGED_PAGE = "/pricing.html"
 """The page that the demo changes between two checks of a monitor."""
 
 
@@ -34,12 +32,19 @@ class DemoService:
     pages: dict[str, bytes]
     origin: str = BUNDLED_ORIGIN
 
+    @property
+    def changed_url(self) -> str:
+        """The page that `change_page` changes."""
+        return self.origin + CHANGED_PAGE.removesuffix(".html")
+
+    @property
+    def some_urls(self) -> list[str]:
+        """Three pages."""
+        return [f"{self.origin}/{name}" for name in ("", "about", "contact")]
+
     def change_page(self) -> None:
         """Change a price on one page of the site."""
-        self.pages[CHANGED_PAGE] = self.pages[CHANGED_PAGE].replace(b"</table>", _NEW_ROW + b"</table>", 1)
-
-
-_NEW_ROW = b"<tr><td>Winter check</td><td>45 min</td><td>39</td></tr>"
+        self.pages[CHANGED_PAGE] = self.pages[CHANGED_PAGE].replace(b">$9<", b">$12<")
 
 
 @asynccontextmanager

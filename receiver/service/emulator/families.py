@@ -21,14 +21,21 @@ from receiver.service.emulator.monitors import table as monitor_tables
 from receiver.service.emulator.monitors.service import Monitors
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
-from receiver.service.emulator.scraping.cache import CACHE_SCHEMA
-from receiver.service.emulator.scraping.history import HISTORY_SCHEMA
-from receiver.service.emulator.scraping.kept import KEPT_SCHEMA, KeptScrapes
+from receiver.service.emulator.scraping import cache as cache_tables
+from receiver.service.emulator.scraping import history as history_tables
+from receiver.service.emulator.scraping import kept as kept_tables
+from receiver.service.emulator.scraping.kept import KeptScrapes
 from receiver.service.emulator.scraping.known_urls import KnownUrls
 from receiver.service.emulator.scraping.scraper import PageScraper
 from receiver.service.emulator.wire.scrape import read_scrape
 
-SCHEMAS = (job_tables.SCHEMA, CACHE_SCHEMA, HISTORY_SCHEMA, KEPT_SCHEMA, monitor_tables.SCHEMA)
+SCHEMAS = (
+    job_tables.SCHEMA,
+    cache_tables.SCHEMA,
+    history_tables.SCHEMA,
+    kept_tables.SCHEMA,
+    monitor_tables.SCHEMA,
+)
 """The tables of the families."""
 
 
@@ -100,7 +107,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         yield EmulatorParts(
             operations=[
                 *scrapes.operations(),
-                *crawl_operations(engine, base.ledger, base.policy),
+                *crawl_operations(engine, base.policy),
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
                 *maps.operations(),

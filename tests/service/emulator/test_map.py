@@ -97,10 +97,11 @@ class Mapping:
 @asynccontextmanager
 async def mapping(pages: Pages, **others: SiteSource) -> AsyncIterator[Mapping]:
     sites: dict[str, SiteSource] = {SITE: pages, **{f"https://{host}": one for host, one in others.items()}}
-    async with Fetcher(EmulatorOptions(sites=sites), VirtualClock()) as fetcher:
-        schema = history.HISTORY_SCHEMA if hasattr(history, "HISTORY_SCHEMA") else history.SCHEMA
-        async with StateDatabase(None, [schema]) as database:
-            yield Mapping(fetcher, database)
+    async with (
+        Fetcher(EmulatorOptions(sites=sites), VirtualClock()) as fetcher,
+        StateDatabase(None, [history.SCHEMA]) as database,
+    ):
+        yield Mapping(fetcher, database)
 
 
 def sitemap(*urls: str) -> str:
@@ -109,7 +110,9 @@ def sitemap(*urls: str) -> str:
 
 PAGES: Pages = {
     "/": f"Home {SITE}/linked {SITE}/both/ https://other.test/x mailto:a@b.test",
-    "/sitemap.xml": sitemap(f"{SITE}/listed?utm=1", f"{SITE}/both", "https://acme.test/above", "https://evil.test/"),
+    "/sitemap.xml": sitemap(
+        f"{SITE}/listed?utm=1", f"{SITE}/both", "https://acme.test/above", "https://evil.test/"
+    ),
 }
 
 
