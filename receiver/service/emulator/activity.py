@@ -3,6 +3,9 @@
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
+
+from receiver.core.clock import Clock
 
 
 class Activity:
@@ -33,16 +36,36 @@ class Activity:
         finally:
             self.end()
 
-    @contextmanager
-    def resting(self) -> Iterator[None]:
-        """Count one less for as long as the block lasts: it waits for the emulator's clock."""
-        self.end()
-        try:
-            yield
-        finally:
-            self.begin()
-
     async def over(self) -> None:
         """Return when nothing runs, and what is left waits for the emulator's clock or for a call."""
         while self._running:
             await self._idle.wait()
+
+
+class Rest:
+    """A pause of counted work on the emulator's clock. While it lasts, the work does not count as running."""
+
+    def __init__(self, activity: Activity) -> None:
+        self._activity = activity
+        self._over = asyncio.Event()
+        self._waits = False
+
+    async def wait(self, clock: Clock, duration: timedelta) -> None:
+        """Return when `duration` has passed on the clock, or `end` was called."""
+        if self._over.is_set():
+            return
+        self._activity.end()
+        self._waits = True
+        timer = clock.call_later(duration, self.end)
+        try:
+            await self._over.wait()
+        finally:
+            timer.cancel()
+            self.end()
+
+    def end(self) -> None:
+        """End the pause now. The work counts as running from here on, not only when it goes on."""
+        self._over.set()
+        if self._waits:
+            self._waits = False
+            self._activity.begin()

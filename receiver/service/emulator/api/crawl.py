@@ -1,9 +1,7 @@
 """The operations on crawls, in both versions."""
 
-from receiver.service.emulator.account.charges import affordable_limit
 from receiver.service.emulator.api.calls import Answer, ApiOperation, Call, Json
 from receiver.service.emulator.api.jobs import JobOperations, start_body
-from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.prompts import options_of_prompt
 from receiver.service.emulator.times import wire_time
@@ -22,16 +20,17 @@ _NO_RULE = (
 class CrawlOperations:
     """Starts crawls, lists those that run, and shows what a prompt stands for."""
 
-    def __init__(self, engine: JobEngine, account: Account, policy: RequestPolicy) -> None:
+    def __init__(self, engine: JobEngine, policy: RequestPolicy) -> None:
         self._engine = engine
-        self._account = account
         self._policy = policy
 
     async def start(self, call: Call) -> Answer:
-        """Start a crawl. Its limit is lowered to the credits that are left."""
+        """Start a crawl. What the body says goes before what its prompt stands for, but for a lower limit."""
         read_crawl(call.body, call.version, self._policy)  # the body is refused as it was sent
         generated = _generated(call.body) if call.version == 2 else {}
-        body = affordable_limit({**generated, **call.body}, max(1, await self._account.remaining(call.team)))
+        body = {**generated, **call.body}
+        if {"limit"} <= generated.keys() & call.body.keys():
+            body["limit"] = min(generated["limit"], call.body["limit"])
         plan = read_crawl(body, call.version, self._policy)
         answer = start_body(await self._engine.start(plan, call.team), call)
         if plan.prompt is not None:
@@ -78,9 +77,9 @@ class CrawlOperations:
         return Answer(answer)
 
 
-def crawl_operations(engine: JobEngine, account: Account, policy: RequestPolicy) -> list[ApiOperation]:
+def crawl_operations(engine: JobEngine, policy: RequestPolicy) -> list[ApiOperation]:
     """Return the operations on crawls. Fixed paths stand before those with an id."""
-    crawls, jobs = CrawlOperations(engine, account, policy), JobOperations(engine)
+    crawls, jobs = CrawlOperations(engine, policy), JobOperations(engine)
     operations = [ApiOperation("POST", "/v2/crawl/params-preview", crawls.preview, "crawl", "rules")]
     for version in ("/v1", "/v2"):
         operations += [

@@ -1,14 +1,15 @@
 """Watchers of jobs over WebSocket: what is there, each document as it comes, and the end."""
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Callable
 from contextlib import suppress
 
-from starlette.routing import WebSocketRoute
+from starlette.routing import Router, WebSocketRoute
+from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from receiver.core.log_lines import event_log
 from receiver.service.emulator.api.calls import CallRefused, Json
 from receiver.service.emulator.api.jobs import status_body
 from receiver.service.emulator.jobs.changes import JobWatch
@@ -17,7 +18,7 @@ from receiver.service.emulator.jobs.records import JobNotFound, JobOfOtherTeam, 
 from receiver.service.emulator.json_text import to_json
 from receiver.service.emulator.times import wire_time
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 PATHS = ("/v1/crawl/{id}", "/v1/batch/scrape/{id}", "/v2/crawl/{id}", "/v2/batch/scrape/{id}")
 DONE, UNKNOWN_JOB, FAULT, NO_AUTH, OTHER_TEAM = 1000, 1008, 1011, 3000, 3003
@@ -33,9 +34,9 @@ class JobSockets:
         self._engine = engine
         self._team_of = team_of
 
-    def routes(self) -> list[WebSocketRoute]:
-        """Return the routes of all sockets."""
-        return [WebSocketRoute(path, self.serve) for path in PATHS]
+    def app(self) -> ASGIApp:
+        """Return an ASGI app for the WebSockets of all jobs. It refuses other paths."""
+        return Router([WebSocketRoute(path, self.serve) for path in PATHS], redirect_slashes=False)
 
     async def serve(self, socket: WebSocket) -> None:
         """Serve one watcher until the job has ended, or the watcher has gone."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from datetime import timedelta
 from urllib.parse import urlunsplit
 
@@ -24,8 +24,8 @@ MAX_SITEMAPS = 20
 SITEMAP_TIMEOUT = timedelta(seconds=15)
 
 
-async def sitemap_urls(fetcher: Fetcher, url: str, robots: RobotsRules) -> AsyncIterator[Sequence[str]]:
-    """Yield the URLs in the sitemaps of the site that a crawl of `url` looks at, file by file, each URL once.
+async def sitemap_urls(fetcher: Fetcher, url: str, robots: RobotsRules) -> AsyncGenerator[str, None]:
+    """Yield the URLs in the sitemaps of the site that a crawl of `url` looks at, each once, file by file.
 
     These are the ones that robots.txt names, those in the scope's folder, at the root and at the registrable
     domain, and those that they name in turn: at most 20 files. A file that cannot be read lists nothing.
@@ -40,11 +40,11 @@ async def sitemap_urls(fetcher: Fetcher, url: str, robots: RobotsRules) -> Async
         asked.add(address)
         file = await _fetched(fetcher, address)
         waiting.extend(joined(address, one) for one in file.sitemaps[:MAX_SITEMAPS])
-        found = (without_credentials(joined(address, page)) for page in file.pages)
-        new = [one for one in dict.fromkeys(found) if one not in known and split_web_url(one) is not None]
-        if new:
-            known.update(new)
-            yield new
+        for page in file.pages:
+            found = without_credentials(joined(address, page))
+            if found not in known and split_web_url(found) is not None:
+                known.add(found)
+                yield found
 
 
 async def _fetched(fetcher: Fetcher, address: str) -> SitemapFile:

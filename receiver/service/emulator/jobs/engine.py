@@ -1,7 +1,6 @@
 """All crawls and batch scrapes: they are started, cancelled, watched, and go on after a restart."""
 
 import asyncio
-import logging
 import sqlite3
 from collections.abc import Coroutine
 from contextlib import AbstractContextManager
@@ -10,7 +9,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from receiver.core.clock import Clock, Timer
-from receiver.service.emulator.account.activity import TeamActivity
+from receiver.core.log_lines import event_log
+from receiver.service.emulator.account.queue import TeamQueue
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.ids import IdSource
@@ -35,7 +35,7 @@ from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks.outbox import Outbox
 from receiver.service.emulator.wire.plans import BatchPlan, CrawlPlan
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 SCHEMA = table.SCHEMA + results.SCHEMA
 LIFETIME = timedelta(hours=24)
@@ -169,13 +169,13 @@ class JobEngine:
             if job.team == team and job.kind is JobKind.CRAWL and job.state is JobState.SCRAPING
         ]
 
-    async def activity(self, team: str) -> TeamActivity:
+    async def queue_of(self, team: str) -> TeamQueue:
         """Return how many pages of a team's jobs are scraped, and how many wait."""
 
-        def work(connection: sqlite3.Connection) -> TeamActivity:
+        def work(connection: sqlite3.Connection) -> TeamQueue:
             jobs = [job for job in table.unended_jobs(connection) if job.team == team]
             left = sum(job.total - job.completed for job in jobs)
-            return TeamActivity(
+            return TeamQueue(
                 active=min(active, left),
                 waiting=max(0, left - active),
                 last_success=table.last_completed(connection, team),
@@ -189,15 +189,9 @@ class JobEngine:
         """Watch a job for as long as the block lasts."""
         return self._changes.watch(job_id)
 
-    async def forget_all(self) -> None:
-        """Stop and forget every job."""
+    async def stop_all(self) -> None:
+        """Stop every job where it is. It goes on only when the engine is entered anew."""
         await self._stop_tasks()
-
-        def work(connection: sqlite3.Connection) -> None:
-            table.forget_all(connection)
-            results.forget_documents(connection)
-
-        await self._database.run(work)
 
     def _new_job(self, plan: CrawlPlan | BatchPlan, team: str) -> tuple[JobRecord, tuple[str, ...], int | None]:
         now = self._clock.now()

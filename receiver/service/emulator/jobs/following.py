@@ -51,14 +51,14 @@ class LinkFollower:
         denial = self._rules.denial(page.url) if page.number == _SEED else None
         return _denied(denial) if denial is not None and denial.by_robots else None
 
-    def judge(self, page: WaitingPage, scraped: ScrapedPage) -> PageOutcome:
+    async def judge(self, page: WaitingPage, scraped: ScrapedPage) -> PageOutcome:
         """Return what a page counts as: it may have led out of the crawl, or to another page of it."""
         own, final = self._rules.key(page.url), self._rules.key(scraped.url)
         if page.number == _SEED:
             if _host(scraped.url) != _host(page.url):
-                self._rules.move_to(scraped.url)
+                await self._rules.move_to(scraped.url)
                 self._looked_at.clear()
-            elif (denial := self._rules.denial(page.url)) is not None:
+            elif (denial := self._rules.denial(page.url)) is not None and denial.by_paths:
                 return _denied(denial)
             return PageScraped(scraped, final if final != own else None)
         if final == own:
@@ -66,9 +66,14 @@ class LinkFollower:
         denial = self._rules.denial(scraped.url)
         return PageScraped(scraped, final) if denial is None else _denied(denial)
 
-    async def links_of(self, page: WaitingPage, scraped: ScrapedPage) -> ChosenLinks:
-        """Return the new links that lie within the depth of the crawl."""
+    async def links_of(self, page: WaitingPage, scraped: ScrapedPage, outcome: PageOutcome) -> ChosenLinks:
+        """Return the new links that lie within the depth of the crawl.
+
+        A page that led out of the crawl has none. The first one gives its links in any case.
+        """
         deepest = self._plan.max_discovery_depth
+        if isinstance(outcome, PageFailed) and page.number != _SEED:
+            return NO_LINKS
         if self._plan.sitemap == "only" or (deepest is not None and page.depth >= deepest):
             return NO_LINKS
         return await self.choose(scraped.links)

@@ -28,15 +28,14 @@ class PageQueue:
     async def take(self) -> WaitingPage | None:
         """Return a page, for which `done` has to be called; None when no page is left and none can be found."""
         while not self._closed:
-            news, busy = self._news, self.busy
-            if not self._ready:
-                await self._read()
+            news = self._news
+            is_last = not self._ready and await self._is_exhausted()
             if self._closed:
                 break
             if self._ready:
                 self.busy += 1
                 return self._ready.popleft()
-            if not busy:
+            if is_last:
                 break
             await news.wait()
         return None
@@ -56,12 +55,15 @@ class PageQueue:
         self._closed = True
         self.notify()
 
-    async def _read(self) -> None:
+    async def _is_exhausted(self) -> bool:
+        """Read pages, and tell whether there are none and nobody was busy who could find some."""
         async with self._reading:
             if self._ready:
-                return
+                return False
+            busy = self.busy
             pages = await self._database.run(lambda c: table.waiting_pages(c, self._seq, self._last, _AHEAD))
             if pages:
                 self._last = pages[-1].number
                 self._ready.extend(pages)
                 self.notify()
+            return not busy and not pages

@@ -65,8 +65,3 @@ def read_documents(connection: sqlite3.Connection, job: int, skip: int, limit: i
 def delete_documents(connection: sqlite3.Connection, jobs: list[int]) -> None:
     """Delete the documents of jobs."""
     connection.executemany("DELETE FROM job_documents WHERE job = ?", ((seq,) for seq in jobs))
-
-
-def forget_documents(connection: sqlite3.Connection) -> None:
-    """Delete the documents of all jobs."""
-    connection.execute("DELETE FROM job_documents")

@@ -1,12 +1,13 @@
 """Runs one job: its sitemap, its pages, and its end."""
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from datetime import timedelta
 
+from receiver.core.log_lines import event_log
+from receiver.service.emulator.activity import Rest
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.jobs import table
 from receiver.service.emulator.jobs.context import JobContext
@@ -18,7 +19,7 @@ from receiver.service.emulator.jobs.settling import PageSettler
 from receiver.service.emulator.scrapes import ScrapedPage
 from receiver.service.emulator.wire.plans import CrawlPlan
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 _UNKNOWN = "UNKNOWN_ERROR"
 
@@ -32,7 +33,8 @@ class JobRunner:
         self._settler = PageSettler(job, context)
         self._queue = PageQueue(context.database, job.seq)
         self._follower: LinkFollower | None = None
-        self._cancelled = asyncio.Event()
+        self._rest = Rest(context.activity)
+        self._cancelled = False
         if job.state is JobState.CANCELLED:
             self.cancel()
 
@@ -43,8 +45,9 @@ class JobRunner:
 
     def cancel(self) -> None:
         """Begin no more pages. Those that have begun end as they would."""
-        self._cancelled.set()
+        self._cancelled = True
         self._queue.close()
+        self._rest.end()
 
     def notify(self) -> None:
         """Look for pages that were added."""
@@ -58,7 +61,7 @@ class JobRunner:
             ended = False
             while not ended:
                 await self._scrape_all()
-                if self._cancelled.is_set():
+                if self._cancelled:
                     await self._settler.cancel_waiting()
                 ended = await self._settler.end()
         except Exception:
@@ -75,7 +78,7 @@ class JobRunner:
             return
         async with aclosing(rules.sitemap()) as urls:
             async for some in urls:
-                if self._cancelled.is_set() or not await self._take_up(follower, some):
+                if self._cancelled or not await self._take_up(follower, some):
                     break
         await self._context.database.run(lambda c: table.note_sitemap(c, self.job.seq))
 
@@ -104,26 +107,14 @@ class JobRunner:
         while (page := await self._queue.take()) is not None:
             try:
                 if delay is not None and not is_first:
-                    await self._pause(timedelta(seconds=delay))
+                    await self._rest.wait(self._context.clock, timedelta(seconds=delay))
+                    self._rest = self._rest if self._cancelled else Rest(self._context.activity)
                 is_first = False
                 async with self._context.slots.of(self.job.team):
-                    if not self._cancelled.is_set():
+                    if not self._cancelled:
                         await self._scrape(page)
             finally:
                 self._queue.done()
-
-    async def _pause(self, duration: timedelta) -> None:
-        """Let time pass on the emulator's clock, or until the job is cancelled."""
-        passed = asyncio.Event()
-        timer = self._context.clock.call_later(duration, passed.set)
-        waits = [asyncio.create_task(event.wait()) for event in (passed, self._cancelled)]
-        try:
-            with self._context.activity.resting():
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            timer.cancel()
-            for wait in waits:
-                wait.cancel()
 
     async def _scrape(self, page: WaitingPage) -> None:
         follower = self._follower
@@ -134,8 +125,8 @@ class JobRunner:
         elif follower is None:
             await self._settler.settle(page, PageScraped(scraped))
         else:
-            outcome = follower.judge(page, scraped)
-            links = NO_LINKS if self._cancelled.is_set() else await follower.links_of(page, scraped)
+            outcome = await follower.judge(page, scraped)
+            links = NO_LINKS if self._cancelled else await follower.links_of(page, scraped, outcome)
             settled = await self._settler.settle(page, outcome, links)
             follower.remember(links, settled.looked_at)
 

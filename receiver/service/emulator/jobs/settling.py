@@ -52,19 +52,17 @@ class PageSettler:
         def work(connection: sqlite3.Connection) -> Settled:
             if not table.end_page(connection, seq, page.number):
                 return Settled(False, 0)
-            counted = False
             if isinstance(outcome, PageFailed):
                 table.count_failed(connection, seq, page.number, error)
-                self._context.outbox.keep(connection, event)
             elif outcome.final_key is not None and not table.take_key(connection, seq, outcome.final_key):
                 table.count_failed(connection, seq, page.number, None)
+                return Settled(False, 0)
             else:
                 position = table.count_completed(connection, seq, outcome.page.credits)
                 insert_document(connection, seq, position, len(content), pack(content))
-                self._context.outbox.keep(connection, event)
-                counted = True
+            self._context.outbox.keep(connection, event)
             table.add_blocked(connection, seq, (*blocked, *links.blocked))
-            return Settled(counted, table.add_links(connection, seq, links.found, page.depth + 1))
+            return Settled(document is not None, table.add_links(connection, seq, links.found, page.depth + 1))
 
         settled = await self._context.database.run(work)
         self._told(event)

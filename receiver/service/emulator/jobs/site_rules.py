@@ -15,10 +15,12 @@ class LinkDenial:
     """For people."""
     by_robots: bool = False
     """Whether the site's robots.txt forbids it; the URL is then listed in `robotsBlocked`."""
+    by_paths: bool = False
+    """Whether the expressions for paths leave it out. Nothing else is asked of the page where a crawl begins."""
 
 
 class SiteRules(Protocol):
-    """The rules of one crawl. All but `sitemap` may be called from any thread."""
+    """The rules of one crawl. `key` and `denial` may be called from any thread."""
 
     def key(self, url: str) -> str:
         """Return what is equal for URLs that count as one page."""
@@ -26,8 +28,8 @@ class SiteRules(Protocol):
     def denial(self, url: str) -> LinkDenial | None:
         """Return why the crawl does not take a URL, None if it does."""
 
-    def move_to(self, url: str) -> None:
-        """Take this URL for the origin of the crawl, because the first page redirected to it."""
+    async def move_to(self, url: str) -> None:
+        """Take this URL for the origin of the crawl, because the first page redirected to another host."""
 
     def sitemap(self) -> AsyncGenerator[Sequence[str], None]:
         """Yield the absolute URLs of the site's sitemaps; a sitemap that cannot be read is left out."""

@@ -292,12 +292,6 @@ def expire(connection: sqlite3.Connection, now: datetime) -> list[int]:
     return expired
 
 
-def forget_all(connection: sqlite3.Connection) -> None:
-    """Forget every job."""
-    for name in ("jobs", "job_pages", "job_keys", "job_errors", "job_blocked"):
-        connection.execute(f"DELETE FROM {name}")  # noqa: S608 - constants
-
-
 def _record_of(row: sqlite3.Row) -> JobRecord:
     kind = JobKind(row["kind"])
     return JobRecord(

@@ -1,7 +1,6 @@
 """The deliveries to one address: one after the other, as long as it answers."""
 
 import asyncio
-import logging
 import sqlite3
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import Clock, Timer
+from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.state.database import StateDatabase
@@ -19,7 +19,7 @@ from receiver.service.emulator.webhooks.table import DueDelivery, attempt_of, re
 from receiver.service.schedule import EndpointResponse, SenderSchedule
 from receiver.service.sender import Sender, SendResult
 
-log = logging.getLogger(__name__)
+log = event_log(__name__)
 
 SILENT_WIDTH = 8
 """How many deliveries are on their way at one time to an address that does not answer."""

@@ -161,10 +161,6 @@ class Outbox:
         """Return how many deliveries are in each state."""
         return await self._database.run(table.counts)
 
-    async def forget_all(self) -> None:
-        """Forget every delivery. What is on its way now still arrives."""
-        await self._database.run(table.forget_all)
-
     def _wake_lane(self, url: str) -> None:
         lane = self._lanes.get(url)
         if lane is None:

@@ -192,11 +192,6 @@ def counts(connection: sqlite3.Connection) -> dict[str, int]:
     return dict(connection.execute("SELECT state, count(*) FROM webhook_deliveries GROUP BY state"))
 
 
-def forget_all(connection: sqlite3.Connection) -> None:
-    """Forget every delivery, also those that wait."""
-    connection.execute("DELETE FROM webhook_deliveries")
-
-
 def attempt_of(at: datetime, *, status: int | None, answer: str, seconds: float) -> dict[str, Any]:
     """Return an attempt as it is kept and listed."""
     return {"at": iso(at), "status": status, "answer": answer, "seconds": round(seconds, 3)}

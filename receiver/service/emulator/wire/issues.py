@@ -108,7 +108,10 @@ def _issue(error: Any, body: Json, path: Sequence[str | int]) -> Json:
     place = [*path, *_real_path(body, error["loc"], kind)]
     if kind == "extra_forbidden":
         return {"code": "unrecognized_keys", "keys": [place[-1]], "path": place[:-1], "message": "Unrecognized key"}
-    issue = {"code": _code(kind), "path": place, "message": _message(kind, str(error["msg"]))}
+    message = _message(kind, str(error["msg"]))
+    if kind == "value_error":
+        place += _named_field(body, error["loc"], message)
+    issue = {"code": _code(kind), "path": place, "message": message}
     expected = _EXPECTED.get(kind) or context.get("expected") or context.get("expected_tags")
     if expected is not None:
         issue["expected"] = expected
@@ -128,6 +131,15 @@ def _message(kind: str, text: str) -> str:
     if kind in _EXPECTED:
         return f"Invalid input: expected {_EXPECTED[kind]}"
     return text.removeprefix("Value error, ")
+
+
+def _named_field(body: Json, place: Sequence[str | int], message: str) -> list[str | int]:
+    """Return the field that the text of a rule about several fields begins with, if the object has it."""
+    value: Any = body
+    for step in _real_path(body, place, "value_error"):
+        value = value[step]
+    name, colon, _ = message.partition(": ")
+    return [name] if colon and isinstance(value, dict) and name in value else []
 
 
 def _real_path(body: Any, place: Sequence[str | int], kind: str) -> list[str | int]:

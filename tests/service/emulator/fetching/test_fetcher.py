@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from receiver.core.clock import VirtualClock
@@ -26,9 +27,11 @@ LIMIT = 100_000
 
 
 @asynccontextmanager
-async def fetching(resolve: Resolve | None = None, **options: Any) -> AsyncIterator[Fetcher]:
-    options.setdefault("max_page_bytes", LIMIT)
-    async with Fetcher(EmulatorOptions(**options), VirtualClock(), resolve=resolve) as fetcher:
+async def fetching(
+    resolve: Resolve | None = None, transport: httpx.AsyncBaseTransport | None = None, **options: Any
+) -> AsyncIterator[Fetcher]:
+    given = EmulatorOptions(**{"max_page_bytes": LIMIT, **options})
+    async with Fetcher(given, VirtualClock(), resolve=resolve, transport=transport) as fetcher:
         yield fetcher
 
 
@@ -482,6 +485,34 @@ async def test_a_slow_name_server_ends_at_the_deadline() -> None:
         return []
 
     assert (await failure("http://app.test/", timeout=50, fetcher={"resolve": never})).code == "SCRAPE_TIMEOUT"
+
+
+# A transport in place of the network
+
+
+class PackedPage(httpx.AsyncByteStream):
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield gzip.compress(b"page")
+
+
+async def test_a_transport_takes_the_place_of_the_network() -> None:
+    def respond(request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/":
+            return httpx.Response(302, headers={"Location": "/page"})
+        return httpx.Response(200, headers={"Content-Encoding": "gzip"}, stream=PackedPage())
+
+    page = await fetched("https://anywhere.example.org/", fetcher={"transport": httpx.MockTransport(respond)})
+
+    assert (page.url, page.body) == ("https://anywhere.example.org/page", b"page")
+
+
+async def test_what_a_transport_does_not_reach_is_an_error_of_the_site() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("nobody is there")
+
+    failed = await failure("https://a.test/", fetcher={"transport": httpx.MockTransport(refuse)})
+
+    assert failed.code == "SCRAPE_SITE_ERROR"
 
 
 # TLS
