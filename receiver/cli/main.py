@@ -22,6 +22,7 @@ _COMMANDS = {
     "backup": "receiver.cli.backup:backup",
     "restore": "receiver.cli.restore:restore",
     "send": "receiver.cli.send:send",
+    "emulate": "receiver.cli.emulate.command:emulate",
     "tail": "receiver.cli.tail.command:tail",
     "simulate": "receiver.cli.simulate.command:simulate",
     "events": "receiver.cli.events.group:events",

@@ -186,13 +186,14 @@ class Emulator:
     async def _live(self, receive: Receive, send: Send) -> None:
         """Follow the lifespan protocol of ASGI: a server starts and ends the emulator."""
         await receive()
-        try:
-            async with self.lifespan():
-                await send({"type": "lifespan.startup.complete"})
-                await receive()
-        except Exception as exc:
-            await send({"type": "lifespan.startup.failed", "message": str(exc)})
-            raise
+        async with AsyncExitStack() as stack:
+            try:
+                await stack.enter_async_context(self.lifespan())
+            except Exception as exc:
+                await send({"type": "lifespan.startup.failed", "message": str(exc)})
+                raise
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
         await send({"type": "lifespan.shutdown.complete"})
 
 

@@ -1,0 +1,1 @@
+"""`receiver emulate`: the service itself on this machine, and its journal."""

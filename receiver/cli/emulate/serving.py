@@ -1,0 +1,99 @@
+"""Serves an emulator on a socket until a signal comes."""
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import click
+import uvicorn
+
+from receiver.cli.common.exit_codes import OK
+from receiver.cli.common.interrupt import stop_signals
+from receiver.cli.common.output import quoted
+from receiver.cli.common.serving import address
+from receiver.core.addresses import is_loopback
+from receiver.core.durations import in_words
+from receiver.core.text import escape_controls
+from receiver.errors import ConfigurationError
+from receiver.service.emulator.app import Emulator
+from receiver.service.emulator.options import EmulatorOptions
+from receiver.web.server import Server, bind
+
+_GRACE_SECONDS = 5
+_BUNDLED = "https://docs.example.com"
+
+
+async def serve_emulator(options: EmulatorOptions, host: str, port: int) -> int:
+    """Serve until a signal comes, and return the exit code. Standard output says where, and what is allowed."""
+    listener = bind(host, port)
+    emulator = Emulator(options)
+    server = Server(
+        uvicorn.Config(
+            emulator,
+            ws="websockets-sansio",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=_GRACE_SECONDS,
+        )
+    )
+    loop = asyncio.get_running_loop()
+    for number in stop_signals():
+        loop.add_signal_handler(number, server.handle_exit, number, None)
+    try:
+        async with emulator.lifespan():
+            for line in start_lines(options, address(listener)):
+                click.echo(line)
+            await server.serve(sockets=[listener])
+    except sqlite3.Error as exc:
+        raise ConfigurationError(f"cannot use the state file {options.state}: {exc}") from None
+    finally:
+        listener.close()
+    click.echo("The emulator has stopped.")
+    return OK
+
+
+def start_lines(options: EmulatorOptions, url: str) -> Iterator[str]:
+    """Yield what a user has to know at the start, without any secret."""
+    yield f"The emulator listens on {url}. Ctrl-C stops it."
+    for name, value in _facts(options, url):
+        yield f"  {name:<9} {escape_controls(value)}"
+    first = next(iter(options.sites), _BUNDLED if options.bundled_site else "http://127.0.0.1")
+    key = "YOUR_KEY" if options.keys else "fc-any"
+    yield ""
+    yield f"  RECEIVER_BASE_URL={url} RECEIVER_API_KEY={key} \\"
+    yield f"    receiver start crawl {quoted(first)}"
+    yield ""
+
+
+def _facts(options: EmulatorOptions, url: str) -> Iterator[tuple[str, str]]:
+    for origin, source in options.sites.items():
+        yield "site", f"{origin} from {source}" if isinstance(source, Path) else origin
+    if options.bundled_site:
+        yield "site", f"{_BUNDLED}, a small one of this package"
+    yield "internet", "fetched, too" if options.allow_internet else "not fetched (--allow-internet)"
+    if options.allow_private:
+        yield "private", "networks are fetched, too"
+    yield "keys", _keys(options)
+    if not is_loopback(urlsplit(url).hostname or "") and not options.keys:
+        yield "WARNING", "other machines reach it, and any key passes: add --key"
+    yield "state", "in memory, lost at the end (--state FILE)" if options.state is None else str(options.state)
+    yield "webhooks", "with signature" if options.webhook_secret else "without signature (--webhook-secret)"
+    if options.speed != 1:
+        yield "time", f"{options.speed:g} times as fast"
+    if options.plan is not None:
+        yield "limits", f"those of the plan {options.plan}"
+    if options.page_delay > timedelta(0):
+        yield "pages", f"take {in_words(options.page_delay)} each"
+    yield "model", "rules, no model (--model-url)" if options.model_url is None else options.model_name
+
+
+def _keys(options: EmulatorOptions) -> str:
+    if options.open_access:
+        return "calls pass without one, too"
+    return f"{len(options.keys)} given" if options.keys else "any passes (--key)"
