@@ -16,7 +16,7 @@ _COMMANDS = {
     "serve": "receiver.cli.serve:serve",
     "work": "receiver.cli.work:work",
     "dev": "receiver.cli.dev:dev",
-    "demo": "receiver.cli.demo:demo",
+    "demo": "receiver.cli.demo.command:demo",
     "new": "receiver.cli.new:new",
     "check": "receiver.cli.check:check",
     "backup": "receiver.cli.backup:backup",

@@ -210,6 +210,6 @@ def local_time(moment: datetime, timespec: str = "seconds") -> str:
     return moment.astimezone().isoformat(timespec=timespec)
 
 
-def iso(moment: datetime) -> str:
+def iso(moment: datetime, timespec: str = "microseconds") -> str:
     """Return a moment for programs: ISO 8601 in UTC, with microseconds and a Z."""
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
+    return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"

@@ -13,6 +13,17 @@ from receiver.requests.map import MapRequest
 from receiver.requests.monitors import CrawlTarget, MonitorRequest, ScrapeTarget, SearchTarget, Target
 from receiver.requests.pages import ContentRequest, FileOptions, PageRequest, ScrapeOptions
 from receiver.requests.parse import ParseRequest
+from receiver.requests.prices import (
+    DETERMINISTIC_JSON,
+    ENHANCED,
+    EXTRA,
+    EXTRA_FORMATS,
+    JSON,
+    LOCKDOWN,
+    REUSED_JSON,
+    SEARCH,
+    URL_CHECK,
+)
 from receiver.requests.scrape import ScrapeRequest, ScrapeRequestV2
 from receiver.requests.search import SearchRequest
 
@@ -33,13 +44,6 @@ Estimated = (
 _Part = tuple[int, int | None, str]
 """The fewest and the most credits that a rule adds, and the rule. None stands for no upper bound."""
 
-_ENHANCED = 5
-"""The most credits of a page through the enhanced proxy, instead of 1."""
-_CHECK = 2
-"""Credits for checking one URL."""
-_EXTRA = 4
-"""Credits that some formats add to those of the page, and redaction for each page of a file."""
-_EXTRA_FORMATS = {"question", "highlights", "audio", "video"}
 _CRAWL_LIMIT, _SEARCH_LIMIT = 10_000, 10
 """The service's limits where a request names none."""
 
@@ -99,7 +103,7 @@ def _parts(request: Estimated, pdf_pages: int) -> Iterator[_Part]:
 
 
 def _search(hits: int) -> _Part:
-    return 0, 2 * -(-hits // 10), "search: 2 credits for each 10 hits"
+    return 0, SEARCH * -(-hits // 10), f"search: {SEARCH} credits for each 10 hits"
 
 
 def _check_of(monitor: MonitorRequest, pdf_pages: int) -> Iterator[_Part]:
@@ -138,7 +142,7 @@ def _pages(
         low, high = _further_pages(pdf_pages, fewest, most, _max_pages(options))
         yield low, high, "PDF: 1 credit per page of the file"
         if isinstance(options, FileOptions) and options.redact_pii:
-            yield _EXTRA * low, _EXTRA * high, f"redactPII: {_EXTRA} credits per page of the file"
+            yield EXTRA * low, EXTRA * high, f"redactPII: {EXTRA} credits per page of the file"
     elif pdf_pages:
         yield 0, 0, "PDF that is not parsed: a flat 1 credit"
 
@@ -148,33 +152,37 @@ def _per_page(options: ContentRequest, *, unkept: bool) -> Iterator[tuple[int, i
     formats = _formats(options)
     lockdown = isinstance(options, ScrapeOptions) and options.lockdown is True
     if "deterministicJson" in formats:
-        yield 3, 10, "deterministicJson: 10 credits per page, 3 where its program is reused"
+        yield (
+            REUSED_JSON,
+            DETERMINISTIC_JSON,
+            f"deterministicJson: {DETERMINISTIC_JSON} credits per page, {REUSED_JSON} where its program is reused",
+        )
     elif "json" in formats:
-        yield 5, 5, "json: 5 credits per page"
+        yield JSON, JSON, f"json: {JSON} credits per page"
     elif lockdown:
-        yield 5, 5, "lockdown: 5 credits per page"
+        yield LOCKDOWN, LOCKDOWN, f"lockdown: {LOCKDOWN} credits per page"
     else:
         yield 1, 1, "1 credit per page"
-    for name in sorted(formats & _EXTRA_FORMATS):
-        yield _EXTRA, _EXTRA, f"{name}: {_EXTRA} credits per page"
+    for name in sorted(formats & EXTRA_FORMATS):
+        yield EXTRA, EXTRA, f"{name}: {EXTRA} credits per page"
     if unkept and not lockdown:
         yield 1, 1, "zeroDataRetention: 1 credit per page"
     if isinstance(options, FileOptions) and options.redact_pii:
-        yield _EXTRA, _EXTRA, f"redactPII: {_EXTRA} credits per page"
+        yield EXTRA, EXTRA, f"redactPII: {EXTRA} credits per page"
     if isinstance(options, PageRequest):
         yield from _proxy(options.proxy)
     if options.threat_protection is not None and options.threat_protection.mode == "normal":
-        yield _CHECK, _CHECK, f"threatProtection normal: {_CHECK} credits per URL checked"
+        yield URL_CHECK, URL_CHECK, f"threatProtection normal: {URL_CHECK} credits per URL checked"
 
 
 def _proxy(name: str | None) -> Iterator[tuple[int, int, str]]:
     match name:
         case "enhanced" | "stealth":
-            yield 0, _ENHANCED - 1, f"proxy {name}: up to {_ENHANCED} credits per page"
+            yield 0, ENHANCED - 1, f"proxy {name}: up to {ENHANCED} credits per page"
         case "auto":
-            yield 0, _ENHANCED - 1, f"proxy auto: {_ENHANCED} credits where only the enhanced one succeeds"
+            yield 0, ENHANCED - 1, f"proxy auto: {ENHANCED} credits where only the enhanced one succeeds"
         case None:
-            yield 0, _ENHANCED - 1, f"proxy left to the service: up to {_ENHANCED} credits per page"
+            yield 0, ENHANCED - 1, f"proxy left to the service: up to {ENHANCED} credits per page"
 
 
 def _formats(options: ContentRequest) -> set[str]:

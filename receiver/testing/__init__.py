@@ -5,7 +5,8 @@ Functions work in every test. For the fixtures, write this into the `conftest.py
     pytest_plugins = ["receiver.testing"]
 
 The fixtures are `receiver_router` and `receiver_resources` (write your own), `receiver_clock`, `receiver_settings`,
-`receiver_app`, `receiver_sender` and `receiver_work_items`; `pytest --fixtures` explains them. Their older names,
+`receiver_app`, `receiver_sender`, `receiver_work_items`, and with the extra `emulator` also `receiver_sites` (write
+your own) and `receiver_emulator`; `pytest --fixtures` explains them. Their older names,
 without `receiver_`, work too. The plugin that runs the test, anyio's or pytest-asyncio, also runs the async
 fixtures. `open_receiver` and `open_sender` are the same as context managers, for any test.
 
@@ -25,6 +26,7 @@ from receiver.testing.work import Work, assert_dead, assert_handled
 if TYPE_CHECKING:
     from receiver.stores.memory import MemoryStore
     from receiver.testing.application import RunningReceiver, open_receiver, settings_for_test
+    from receiver.testing.emulating import RunningEmulator, open_emulator
     from receiver.testing.sender import ScheduledSender, Sent, SentAttempt, open_sender
 
 pytest_plugins = ("receiver.testing.fixtures",)
@@ -34,6 +36,7 @@ __all__ = [
     "HandlerRun",
     "MemoryStore",
     "Recorded",
+    "RunningEmulator",
     "RunningReceiver",
     "Sample",
     "ScheduledSender",
@@ -46,6 +49,7 @@ __all__ = [
     "deliver",
     "deliver_async",
     "job_story",
+    "open_emulator",
     "open_receiver",
     "open_sender",
     "record_calls",
@@ -56,6 +60,7 @@ __all__ = [
 _LATE = {
     "receiver.testing.application": ("RunningReceiver", "open_receiver", "settings_for_test"),
     "receiver.stores.memory": ("MemoryStore",),
+    "receiver.testing.emulating": ("RunningEmulator", "open_emulator"),
     "receiver.testing.sender": ("ScheduledSender", "Sent", "SentAttempt", "open_sender"),
 }
 

@@ -12,6 +12,7 @@ from receiver.app import Receiver
 from receiver.core.ports.reports import Reports
 from receiver.core.work import WorkDetail, WorkFilter
 from receiver.routing import Router
+from receiver.routing.context import Clients
 from receiver.settings import Settings
 from receiver.stores import open_store
 from receiver.testing.clock import SteppedClock
@@ -69,12 +70,18 @@ def settings_for_test(folder: Path, **values: Any) -> Settings:
 
 @asynccontextmanager
 async def open_receiver(
-    router: Router, settings: Settings, clock: SteppedClock, *, resources: Mapping[Any, object] = _NOTHING
+    router: Router,
+    settings: Settings,
+    clock: SteppedClock,
+    *,
+    resources: Mapping[Any, object] = _NOTHING,
+    clients: Clients | None = None,
 ) -> AsyncIterator[RunningReceiver]:
     """Run a receiver and a worker for as long as the block lasts.
 
-    `resources` replace resources of the router, by type. Functions with `run_in="process"` run in a thread. Raises
-    HandlerError for a router that does not work as a whole.
+    `resources` replace resources of the router, by type. Functions with `run_in="process"` run in a thread.
+    Handlers get these `clients` as `ctx.client` and `ctx.sync_client`. Raises HandlerError for a router that does
+    not work as a whole.
     """
     store = open_store(settings.store, in_process=True)
     app = Receiver(settings, store=store, clock=clock)
@@ -82,7 +89,7 @@ async def open_receiver(
         app.lifespan(),
         store.queue() as queue,
         store.reports() as reports,
-        working(queue, router, clock, settings, resources) as wake_worker,
+        working(queue, router, clock, settings, resources, clients) as wake_worker,
     ):
         yield RunningReceiver(app, clock, reports, wake_worker)
 

@@ -13,7 +13,9 @@ from receiver.testing.clock import SteppedClock
 from receiver.testing.work import Work
 
 if TYPE_CHECKING:  # they bring a store and an HTTP client, which few tests need
+    from receiver.service.emulator.options import SiteSource
     from receiver.testing.application import RunningReceiver
+    from receiver.testing.emulating import RunningEmulator
     from receiver.testing.sender import ScheduledSender
 
 
@@ -52,14 +54,53 @@ async def receiver_app(
     receiver_settings: Settings,
     receiver_clock: SteppedClock,
     receiver_resources: Mapping[Any, object],
+    request: pytest.FixtureRequest,
 ) -> "AsyncIterator[RunningReceiver]":
     """The receiver as an ASGI app, with a store of its own, and a worker that runs the handlers under test."""
     from receiver.testing.application import open_receiver
 
+    emulator: RunningEmulator | None = None
+    if "receiver_service" in request.fixturenames:
+        emulator = request.getfixturevalue("receiver_service")
     async with open_receiver(
-        receiver_router, receiver_settings, receiver_clock, resources=receiver_resources
+        receiver_router,
+        receiver_settings,
+        receiver_clock,
+        resources=receiver_resources,
+        clients=None if emulator is None else emulator.clients,
     ) as app:
+        if emulator is not None:
+            emulator.reach(app)
         yield app
+
+
+@pytest.fixture
+def receiver_sites() -> "Mapping[str, SiteSource]":
+    """The sites that `receiver_emulator` serves: write a fixture of this name that returns them.
+
+    By origin such as `https://docs.acme.test`, a folder (a Path), or a dict of path or URL to HTML.
+    """
+    return {}
+
+
+@pytest.fixture
+async def receiver_service(
+    receiver_sites: "Mapping[str, SiteSource]", receiver_settings: Settings, receiver_clock: SteppedClock
+) -> "AsyncIterator[RunningEmulator]":
+    """The service alone. Ask for `receiver_emulator`, which also has a receiver to send its events to."""
+    from receiver.testing.emulating import open_emulator
+
+    [secret, *_] = [*receiver_settings.plain_secrets(), None]
+    async with open_emulator(
+        receiver_sites, receiver_clock, secret=secret, webhook_path=receiver_settings.path
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def receiver_emulator(receiver_service: "RunningEmulator", receiver_app: "RunningReceiver") -> "RunningEmulator":
+    """The service with your sites, and `receiver_app` as its webhook: `await receiver_emulator.crawl(url)`."""
+    return receiver_service
 
 
 @pytest.fixture
@@ -119,6 +160,12 @@ def resources() -> Mapping[Any, object]:
 def sender(receiver_sender: "ScheduledSender") -> "ScheduledSender":
     """The same as `receiver_sender`, its older name."""
     return receiver_sender
+
+
+@pytest.fixture
+def emulator(receiver_emulator: "RunningEmulator") -> "RunningEmulator":
+    """The same as `receiver_emulator`, under a short name."""
+    return receiver_emulator
 
 
 @pytest.fixture

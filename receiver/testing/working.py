@@ -10,6 +10,7 @@ from typing import Any, cast
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.types import WorkerId
 from receiver.routing import Handler, Router
+from receiver.routing.context import Clients
 from receiver.routing.resources import needed_by, require_given
 from receiver.settings import Settings
 from receiver.testing.clock import SteppedClock, turns
@@ -102,12 +103,18 @@ class _WatchedRunner:
 
 @asynccontextmanager
 async def working(
-    queue: WorkQueue, router: Router, clock: SteppedClock, settings: Settings, given: Mapping[Any, object]
+    queue: WorkQueue,
+    router: Router,
+    clock: SteppedClock,
+    settings: Settings,
+    given: Mapping[Any, object],
+    clients: Clients | None = None,
 ) -> AsyncIterator[Callable[[], None]]:
     """Run a worker for as long as the block lasts; the clock moves together with it.
 
     Yields a function that wakes the worker, which does not notice by itself what others store. `given` are
-    resources by type. Resources of the router are opened only if handlers need them and they are not given.
+    resources by type, and `clients` those that handlers get. Resources of the router are opened only if handlers
+    need them and they are not given.
     """
     router = router.changed(Handler.in_this_process)
     for handler in router:
@@ -124,6 +131,7 @@ async def working(
         threads=settings.threads,
         ask_once=ask_store(queue),
         given=given,
+        clients=clients,
     ) as runner:
         worker = Worker(
             watched_queue,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from receiver.cli.demo import activation
+from receiver.cli.demo.command import activation
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.queue import SqliteQueue
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.stores.sqlite.write_ahead_log import log_path
-from tests.doubles import delivery, eventually, soon, turns
+from tests.doubles import delivery, event_of, eventually, soon, turns
 
 PAGE = 4096
 LONG_LOG = 70 * 1024 * 1024
@@ -133,12 +133,21 @@ async def test_all_writers_of_a_store_share_one_checkpointer(made: Path) -> None
         assert len(connections) == expected
 
 
-async def test_checkpointing_goes_on_after_a_fault(made: Path) -> None:
-    """It opens its connection again, and no writer gets the error."""
-    connections = [Database(made.with_name("missing.db")), Database(made)]
-    checkpointer = Checkpointer(lambda: connections.pop(0), log_path(made), interval=timedelta(0))
+async def test_checkpointing_goes_on_after_a_fault(made: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It opens its connection again, and no writer gets the error. A fault of ours is told with its traceback."""
+    faulty = SlowToClose()
+    faulty.may_close.set()
+    faulty.call = _break  # type: ignore[method-assign]
+    connections = [Database(made.with_name("missing.db")), faulty, Database(made)]
+    checkpointer = Checkpointer(lambda: connections.pop(0), log_path(made), interval=timedelta(0))  # type: ignore[arg-type, return-value]
     async with checkpointer.used():
         await eventually(lambda: not connections)
+
+    assert [event_of(one) for one in caplog.records if one.exc_info] == ["checkpoint_crashed"]
+
+
+async def _break(work: object) -> None:
+    raise KeyError("a fault of ours")
 
 
 async def test_a_closed_store_leaves_one_file(made: Path, sqlite_store: SqliteStore) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
+from receiver.cli.common.extras import missing_extra
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.emulate.flags import emulator_options
 from receiver.core.logs import configure_logs, log_crashes
-from receiver.errors import ConfigurationError
 
 _SUBCOMMANDS = {"journal": "receiver.cli.emulate.journal:journal"}
 
@@ -38,10 +38,7 @@ def _serve(host: str, port: int, options: Mapping[str, Any]) -> int:
         from receiver.cli.emulate.serving import serve_emulator
         from receiver.service.emulator.options import EmulatorOptions
     except ModuleNotFoundError as exc:
-        if (exc.name or "").startswith("receiver"):
-            raise
-        advice = "pip install 'crawl-receiver[emulator]'"
-        raise ConfigurationError(f"the emulator needs the package {exc.name}: {advice}") from None
+        raise missing_extra(exc, "the emulator") from None
     chosen = EmulatorOptions(
         sites=dict(options["sites"]),
         bundled_site=options["bundled_site"],

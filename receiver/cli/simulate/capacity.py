@@ -6,7 +6,7 @@ import click
 
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import json_option
-from receiver.cli.common.output import flush, write_json, write_line
+from receiver.cli.common.output import write_json, write_line
 from receiver.cli.simulate.flags import ARRIVALS, ENDPOINT, OUTAGES, SENDER, TRAFFIC, scenario_options
 from receiver.core.durations import in_words
 from receiver.core.text import counted
@@ -26,15 +26,13 @@ def capacity(scenario: Scenario, as_json: bool) -> int:
     recovered if no request waits that long in the last tenth of the traffic. Exit code 1 if no capacity recovers.
     """
     needed = load(scenario)
-    smallest = None
-    for trial in trials(scenario):
-        if trial.drained_at is not None:
-            smallest = min(smallest or trial, trial, key=lambda one: one.capacity)
+    tried = sorted(trials(scenario), key=lambda one: one.capacity)
+    smallest = next((one for one in tried if one.drained_at is not None), None)
+    for trial in tried:
         if as_json:
             write_json(_trial_fields(trial))
         else:
             write_line(f"{counted(trial.capacity, 'request'):>20} at once: {_fate(trial)}")
-        flush()
     if smallest is not None and not as_json:
         below = (
             f"Below {smallest.capacity:,} at once it never drains." if smallest.capacity > 1 else "One is enough."

@@ -12,6 +12,7 @@ from receiver.cli.common.exit_codes import OK
 from receiver.cli.common.filter_options import arrival_filter_options, store_option
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.output import flush, note
+from receiver.cli.common.stdout import ending_without_reader
 from receiver.cli.common.tables import ListForm, RowWriter, form_options
 from receiver.cli.events.table import EVENTS
 from receiver.cli.tail.states import MAX_FOLLOWED, Followed
@@ -51,8 +52,13 @@ def tail(wanted: DeliveryFilter, lines: int, most: int | None, form: ListForm, s
     """
     follower = Follower(open_store(load_settings(store=store).store), SystemClock(), shown(form), limit=most)
     with suppress(KeyboardInterrupt):
-        asyncio.run(follower.run(wanted, lines=lines))
+        asyncio.run(_follow(follower, wanted, lines))
     return OK
+
+
+async def _follow(follower: "Follower", wanted: DeliveryFilter, lines: int) -> None:
+    with ending_without_reader():
+        await follower.run(wanted, lines=lines)
 
 
 class Follower:

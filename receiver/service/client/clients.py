@@ -26,8 +26,10 @@ from receiver.service.client.retrying import DEFAULT_PATIENCE, Pause, RetryPolic
 from receiver.service.client.signatures import describe
 from receiver.service.client.transport import (
     FAULTS,
+    GET_WITHIN,
     Body,
     as_service_error,
+    no_whole_answer,
     options,
     refuse_other_codings,
     request,
@@ -135,9 +137,16 @@ class AsyncClient:
         await self.http.aclose()
 
     async def get(self, path: str, *, params: dict[str, str] | None = None) -> httpx.Response:
-        """Get any path of the service and return the answer as it came. Errors are those of httpx."""
+        """Get any path of the service and return the answer as it came, within a minute.
+
+        Errors are those of httpx.
+        """
         async with self._places:
-            return await self.http.get(path, params=params)
+            try:
+                async with time_limit(self._clock, GET_WITHIN):
+                    return await self.http.get(path, params=params)
+            except TimeoutError:
+                raise no_whole_answer(path) from None
 
     async def send(self, call: ServiceCall[T]) -> T:
         """Make a call, repeat it if necessary, and return its result."""
@@ -254,9 +263,16 @@ class Client:
         self.http.close()
 
     def get(self, path: str, *, params: dict[str, str] | None = None) -> httpx.Response:
-        """Get any path of the service and return the answer as it came. Errors are those of httpx."""
+        """Get any path of the service and return the answer as it came, within a minute.
+
+        Errors are those of httpx.
+        """
         with self._places:
-            return self.http.get(path, params=params)
+            try:
+                with self._deadlines.until(self._clock.now() + GET_WITHIN):
+                    return self.http.get(path, params=params)
+            except TimeoutError:
+                raise no_whole_answer(path) from None
 
     def send(self, call: ServiceCall[T]) -> T:
         """Make a call, repeat it if necessary, and return its result."""

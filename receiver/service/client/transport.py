@@ -13,6 +13,8 @@ from receiver.requests.hosts import LONGEST_LABEL, fits_dns
 from receiver.service.client.calls import ServiceCall, ServiceResponse
 
 CONNECTED_WITHIN = timedelta(seconds=10)
+GET_WITHIN = timedelta(minutes=1)
+"""For the whole answer to a plain `get`, of which nobody knows how long it should take."""
 _CODINGS = ("gzip", "deflate")
 """The compressions that are asked for. They unpack a byte to about a thousand; others, and two at once, to more."""
 
@@ -47,7 +49,7 @@ def options(base_url: str, api_key: str, *, places: int) -> dict[str, Any]:
     return {
         "base_url": base,
         "auth": KeyForService(base, key),
-        "timeout": httpx.Timeout(60, connect=CONNECTED_WITHIN.total_seconds()),
+        "timeout": httpx.Timeout(GET_WITHIN.total_seconds(), connect=CONNECTED_WITHIN.total_seconds()),
         "limits": httpx.Limits(max_connections=places, max_keepalive_connections=places),
         "headers": {"User-Agent": "crawl-receiver", "Accept-Encoding": ", ".join(_CODINGS)},
         "trust_env": not is_loopback(base.host),  # a proxy would look for a local service on its own host
@@ -117,6 +119,11 @@ def as_service_error(error: Exception, call: ServiceCall[Any], service: httpx.UR
         case httpx.DecodingError():
             return UnexpectedAnswer(f"{name}: its compression is broken, or was not asked for")
     return ServiceUnreachable(f"{name}: the connection ended before the answer")
+
+
+def no_whole_answer(path: str) -> httpx.ReadTimeout:
+    """Return the error of a plain `get` whose time is over."""
+    return httpx.ReadTimeout(f"GET {path}: no whole answer within {GET_WITHIN.total_seconds():g} s")
 
 
 def read_base_url(base_url: str) -> httpx.URL:

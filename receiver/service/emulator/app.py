@@ -10,6 +10,7 @@ import httpx
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.core.clock import Clock, SystemClock
+from receiver.service.emulator import families
 from receiver.service.emulator.account import credits as credit_tables
 from receiver.service.emulator.account import idempotency as idempotency_tables
 from receiver.service.emulator.account.credits import CreditLedger
@@ -35,9 +36,14 @@ from receiver.service.emulator.webhooks import table as webhook_tables
 from receiver.service.emulator.webhooks.outbox import Outbox
 from receiver.service.emulator.wire.policy import RequestPolicy
 
-SCHEMAS: tuple[str, ...] = (credit_tables.SCHEMA, idempotency_tables.SCHEMA, webhook_tables.SCHEMA)
+SCHEMAS: tuple[str, ...] = (
+    credit_tables.SCHEMA,
+    idempotency_tables.SCHEMA,
+    webhook_tables.SCHEMA,
+    *families.SCHEMAS,
+)
 """The tables of all parts that this module puts together."""
-PARTS: tuple[OpenParts, ...] = ()
+PARTS: tuple[OpenParts, ...] = (families.open_families,)
 """The families of operations, beside the account."""
 
 

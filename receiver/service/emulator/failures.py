@@ -30,11 +30,15 @@ STATUS_OF_CODE = {
 
 
 class ScrapeFailed(ReceiverError):
-    """A page could not be scraped. The text is for the caller of the API; `code` is the service's code."""
+    """A page could not be scraped. The text is for the caller of the API; `code` is the service's code.
 
-    def __init__(self, code: str, text: str) -> None:
+    `credits` is what the attempt costs: nothing, except for what was checked before it failed.
+    """
+
+    def __init__(self, code: str, text: str, *, credits: int = 0) -> None:  # noqa: A002 - the service's word
         super().__init__(text)
         self.code = code
+        self.credits = credits
 
     @property
     def status(self) -> int:

@@ -116,6 +116,8 @@ class Checkpointer:
             except (StoreError, StoreRefused) as exc:
                 # A full or locked disk shows in every commit; here it only means to try again.
                 log.debug("checkpoint_failed", extra={"reason": str(exc)})
+            except Exception:  # a bug of ours: without checkpoints the log would fill the disk
+                log.exception("checkpoint_crashed")
 
 
 async def _cancelled(task: asyncio.Task[None] | None) -> None:

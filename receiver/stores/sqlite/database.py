@@ -192,7 +192,7 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.Error as exc:
         code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
         reason = _WORDS[sqlite3.SQLITE_FULL] if _is_full(exc) else _WORDS.get(code, str(exc))
-        words = f"the database {path}: {reason}"
+        words = f"the database {path} cannot be used: {reason}"
         raise (StoreRefused(words) if code in _HOPELESS else StoreError(words)) from exc
 
 

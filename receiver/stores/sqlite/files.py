@@ -144,7 +144,7 @@ def _identity(path: Path) -> tuple[int, int, int]:
     # would make a log.
     header = _header(path)
     if header and not (len(header) == 100 and header.startswith(b"SQLite format 3\0")):
-        raise StoreRefused(f"the database {path}: {NOT_A_DATABASE}")
+        raise StoreRefused(f"the database {path} cannot be used: {NOT_A_DATABASE}")
     version, application, schema = (int.from_bytes(header[at : at + 4]) for at in (60, 68, 40))
     return version, application, schema
 

@@ -6,12 +6,13 @@ import json
 import logging
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import httpx
 import pytest
 
 from receiver.core.retries import RetrySchedule
@@ -68,6 +69,14 @@ class Both:
                 return [await soon(client.send(call)) for call in calls]
         with Client(KEY, address, **options) as plain:
             return [await soon(asyncio.to_thread(plain.send, call)) for call in calls]
+
+    async def get(self, address: str, path: str) -> Any:
+        """Get a path with a new client."""
+        if self.kind == "async":
+            async with AsyncClient(KEY, address, clock=self.clock) as client:
+                return await soon(client.get(path))
+        with Client(KEY, address, clock=self.clock) as plain:
+            return await soon(asyncio.to_thread(plain.get, path))
 
 
 @pytest.fixture(params=["async", "plain"])
@@ -151,8 +160,26 @@ DRIPS = {
 @pytest.mark.parametrize("drip", DRIPS)
 async def test_no_server_can_stretch_a_call(both: Both, drip: str) -> None:
     """Each single byte comes in time, but the whole answer would never end."""
-    head, drop = DRIPS[drip]
     closed = threading.Event()
+    late = pytest.raises(ServiceUnreachable, match="GET /v2/crawl/1: no whole answer within 60 s")
+    with serving(trickling(both, *DRIPS[drip], closed)) as stub, late:
+        await both.send(stub.address, crawl_status("1"), patience=ONCE)
+
+    assert await asyncio.to_thread(closed.wait, LONG)
+
+
+async def test_no_server_can_stretch_a_plain_get(both: Both) -> None:
+    """Its answer has a minute in all. The error is that of httpx."""
+    closed = threading.Event()
+    late = pytest.raises(httpx.ReadTimeout, match="GET /v2/any: no whole answer within 60 s")
+    with serving(trickling(both, *DRIPS["body"], closed)) as stub, late:
+        await both.get(stub.address, "/v2/any")
+
+    assert await asyncio.to_thread(closed.wait, LONG)
+
+
+def trickling(both: Both, head: bytes, drop: bytes, closed: threading.Event) -> Callable[[Connection], None]:
+    """Return what answers one drop every two seconds, until the client closes the connection."""
 
     def trickle(connection: Connection) -> None:
         wire = connection.handler.connection
@@ -165,11 +192,7 @@ async def test_no_server_can_stretch_a_call(both: Both, drip: str) -> None:
             closed.set()
         connection.handler.close_connection = True
 
-    late = pytest.raises(ServiceUnreachable, match="GET /v2/crawl/1: no whole answer within 60 s")
-    with serving(trickle) as stub, late:
-        await both.send(stub.address, crawl_status("1"), patience=ONCE)
-
-    assert await asyncio.to_thread(closed.wait, LONG)
+    return trickle
 
 
 async def test_a_deadline_is_that_of_the_call_and_not_of_its_connection(both: Both) -> None:

@@ -1,11 +1,11 @@
-"""One request to a server and its answer, within limits. It follows no redirect and keeps no cookie."""
+"""One request to a server and its answer, within limits."""
 
-import ssl
-from collections.abc import Iterable, Mapping
+import string
+from collections.abc import AsyncIterable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import httpcore
 import httpx
@@ -14,7 +14,7 @@ from receiver.service.emulator.fetching.network import CheckedNetwork, Resolve
 from receiver.service.emulator.fetching.refusals import too_large, translated
 from receiver.service.emulator.fetching.zones import NetworkZone, zone_of
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_CONNECTIONS = 100
 _KEEP_SECONDS = 5.0
 _NO_TIMEOUTS = {"connect": None, "read": None, "write": None, "pool": None}
@@ -23,6 +23,9 @@ _OWN_HEADERS = frozenset({
     b"content-length", b"accept-encoding", b"expect", b"range",
 })  # fmt: skip
 """What the caller of the API cannot set: it frames the request, or asks for what is not understood here."""
+
+_TOKEN = frozenset((string.ascii_letters + string.digits + "!#$%&'*+-.^_`|~").encode())
+"""The characters in the name of a header: RFC 9110, section 5.6.2."""
 
 RawHeaders = list[tuple[bytes, bytes]]
 
@@ -37,9 +40,66 @@ class RawAnswer:
     zone: NetworkZone | None
     """Where the server is."""
 
+    @property
+    def is_redirect(self) -> bool:
+        """Whether it says where to look instead."""
+        return self.status in _REDIRECTS and self.header(b"location") != ""
+
     def header(self, name: bytes) -> str:
         """Return the first header of that name (in lower case), empty without one."""
         return next((value.decode("latin-1").strip() for key, value in self.headers if key.lower() == name), "")
+
+
+class Exchange(Protocol):
+    """Sends one request. It follows no redirect, and keeps no cookie."""
+
+    async def get(
+        self,
+        url: httpx.URL,
+        headers: RawHeaders,
+        *,
+        zones: frozenset[NetworkZone],
+        verify: bool,
+        max_bytes: int,
+        cut: bool = False,
+    ) -> RawAnswer:
+        """Return the answer to a GET. Only addresses in `zones` are connected to.
+
+        A body of more than `max_bytes` is cut there, or a ScrapeFailed. So is every failure of the network. There
+        is no time-out: the caller has one for the whole fetch.
+        """
+
+
+class TransportExchange:
+    """Hands requests to a transport, which decides what it reaches: there are no zones, and no network of ours."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
+
+    async def get(
+        self,
+        url: httpx.URL,
+        headers: RawHeaders,
+        *,
+        zones: frozenset[NetworkZone],
+        verify: bool,
+        max_bytes: int,
+        cut: bool = False,
+    ) -> RawAnswer:
+        """Return the answer to a GET, as an Exchange does."""
+        request = httpx.Request("GET", url, headers=[(b"Host", url.netloc), *headers])
+        try:
+            response = await self._transport.handle_async_request(request)
+            try:
+                answer = RawAnswer(response.status_code, list(response.headers.raw), b"", None)
+                if answer.is_redirect:
+                    return answer
+                body = await _read(response.aiter_raw(), str(url), max_bytes, cut=cut)
+                return replace(answer, body=body)
+            finally:
+                await response.aclose()
+        except (httpx.TransportError, httpx.StreamError, OSError) as exc:
+            raise translated(str(url), exc) from exc
 
 
 class WebExchange:
@@ -47,7 +107,7 @@ class WebExchange:
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
-        self._pools: dict[tuple[bool, frozenset[NetworkZone]], httpcore.AsyncConnectionPool] = {}
+        self._pools: dict[tuple[bool | None, frozenset[NetworkZone]], httpcore.AsyncConnectionPool] = {}
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -68,12 +128,8 @@ class WebExchange:
         max_bytes: int,
         cut: bool = False,
     ) -> RawAnswer:
-        """Return the answer to a GET. Only addresses in `zones` are connected to.
-
-        A body of more than `max_bytes` is cut there, or a ScrapeFailed. So is every failure of the network. There
-        is no time-out: the caller has one for the whole fetch.
-        """
-        pool = await self._pool(verify, zones)
+        """Return the answer to a GET, as an Exchange does."""
+        pool = await self._pool(zones, verify=verify if url.scheme == "https" else None)
         reuse = _ReuseCheck()
         try:
             try:
@@ -86,11 +142,13 @@ class WebExchange:
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException, OSError) as exc:
             raise translated(str(url), exc) from exc
 
-    async def _pool(self, verify: bool, zones: frozenset[NetworkZone]) -> httpcore.AsyncConnectionPool:
+    async def _pool(self, zones: frozenset[NetworkZone], *, verify: bool | None) -> httpcore.AsyncConnectionPool:
+        """Return the pool of connections to these zones; without TLS if `verify` is None."""
         key = (verify, zones)
         if key not in self._pools:
             pool = httpcore.AsyncConnectionPool(
-                ssl_context=_tls(verify),
+                # The certificates of httpx, or those that SSL_CERT_FILE and SSL_CERT_DIR name.
+                ssl_context=None if verify is None else httpx.create_ssl_context(verify=verify),
                 max_connections=_MAX_CONNECTIONS,
                 max_keepalive_connections=_MAX_CONNECTIONS,
                 keepalive_expiry=_KEEP_SECONDS,
@@ -115,9 +173,9 @@ class WebExchange:
         async with pool.stream("GET", target, headers=own, extensions=extensions) as response:
             reuse.answered = True
             answer = RawAnswer(response.status, response.headers, b"", _zone_of_peer(response))
-            if answer.status in REDIRECTS and answer.header(b"location"):
+            if answer.is_redirect:
                 return answer
-            return replace(answer, body=await _read(response, str(url), max_bytes, cut=cut))
+            return replace(answer, body=await _read(response.aiter_stream(), str(url), max_bytes, cut=cut))
 
 
 class _ReuseCheck:
@@ -131,9 +189,9 @@ class _ReuseCheck:
         self.connected = self.connected or event.endswith("connect_tcp.started")
 
 
-async def _read(response: httpcore.Response, url: str, max_bytes: int, *, cut: bool) -> bytes:
+async def _read(pieces: AsyncIterable[bytes], url: str, max_bytes: int, *, cut: bool) -> bytes:
     body = bytearray()
-    async for piece in response.aiter_stream():
+    async for piece in pieces:
         body += piece
         if len(body) > max_bytes:
             if cut:
@@ -148,11 +206,6 @@ def _zone_of_peer(response: httpcore.Response) -> NetworkZone | None:
     return zone_of(str(peer[0])) if peer else None
 
 
-def _tls(verify: bool) -> ssl.SSLContext:
-    # The certificates of httpx, or those that SSL_CERT_FILE and SSL_CERT_DIR name.
-    return httpx.create_ssl_context(verify=verify)
-
-
 def carried_headers(headers: Iterable[tuple[str, str]]) -> RawHeaders:
     """Return headers of a caller as they are sent, without those that are not theirs to set.
 
@@ -164,8 +217,8 @@ def carried_headers(headers: Iterable[tuple[str, str]]) -> RawHeaders:
             pair = (name.strip().encode("ascii"), value.strip().encode("latin-1"))
         except UnicodeEncodeError:
             raise ValueError(f"the header {name!r} has characters that HTTP cannot carry") from None
-        if any(mark in part for part in pair for mark in b"\r\n\0") or not pair[0]:
-            raise ValueError(f"the header {name!r} is not one line")
+        if not pair[0] or not _TOKEN.issuperset(pair[0]) or any(mark in pair[1] for mark in b"\r\n\0"):
+            raise ValueError(f"the header {name!r} has no valid name, or not one line as its value")
         if pair[0].lower() not in _OWN_HEADERS:
             carried.append(pair)
     return carried

@@ -14,9 +14,10 @@ from receiver.core.clock import Clock
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.fetching.codings import ACCEPTED_CODINGS, BrokenCoding, decoded
 from receiver.service.emulator.fetching.exchange import (
-    REDIRECTS,
+    Exchange,
     RawAnswer,
     RawHeaders,
+    TransportExchange,
     WebExchange,
     carried_headers,
 )
@@ -66,7 +67,8 @@ class Fetcher:
 
     Pages of given sites come from their files. Of others, only addresses that the options allow are connected to,
     also after a redirect; a page on the internet cannot redirect to a private network or to this machine. Every
-    failure is a ScrapeFailed. Credentials in URLs are neither sent nor shown.
+    failure is a ScrapeFailed. Credentials in URLs are neither sent nor shown. A `transport` takes the place of the
+    network, and decides what it reaches.
     """
 
     def __init__(
@@ -76,20 +78,18 @@ class Fetcher:
         *,
         sites: GivenSites | None = None,
         resolve: Resolve | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.sites = sites or GivenSites(options)
         self._options = options
         self._clock = clock
         self._zones = allowed_zones(options)
         self._resolve = resolve
+        self._transport = transport
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        resolve = self._resolve
-        if resolve is None:
-            resolve = system = SystemResolver()
-            self._stack.callback(system.close)
-        self._web = await self._stack.enter_async_context(WebExchange(resolve))
+        self._web = await self._open_exchange()
         return self
 
     async def __aexit__(
@@ -139,6 +139,15 @@ class Fetcher:
             ),
         )
 
+    async def _open_exchange(self) -> Exchange:
+        if self._transport is not None:
+            return TransportExchange(self._transport)
+        resolve = self._resolve
+        if resolve is None:
+            resolve = system = SystemResolver()
+            self._stack.callback(system.close)
+        return await self._stack.enter_async_context(WebExchange(resolve))
+
     async def _within(self, timeout: timedelta, fetch: _Fetch) -> FetchedPage:
         try:
             async with asyncio.timeout(timeout.total_seconds()):
@@ -155,10 +164,10 @@ class Fetcher:
                 fetch.move(given.location)
                 continue
             answer = await self._ask(fetch)
-            if answer.status not in REDIRECTS or not (location := answer.header(b"location")):
+            if not answer.is_redirect:
                 return await self._from_web(fetch, answer)
             _keep_cookies(fetch, answer)
-            fetch.move(location)
+            fetch.move(answer.header(b"location"))
         raise site_error(fetch.source_url, "ERR_TOO_MANY_REDIRECTS", f"It has more than {MAX_REDIRECTS} redirects.")
 
     async def _ask(self, fetch: _Fetch) -> RawAnswer:

@@ -7,10 +7,8 @@ import re2
 
 from receiver.errors import ReceiverError
 
-MAX_PATTERN_LENGTH = 1_000
+MAX_PATTERN_LENGTH = 2_000
 MAX_PATTERNS = 1_000
-_MAX_MEMORY = 1024 * 1024
-"""Bytes for one compiled expression. RE2 refuses a larger one."""
 
 
 class WrongPattern(ReceiverError):
@@ -45,7 +43,6 @@ def _compiled(pattern: str, field: str) -> Any:
     options = re2.Options()
     options.log_errors = False
     options.never_capture = True
-    options.max_mem = _MAX_MEMORY
     try:
         return re2.compile(pattern.encode(), options)
     except (re2.error, UnicodeEncodeError) as exc:

@@ -39,9 +39,6 @@ class RobotsRules:
         return all(self._rules.can_fetch(one, agent) for one in both for agent in self._agents)
 
 
-ALLOW_ALL = RobotsRules()
-
-
 async def fetch_robots(fetcher: Fetcher, url: str, agents: Sequence[str] = SERVICE_AGENTS) -> RobotsRules:
     """Return the rules of the site that a URL is of. A site without robots.txt, or with an error, allows all."""
     parts = split_web_url(url)
@@ -93,3 +90,6 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
         field, colon, value = line.partition("#")[0].partition(":")
         if colon:
             yield field.strip().lower(), value.strip()
+
+
+ALLOW_ALL = RobotsRules()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from datetime import timedelta
 from urllib.parse import urlunsplit
 
@@ -24,8 +24,8 @@ MAX_SITEMAPS = 20
 SITEMAP_TIMEOUT = timedelta(seconds=15)
 
 
-async def sitemap_urls(fetcher: Fetcher, url: str, robots: RobotsRules) -> AsyncIterator[str]:
-    """Yield the URLs in the sitemaps of the site that a crawl of `url` looks at, each once, as soon as it is known.
+async def sitemap_urls(fetcher: Fetcher, url: str, robots: RobotsRules) -> AsyncGenerator[str, None]:
+    """Yield the URLs in the sitemaps of the site that a crawl of `url` looks at, each once, file by file.
 
     These are the ones that robots.txt names, those in the scope's folder, at the root and at the registrable
     domain, and those that they name in turn: at most 20 files. A file that cannot be read lists nothing.

@@ -28,7 +28,7 @@ def request_url(url: str) -> httpx.URL | None:
     try:
         made = httpx.URL(url)
         made = made.copy_with(userinfo=b"") if made.userinfo else made
-        bad = made.scheme not in DEFAULT_PORTS or not made.host or made.port == 0
+        bad = split_web_url(url) is None or made.scheme not in DEFAULT_PORTS or not made.host
     except (httpx.InvalidURL, ValueError, UnicodeError):
         return None
     return None if bad else made.copy_with(path=made.path or "/")

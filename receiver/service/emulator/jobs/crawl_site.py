@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import cast
 
 from receiver.service.emulator.fetching.fetcher import Fetcher
 from receiver.service.emulator.fetching.robots import ALLOW_ALL, SERVICE_AGENTS, RobotsRules, fetch_robots
@@ -48,7 +47,7 @@ class FetchedSite:
     async def sitemap(self) -> AsyncGenerator[Sequence[str], None]:
         """Yield the absolute URLs of the site's sitemaps; a sitemap that cannot be read is left out."""
         some: list[str] = []
-        found = cast("AsyncGenerator[str, None]", sitemap_urls(self._fetcher, self._plan.url, self._robots))
+        found = sitemap_urls(self._fetcher, self._plan.url, self._robots)
         async with aclosing(found) as urls:
             async for url in urls:
                 some.append(url)

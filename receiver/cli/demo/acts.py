@@ -1,0 +1,149 @@
+"""What happens in the demo, act by act."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from receiver.cli.demo.receiver_process import DemoFailed, ReceiverProcess
+from receiver.core.ports.reports import Reports
+from receiver.core.text import counted
+from receiver.requests import MonitorRequest, Schedule, ScrapeTarget, WebhookConfig
+from receiver.service.responses import JobStarted
+
+if TYPE_CHECKING:  # it loads the emulator
+    from receiver.cli.demo.site import DemoService
+
+_POLL_SECONDS = 0.1
+_TIMEOUT_SECONDS = 120
+_CRAWLED = 20
+_FIRST_RETRY, _SECOND_RETRY, _THIRD_RETRY = timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15)
+_A_MOMENT = timedelta(seconds=1)
+"""The emulator's retries start a moment after their minute, when the attempt before them has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where the acts take place."""
+
+    service: "DemoService"
+    receiver: ReceiverProcess
+    reports: Reports
+    console: Console
+
+    def say(self, text: str) -> None:
+        """Print one line of the story."""
+        self.console.print(text)
+
+    def webhook(self) -> WebhookConfig:
+        """Return the webhook of a job: the receiver of the demo."""
+        return WebhookConfig(url=self.receiver.url, metadata={"from": "demo"})
+
+    async def handled(self) -> None:
+        """Return when handlers have finished with everything that was delivered."""
+        async with asyncio.timeout(_TIMEOUT_SECONDS):
+            await self.service.emulator.settled()
+            while await self.reports.count_unfinished():
+                if self.receiver.has_ended:
+                    raise DemoFailed("`receiver serve` ended before everything was handled")
+                await asyncio.sleep(_POLL_SECONDS)
+
+
+async def crawl(stage: Stage) -> None:
+    """Crawl the whole site."""
+    stage.say(f"3. The service crawls {stage.service.origin}, and sends each page as a signed webhook:")
+    started = await stage.service.client.crawl(stage.service.origin, limit=_CRAWLED, webhook=stage.webhook())
+    job_id = _id(started)
+    with _progress(stage.console) as progress:
+        task = progress.add_task("crawled", total=None)
+        while True:
+            status = await stage.service.client.crawl_status(job_id)
+            progress.update(task, completed=status.completed or 0, total=status.total)
+            if status.finished:
+                break
+            await asyncio.sleep(_POLL_SECONDS)
+    await stage.handled()
+
+
+async def batch_scrape(stage: Stage) -> None:
+    """Scrape three pages."""
+    stage.say("4. It scrapes a batch of three pages:")
+    await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
+    await stage.handled()
+
+
+async def monitor(stage: Stage) -> None:
+    """Check a page twice, and change it between the checks."""
+    client = stage.service.client
+    page = stage.service.changed_url
+    request = MonitorRequest(
+        name="Prices",
+        schedule=Schedule(text="hourly"),
+        targets=[ScrapeTarget(urls=[page])],
+        webhook=stage.webhook(),
+    )
+    made = await client.create_monitor(request)
+    stage.say(f"5. A monitor looks at {page}, which then changes, and looks again:")
+    await client.run_monitor(made.id or "")
+    await stage.handled()
+    stage.service.change_page()
+    await client.run_monitor(made.id or "")
+    await stage.handled()
+
+
+async def outage(stage: Stage) -> None:
+    """Stop the receiver for some virtual minutes: the service's retries bring everything."""
+    stage.say("6. The receiver stops. The service finishes a batch meanwhile, and gets no answer.")
+    await stage.receiver.stop()
+    await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
+    await stage.service.emulator.settled()
+    await _pass_time(stage, _FIRST_RETRY, "its first retry fails too")
+    await stage.receiver.start()
+    await _pass_time(stage, _SECOND_RETRY, "the receiver is back, and the second retry delivers all of it")
+    await stage.handled()
+
+
+async def loss(stage: Stage) -> None:
+    """Stop the receiver for longer than the service retries, and fetch what it gave up."""
+    stage.say("7. The receiver stops again, for longer than the service retries:")
+    await stage.receiver.stop()
+    started = await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
+    await stage.service.emulator.settled()
+    for pause in (_FIRST_RETRY, _SECOND_RETRY):
+        await stage.service.emulator.advance(pause + _A_MOMENT)
+    await _pass_time(stage, _THIRD_RETRY, "the third retry has failed, and the service gives up for good")
+    await stage.receiver.start()
+    words = ("backfill", _id(started), "--family", "batch_scrape", "--yes")
+    stage.say(f"   `receiver {' '.join(words)}` asks the service for what it produced:")
+    for line in (await stage.receiver.command(*words)).splitlines():
+        stage.console.print(f"     {line}", markup=False)
+    await stage.handled()
+
+
+ACTS: tuple[Callable[[Stage], Awaitable[None]], ...] = (crawl, batch_scrape, monitor, outage, loss)
+
+
+async def _pass_time(stage: Stage, duration: timedelta, what: str) -> None:
+    await stage.service.emulator.advance(duration + _A_MOMENT)
+    minutes = counted(duration // timedelta(minutes=1), "minute")
+    stage.say(f"   {minutes} later on the service's clock, {what}.")
+
+
+def _id(started: JobStarted) -> str:
+    if started.id is None:
+        raise DemoFailed("the service gave a job no id")
+    return started.id
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("   {task.description:<8}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    )

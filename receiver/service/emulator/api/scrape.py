@@ -1,0 +1,62 @@
+"""The operations of one scrape: POST /v1/scrape, POST /v2/scrape, and GET /v2/scrape/{id}."""
+
+import uuid
+from collections.abc import Callable
+from typing import Literal
+
+from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
+from receiver.service.emulator.contracts import Account
+from receiver.service.emulator.failures import CallRefused, ScrapeFailed
+from receiver.service.emulator.scrapes import Json, ScrapePlan, Scraper
+from receiver.service.emulator.scraping.kept import KeptScrapes, ScrapeExpired
+
+ReadScrape = Callable[[Json, Literal[1, 2]], ScrapePlan]
+"""Reads the body of a scrape of a version. It raises CallRefused."""
+
+
+class ScrapeOperations:
+    """Scrapes one page for a call, charges for it, and keeps the document for a day."""
+
+    def __init__(self, *, scraper: Scraper, read: ReadScrape, account: Account, kept: KeptScrapes) -> None:
+        self._scraper = scraper
+        self._read = read
+        self._account = account
+        self._kept = kept
+
+    def operations(self) -> list[ApiOperation]:
+        """Return the operations."""
+        return [
+            ApiOperation("POST", "/v1/scrape", self.scrape, "scrape"),
+            ApiOperation("POST", "/v2/scrape", self.scrape, "scrape"),
+            ApiOperation("GET", "/v2/scrape/{id}", self.find, "crawlStatus"),
+        ]
+
+    async def scrape(self, call: Call) -> Answer:
+        """Scrape the page of a call. A page that cannot be scraped is an answer too, with its code."""
+        plan = self._read(call.body, call.version)
+        try:
+            page = await self._scraper.scrape(plan, history_team=call.team)
+        except ScrapeFailed as exc:
+            if exc.credits:
+                await self._account.charge(call.team, exc.credits)
+            return Answer({"success": False, "code": exc.code, "error": str(exc)}, exc.status)
+        await self._account.charge(call.team, page.credits)
+        if not plan.zero_data_retention:
+            await self._kept.put(call.team, page)
+        body: Json = {"success": True, "data": page.document}
+        if page.warning is not None and call.version == 2:
+            body["warning"] = page.warning
+        return Answer(body)
+
+    async def find(self, call: Call) -> Answer:
+        """Answer with the document of an earlier scrape."""
+        scrape_id = call.path.get("id", "")
+        try:
+            document = await self._kept.find(call.team, str(uuid.UUID(scrape_id)))
+        except ScrapeExpired:
+            raise CallRefused(404, "Job expired") from None
+        except ValueError:
+            raise CallRefused(400, "Invalid job ID") from None
+        if document is None:
+            raise CallRefused(404, "Job not found")
+        return Answer({"success": True, "data": document})

@@ -1,0 +1,79 @@
+"""The text of a PDF, page by page, with pypdf. A PDF that is pictures only has none; there is no OCR here."""
+
+import re
+from collections.abc import Iterator
+from html import escape
+from io import BytesIO
+from typing import Any
+
+from pypdf import PageObject, PdfReader
+from pypdf.errors import PyPdfError
+
+from receiver.service.emulator.content.documents import markup
+from receiver.service.emulator.content.documents.words import MAX_TEXT, DocumentText, UnreadableDocument
+
+_MOST_PAGES = 10_000
+_MOST_LINKS = 5_000
+_PARAGRAPHS = re.compile(r"\n\s*\n")
+
+
+def read_pdf(body: bytes, options: dict[str, Any]) -> DocumentText:
+    """Return the text of a PDF. Raises UnreadableDocument if it has none."""
+    try:
+        reader = PdfReader(BytesIO(body))
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise UnreadableDocument("The PDF is encrypted.")
+        total = len(reader.pages)
+    except (PyPdfError, OSError, NotImplementedError) as error:
+        raise UnreadableDocument(f"The PDF cannot be read: {type(error).__name__}.") from error
+    most = min(int(options.get("maxPages") or _MOST_PAGES), _MOST_PAGES)
+    found = DocumentText(total=total, title=_title(reader))
+    links: dict[str, None] = {}
+    size = 0
+    for page in reader.pages[:most]:
+        text = "" if size > MAX_TEXT else page.extract_text().strip()
+        size += len(text)
+        found.pages.append(text)
+        for link in _links(page):
+            if len(links) < _MOST_LINKS:
+                links.setdefault(link)
+    _judge(found, options, size)
+    anchors = [f'<p><a href="{escape(link)}">{escape(link)}</a></p>\n' for link in links]
+    found.html = markup.page(found.title, *map(_as_html, found.pages), *anchors)
+    return found
+
+
+def _judge(found: DocumentText, options: dict[str, Any], size: int) -> None:
+    if not any(found.pages):
+        raise UnreadableDocument(
+            "The PDF has no text. It would need OCR, which is not here.", "SCRAPE_PDF_OCR_REQUIRED"
+        )
+    if not all(found.pages):
+        found.warnings.append("Some pages of the PDF have no text; they would need OCR, which is not here.")
+    if size > MAX_TEXT:
+        found.warnings.append("The text of the PDF is too long; not all of it was taken.")
+    if options.get("mode") == "ocr":
+        found.warnings.append("parsers: the mode ocr has no effect here; the text of the PDF was taken.")
+
+
+def _as_html(page: str) -> str:
+    return "".join(markup.paragraph(part) for part in _PARAGRAPHS.split(page) if part.strip())
+
+
+def _title(reader: PdfReader) -> str:
+    try:
+        return str((reader.metadata.title if reader.metadata else None) or "").strip()
+    except (PyPdfError, ValueError, TypeError, AttributeError):
+        return ""
+
+
+def _links(page: PageObject) -> Iterator[str]:
+    try:
+        annotations: list[Any] = list(page.annotations or [])
+        for one in annotations:
+            action = one.get_object().get("/A")
+            address = action.get_object().get("/URI") if action is not None else None
+            if isinstance(address, str) and address.startswith(("http://", "https://")):
+                yield str(address)
+    except (PyPdfError, ValueError, TypeError, AttributeError):
+        return

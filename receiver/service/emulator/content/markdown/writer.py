@@ -1,0 +1,443 @@
+"""Walks over a tree and writes Markdown. It uses no recursion, however deep the tree is.
+
+What an element writes is a list of pieces. Elements that change what is inside them put their pieces together when
+they end. Since that copies the text inside, only so many of them count inside one another; the others let their
+text through. So the work stays linear in the size of the page.
+"""
+
+from collections.abc import Callable
+from urllib.parse import unquote_plus
+
+from selectolax.lexbor import LexborNode
+
+from receiver.service.emulator.content.markdown import texts
+from receiver.service.emulator.content.markdown.code import code_text, language_of
+from receiver.service.emulator.content.markdown.lists import ListLevel, open_list
+from receiver.service.emulator.content.markdown.neighbours import spaced, spaced_code
+from receiver.service.emulator.content.markdown.tables import TableFrame, border_below, first_child_element
+from receiver.service.emulator.content.parsing import content_root, parse_html
+from receiver.service.emulator.content.tags import TEXT, number_of, numbers_of
+
+DEEPEST = 40
+"""How many elements inside one another may change the text inside them."""
+_DEEPEST_FRAMES = 3
+"""How many pages within pages (`iframe` with `data:text/html`) are converted."""
+_WIDEST_INDENT = 400
+
+_INLINE_PARENTS = numbers_of(
+    "b big i small tt abbr acronym cite code dfn em kbd strong samp var a bdo br img map object q script span sub"
+    " sup button input label select textarea iframe li"
+)
+_LISTS, _LISTISH = numbers_of("ul ol"), numbers_of("ul ol li")
+_STRONG, _EM, _TABLE, _LI = numbers_of("strong b"), numbers_of("em i"), number_of("table"), number_of("li")
+_BLOCKS = (
+    "p div section article main header footer nav aside address dl dt dd figure figcaption details summary dialog"
+    " fieldset form hgroup center search"
+)
+
+_Leave = Callable[["MarkdownWriter", LexborNode, int], None]
+_Enter = Callable[["MarkdownWriter", LexborNode, int], LexborNode | None]
+
+
+class MarkdownWriter:
+    """Writes the Markdown of one tree. `base64_images` keeps images that stand in the page itself."""
+
+    def __init__(self, *, base64_images: bool = False, frames: int = 0) -> None:
+        self._base64_images = base64_images
+        self._frames = frames
+        self._out: list[str] = []
+        self._open: list[tuple[LexborNode, int, _Leave | None, int, bool]] = []
+        self._trimming = False
+        """Whether an element further out takes the spaces off the beginnings of lines."""
+        self._joins = self._links = self._headings = 0
+        self._lists: list[ListLevel] = []
+        self._tables: list[TableFrame] = []
+        self._cells: list[int] = []
+        """For each open cell, how many tables had been written when it began."""
+        self._tables_written = 0
+
+    def write(self, root: LexborNode) -> str:
+        """Return the Markdown of what is in an element."""
+        self._walk(root.first_child)
+        return texts.finish("".join(self._out))
+
+    def _walk(self, node: LexborNode | None) -> None:
+        out, opened, enters = self._out, self._open, _ENTER
+        while True:
+            if node is None:
+                if not opened:
+                    return
+                node, _, leave, mark, self._trimming = opened.pop()
+                if leave is not None:
+                    leave(self, node, mark)
+                node = node.next
+            elif (number := node.tag_id) == TEXT:
+                text = node.text_content
+                if text and not text.isspace():
+                    out.append(self._beside_list(node, texts.plain(text)) if self._lists else texts.plain(text))
+                node = node.next
+            elif (enter := enters.get(number)) is not None:
+                node = enter(self, node, number)
+            elif (child := node.first_child) is not None:
+                opened.append((node, number, None, 0, self._trimming))
+                node = child
+            else:
+                node = node.next
+
+    # ---- pieces
+
+    def _parent(self) -> int:
+        """Return the number of the element around the one that is entered or left; 0 at the top."""
+        return self._open[-1][1] if self._open else 0
+
+    def _into(
+        self, node: LexborNode, number: int, leave: _Leave | None, mark: int | None = None
+    ) -> LexborNode | None:
+        """Open an element; return where to go on."""
+        place = len(self._out) if mark is None else mark
+        self._open.append((node, number, leave, place, self._trimming))
+        return node.first_child
+
+    def _joining(self, node: LexborNode, number: int, leave: _Leave) -> LexborNode | None:
+        """Open an element that puts its pieces together; deep inside others it just lets them through."""
+        if self._joins >= DEEPEST:
+            return self._into(node, number, None)
+        self._joins += 1
+        return self._into(node, number, leave)
+
+    def _take(self, mark: int) -> str:
+        """Take off and return what was written since a mark. Each element that joins calls this once."""
+        self._joins -= 1
+        text = "".join(self._out[mark:])
+        del self._out[mark:]
+        return text
+
+    def _beside_list(self, node: LexborNode, text: str) -> str:
+        """Return the text without spaces at its ends if it is the first of an item and a list follows."""
+        if self._parent() not in _LISTISH:
+            return text
+        after = node.next
+        while after is not None and not after.is_element_node:
+            after = after.next
+        if after is None or after.tag_id not in _LISTS:
+            return text
+        before = node.prev
+        while before is not None:
+            if before.tag_id == TEXT and (before.text_content or "").strip():
+                return text
+            before = before.prev
+        return text.strip(" ")
+
+    # ---- leaves
+
+    def _nothing(self, node: LexborNode, _: int) -> LexborNode | None:
+        return node.next
+
+    def _break(self, node: LexborNode, _: int) -> LexborNode | None:
+        self._out.append("\n\n")
+        return node.next
+
+    def _rule(self, node: LexborNode, _: int) -> LexborNode | None:
+        if not self._headings:
+            self._out.append("\n\n* * *\n\n")
+        return node.next
+
+    def _image(self, node: LexborNode, _: int) -> LexborNode | None:
+        attributes = node.attributes
+        source = (attributes.get("src") or "").strip()
+        if source:
+            if not self._base64_images and source.startswith("data:image/") and ";base64," in source[:200]:
+                source = "<Base64-Image-Removed>"
+            alt = (attributes.get("alt") or "").replace("\n", " ")
+            self._out.append(f"![{alt}]({source})")
+        return node.next
+
+    def _checkbox(self, node: LexborNode, _: int) -> LexborNode | None:
+        attributes = node.attributes
+        if self._parent() == _LI and attributes.get("type") == "checkbox":
+            self._out.append("[x] " if "checked" in attributes else "[ ] ")
+        return node.next
+
+    def _frame(self, node: LexborNode, _: int) -> LexborNode | None:
+        source = node.attributes.get("src")
+        if source and not source.startswith("data:text/html"):
+            self._out.append(f"[iframe]({source})")
+        elif source and "," in source and self._frames < _DEEPEST_FRAMES:
+            page = parse_html(unquote_plus(source.partition(",")[2]))
+            inner = MarkdownWriter(base64_images=self._base64_images, frames=self._frames + 1)
+            self._out.append(inner.write(content_root(page)))
+        return node.next
+
+    def _code_block(self, node: LexborNode, _: int) -> LexborNode | None:
+        self._out.append(texts.fenced(code_text(node).rstrip("\n"), language_of(node)))
+        return node.next
+
+    def _code(self, node: LexborNode, _: int) -> LexborNode | None:
+        text = code_text(node)
+        if text:
+            self._out.append(spaced_code(node, texts.code_span(self._in_cell(text))))
+        return node.next
+
+    def _typed(self, node: LexborNode, _: int) -> LexborNode | None:
+        text = code_text(node)
+        if text:
+            self._out.append(spaced(node, texts.padded_code_span(self._in_cell(text))))
+        return node.next
+
+    def _in_cell(self, code: str) -> str:
+        # https://github.github.com/gfm/#example-200: a bar ends a cell, even within code.
+        return code.replace("|", "\\|") if self._cells else code
+
+    # ---- blocks
+
+    def _block(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._parent() in _INLINE_PARENTS:
+            self._out.append("\n")
+            return self._into(node, number, MarkdownWriter._end_inner_block)
+        if self._trimming or self._joins >= DEEPEST:
+            self._out.append("\n\n")
+            return self._into(node, number, MarkdownWriter._end_block)
+        self._joins += 1
+        first = self._into(node, number, MarkdownWriter._end_outer_block)
+        self._trimming = True
+        return first
+
+    def _end_inner_block(self, _node: LexborNode, _mark: int) -> None:
+        self._out.append("\n")
+
+    def _end_block(self, _node: LexborNode, _mark: int) -> None:
+        self._out.append("\n\n")
+
+    def _end_outer_block(self, _node: LexborNode, mark: int) -> None:
+        self._out.append(f"\n\n{texts.trim_lines(self._take(mark))}\n\n")
+
+    def _heading(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._joins >= DEEPEST:
+            return self._block(node, number)
+        self._headings += 1
+        return self._joining(node, number, MarkdownWriter._end_heading)
+
+    def _end_heading(self, node: LexborNode, mark: int) -> None:
+        self._headings -= 1
+        text = self._take(mark)
+        title = texts.heading_text(text)
+        if not title:
+            self._out.append(text)
+        elif self._links:
+            self._out.append(spaced(node, f"**{title}**"))
+        else:
+            self._out.append(f"\n\n{'#' * int((node.tag or 'h1')[1])} {title}\n\n")
+
+    def _quote(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._joins >= DEEPEST:
+            return self._block(node, number)
+        first = self._joining(node, number, MarkdownWriter._end_quote)
+        self._trimming = False
+        return first
+
+    def _end_quote(self, _node: LexborNode, mark: int) -> None:
+        text = self._take(mark)
+        inner = text.strip()
+        self._out.append(f"\n\n{texts.quoted(inner)}\n\n" if inner else text)
+
+    # ---- inline
+
+    def _strong(self, node: LexborNode, number: int) -> LexborNode | None:
+        nested = self._parent() in _STRONG
+        return self._into(node, number, None) if nested else self._joining(node, number, MarkdownWriter._end_strong)
+
+    def _end_strong(self, node: LexborNode, mark: int) -> None:
+        self._delimit(node, mark, "**")
+
+    def _em(self, node: LexborNode, number: int) -> LexborNode | None:
+        nested = self._parent() in _EM
+        return self._into(node, number, None) if nested else self._joining(node, number, MarkdownWriter._end_em)
+
+    def _end_em(self, node: LexborNode, mark: int) -> None:
+        self._delimit(node, mark, "_")
+
+    def _struck(self, node: LexborNode, number: int) -> LexborNode | None:
+        return self._joining(node, number, MarkdownWriter._end_struck)
+
+    def _end_struck(self, node: LexborNode, mark: int) -> None:
+        self._delimit(node, mark, "~~")
+
+    def _delimit(self, node: LexborNode, mark: int, delimiter: str) -> None:
+        text = self._take(mark).strip()
+        if text:
+            self._out.append(spaced(node, texts.delimited(text, delimiter)))
+
+    def _link(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._joins >= DEEPEST:
+            return self._into(node, number, None)
+        self._links += 1
+        return self._joining(node, number, MarkdownWriter._end_link)
+
+    def _end_link(self, node: LexborNode, mark: int) -> None:
+        self._links -= 1
+        content = self._take(mark)
+        attributes = node.attributes
+        target = attributes.get("href") or ""
+        if target.strip() in {"", "#"}:
+            self._out.append(content)
+            return
+        title = attributes.get("title") if "title" in attributes else None
+        text = texts.link_text(content) or (attributes.get("aria-label") or "" if title is None else title)
+        if not text:
+            self._out.append(content)
+        elif title is None and texts.is_image_of(text, target):
+            self._out.append(spaced(node, text))
+        else:
+            named = "" if title is None else ' "' + title.replace("\n", " ").replace('"', '\\"') + '"'
+            self._out.append(spaced(node, f"[{text}]({target}{named})"))
+
+    # ---- lists
+
+    def _list(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._joins >= DEEPEST:
+            return self._block(node, number)
+        self._lists.append(open_list(node, self._lists[-1] if self._lists else None))
+        self._out.append("")
+        return self._into(node, number, MarkdownWriter._end_list, len(self._out) - 1)
+
+    def _end_list(self, node: LexborNode, mark: int) -> None:
+        self._lists.pop()
+        after = node.next
+        while after is not None and not after.is_element_node:
+            after = after.next
+        if after is not None or self._parent() not in _LISTISH:
+            self._out[mark] = "\n\n"
+            self._out.append("\n\n")
+            return
+        parent = node.parent
+        first = parent.first_child if parent is not None else None
+        text = (first.text_content or "") if first is not None and first.tag_id == TEXT else "x"
+        if not text.rstrip(" \t").endswith("\n"):
+            self._out[mark] = "\n"
+        self._cut_end(mark)
+
+    def _cut_end(self, mark: int) -> None:
+        """Take the white space off the end of what was written since a mark if there is a newline in it."""
+        out, place = self._out, len(self._out) - 1
+        while place > mark and not out[place].rstrip(" \t"):
+            place -= 1
+        if out[place].rstrip(" \t").endswith("\n"):
+            while len(out) > mark + 1 and not out[-1].rstrip():
+                out.pop()
+            out[-1] = out[-1].rstrip() if len(out) > mark + 1 else out[-1]
+
+    def _item(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._joins >= DEEPEST:
+            self._out.append("\n")
+            return self._into(node, number, MarkdownWriter._end_inner_block)
+        first = self._joining(node, number, MarkdownWriter._end_item)
+        self._trimming = False
+        return first
+
+    def _end_item(self, node: LexborNode, mark: int) -> None:
+        content = self._take(mark)
+        text = content.strip()
+        if not text:
+            self._out.append(content)
+            return
+        end = "\n" if content.endswith("\n") else ""
+        text = content.strip("\n").lstrip(f" {texts.GUARD}") + end
+        level = self._lists[-1] if self._lists and self._parent() in _LISTS else None
+        if level is None:
+            self._out.append(text.rstrip("\n") + "\n")
+            return
+        before = min(level.before, _WIDEST_INDENT)
+        prefix = level.prefix(node) or " " * level.width
+        head = f"{texts.GUARD}{' ' * before}{prefix}" if before or prefix.isspace() else prefix
+        self._out.append(head + (texts.indented(text, before + level.width) if "\n" in text else text) + "\n")
+
+    # ---- tables
+
+    def _table(self, node: LexborNode, number: int) -> LexborNode | None:
+        self._tables.append(TableFrame())
+        self._out.append("")
+        return self._into(node, number, MarkdownWriter._end_table, len(self._out) - 1)
+
+    def _end_table(self, _node: LexborNode, mark: int) -> None:
+        table = self._tables.pop()
+        self._tables_written += 1
+        if self._tables:
+            self._tables[-1].take_in(table)
+        self._out[mark] = f"\n\n{table.head()}"
+        self._out.extend(("\n\n", *table.captions))
+
+    def _caption(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._parent() != _TABLE or not self._tables:
+            return self._into(node, number, None)
+        return self._joining(node, number, MarkdownWriter._end_caption)
+
+    def _end_caption(self, _node: LexborNode, mark: int) -> None:
+        self._tables[-1].captions.append(self._take(mark))
+
+    def _table_heading(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._tables:
+            self._tables[-1].has_heading = True
+        return self._into(node, number, None)
+
+    def _row(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._tables:
+            cells = sum(1 for child in node.iter() if child.is_element_node)
+            self._tables[-1].widest = max(self._tables[-1].widest, cells)
+        self._out.append("\n")
+        return self._into(node, number, MarkdownWriter._end_row)
+
+    def _end_row(self, node: LexborNode, _mark: int) -> None:
+        self._out.append(border_below(node))
+
+    def _heading_cell(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._tables:
+            self._tables[-1].has_heading = True
+        return self._cell(node, number)
+
+    def _cell(self, node: LexborNode, number: int) -> LexborNode | None:
+        if self._joins >= DEEPEST:
+            return self._into(node, number, None)
+        self._cells.append(self._tables_written)
+        first = self._joining(node, number, MarkdownWriter._end_cell)
+        self._trimming = False
+        return first
+
+    def _end_cell(self, node: LexborNode, mark: int) -> None:
+        text = self._take(mark).strip()
+        if self._cells.pop() == self._tables_written:
+            text = texts.one_line(text)
+        self._out.append(f"{'| ' if first_child_element(node) else ' '}{text} |")
+
+
+_RULES: tuple[tuple[str, _Enter], ...] = (
+    (_BLOCKS, MarkdownWriter._block),
+    ("h1 h2 h3 h4 h5 h6", MarkdownWriter._heading),
+    ("blockquote", MarkdownWriter._quote),
+    ("strong b", MarkdownWriter._strong),
+    ("em i", MarkdownWriter._em),
+    ("del s strike", MarkdownWriter._struck),
+    ("a", MarkdownWriter._link),
+    ("ul ol", MarkdownWriter._list),
+    ("li", MarkdownWriter._item),
+    ("table", MarkdownWriter._table),
+    ("caption", MarkdownWriter._caption),
+    ("thead", MarkdownWriter._table_heading),
+    ("tr", MarkdownWriter._row),
+    ("td", MarkdownWriter._cell),
+    ("th", MarkdownWriter._heading_cell),
+    ("pre", MarkdownWriter._code_block),
+    ("code", MarkdownWriter._code),
+    ("kbd samp tt", MarkdownWriter._typed),
+    ("br", MarkdownWriter._break),
+    ("hr", MarkdownWriter._rule),
+    ("img", MarkdownWriter._image),
+    ("input", MarkdownWriter._checkbox),
+    ("iframe", MarkdownWriter._frame),
+    ("script style textarea noscript template", MarkdownWriter._nothing),
+)
+_ENTER = {number: rule for names, rule in _RULES for number in numbers_of(names)}
+
+
+def to_markdown(root: LexborNode, *, base64_images: bool = False) -> str:
+    """Return the Markdown of what is in an element. `base64_images` keeps images that stand in the page itself."""
+    return MarkdownWriter(base64_images=base64_images).write(root)

@@ -1,0 +1,125 @@
+"""The visible parts of a page that carry data: headings, tables, lists, and labelled pairs such as `Price: 9 €`."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+MAX_LINES = 50_000
+"""Lines, cells and items of a page that are looked at."""
+MAX_ROWS = 5_000
+"""Rows of a table that are looked at."""
+MAX_LINE = 2_000
+"""Characters of a line that are kept."""
+_LABEL = re.compile(r"([^\W_][^:\n]{0,59}?)\s*:\s+(\S.*)", re.DOTALL)
+_NO_LABELS = ("http", "https", "mailto", "tel")
+
+
+@dataclass(slots=True)
+class PageTable:
+    """A table, with its cells as texts."""
+
+    heading: str = ""
+    """The heading before it, and its caption."""
+    header: list[str] = field(default_factory=list)
+    """The names of its columns; empty if it names none."""
+    rows: list[list[str]] = field(default_factory=list)
+    """The other rows."""
+
+    def records(self) -> list[dict[str, str]]:
+        """Return each row as `{column: cell}`; empty if the columns have no names."""
+        names = self.header
+        return [dict(zip(names, row, strict=False)) for row in self.rows] if names else []
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return the rows of a table of two columns, of which the first names the second."""
+        rows = ([self.header] if self.header else []) + self.rows
+        return [(row[0], row[1]) for row in rows if len(row) == 2 and row[0]] if _has_two(rows) else []
+
+
+def _has_two(rows: Sequence[Sequence[str]]) -> bool:
+    return bool(rows) and all(len(row) <= 2 for row in rows)
+
+
+@dataclass(slots=True)
+class PageBlocks:
+    """The parts of one page, in its order."""
+
+    headings: list[tuple[int, str]] = field(default_factory=list)
+    """Level and text."""
+    tables: list[PageTable] = field(default_factory=list)
+    """All tables, also nested ones."""
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    """Labels and their values."""
+    lists: list[tuple[str, list[str]]] = field(default_factory=list)
+    """The heading before a list, and its items."""
+    sections: list[tuple[str, str]] = field(default_factory=list)
+    """A heading, and the first line below it."""
+    lines: list[str] = field(default_factory=list)
+    """The lines outside of tables."""
+    count: int = 0
+    """How many lines were taken."""
+
+    @property
+    def heading(self) -> str:
+        """The last heading."""
+        return self.headings[-1][1] if self.headings else ""
+
+    def add_line(self, line: str) -> None:
+        """Take a line: it may be a labelled pair, and the first one below a heading is its section."""
+        self.lines.append(line)
+        if pair := labelled(line):
+            self.pairs.append(pair)
+        if self.headings and (not self.sections or self.sections[-1][0] != self.heading):
+            self.sections.append((self.heading, line))
+
+    def is_full(self) -> bool:
+        """Count a line, and tell whether there were too many."""
+        self.count += 1
+        return self.count > MAX_LINES
+
+
+def labelled(line: str) -> tuple[str, str] | None:
+    """Return the label and the value of a line such as `Price: 9 €`; None for other lines."""
+    found = _LABEL.fullmatch(line[:MAX_LINE])
+    if found is None or found[1].lower() in _NO_LABELS or len(found[1].split()) > 6:
+        return None
+    return found[1], found[2].strip()
+
+
+def blocks_of_markdown(markdown: str) -> PageBlocks:
+    """Return the parts of a Markdown text, for pages that are no HTML."""
+    blocks = PageBlocks()
+    table: PageTable | None = None
+    items: list[str] | None = None
+    for raw in markdown.split("\n"):
+        line = raw.strip()[:MAX_LINE]
+        table = table if line.startswith("|") else None
+        items = items if line.startswith(("- ", "* ")) else None
+        if not line or blocks.is_full():
+            continue
+        if line.startswith("#"):
+            text = line.lstrip("#")
+            blocks.headings.append((len(line) - len(text), text.strip()))
+        elif line.startswith("|"):
+            if table is None:
+                table = PageTable(blocks.heading)
+                blocks.tables.append(table)
+            _add_row(table, [cell.strip() for cell in line.strip("|").split("|")])
+        elif line.startswith(("- ", "* ")):
+            if items is None:
+                items = []
+                blocks.lists.append((blocks.heading, items))
+            items.append(line[2:].strip())
+            blocks.add_line(line[2:].strip())
+        else:
+            blocks.add_line(line)
+    return blocks
+
+
+def _add_row(table: PageTable, cells: list[str]) -> None:
+    """Take a row of a Markdown table; the row above its divider is the header."""
+    if all(cell.strip(":-") == "" and "-" in cell for cell in cells):
+        if len(table.rows) == 1:
+            table.header = table.rows.pop() if any(table.rows[0]) else []
+    elif len(table.rows) < MAX_ROWS:
+        table.rows.append(cells)

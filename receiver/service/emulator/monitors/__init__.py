@@ -1,0 +1,1 @@
+"""Monitors: recurring checks of pages and sites, what they found, and who hears of it."""

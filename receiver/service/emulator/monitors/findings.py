@@ -1,0 +1,131 @@
+"""What a check finds out about one page, by comparing it with the check before."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.monitors.table import RememberedPage
+from receiver.service.emulator.scrapes import Json, ScrapedPage
+from receiver.service.emulator.scraping.comparison import changed_paths, is_same_text
+from receiver.service.emulator.scraping.diffs import diff_pages
+
+_SHOWN = ("title", "contentType", "numPages", "proxyUsed", "postprocessorsUsed", "creditsUsed")
+
+
+@dataclass(slots=True, kw_only=True)
+class PageFinding:
+    """One page of a check."""
+
+    url: str
+    """Its address, as the target or the crawl has it."""
+    status: str
+    """`same`, `new`, `changed`, `removed` or `error`."""
+    previous_scrape_id: str | None = None
+    """The scrape it was compared with."""
+    current_scrape_id: str | None = None
+    """The scrape of this check."""
+    status_code: int | None = None
+    """The page's own HTTP status."""
+    error: str | None = None
+    """Why it could not be checked."""
+    metadata: Json = field(default_factory=dict)
+    """Some of the page's metadata."""
+    text: str | None = None
+    """The unified diff, if the page changed and its text is compared."""
+    tree: Json | None = None
+    """The same as a tree."""
+    values: Json | None = None
+    """The changed values by their paths, if values are compared."""
+    snapshot: Any = None
+    """All values that were extracted."""
+    judgment: Json | None = None
+    """What the judge says of the change."""
+    memory: RememberedPage | None = None
+    """What the next check compares with; None leaves what is remembered."""
+    cost: int = 0
+    """Credits."""
+
+    def record(self, page_id: str, target_id: str, created_at: str | None) -> Json:
+        """Return the page as the answer to a check shows it."""
+        record = {
+            "id": page_id,
+            "targetId": target_id,
+            "url": self.url,
+            "status": self.status,
+            "previousScrapeId": self.previous_scrape_id,
+            "currentScrapeId": self.current_scrape_id,
+            "statusCode": self.status_code,
+            "error": self.error,
+            "metadata": self.metadata,
+            "judgment": self.judgment,
+            "diff": self._diff(self.values if self.values is not None else self.tree),
+            "createdAt": created_at,
+        }
+        if self.snapshot is not None:
+            record["snapshot"] = {"json": self.snapshot}
+        return record
+
+    def event(self, monitor_id: str, check_id: str) -> Json:
+        """Return the page as its webhook tells it: values may be in the diff, the tree is not."""
+        return {
+            "monitorId": monitor_id,
+            "checkId": check_id,
+            "url": self.url,
+            "status": self.status,
+            "previousScrapeId": self.previous_scrape_id,
+            "currentScrapeId": self.current_scrape_id,
+            "error": self.error,
+            "isMeaningful": None if self.judgment is None else self.judgment["meaningful"],
+            "judgment": self.judgment,
+            "diff": self._diff(self.values),
+        }
+
+    def _diff(self, structure: Json | None) -> Json | None:
+        diff: Json = {} if self.text is None else {"text": self.text}
+        if structure is not None:
+            diff["json"] = structure
+        return diff or None
+
+
+def failed_page(url: str, failure: ScrapeFailed, before: RememberedPage | None = None) -> PageFinding:
+    """Return the finding for a page that could not be scraped."""
+    return PageFinding(
+        url=url,
+        status="error",
+        previous_scrape_id=None if before is None else before.scrape_id,
+        error=str(failure),
+        cost=failure.credits,
+    )
+
+
+def compare_page(url: str, page: ScrapedPage, before: RememberedPage | None, mode: str) -> PageFinding:
+    """Return the finding for a page that was scraped. `mode` says what is compared: markdown, json or mixed.
+
+    The work is bounded; it may take a while, and does no I/O.
+    """
+    markdown = str(page.document.get("markdown") or "")
+    data = page.document.get("json") if mode != "markdown" else None
+    metadata = page.document.get("metadata", {})
+    finding = PageFinding(
+        url=url,
+        status="new",
+        previous_scrape_id=None if before is None else before.scrape_id,
+        current_scrape_id=page.scrape_id,
+        status_code=page.status,
+        metadata={name: metadata[name] for name in _SHOWN if name in metadata},
+        snapshot=data,
+        memory=RememberedPage(scrape_id=page.scrape_id, is_removed=False, markdown=markdown, data=data),
+        cost=page.credits,
+    )
+    if before is None or before.is_removed:
+        return finding
+    values = changed_paths(before.data, data) if mode != "markdown" else {}
+    is_moved = mode == "json" or is_same_text(before.markdown, markdown)
+    finding.status = "same" if is_moved and not values else "changed"
+    if finding.status == "changed":
+        if mode != "json" and not is_moved:
+            diff = diff_pages(before.markdown, markdown)
+            finding.text, finding.tree = diff.text, diff.tree
+        if mode != "markdown":
+            finding.values = values
+    return finding

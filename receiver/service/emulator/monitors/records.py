@@ -1,0 +1,80 @@
+"""Monitors, checks and pages as the answers show them."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from receiver.service.emulator.monitors.table import MonitorRow
+from receiver.service.emulator.times import wire_time
+
+Json = dict[str, Any]
+
+PAGE_STATUSES = ("same", "changed", "new", "removed", "error")
+CHECK_STATUSES = ("queued", "running", "completed", "failed", "partial", "skipped_overlap", "skipped_no_credits")
+NO_PAGES = {"totalPages": 0, **dict.fromkeys(PAGE_STATUSES, 0)}
+"""The summary of a check without pages."""
+
+
+def written(moment: datetime | None) -> str | None:
+    """Return a moment as the service writes it."""
+    return None if moment is None else wire_time(moment)
+
+
+def monitor_record(row: MonitorRow, *, credits_per_month: int | None, subscriptions: bool = False) -> Json:
+    """Return a monitor; with `subscriptions`, also what became of each recipient of mails."""
+    record = {
+        "id": row.id,
+        **row.body,
+        "status": row.status,
+        "createdAt": written(row.created_at),
+        "updatedAt": written(row.updated_at),
+        "lastRunAt": written(row.last_run_at),
+        "nextRunAt": written(row.next_run_at),
+        "currentCheckId": row.current_check_id,
+        "estimatedCreditsPerMonth": credits_per_month,
+        "lastCheckSummary": row.last_summary,
+    }
+    if subscriptions and (recipients := _recipients(row.body)):
+        record["emailRecipientSubscriptions"] = [
+            {"email": email, "status": "pending", "source": "monitor", "confirmationEmailSent": False}
+            for email in recipients
+        ]
+    return record
+
+
+def _recipients(body: Mapping[str, Any]) -> list[str]:
+    email = (body.get("notification") or {}).get("email") or {}
+    return list(email.get("recipients") or ())
+
+
+def new_check(
+    check_id: str,
+    monitor_id: str,
+    *,
+    now: datetime,
+    trigger: str,
+    status: str = "queued",
+    scheduled_for: datetime | None = None,
+    estimated: int = 0,
+) -> Json:
+    """Return a check that has not begun. One with another status than `queued` never will."""
+    is_over = status != "queued"
+    return {
+        "id": check_id,
+        "monitorId": monitor_id,
+        "status": status,
+        "trigger": trigger,
+        "scheduledFor": written(scheduled_for),
+        "startedAt": None,
+        "finishedAt": written(now) if is_over else None,
+        "estimatedCredits": estimated,
+        "reservedCredits": 0,
+        "actualCredits": 0,
+        "billingStatus": "not_applicable",
+        "summary": dict(NO_PAGES),
+        "targetResults": None,
+        "notificationStatus": None,
+        "error": None,
+        "createdAt": written(now),
+        "updatedAt": written(now),
+    }

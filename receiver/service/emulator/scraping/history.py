@@ -1,0 +1,143 @@
+"""The newest scrape of each page, team and tag, for change tracking. It outlives the results of jobs."""
+
+import json
+import sqlite3
+import zlib
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from receiver.core.clock import from_micros, to_micros
+from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
+from receiver.service.emulator.state.database import StateDatabase
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS page_history (
+    team TEXT NOT NULL,
+    url TEXT NOT NULL,
+    tag TEXT NOT NULL,
+    scrape_id TEXT NOT NULL,
+    scraped_at INTEGER NOT NULL,
+    markdown BLOB NOT NULL,
+    page TEXT,
+    body BLOB,
+    PRIMARY KEY (team, url, tag)
+) STRICT;
+CREATE TABLE IF NOT EXISTS extraction_programs (
+    program TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+"""
+
+MAX_BODY = 2_000_000
+"""Bytes of a page that are kept for a later comparison of extracted values."""
+_FIND = "SELECT * FROM page_history WHERE team = ? AND url = ? AND tag = ?"
+_KEEP = """
+INSERT INTO page_history (team, url, tag, scrape_id, scraped_at, markdown, page, body)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (team, url, tag) DO UPDATE SET scrape_id = excluded.scrape_id, scraped_at = excluded.scraped_at,
+    markdown = excluded.markdown, page = excluded.page, body = excluded.body
+WHERE excluded.scraped_at >= page_history.scraped_at
+"""
+_KNOWN_PROGRAM = "INSERT INTO extraction_programs (program) VALUES (?) ON CONFLICT DO NOTHING"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierScrape:
+    """The scrape that a page is compared with."""
+
+    scrape_id: str
+    """Its id."""
+    scraped_at: datetime
+    """When it was made."""
+    markdown: str
+    """The page's Markdown then."""
+    page: FetchedPage | None
+    """The page as it was sent then; None if that was not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """A scrape as it is kept: texts are compressed."""
+
+    team: str
+    """Whose history it belongs to."""
+    url: str
+    """The URL as it was asked for."""
+    tag: str
+    """The branch of the history, with a mark before a tag that somebody chose."""
+    scrape_id: str
+    """Its id."""
+    scraped_at: datetime
+    """When it was made."""
+    markdown: bytes
+    """The compressed Markdown."""
+    page: str | None
+    """URL, status and content type of the page, as JSON; None without a body."""
+    body: bytes | None
+    """The compressed body; None if it is too large."""
+
+
+class PageHistory:
+    """Keeps one scrape for each team, URL and tag: the newest."""
+
+    def __init__(self, database: StateDatabase) -> None:
+        self._database = database
+
+    async def earlier(self, team: str, plan: ScrapePlan) -> EarlierScrape | None:
+        """Return the scrape that this one is compared with; None if it is the first."""
+        key = (team, plan.url, branch_of(plan))
+        row = await self._database.run(lambda connection: connection.execute(_FIND, key).fetchone())
+        if row is None:
+            return None
+        markdown = zlib.decompress(row["markdown"]).decode("utf-8", "surrogatepass")
+        return EarlierScrape(row["scrape_id"], from_micros(row["scraped_at"]), markdown, _page_of(row))
+
+    async def is_new_program(self, program: str) -> bool:
+        """Remember an extraction program, and tell whether it was not known."""
+        return await self._database.run(
+            lambda connection: connection.execute(_KNOWN_PROGRAM, (program,)).rowcount == 1
+        )
+
+
+def insert_entry(connection: sqlite3.Connection, entry: HistoryEntry) -> None:
+    """Keep a scrape, in the caller's transaction, unless a newer one is kept."""
+    values = (entry.team, entry.url, entry.tag, entry.scrape_id, to_micros(entry.scraped_at))
+    connection.execute(_KEEP, (*values, entry.markdown, entry.page, entry.body))
+
+
+def entry_of(
+    team: str, plan: ScrapePlan, scrape_id: str, at: datetime, markdown: str, page: FetchedPage
+) -> HistoryEntry:
+    """Return a scrape as it is kept. This compresses its texts, which takes a while."""
+    head: dict[str, Any] = {"url": page.url, "status": page.status, "contentType": page.content_type}
+    is_small = len(page.body) <= MAX_BODY
+    return HistoryEntry(
+        team=team,
+        url=plan.url,
+        tag=branch_of(plan),
+        scrape_id=scrape_id,
+        scraped_at=at,
+        markdown=zlib.compress(markdown.encode("utf-8", "surrogatepass"), 3),
+        page=json.dumps(head) if is_small else None,
+        body=zlib.compress(page.body, 3) if is_small else None,
+    )
+
+
+def branch_of(plan: ScrapePlan) -> str:
+    """Return the branch of history that a scrape belongs to: that of its tag, or the one without a tag."""
+    tag = (plan.format("changeTracking") or {}).get("tag")
+    return "" if tag is None else f"#{tag}"
+
+
+def _page_of(row: sqlite3.Row) -> FetchedPage | None:
+    if row["page"] is None or row["body"] is None:
+        return None
+    head = json.loads(row["page"])
+    return FetchedPage(
+        source_url=row["url"],
+        url=head["url"],
+        status=head["status"],
+        content_type=head["contentType"],
+        body=zlib.decompress(row["body"]),
+        fetched_at=from_micros(row["scraped_at"]),
+    )

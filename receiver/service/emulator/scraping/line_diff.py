@@ -1,0 +1,179 @@
+"""The lines that two texts share, and those that only one of them has, in bounded time.
+
+The shortest difference is that of E. W. Myers, "An O(ND) Difference Algorithm and Its Variations" (Algorithmica 1,
+1986). Its time grows with the number of different lines, so very different texts are first cut at lines that both
+have once.
+"""
+
+import bisect
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+MAX_CHANGES = 1_000
+"""Lines that may differ for the shortest difference. The steps for it are at most about the square of this."""
+
+
+class LineEdit(NamedTuple):
+    """One line of a difference. In a run of changes the deleted lines stand before the added ones."""
+
+    kind: Literal["normal", "del", "add"]
+    """Whether both texts have the line, only the old one, or only the new one."""
+    text: str
+    """The line, with its newline if it has one."""
+
+
+@dataclass(slots=True)
+class StepCount:
+    """Counts the work of a comparison, so that its growth can be tested."""
+
+    steps: int = 0
+    """Comparisons of two lines, and moves of the search."""
+
+
+_Keys = Sequence[int]
+_Move = tuple[int, int]
+"""The numbers of deleted and of added lines; (0, 0) stands for a line of both."""
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines with their newlines; the last one has none if the text does not end with one."""
+    parts = text.split("\n")
+    return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def diff_lines(old: Sequence[str], new: Sequence[str], count: StepCount | None = None) -> list[LineEdit]:
+    """Return the lines of both texts in order: shared ones once, and the others as deleted or added."""
+    numbers: dict[str, int] = {}
+    before = [numbers.setdefault(line, len(numbers)) for line in old]
+    after = [numbers.setdefault(line, len(numbers)) for line in new]
+    edits: list[LineEdit] = []
+    at_old = at_new = 0
+    for deleted, added in _runs(_moves(before, after, count or StepCount())):
+        if not deleted and not added:
+            edits.append(LineEdit("normal", new[at_new]))
+            deleted = added = 1
+        else:
+            edits.extend(LineEdit("del", line) for line in old[at_old : at_old + deleted])
+            edits.extend(LineEdit("add", line) for line in new[at_new : at_new + added])
+        at_old, at_new = at_old + deleted, at_new + added
+    return edits
+
+
+def _runs(moves: Iterator[_Move]) -> Iterator[_Move]:
+    """Join changes that follow each other."""
+    deleted = added = 0
+    for move in moves:
+        if move != (0, 0):
+            deleted, added = deleted + move[0], added + move[1]
+            continue
+        if deleted or added:
+            yield deleted, added
+            deleted = added = 0
+        yield move
+    if deleted or added:
+        yield deleted, added
+
+
+def _moves(old: _Keys, new: _Keys, count: StepCount) -> Iterator[_Move]:
+    """Yield the moves through both texts: shared ends first, then the shortest way or one along shared lines."""
+    head = _shared(old, new, count)
+    old, new = old[head:], new[head:]
+    tail = _shared(old[::-1], new[::-1], count)
+    old, new = old[: len(old) - tail], new[: len(new) - tail]
+    yield from [(0, 0)] * head
+    shortest = _shortest(old, new, MAX_CHANGES, count)
+    yield from shortest if shortest is not None else _between_anchors(old, new, count)
+    yield from [(0, 0)] * tail
+
+
+def _shared(old: _Keys, new: _Keys, count: StepCount) -> int:
+    """Return how many lines both begin with."""
+    size = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
+    size = min(len(old), len(new)) if size is None else size
+    count.steps += size
+    return size
+
+
+def _shortest(old: _Keys, new: _Keys, most: int, count: StepCount) -> list[_Move] | None:
+    """Return the moves with the fewest changes; None if that needs more than `most`."""
+    if not old or not new:
+        return [(len(old), len(new))] if old or new else []
+    most = min(most, len(old) + len(new))
+    furthest = array("q", [0]) * (2 * most + 3)
+    trace: list[array[int]] = []
+    for changes in range(most + 1):
+        low, high = most + 1 - changes, most + 1 + changes
+        trace.append(furthest[low - 1 : high + 2])
+        for at in range(low, high + 1, 2):
+            count.steps += 1
+            down = at == low or (at != high and furthest[at - 1] < furthest[at + 1])
+            x = furthest[at + 1] if down else furthest[at - 1] + 1
+            y = x - (at - most - 1)
+            while x < len(old) and y < len(new) and old[x] == new[y]:
+                x, y = x + 1, y + 1
+                count.steps += 1
+            furthest[at] = x
+            if x >= len(old) and y >= len(new):
+                return _back(trace, len(old), len(new))
+    return None
+
+
+def _back(trace: Sequence[Sequence[int]], x: int, y: int) -> list[_Move]:
+    """Return the moves of the search that ended at (x, y)."""
+    moves: list[_Move] = []
+    for changes in range(len(trace) - 1, -1, -1):
+        furthest, diagonal = trace[changes], x - y
+        at = diagonal + changes + 1  # the slice begins one diagonal below the lowest
+        down = diagonal == -changes or (diagonal != changes and furthest[at - 1] < furthest[at + 1])
+        from_x = furthest[at + 1] if down else furthest[at - 1]
+        from_y = from_x - (diagonal + 1 if down else diagonal - 1)
+        if changes == 0:
+            from_x = from_y = 0
+        start_x = from_x if down or changes == 0 else from_x + 1
+        moves.extend([(0, 0)] * (x - start_x))
+        if changes:
+            moves.append((0, 1) if down else (1, 0))
+        x, y = from_x, from_y
+    return moves[::-1]
+
+
+def _between_anchors(old: _Keys, new: _Keys, count: StepCount) -> Iterator[_Move]:
+    """Yield moves along the lines that both texts have once, as far as they come in the same order."""
+    at_old = at_new = 0
+    for x, y in [*_anchors(old, new, count), (len(old), len(new))]:
+        gap_old, gap_new = old[at_old:x], new[at_new:y]
+        small = len(gap_old) + len(gap_new) <= _SMALL_GAP
+        shortest = _shortest(gap_old, gap_new, _SMALL_GAP, count) if small else None
+        yield from [(len(gap_old), len(gap_new))] if shortest is None else shortest
+        if x < len(old) and y < len(new):
+            yield 0, 0
+        at_old, at_new = x + 1, y + 1
+
+
+_SMALL_GAP = 32
+"""Lines between two anchors that are still compared: it bounds the steps per line."""
+
+
+def _anchors(old: _Keys, new: _Keys, count: StepCount) -> list[tuple[int, int]]:
+    """Return the longest rising chain of lines that are unique in both texts."""
+    in_old, in_new = Counter(old), Counter(new)
+    place = {key: y for y, key in enumerate(new) if in_new[key] == 1}
+    pairs = [(x, place[key]) for x, key in enumerate(old) if in_old[key] == 1 and key in place]
+    count.steps += len(old) + len(new)
+    tops: list[int] = []
+    ends: list[int] = []
+    before: list[int] = []
+    for number, (_, y) in enumerate(pairs):
+        at = bisect.bisect_left(tops, y)
+        before.append(ends[at - 1] if at else -1)
+        tops[at : at + 1] = [y]
+        ends[at : at + 1] = [number]
+    chain: list[tuple[int, int]] = []
+    number = ends[-1] if ends else -1
+    while number >= 0:
+        chain.append(pairs[number])
+        number = before[number]
+    return chain[::-1]

@@ -1,0 +1,79 @@
+"""What a scrape needs of others: pages from sites, their content, and a policy about addresses."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapePlan
+
+FetchPage = Callable[[ScrapePlan], Awaitable[FetchedPage]]
+"""Fetches the plan's URL. It raises ScrapeFailed if that cannot be done."""
+
+
+class ReadContent(Protocol):
+    """The content of a page, as far as the plan's formats need it."""
+
+    @property
+    def markdown(self) -> str | None:
+        """Its text as Markdown."""
+
+    @property
+    def html(self) -> str | None:
+        """Its cleaned HTML."""
+
+    @property
+    def raw_html(self) -> str | None:
+        """The page as it was sent, decoded."""
+
+    @property
+    def raw_base64(self) -> str | None:
+        """The page as it was sent, as base64."""
+
+    @property
+    def links(self) -> Sequence[str]:
+        """Absolute links of the cleaned page."""
+
+    @property
+    def images(self) -> Sequence[str]:
+        """Absolute addresses of its images."""
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """What the page's own tags say."""
+
+    @property
+    def attributes(self) -> Sequence[Json] | None:
+        """The values of attributes that were asked for."""
+
+    @property
+    def num_pages(self) -> int | None:
+        """Pages of a PDF that were read."""
+
+    @property
+    def total_pages(self) -> int | None:
+        """Pages that the PDF has."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What could not be done."""
+
+
+ReadPage = Callable[[FetchedPage, ScrapePlan], ReadContent]
+"""Reads a page; it may take long, and is called in a thread. It raises ScrapeFailed for a page it cannot read."""
+
+
+class AddressGuard(Protocol):
+    """Decides whether an address may be scraped."""
+
+    async def check(self, url: str, override: Json | None) -> int:
+        """Return the credits of the check; `override` is the request's own policy.
+
+        It raises ScrapeFailed with the code unsafe_domain_blocked, and with the credits of the check.
+        """
+
+
+class NoThreats:
+    """Lets every address pass."""
+
+    async def check(self, url: str, override: Json | None) -> int:
+        """Return 0."""
+        return 0

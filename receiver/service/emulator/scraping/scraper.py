@@ -1,0 +1,266 @@
+"""The scraper: from a plan to a document, within the plan's time-out."""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from receiver.core.clock import Clock
+from receiver.core.log_lines import event_log
+from receiver.service.emulator.activity import Activity
+from receiver.service.emulator.extraction.extractor import Extractor
+from receiver.service.emulator.extraction.model import LanguageModel
+from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapedPage, ScrapePlan
+from receiver.service.emulator.scraping.answers import PageAnswers
+from receiver.service.emulator.scraping.cache import CachedCopy, PageCache, copy_of, is_kept, looks_up
+from receiver.service.emulator.scraping.document import (
+    extracted_keys,
+    metadata_of,
+    option_warnings,
+    page_keys,
+)
+from receiver.service.emulator.scraping.extracting import extract, extracting_format, program_of
+from receiver.service.emulator.scraping.history import HistoryEntry, PageHistory, entry_of, insert_entry
+from receiver.service.emulator.scraping.ports import AddressGuard, FetchPage, NoThreats, ReadContent, ReadPage
+from receiver.service.emulator.scraping.prices import credits_of
+from receiver.service.emulator.scraping.redaction import redact
+from receiver.service.emulator.scraping.tracking import ChangeTracker
+from receiver.service.emulator.state.database import StateDatabase
+
+log = event_log(__name__)
+
+_QUEUE_SHARE = 2 / 3
+"""The part of its time-out for which a scrape waits for a free place."""
+_MODEL_SHARE = 0.8
+"""The part of the time that is left which a model may take."""
+_NEED_MARKDOWN = (
+    "summary",
+    "question",
+    "highlights",
+    "query",
+    "json",
+    "deterministicJson",
+    "extract",
+    "changeTracking",
+)
+_NEED_HTML = ("json", "deterministicJson", "extract", "changeTracking")
+
+
+@dataclass(slots=True)
+class _Work:
+    """One scrape on its way."""
+
+    plan: ScrapePlan
+    team: str
+    scrape_id: str
+    ends_at: float
+    waited_ms: int = 0
+    check_credits: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    def model_seconds(self) -> float:
+        """Return how long a model may think."""
+        return max(0.1, _MODEL_SHARE * (self.ends_at - asyncio.get_running_loop().time()))
+
+
+class PageScraper:
+    """Scrapes pages: the emulator's Scraper. It works on a limited number of pages at one time."""
+
+    def __init__(
+        self,
+        *,
+        fetch: FetchPage,
+        read: ReadPage,
+        database: StateDatabase,
+        clock: Clock,
+        ids: IdSource,
+        max_concurrency: int = 10,
+        guard: AddressGuard | None = None,
+        model: LanguageModel | None = None,
+        activity: Activity | None = None,
+    ) -> None:
+        self._fetch = fetch
+        self._read = read
+        self._database = database
+        self._clock = clock
+        self._ids = ids
+        self._guard = guard or NoThreats()
+        self._activity = activity or Activity()
+        self._places = asyncio.Semaphore(max_concurrency)
+        self._cache = PageCache(database, clock)
+        self._history = PageHistory(database)
+        self._extractor = Extractor(model)
+        self._answers = PageAnswers(model)
+        self._tracker = ChangeTracker(self._history, self._extractor, read)
+
+    async def scrape(self, plan: ScrapePlan, *, history_team: str = "") -> ScrapedPage:
+        """Return the page, within the plan's time-out. Raises ScrapeFailed, and nothing else for a bad page.
+
+        `history_team` is whose earlier scrapes change tracking compares with.
+        """
+        if plan.actions:
+            raise ScrapeFailed(
+                "SCRAPE_ACTIONS_NOT_SUPPORTED", "Actions need a browser, which the emulator does not have"
+            )
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + plan.timeout / 1000
+        work = _Work(plan, history_team, self._ids.new(), ends_at)
+        try:
+            with self._activity.running():
+                async with asyncio.timeout_at(ends_at), self._place(work):
+                    return await self._scrape(work)
+        except TimeoutError:
+            text = f"The page was not scraped within the timeout of {plan.timeout} ms"
+            raise ScrapeFailed("SCRAPE_TIMEOUT", text, credits=work.check_credits) from None
+        except ScrapeFailed as exc:
+            exc.credits += work.check_credits
+            raise
+        except Exception as exc:
+            # A page that nobody foresaw is an error of that page, never of its job or of the emulator.
+            log.exception("scrape_crashed", extra={"url": plan.url, "scrape": work.scrape_id})
+            text = f"An unexpected error ended the scrape; the log has more under the id {work.scrape_id}"
+            raise ScrapeFailed("UNKNOWN_ERROR", text) from exc
+
+    def forget(self) -> None:
+        """Forget what is in memory: the tables were emptied."""
+        self._cache.forget()
+
+    @asynccontextmanager
+    async def _place(self, work: _Work) -> AsyncIterator[None]:
+        """Hold one of the places. The wait for it is part of the time-out, and ends earlier."""
+        if self._places.locked():
+            loop = asyncio.get_running_loop()
+            begun = loop.time()
+            async with asyncio.timeout(_QUEUE_SHARE * work.plan.timeout / 1000):
+                await self._places.acquire()
+            work.waited_ms = max(1, round(1000 * (loop.time() - begun)))
+            work.warnings.append("The scrape waited for a free place, because many pages are scraped at one time.")
+        else:
+            await self._places.acquire()
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    async def _scrape(self, work: _Work) -> ScrapedPage:
+        plan = work.plan
+        page, looked_up, is_hit = await self._page(work)
+        full = _full_plan(plan)
+        content = await asyncio.to_thread(self._read, page, full)
+        document = page_keys(plan, content)
+        document |= await self._words(work, content)
+        reused = await self._extract(work, page, content, document)
+        if plan.format("changeTracking") is not None and not plan.zero_data_retention:
+            tracked = await self._tracker.track(full, work.team, page, content, seconds=work.model_seconds())
+            document["changeTracking"] = tracked.value
+            work.warnings += tracked.warnings
+        await self._keep(work, page, content, fetched=not is_hit)
+        cost = credits_of(plan, num_pages=content.num_pages, check_credits=work.check_credits, reused=reused)
+        if plan.redact_pii:
+            document = await asyncio.to_thread(_redacted, document)
+        document["metadata"] = metadata_of(
+            plan,
+            page,
+            content,
+            scrape_id=work.scrape_id,
+            credits_used=cost,
+            cached_at=page.fetched_at if is_hit else None,
+            looked_up=looked_up,
+            waited_ms=work.waited_ms,
+        )
+        warning = " ".join([*option_warnings(plan), *content.warnings, *work.warnings]) or None
+        if warning is not None:
+            document["warning"] = warning
+        return ScrapedPage(
+            scrape_id=work.scrape_id,
+            source_url=plan.url,
+            url=page.url,
+            status=page.status,
+            document=document,
+            links=tuple(content.links),
+            credits=cost,
+            warning=warning,
+        )
+
+    async def _page(self, work: _Work) -> tuple[FetchedPage, bool, bool]:
+        """Return the page, whether it was looked for in the cache, and whether it was there."""
+        plan = work.plan
+        work.check_credits += await self._guard.check(plan.url, plan.threat_protection)
+        looked_up = looks_up(plan)
+        page = await self._cache.find(plan) if looked_up else None
+        if page is not None:
+            return page, True, True
+        page = await self._fetch(plan)
+        if page.url != plan.url:
+            work.check_credits += await self._guard.check(page.url, plan.threat_protection)
+        return page, looked_up, False
+
+    async def _words(self, work: _Work, content: ReadContent) -> Json:
+        found, warnings = await self._answers.answer(work.plan, content.markdown or "", work.model_seconds())
+        work.warnings += warnings
+        return found
+
+    async def _extract(self, work: _Work, page: FetchedPage, content: ReadContent, document: Json) -> bool:
+        """Put the extracted data into the document, and tell whether a program for them was there already."""
+        format_ = extracting_format(work.plan)
+        if format_ is None:
+            return False
+        found = await extract(self._extractor, page, content, format_, seconds=work.model_seconds())
+        document |= extracted_keys(work.plan, found.data)
+        work.warnings += found.warnings
+        if format_["type"] != "deterministicJson" or work.plan.zero_data_retention:
+            return False
+        return not await self._history.is_new_program(program_of(work.plan, format_))
+
+    async def _keep(self, work: _Work, page: FetchedPage, content: ReadContent, *, fetched: bool) -> None:
+        """Keep the page for the cache and for later comparisons."""
+        plan = work.plan
+        cached = fetched and is_kept(plan)
+        compared = plan.format("markdown") is not None or plan.format("changeTracking") is not None
+        tracked = compared and not plan.zero_data_retention
+        if not cached and not tracked:
+            return
+        now = self._clock.now()
+
+        def compress() -> tuple[CachedCopy | None, HistoryEntry | None]:
+            entry = (
+                entry_of(work.team, plan, work.scrape_id, now, content.markdown or "", page) if tracked else None
+            )
+            return copy_of(plan, page) if cached else None, entry
+
+        copy, entry = await asyncio.to_thread(compress)
+
+        def write(connection: sqlite3.Connection) -> None:
+            if copy is not None:
+                self._cache.insert(connection, copy)
+            if entry is not None:
+                insert_entry(connection, entry)
+
+        await self._database.run(write)
+
+
+def _full_plan(plan: ScrapePlan) -> ScrapePlan:
+    """Return the plan with the formats that others are made of."""
+    names = [one["type"] for one in plan.formats]
+    added: list[Json] = []
+    if "markdown" not in names and any(name in _NEED_MARKDOWN for name in names):
+        added.append({"type": "markdown"})
+    if "rawHtml" not in names and any(name in _NEED_HTML for name in names):
+        added.append({"type": "rawHtml"})
+    return replace(plan, formats=(*plan.formats, *added)) if added else plan
+
+
+def _redacted(value: Any) -> Any:
+    """Return a document with its texts redacted; keys and addresses of pages stay."""
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {key: inner if key in ("links", "images") else _redacted(inner) for key, inner in value.items()}
+        case list():
+            return [_redacted(inner) for inner in value]
+    return value
