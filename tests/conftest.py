@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import chain, groupby
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -89,6 +90,21 @@ def log_levels() -> Iterator[None]:
 def _loggers() -> list[logging.Logger]:
     named = logging.root.manager.loggerDict.values()
     return [logging.root, *(logger for logger in named if isinstance(logger, logging.Logger))]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let each HTTP client load the certificate of one authority. Tests call this machine only, by plain HTTP.
+
+    To load all takes 25 ms of CPU time, and the tests make hundreds of clients.
+    """
+    certificates = Path(certifi.where()).read_text(encoding="ascii")
+    first = tmp_path_factory.mktemp("certificates") / "first.pem"
+    end = "-----END CERTIFICATE-----\n"
+    first.write_text(certificates.partition(end)[0] + end, encoding="ascii")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certifi, "where", lambda: str(first))
+        yield
 
 
 @pytest.fixture
