@@ -1,4 +1,4 @@
-"""The request for a list of a site's URLs (version 2; the service's SDK and public behaviour)."""
+"""The request for a list of a site's URLs (the service's SDK and public behaviour)."""
 
 from typing import Annotated, Literal
 
@@ -8,15 +8,13 @@ from receiver.requests.base import Count, HttpHeaders, Request, WebAddress
 from receiver.requests.options import AuditMetadata, Location, ThreatProtection
 
 
-class MapRequest(Request):
-    """The URLs of a site, without their content."""
+class MapFields(Request):
+    """What a map has in both versions: the site, which of its URLs count, and how it is reached."""
 
     url: WebAddress
     """Absolute URL of the site, or of the part of it that counts."""
     search: str | None = None
     """Words; URLs that resemble them come first. None is left out."""
-    sitemap: Literal["skip", "include", "only"] | None = None
-    """Whether the site's sitemap is left out, used beside other sources (the service's default), or used alone."""
     include_subdomains: StrictBool | None = None
     """Whether URLs of subdomains count; the service's default is True."""
     ignore_query_parameters: StrictBool | None = None
@@ -37,3 +35,10 @@ class MapRequest(Request):
     """Checks of URLs, in place of those of the organisation."""
     audit_metadata: AuditMetadata | None = None
     """Who asked, for the service's audit log."""
+
+
+class MapRequest(MapFields):
+    """The URLs of a site, without their content."""
+
+    sitemap: Literal["skip", "include", "only"] | None = None
+    """Whether the site's sitemap is left out, used beside other sources (the service's default), or used alone."""

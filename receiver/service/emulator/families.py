@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.crawl import crawl_operations
+from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.api.sockets import JobSockets
@@ -24,6 +25,7 @@ from receiver.service.emulator.scraping import cache as cache_tables
 from receiver.service.emulator.scraping import history as history_tables
 from receiver.service.emulator.scraping import kept as kept_tables
 from receiver.service.emulator.scraping.kept import KeptScrapes
+from receiver.service.emulator.scraping.known_urls import KnownUrls
 from receiver.service.emulator.scraping.scraper import PageScraper
 from receiver.service.emulator.wire.scrape import read_scrape
 
@@ -42,7 +44,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
     """Open what scrapes, crawls and monitors for as long as the block lasts."""
     options = base.options
     async with AsyncExitStack() as stack:
-        fetcher = await stack.enter_async_context(Fetcher(options, base.clock))
+        fetcher = await stack.enter_async_context(Fetcher(options, base.clock, transport=base.transport))
         model = _model(options)
         if model is not None:
             stack.push_async_callback(model.close)
@@ -55,6 +57,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             max_concurrency=options.max_concurrency,
             guard=base.guard,
             model=model,
+            activity=base.activity,
+            cached_delay=options.page_delay,
         )
         open_site = site_opener(fetcher)
         engine = JobEngine(
@@ -87,6 +91,13 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             account=base.ledger,
             kept=KeptScrapes(base.state, base.clock),
         )
+        maps = MapOperations(
+            fetcher=fetcher,
+            scraper=scraper,
+            account=base.ledger,
+            known=KnownUrls(base.state),
+            policy=base.policy,
+        )
         await stack.enter_async_context(engine)
         await stack.enter_async_context(monitors)
         keys = ApiKeys(options.keys, open_access=options.open_access)
@@ -101,6 +112,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *crawl_operations(engine, base.policy),
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
+                *maps.operations(),
             ],
             sockets=JobSockets(engine, keys.team_of).app(),
             queues=engine,

@@ -46,6 +46,10 @@ def _with_upper_case_country(value: Any) -> Any:
     return value
 
 
+AnyLocation = Annotated[Location, BeforeValidator(_with_upper_case_country)]
+"""A location whose country may be in lower case."""
+
+
 def _without_details(value: Any) -> Any:
     return True if isinstance(value, dict) else value
 
@@ -54,7 +58,7 @@ class PageOptionsBody(ScrapeOptions, SdkOptions):
     """How version 2 scrapes the pages of a scrape or a job."""
 
     formats: Annotated[Many[Format], Field(max_length=100)] | None = None
-    location: Annotated[Location | None, BeforeValidator(_with_upper_case_country)] = None
+    location: AnyLocation | None = None
     redact_pii: Annotated[StrictBool | None, Field(alias="redactPII"), BeforeValidator(_without_details)] = None
     """Also an object that says what is redacted and how; here all is, in one way."""
 
