@@ -157,9 +157,13 @@ class MadeEndpoint:
 
     requests: list[httpx.Request] = field(default_factory=list)
     answer: Callable[[httpx.Request], httpx.Response] = lambda request: httpx.Response(200)
+    silent: bool = False
+    """Whether no answer comes."""
 
-    def __call__(self, request: httpx.Request) -> httpx.Response:
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
         self.requests.append(request)
+        if self.silent:
+            await asyncio.Event().wait()
         return self.answer(request)
 
     @property

@@ -2,11 +2,12 @@
 
 import asyncio
 import sqlite3
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -20,6 +21,8 @@ from receiver.service.schedule import EndpointResponse, SenderSchedule
 from receiver.service.sender import Sender, SendResult
 
 log = event_log(__name__)
+
+T = TypeVar("T")
 
 SILENT_WIDTH = 8
 """How many deliveries are on their way at one time to an address that does not answer."""
@@ -55,13 +58,14 @@ class Lane:
 
     def __init__(self, url: str, context: LaneContext) -> None:
         self._url = url
+        self._address = url.partition("?")[0].rpartition("@")[2]  # the rest may hold secrets
         self._context = context
         self._tasks: set[asyncio.Task[None]] = set()
         self._workers: set[asyncio.Task[None]] = set()
         self._timer: Timer | None = None
         self._again = False
         self._answers = True
-        self._taken: set[int] = set()  # only touched inside of transactions, which run one after the other
+        self._taken: set[int] = set()
         self._sender: Sender | None = None
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
@@ -101,7 +105,7 @@ class Lane:
         self._tasks.discard(task)
         self._workers.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("webhooks_crashed", exc_info=error, extra={"url": self._url})
+            log.error("webhooks_crashed", exc_info=error, extra={"url": self._address})
             self._wake_after(_AFTER_CRASH)
         self._context.activity.end()
 
@@ -114,7 +118,7 @@ class Lane:
         tried: _Tried | None = None
         while not self._can_leave():
             self._again = False
-            found = await self._context.database.run(partial(self._next, tried=tried))
+            found = await self._noted(partial(self._next, tried=tried), tried)
             tried = None
             if isinstance(found, DueDelivery):
                 self._adapt_width()
@@ -125,7 +129,16 @@ class Lane:
                     self._wake_after(max(timedelta(0), found - self._context.clock.now()))
                 return
         if tried is not None:
-            await self._context.database.run(partial(self._note, tried=tried))
+            await self._noted(partial(self._note, tried=tried), tried)
+
+    async def _noted(self, work: Callable[[sqlite3.Connection], T], tried: _Tried | None) -> T:
+        """Run a transaction. An attempt that it cannot note is made again."""
+        try:
+            return await self._context.database.run(work)
+        except Exception:
+            if tried is not None:
+                self._taken.discard(tried.delivery.seq)
+            raise
 
     def _can_leave(self) -> bool:
         """Leave the rest to another worker, if the address answers and there is one."""
@@ -177,6 +190,10 @@ class Lane:
                 return await sender.send(one.body, headers=one.headers)
         except ConfigurationError as exc:
             return SendResult(None, "no connection", None, 0.0, str(exc))
+        except Exception as exc:
+            # A header that no library can write, say: the other deliveries go on.
+            log.exception("webhook_crashed", extra={"url": self._address})
+            return SendResult(None, "not sent", None, 0.0, f"{type(exc).__name__}: it could not be sent")
 
     async def _open(self) -> Sender:
         async with self._opening:

@@ -80,7 +80,8 @@ def _issues_of(
             return [{"code": "custom", "path": list(path), "message": "Bad Request"}]
     issues: list[Json] = []
     for one in error.errors(include_url=False, include_input=False):
-        _add(issues, _issue(one, body, path))
+        if one["type"] != "too_short" or _is_short(body, one["loc"], one["ctx"]["min_length"]):
+            _add(issues, _issue(one, body, path))
     return issues
 
 
@@ -130,14 +131,26 @@ def _message(kind: str, text: str) -> str:
         return "Required"
     if kind in _EXPECTED:
         return f"Invalid input: expected {_EXPECTED[kind]}"
-    return text.removeprefix("Value error, ")
+    return (
+        text.removeprefix("Value error, ").replace("Tuple should", "Array should").replace(" after validation", "")
+    )
+
+
+def _is_short(body: Json, place: Sequence[str | int], fewest: int) -> bool:
+    """Tell whether a list is too short as it was sent; wrong items, which do not count, are issues of their own."""
+    value = _value_at(body, _real_path(body, place, "too_short"))
+    return not isinstance(value, list) or len(value) < fewest
+
+
+def _value_at(value: Any, path: Sequence[str | int]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
 
 
 def _named_field(body: Json, place: Sequence[str | int], message: str) -> list[str | int]:
     """Return the field that the text of a rule about several fields begins with, if the object has it."""
-    value: Any = body
-    for step in _real_path(body, place, "value_error"):
-        value = value[step]
+    value = _value_at(body, _real_path(body, place, "value_error"))
     name, colon, _ = message.partition(": ")
     return [name] if colon and isinstance(value, dict) and name in value else []
 

@@ -19,7 +19,7 @@ def _with_markdown(value: Any) -> Any:
         return value
     formats = value["formats"]
     names = [one.get("type") if isinstance(one, dict) else one for one in formats]
-    return value if _MARKDOWN in names else {**value, "formats": [_MARKDOWN, *formats]}
+    return value if _MARKDOWN in names else {**value, "formats": [*formats, _MARKDOWN]}
 
 
 _PageOptions = Annotated[PageOptionsBody | None, BeforeValidator(_with_markdown)]

@@ -259,7 +259,11 @@ async def test_pages_are_scraped_side_by_side_within_the_limits(own: int | None,
     pages = {f"{SITE}/": MadePage([f"{SITE}/{number}" for number in range(20)])}
     pages |= {f"{SITE}/{number}": MadePage() for number in range(20)}
     async with open_world(pages, max_concurrency=of_team) as world:
-        await world.crawl(max_concurrency=own)
+        held = world.scraper.hold_after(1)
+        await world.engine.start(CrawlPlan(url=f"{SITE}/", max_concurrency=own), TEAM)
+        await eventually(lambda: world.scraper.running == most)
+        held.set()
+        await world.quiet()
 
     assert world.scraper.most == most
 

@@ -1,0 +1,79 @@
+"""A program that tests kill: `python -m tests.service.emulator.killed_program crawl|put STATE HOOK`.
+
+It crawls a made site, or puts webhooks into the outbox, and prints a line for each that is kept.
+"""
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from receiver.core.clock import SystemClock
+from receiver.service.emulator.contracts import WebhookTarget
+from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.jobs.engine import JobEngine
+from receiver.service.emulator.jobs.site_rules import SiteRules
+from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.webhooks.outbox import Outbox
+from receiver.service.emulator.wire.plans import CrawlPlan
+from tests.service.emulator.world import SCHEMAS, SITE, TEAM, MadeAccount, MadePage, MadeRules, MadeScraper
+
+PAGES = 400
+
+
+def made_site() -> dict[str, MadePage]:
+    """Return a site in which each page leads to the next two."""
+    numbers = range(PAGES)
+    return {
+        f"{SITE}/{one}": MadePage([f"{SITE}/{to}" for to in (2 * one + 1, 2 * one + 2) if to < PAGES])
+        for one in numbers
+    }
+
+
+async def open_jobs(stack: AsyncExitStack, state: Path) -> tuple[JobEngine, Outbox]:
+    """Open jobs over the made site, on the clock of the machine and over the network."""
+    clock = SystemClock()
+    ids = IdSource(clock)
+
+    async def open_site(plan: CrawlPlan) -> SiteRules:
+        return MadeRules()
+
+    database = await stack.enter_async_context(StateDatabase(state, SCHEMAS))
+    outbox = await stack.enter_async_context(Outbox(database, clock=clock, ids=ids))
+    engine = await stack.enter_async_context(
+        JobEngine(
+            database,
+            scraper=MadeScraper(made_site(), ids),
+            outbox=outbox,
+            account=MadeAccount(),
+            clock=clock,
+            ids=ids,
+            open_site=open_site,
+        )
+    )
+    return engine, outbox
+
+
+async def main(what: str, state: Path, hook: str) -> None:
+    """Work until somebody kills the program."""
+    target = WebhookTarget(hook)
+    async with AsyncExitStack() as stack:
+        engine, outbox = await open_jobs(stack, state)
+        if what == "crawl":
+            job = await engine.start(CrawlPlan(url=f"{SITE}/0", webhook=target, sitemap="skip"), TEAM)
+            _tell(job.id)
+            await asyncio.Event().wait()
+        number = 0
+        while True:
+            await outbox.put(target, "crawl.page", "job-1", data=[{"number": number}])
+            _tell(str(number))
+            number += 1
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), sys.argv[3]))
