@@ -3,9 +3,8 @@
 import asyncio
 from typing import Any
 
-from python_multipart.exceptions import FormParserError
 from starlette.datastructures import UploadFile
-from starlette.exceptions import HTTPException
+from starlette.formparsers import MultiPartException
 from starlette.requests import Request as HttpRequest
 from starlette.types import Message
 
@@ -44,7 +43,7 @@ async def read_upload(request: HttpRequest) -> tuple[Json, dict[str, UploadedFil
         ) as form:
             options = form.get("options")
             files = {name: await _file(part) for name, part in form.items() if isinstance(part, UploadFile)}
-    except (HTTPException, FormParserError):
+    except MultiPartException:
         raise CallRefused(400, "Bad request, malformed multipart body", code="BAD_REQUEST") from None
     return parse_body(options.encode()) if isinstance(options, str) else {}, files
 
