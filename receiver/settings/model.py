@@ -198,18 +198,20 @@ class Settings(BaseSettings):
         """Return the `webhook` field of a request, so that the service sends a job's events to this receiver.
 
         `events` are short or full names; without it the service sends all events. `metadata` comes back in every
-        delivery. If TOKENS is set, the service sends the first token in the static header. Raises
-        ConfigurationError if PUBLIC_URL is not set or the service could not call it, and ValueError for metadata
-        that the service would refuse.
+        delivery. If TOKENS is set, the service sends the first token in the static header. A service on this
+        machine, such as `receiver emulate`, needs no PUBLIC_URL: it reaches HOST and PORT. Raises
+        ConfigurationError if PUBLIC_URL is needed and not set, or the service could not call it, and ValueError for
+        metadata that the service would refuse.
         """
         from receiver.requests.webhooks import WebhookConfig  # loaded only here, as above
 
-        if self.public_url is None:
+        public_url = self.public_url or self._url_on_this_machine()
+        if public_url is None:
             raise ConfigurationError(
                 f"no {PREFIX}PUBLIC_URL is set: set it to the URL at which the service reaches this "
                 "receiver, such as https://hooks.example.com"
             )
-        url = self.public_url.rstrip("/") + self.path
+        url = public_url.rstrip("/") + self.path
         try:
             WebhookConfig(url=url)
         except ValidationError as exc:
@@ -217,6 +219,13 @@ class Settings(BaseSettings):
         headers = {self.token_header: self.plain_tokens()[0]} if self.token_header else {}
         given = {"headers": headers, "metadata": metadata, "events": tuple(events)}
         return WebhookConfig(url=url, **{name: value for name, value in given.items() if value})
+
+    def _url_on_this_machine(self) -> str | None:
+        """Return where a service on this machine reaches the receiver; None for a service elsewhere."""
+        if not is_loopback(urlsplit(self.base_url).hostname or ""):
+            return None
+        host = self.host if is_loopback(self.host) else "127.0.0.1"
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def other_store(self) -> str | None:
         """Return STORE if a command may need `--store` for it: a database file that is not the default one."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import ack, cores, dispatch, replay
+from tests.benchmarks import ack, conversion, cores, dispatch, replay
 from tests.benchmarks.queue_rivals import rivals_here
 
 
@@ -49,6 +49,10 @@ def _cores_complete(written: dict[str, Any]) -> bool:
     return [(one["contender"], one["processes"]) for one in written["cores"]] == [("ours", 2), ("per-request", 2)]
 
 
+def _conversion_complete(written: dict[str, Any]) -> bool:
+    return [one["converter"] for one in written["conversion"]] == list(conversion.converters())
+
+
 BENCHMARKS = {
     "ack": Benchmark(
         ack.main,
@@ -56,6 +60,7 @@ BENCHMARKS = {
         " --contenders bare,ours+worker",
         _acks_complete,
     ),
+    "conversion": Benchmark(conversion.main, "--size 3000 --rounds 1", _conversion_complete),
     "cores": Benchmark(
         cores.main,
         "--contenders ours:2,per-request:2 --connections 4 --rounds 1 --seconds 0.5 --warmup 0.5",

@@ -117,7 +117,7 @@ async def loss(stage: Stage) -> None:
         await stage.service.emulator.advance(pause + _A_MOMENT)
     await _pass_time(stage, _THIRD_RETRY, "the third retry has failed, and the service gives up for good")
     await stage.receiver.start()
-    words = ("backfill", _id(started), "--family", "batch_scrape", "--yes")
+    words = ("backfill", "--job", _id(started), "--family", "batch_scrape", "--yes")
     stage.say(f"   `receiver {' '.join(words)}` asks the service for what it produced:")
     for line in (await stage.receiver.command(*words)).splitlines():
         stage.console.print(f"     {line}", markup=False)

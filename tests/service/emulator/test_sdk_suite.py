@@ -35,7 +35,7 @@ async def test_the_end_to_end_suite_of_the_sdk_passes(tmp_path: Path) -> None:
     """Scrape, crawl, batch scrape, watchers, map and usage, with the plain and the async client."""
     sites = {origin: site(tmp_path / name) for name, origin in ORIGINS.items()}
     given = [f"--site={origin}={folder}" for origin, folder in sites.items()]
-    options = ("--port", "0", "--page-delay", "200ms", *given)
+    options = ("--port", "0", "--page-delay", "3s", *given)
     async with Deployment(tmp_path).start("emulate", *options) as emulator:
         address = re.search(r"http://127\.0\.0\.1:\d+", await emulator.line("http://127.0.0.1:"))
         assert address is not None

@@ -36,7 +36,7 @@ class Resolver:
         address = _WHITE.sub("", address)
         if _TO_QUOTE.search(address):
             address = _TO_QUOTE.sub(lambda found: quote(found[0], safe=""), address)
-        if not address or _SCHEME.match(address):
+        if not address or not self.base or _SCHEME.match(address):
             return address
         if address.startswith("//"):
             return f"{self._scheme}:{address}"

@@ -11,7 +11,7 @@ from receiver.service.emulator.extraction.names import key_of, likeness, synonym
 from receiver.service.emulator.extraction.reading import BlockReader
 from receiver.service.emulator.extraction.source import ExtractionSource
 from receiver.service.emulator.extraction.structured import DataItem, MicrodataReader, json_ld_items
-from receiver.service.emulator.extraction.walking import parse_html, walk
+from receiver.service.emulator.extraction.walking import parse_page, walk
 
 MAX_VALUES = 5_000
 """Values of one record that are indexed."""
@@ -112,8 +112,8 @@ def gather(source: ExtractionSource) -> Evidence:
     """Return what a page says of itself. The work is linear in its size, within the limits of each part."""
     items: list[DataItem] = []
     blocks = PageBlocks()
-    if source.html is not None:
-        tree = parse_html(source.html)
+    tree = None if source.html is None else parse_page(source.html)
+    if tree is not None:
         microdata, reader = MicrodataReader(source.url), BlockReader()
         walk(tree, (microdata, reader))
         items, blocks = [*json_ld_items(tree), *microdata.items], reader.blocks

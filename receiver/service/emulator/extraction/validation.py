@@ -29,15 +29,19 @@ def schema_errors(value: Any, schema: Json) -> list[tuple[list[str | int], str]]
                 break
     except RecursionError:
         raise SchemaTooLarge from None
-    except (Unresolvable, jsonschema.exceptions.UnknownType, TypeError, ValueError) as exc:
-        if isinstance(exc, SchemaTooLarge):
-            raise
+    except SchemaTooLarge:
+        raise
+    except _BROKEN as exc:
         errors.append(([], f"the schema cannot be checked: {str(exc)[:200]}"))
     return errors
 
 
 _NO_DOCUMENTS: Registry[Any] = Registry()
 """It knows the document itself, and fetches no other."""
+
+
+_BROKEN = (Unresolvable, jsonschema.exceptions.UnknownType, TypeError, ValueError, AttributeError, LookupError)
+"""What the library raises for a schema that is none."""
 
 
 class _CountedSteps:

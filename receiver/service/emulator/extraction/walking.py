@@ -5,7 +5,10 @@ from typing import Protocol
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-MAX_HTML = 4_000_000
+from receiver.service.emulator.content.parsing import parse_html
+from receiver.service.emulator.failures import ScrapeFailed
+
+MAX_HTML = 2_000_000
 """Characters of a page that are searched for data."""
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "textarea", "svg"})
 
@@ -23,9 +26,12 @@ class TreeListener(Protocol):
         """Hear that an element ends."""
 
 
-def parse_html(html: str) -> LexborHTMLParser:
-    """Return the tree of a page, of its first part if it is huge."""
-    return LexborHTMLParser(html[:MAX_HTML])
+def parse_page(html: str) -> LexborHTMLParser | None:
+    """Return the tree of a page, of its first part if it is huge; None for one that no parser could take in."""
+    try:
+        return parse_html(html[:MAX_HTML])
+    except ScrapeFailed:
+        return None
 
 
 def walk(tree: LexborHTMLParser, listeners: Iterable[TreeListener]) -> None:

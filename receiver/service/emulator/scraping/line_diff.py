@@ -44,14 +44,19 @@ def split_lines(text: str) -> list[str]:
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
-def diff_lines(old: Sequence[str], new: Sequence[str], count: StepCount | None = None) -> list[LineEdit]:
-    """Return the lines of both texts in order: shared ones once, and the others as deleted or added."""
+def diff_lines(
+    old: Sequence[str], new: Sequence[str], count: StepCount | None = None, *, most: int = MAX_CHANGES
+) -> list[LineEdit]:
+    """Return the lines of both texts in order: shared ones once, and the others as deleted or added.
+
+    The difference is the shortest one if that has at most `most` changes.
+    """
     numbers: dict[str, int] = {}
     before = [numbers.setdefault(line, len(numbers)) for line in old]
     after = [numbers.setdefault(line, len(numbers)) for line in new]
     edits: list[LineEdit] = []
     at_old = at_new = 0
-    for deleted, added in _runs(_moves(before, after, count or StepCount())):
+    for deleted, added in _runs(_moves(before, after, count or StepCount(), most)):
         if not deleted and not added:
             edits.append(LineEdit("normal", new[at_new]))
             deleted = added = 1
@@ -77,14 +82,14 @@ def _runs(moves: Iterator[_Move]) -> Iterator[_Move]:
         yield deleted, added
 
 
-def _moves(old: _Keys, new: _Keys, count: StepCount) -> Iterator[_Move]:
+def _moves(old: _Keys, new: _Keys, count: StepCount, most: int) -> Iterator[_Move]:
     """Yield the moves through both texts: shared ends first, then the shortest way or one along shared lines."""
     head = _shared(old, new, count)
     old, new = old[head:], new[head:]
     tail = _shared(old[::-1], new[::-1], count)
     old, new = old[: len(old) - tail], new[: len(new) - tail]
     yield from [(0, 0)] * head
-    shortest = _shortest(old, new, MAX_CHANGES, count)
+    shortest = _shortest(old, new, most, count)
     yield from shortest if shortest is not None else _between_anchors(old, new, count)
     yield from [(0, 0)] * tail
 

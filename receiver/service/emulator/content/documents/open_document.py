@@ -65,7 +65,7 @@ class _Content:
             more = int(attributes.get("number-columns-repeated", "1")) - 1
             return "<td>", "</td>" + "<td></td>" * (more if more < _MOST_REPEATED else 0)
         tag = _SIMPLE.get(name, "")
-        return (f"<{tag}>", f"</{tag}>\n") if tag else ("", "")
+        return (f"<{tag}>", f"</{tag}>") if tag else ("", "")
 
     def _end(self, name: str) -> None:
         closing = self._closing.pop()

@@ -8,7 +8,7 @@ _ESCAPE = "\x02"
 """Stands for a backslash that is already an escape, while others are still found."""
 
 _BLANKS = re.compile(r"[ \t]{2,}|\t")
-_SPECIAL = re.compile(r"[*_`|\[\]]|\\(?=\S)")
+_SPECIAL = re.compile(r"[*_`|\[\]]|\\(?=\S|\Z)")
 _AT_LINE_START = re.compile(
     r"^(?:\#{1,6}[ ]|[^\w\n]*(?:[0-9]+\.[ ]|[+>-][ ])|(?:-[ ]*){3,}$)", re.MULTILINE | re.ASCII
 )

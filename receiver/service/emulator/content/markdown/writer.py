@@ -1,25 +1,20 @@
-"""Walks over a tree and writes Markdown. It uses no recursion, however deep the tree is.
+"""The rules by which elements become Markdown: those of the library that the service uses."""
 
-What an element writes is a list of pieces. Elements that change what is inside them put their pieces together when
-they end. Since that copies the text inside, only so many of them count inside one another; the others let their
-text through. So the work stays linear in the size of the page.
-"""
-
-from collections.abc import Callable
+from collections.abc import Mapping
+from typing import ClassVar
 from urllib.parse import unquote_plus
 
 from selectolax.lexbor import LexborNode
 
 from receiver.service.emulator.content.markdown import texts
 from receiver.service.emulator.content.markdown.code import code_text, language_of
-from receiver.service.emulator.content.markdown.lists import ListLevel, open_list
+from receiver.service.emulator.content.markdown.lists import open_list
 from receiver.service.emulator.content.markdown.neighbours import spaced, spaced_code
 from receiver.service.emulator.content.markdown.tables import TableFrame, border_below, first_child_element
+from receiver.service.emulator.content.markdown.walk import DEEPEST, Enter, TreeWalk
 from receiver.service.emulator.content.parsing import content_root, parse_html
 from receiver.service.emulator.content.tags import TEXT, number_of, numbers_of
 
-DEEPEST = 40
-"""How many elements inside one another may change the text inside them."""
 _DEEPEST_FRAMES = 3
 """How many pages within pages (`iframe` with `data:text/html`) are converted."""
 _WIDEST_INDENT = 400
@@ -35,98 +30,11 @@ _BLOCKS = (
     " fieldset form hgroup center search"
 )
 
-_Leave = Callable[["MarkdownWriter", LexborNode, int], None]
-_Enter = Callable[["MarkdownWriter", LexborNode, int], LexborNode | None]
 
-
-class MarkdownWriter:
+class MarkdownWriter(TreeWalk):
     """Writes the Markdown of one tree. `base64_images` keeps images that stand in the page itself."""
 
-    def __init__(self, *, base64_images: bool = False, frames: int = 0) -> None:
-        self._base64_images = base64_images
-        self._frames = frames
-        self._out: list[str] = []
-        self._open: list[tuple[LexborNode, int, _Leave | None, int, bool]] = []
-        self._trimming = False
-        """Whether an element further out takes the spaces off the beginnings of lines."""
-        self._joins = self._links = self._headings = 0
-        self._lists: list[ListLevel] = []
-        self._tables: list[TableFrame] = []
-        self._cells: list[int] = []
-        """For each open cell, how many tables had been written when it began."""
-        self._tables_written = 0
-
-    def write(self, root: LexborNode) -> str:
-        """Return the Markdown of what is in an element."""
-        self._walk(root.first_child)
-        return texts.finish("".join(self._out))
-
-    def _walk(self, node: LexborNode | None) -> None:
-        out, opened, enters = self._out, self._open, _ENTER
-        while True:
-            if node is None:
-                if not opened:
-                    return
-                node, _, leave, mark, self._trimming = opened.pop()
-                if leave is not None:
-                    leave(self, node, mark)
-                node = node.next
-            elif (number := node.tag_id) == TEXT:
-                text = node.text_content
-                if text and not text.isspace():
-                    out.append(self._beside_list(node, texts.plain(text)) if self._lists else texts.plain(text))
-                node = node.next
-            elif (enter := enters.get(number)) is not None:
-                node = enter(self, node, number)
-            elif (child := node.first_child) is not None:
-                opened.append((node, number, None, 0, self._trimming))
-                node = child
-            else:
-                node = node.next
-
-    # ---- pieces
-
-    def _parent(self) -> int:
-        """Return the number of the element around the one that is entered or left; 0 at the top."""
-        return self._open[-1][1] if self._open else 0
-
-    def _into(
-        self, node: LexborNode, number: int, leave: _Leave | None, mark: int | None = None
-    ) -> LexborNode | None:
-        """Open an element; return where to go on."""
-        place = len(self._out) if mark is None else mark
-        self._open.append((node, number, leave, place, self._trimming))
-        return node.first_child
-
-    def _joining(self, node: LexborNode, number: int, leave: _Leave) -> LexborNode | None:
-        """Open an element that puts its pieces together; deep inside others it just lets them through."""
-        if self._joins >= DEEPEST:
-            return self._into(node, number, None)
-        self._joins += 1
-        return self._into(node, number, leave)
-
-    def _take(self, mark: int) -> str:
-        """Take off and return what was written since a mark. Each element that joins calls this once."""
-        self._joins -= 1
-        text = "".join(self._out[mark:])
-        del self._out[mark:]
-        return text
-
-    def _beside_list(self, node: LexborNode, text: str) -> str:
-        """Return the text without spaces at its ends if it is the first of an item and a list follows."""
-        if self._parent() not in _LISTISH:
-            return text
-        after = node.next
-        while after is not None and not after.is_element_node:
-            after = after.next
-        if after is None or after.tag_id not in _LISTS:
-            return text
-        before = node.prev
-        while before is not None:
-            if before.tag_id == TEXT and (before.text_content or "").strip():
-                return text
-            before = before.prev
-        return text.strip(" ")
+    rules: ClassVar[Mapping[int, Enter]] = {}  # below, since the functions have to be there
 
     # ---- leaves
 
@@ -409,7 +317,7 @@ class MarkdownWriter:
         self._out.append(f"{'| ' if first_child_element(node) else ' '}{text} |")
 
 
-_RULES: tuple[tuple[str, _Enter], ...] = (
+_RULES: tuple[tuple[str, Enter], ...] = (
     (_BLOCKS, MarkdownWriter._block),
     ("h1 h2 h3 h4 h5 h6", MarkdownWriter._heading),
     ("blockquote", MarkdownWriter._quote),
@@ -435,7 +343,7 @@ _RULES: tuple[tuple[str, _Enter], ...] = (
     ("iframe", MarkdownWriter._frame),
     ("script style textarea noscript template", MarkdownWriter._nothing),
 )
-_ENTER = {number: rule for names, rule in _RULES for number in numbers_of(names)}
+MarkdownWriter.rules = {number: rule for names, rule in _RULES for number in numbers_of(names)}
 
 
 def to_markdown(root: LexborNode, *, base64_images: bool = False) -> str:

@@ -1,0 +1,113 @@
+"""A walk over a tree with a stack of its own, and the pieces of Markdown that it writes.
+
+What an element writes is a list of pieces. Elements that change what is inside them put their pieces together when
+they end. Since that copies the text inside, only so many of them count inside one another; the others let their
+text through. So the work stays linear in the size of the page.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from selectolax.lexbor import LexborNode
+
+from receiver.service.emulator.content.markdown import texts
+from receiver.service.emulator.content.markdown.lists import ListLevel
+from receiver.service.emulator.content.markdown.tables import TableFrame
+from receiver.service.emulator.content.tags import TEXT, numbers_of
+
+DEEPEST = 40
+"""How many elements inside one another may change the text inside them."""
+
+_LISTS, _LISTISH = numbers_of("ul ol"), numbers_of("ul ol li")
+
+Leave = Callable[[Any, LexborNode, int], None]
+"""Ends an element; it gets the element, and where its pieces begin."""
+Enter = Callable[[Any, LexborNode, int], LexborNode | None]
+"""Begins an element; it gets the element and its number, and returns where to go on."""
+
+
+class TreeWalk:
+    """The state of a walk. A subclass has the rules."""
+
+    rules: ClassVar[Mapping[int, Enter]] = {}
+    """By the number of an element. Elements without a rule let their content through."""
+
+    def __init__(self, *, base64_images: bool = False, frames: int = 0) -> None:
+        self._base64_images = base64_images
+        self._frames = frames
+        self._out: list[str] = []
+        self._open: list[tuple[LexborNode, int, Leave | None, int, bool]] = []
+        self._trimming = False
+        """Whether an element further out takes the spaces off the beginnings of lines."""
+        self._joins = self._links = self._headings = 0
+        self._lists: list[ListLevel] = []
+        self._tables: list[TableFrame] = []
+        self._cells: list[int] = []
+        """For each open cell, how many tables had been written when it began."""
+        self._tables_written = 0
+
+    def write(self, root: LexborNode) -> str:
+        """Return the Markdown of what is in an element."""
+        self._walk(root.first_child)
+        return texts.finish("".join(self._out))
+
+    def _walk(self, node: LexborNode | None) -> None:
+        out, opened, rules = self._out, self._open, self.rules
+        while True:
+            if node is None:
+                if not opened:
+                    return
+                node, _, leave, mark, self._trimming = opened.pop()
+                if leave is not None:
+                    leave(self, node, mark)
+                node = node.next
+            elif (number := node.tag_id) == TEXT:
+                text = node.text_content
+                if text and not text.isspace():
+                    out.append(self._beside_list(node, texts.plain(text)) if self._lists else texts.plain(text))
+                node = node.next
+            elif (enter := rules.get(number)) is not None:
+                node = enter(self, node, number)
+            elif (child := node.first_child) is not None:
+                opened.append((node, number, None, 0, self._trimming))
+                node = child
+            else:
+                node = node.next
+
+    def _parent(self) -> int:
+        """Return the number of the element around the one that is entered or left; 0 at the top."""
+        return self._open[-1][1] if self._open else 0
+
+    def _into(
+        self, node: LexborNode, number: int, leave: Leave | None, mark: int | None = None
+    ) -> LexborNode | None:
+        """Open an element; return where to go on."""
+        place = len(self._out) if mark is None else mark
+        self._open.append((node, number, leave, place, self._trimming))
+        return node.first_child
+
+    def _joining(self, node: LexborNode, number: int, leave: Leave) -> LexborNode | None:
+        """Open an element that puts its pieces together; deep inside others it just lets them through."""
+        if self._joins >= DEEPEST:
+            return self._into(node, number, None)
+        self._joins += 1
+        return self._into(node, number, leave)
+
+    def _take(self, mark: int) -> str:
+        """Take off and return what was written since a mark. Each element that joins calls this once."""
+        self._joins -= 1
+        text = "".join(self._out[mark:])
+        del self._out[mark:]
+        return text
+
+    def _beside_list(self, node: LexborNode, text: str) -> str:
+        """Return the text without spaces at its ends if a list follows it."""
+        if self._parent() not in _LISTISH:
+            return text
+        after = node.next
+        while after is not None and not after.is_element_node:
+            after = after.next
+        if after is None or after.tag_id not in _LISTS:
+            return text
+        # Spaces before it are kept after an element: they part it from that.
+        return text.rstrip(" ") if node.prev is not None else text.strip(" ")

@@ -1,0 +1,1 @@
+"""Extraction by rules and by a model."""

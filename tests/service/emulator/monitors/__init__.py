@@ -1,0 +1,1 @@
+"""Monitors of the emulator: schedule, checks, operations."""

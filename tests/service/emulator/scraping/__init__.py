@@ -1,0 +1,1 @@
+"""The scraper of the emulator: cache, history, costs, documents."""
