@@ -125,10 +125,6 @@ class PageScraper:
             text = f"An unexpected error ended the scrape; the log has more under the id {work.scrape_id}"
             raise ScrapeFailed("UNKNOWN_ERROR", text) from exc
 
-    def forget(self) -> None:
-        """Forget what is in memory: the tables were emptied."""
-        self._cache.forget()
-
     @asynccontextmanager
     async def _place(self, work: _Work) -> AsyncIterator[None]:
         """Hold one of the places. The wait for it is part of the time-out, and ends earlier."""
