@@ -1,9 +1,15 @@
+import importlib
 import logging
 import os
+import shutil
 import signal
+import warnings
 from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, groupby
 from pathlib import Path
 
+import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -27,13 +33,47 @@ settings.load_profile("any machine")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Tests make a thousand databases, whose commits wait for the disk. What they write goes to memory where Linux has
+# room there: no test can tell whether a disk keeps what it was given. PYTEST_DEBUG_TEMPROOT names another folder.
+_MEMORY, _ENOUGH = Path("/dev/shm"), 2**30
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _ENOUGH:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
+
+# Each process of pytest-xdist and each program that a test starts would compile everything again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """Run two tests per core: tests of programs wait for these most of the time."""
     return 2 * (os.cpu_count() or 1)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let each process of pytest-xdist begin with another test module: so they share the work of compiling them.
+
+    What fails here is reported by the collection, which imports the module again.
+    """
+    root, xdist = Path(__file__).parent, getattr(session.config, "workerinput", None)
+    if xdist is None or [Path(arg).resolve() for arg in session.config.args] != [root]:
+        return
+    paths = sorted(path.relative_to(root.parent) for path in root.rglob("test_*.py"))
+    modules = [".".join(path.with_suffix("").parts) for path in paths]
+    first = len(modules) * int(xdist["workerid"].removeprefix("gw")) // xdist["workercount"]
+    for module in modules[first:] + modules[:first]:
+        with warnings.catch_warnings(action="error"), suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(module)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the long ones, so that at the end no process waits for another."""
+    """Start with the long ones, so that at the end no process waits for another.
+
+    The modules with tests of programs, which wait, are spread among the others, which compute.
+    """
+    modules = [list(module) for _, module in groupby(items, key=lambda item: item.path)]
+    programs = [module for module in modules if module[0].path.parent.name == "process"]
+    others = [module for module in modules if module[0].path.parent.name != "process"]
+    places = [(n / len(kind), module) for kind in (programs, others) for n, module in enumerate(kind)]
+    items[:] = chain.from_iterable(module for _, module in sorted(places, key=lambda place: place[0]))
     items.sort(key=lambda item: item.get_closest_marker("long") is None)
 
 
@@ -50,6 +90,21 @@ def log_levels() -> Iterator[None]:
 def _loggers() -> list[logging.Logger]:
     named = logging.root.manager.loggerDict.values()
     return [logging.root, *(logger for logger in named if isinstance(logger, logging.Logger))]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let each HTTP client load the certificate of one authority. Tests call this machine only, by plain HTTP.
+
+    To load all takes 25 ms of CPU time, and the tests make hundreds of clients.
+    """
+    certificates = Path(certifi.where()).read_text(encoding="ascii")
+    first = tmp_path_factory.mktemp("certificates") / "first.pem"
+    end = "-----END CERTIFICATE-----\n"
+    first.write_text(certificates.partition(end)[0] + end, encoding="ascii")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certifi, "where", lambda: str(first))
+        yield
 
 
 @pytest.fixture

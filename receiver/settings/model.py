@@ -199,9 +199,9 @@ class Settings(BaseSettings):
 
         `events` are short or full names; without it the service sends all events. `metadata` comes back in every
         delivery. If TOKENS is set, the service sends the first token in the static header. A service on this
-        machine, such as `receiver emulate`, needs no PUBLIC_URL: it reaches HOST and PORT. Raises ConfigurationError
-        if PUBLIC_URL is needed and not set, or the service could not call it, and ValueError for metadata that the
-        service would refuse.
+        machine, such as `receiver emulate`, needs no PUBLIC_URL: it reaches HOST and PORT. Raises
+        ConfigurationError if PUBLIC_URL is needed and not set, or the service could not call it, and ValueError for
+        metadata that the service would refuse.
         """
         from receiver.requests.webhooks import WebhookConfig  # loaded only here, as above
 

@@ -1,9 +1,9 @@
 """How fast a page becomes Markdown: `python -m tests.benchmarks.conversion [--json FILE]`.
 
-One made page of about 100 KB, with links, lists, tables and code, goes through our converter and through others that
-are installed, in turn in one process; the figures are medians over the rounds. Each begins with the text of the page,
-so each parses it. `ours, whole scrape` also has the charset, cleaning, links, metadata and the cleaned HTML. The last
-columns tell what each keeps: the language of code, tables, and marks in text that are no Markdown.
+One made page of about 100 KB, with links, lists, tables and code, goes through our converter and through others
+that are installed, in turn in one process; the figures are medians over the rounds. Each begins with the text of
+the page, so each parses it. `ours, whole scrape` also has the charset, cleaning, links, metadata and the cleaned
+HTML. The last columns tell what each keeps: the language of code, tables, and marks in text that are no Markdown.
 """
 
 import argparse

@@ -5,12 +5,11 @@ import os
 import pty
 import re
 import select
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from receiver.core.claims import Lease, Settlement
@@ -30,6 +29,8 @@ from receiver.core.types import (
 )
 from receiver.core.work import Attempt, Hold, NewWork, WorkFilter, WorkSummary
 from receiver.stores import open_store
+from tests.doubles import LONG
+from tests.process import warm
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 STORE = "sqlite:///kept.db"
@@ -43,10 +44,6 @@ DONE, DEAD, SKIPPED = WorkState.DONE, WorkState.DEAD, WorkState.SKIPPED
 _WORKER = WorkerId("w")
 _ENDED = (DONE, DEAD)
 _TYPE_AGAIN_SECONDS = 2
-# The terminal has to be the session's own for Ctrl-C to become a signal.
-_IN_TERMINAL = (
-    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
-)
 
 
 def delivery(key: str, minutes: float = 0, **changes: Any) -> Delivery:
@@ -171,14 +168,11 @@ def on_a_terminal(*args: str, columns: int = 140, answer: str | None = None) -> 
     """
     ours, theirs = pty.openpty()
     environment = os.environ | {"COLUMNS": str(columns), "TERM": "xterm"}
-    command = [sys.executable, "-c", _IN_TERMINAL, sys.executable, "-m", "receiver", *args]
-    with subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
-    ) as process:
-        os.close(theirs)
-        seen = _talk(ours, answer)
+    process = warm.start(args, Path.cwd(), environment, stdout=theirs, stderr=theirs, on_terminal=True)
+    os.close(theirs)
+    seen = _talk(ours, answer)
     os.close(ours)
-    return process.returncode, re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode()).replace("\r\n", "\n")
+    return process.wait(LONG), re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode()).replace("\r\n", "\n")
 
 
 def _talk(terminal: int, answer: str | None) -> bytes:

@@ -160,7 +160,7 @@ def test_a_backup_that_runs_out_of_space_leaves_nothing() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=False, preexec_fn=limit)
 
     assert done.returncode == 3
-    assert done.stderr.startswith("receiver: the database copy.db: ")
+    assert done.stderr.startswith("receiver: the database copy.db cannot be used: ")
     assert len(done.stderr.splitlines()) == 1
     assert files() == {"kept.db"}
 

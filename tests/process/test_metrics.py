@@ -21,6 +21,7 @@ from tests.process.harness import (
     raw_request,
     until,
 )
+from tests.process.waiting import POLL_SECONDS
 from tests.signals.exposition import Samples, samples
 
 TOKEN = "token-of-the-scraper"
@@ -104,7 +105,7 @@ async def test_both_processes_count_their_work(tmp_path: Path) -> None:
         intake = await figures(serving.port, BEARER)
         async with asyncio.timeout(PATIENCE_SECONDS):  # what the store has recorded is counted a moment later
             while (work := await figures(worker, BEARER))[SUCCEEDED] < 6:  # noqa: ASYNC110 - another process does it
-                await asyncio.sleep(0)
+                await asyncio.sleep(POLL_SECONDS)
 
     assert intake["receiver_deliveries_total", "outcome=accepted", "type=crawl.page"] == 6
     assert intake["receiver_deliveries_total", "outcome=duplicate", "type=crawl.page"] == 1

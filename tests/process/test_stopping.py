@@ -10,6 +10,7 @@ import pytest
 
 from tests.process.faults import WITH_FEW_FILES
 from tests.process.harness import HANDLERS, Deployment, Load, Program, connection, get, request, until
+from tests.process.waiting import POLL_SECONDS
 
 BEGIN = """
 import asyncio, os, time
@@ -103,6 +104,7 @@ async def refuses_connections(port: int) -> None:
                 pass
         except ConnectionError:  # also reset: nobody took it in before the end
             return
+        await asyncio.sleep(POLL_SECONDS)
 
 
 async def ends_well(program: Program) -> None:

@@ -25,6 +25,7 @@ from tests.process.harness import (
 )
 from tests.process.test_metrics import figures
 from tests.process.test_stopping import Stop, ends_well, hang_up, interrupt, refuses_connections, terminate
+from tests.process.waiting import POLL_SECONDS
 
 ACCEPTED = ("receiver_deliveries_total", "outcome=accepted", "type=crawl.page")
 DUPLICATE = ("receiver_deliveries_total", "outcome=duplicate", "type=crawl.page")
@@ -69,7 +70,7 @@ async def shows(serving: Serving, figure: tuple[str, ...], value: float) -> None
     """Return when the metrics show this value; each process copies some figures once a second."""
     async with asyncio.timeout(PATIENCE_SECONDS):
         while (await figures(serving.port))[figure] != value:  # noqa: ASYNC110 - another process copies it
-            await asyncio.sleep(0)
+            await asyncio.sleep(POLL_SECONDS)
 
 
 async def test_a_web_process_that_is_killed_under_load_loses_nothing(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ The imports take half a second of CPU time, and the tests start hundreds of proc
 """
 
 import atexit
+import fcntl
 import gc
 import json
 import os
@@ -13,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -93,11 +95,8 @@ class _Parent:
             self._process = subprocess.Popen(command, cwd=_ROOT, pass_fds=[theirs.fileno()], start_new_session=True)
         atexit.register(self._end)
 
-    def fork(
-        self, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], output: Sequence[int]
-    ) -> Fork:
+    def fork(self, output: Sequence[int], **request: Any) -> Fork:
         """Start a command that writes to these two descriptors."""
-        request = {"arguments": list(arguments), "folder": str(folder), "environment": dict(environment)}
         status, status_end = os.pipe()
         try:
             with self._lock:
@@ -117,10 +116,22 @@ def _parent() -> _Parent:
 
 
 def start(
-    arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *, stdout: int, stderr: int
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    stdout: int,
+    stderr: int,
+    on_terminal: bool = False,
 ) -> Fork:
-    """Start `receiver` with these arguments in a session of its own."""
-    return _parent().fork(arguments, folder, environment, [stdout, stderr])
+    """Start `receiver` with these arguments in a session of its own, whose terminal may be its standard output."""
+    return _parent().fork(
+        [stdout, stderr],
+        arguments=list(arguments),
+        folder=str(folder),
+        environment=dict(environment),
+        on_terminal=on_terminal,
+    )
 
 
 def run(arguments: Sequence[str], folder: Path, environment: Mapping[str, str], *, within: float) -> Finished:
@@ -204,9 +215,13 @@ class _Forking:
         os.setsid()
         signal.signal(signal.SIGHUP, signal.SIG_DFL)  # it is ignored where the tests run under nohup
         *output, _ = descriptors
-        for number, descriptor in enumerate([os.open(os.devnull, os.O_RDONLY), *output]):
+        stdin = os.dup(output[0]) if request["on_terminal"] else os.open(os.devnull, os.O_RDONLY)
+        for number, descriptor in enumerate([stdin, *output]):
             os.dup2(descriptor, number)
             os.close(descriptor)
+        if request["on_terminal"]:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)  # without it Ctrl-C becomes no signal
+            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # as Python begins on a terminal
         for status in (descriptors[-1], *self._statuses.values()):
             os.close(status)
         os.chdir(request["folder"])
@@ -218,9 +233,12 @@ class _Forking:
 
 
 def _import_all() -> None:
+
     import receiver.app
     import receiver.cli.serve
-    import receiver.cli.work  # noqa: F401
+    import receiver.cli.work
+    import receiver.service.client
+    import receiver.stores.sqlite.store  # noqa: F401
 
     gc.freeze()
 

@@ -61,7 +61,7 @@ async def test_a_crawl_runs_the_handlers(
     assert (job.status, job.completed) == ("completed", 3)
     work: list[Work] = await receiver_work_items()
     assert_handled(work)
-    pages = dict(one for one in seen if isinstance(one, tuple))
+    pages: dict[str, str] = dict(one for one in seen if isinstance(one, tuple))
     assert pages.keys() == {f"https://docs.acme.test{path}" for path in ("", "/install", "/faq")}
     assert pages["https://docs.acme.test/install"] == "# Install\n\nDo this."
     assert 3 in seen

@@ -57,6 +57,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             max_concurrency=options.max_concurrency,
             guard=base.guard,
             model=model,
+            activity=base.activity,
+            cached_delay=options.page_delay,
         )
         open_site = site_opener(fetcher)
         engine = JobEngine(

@@ -53,7 +53,7 @@ class EmulatorOptions:
     max_concurrency: int = 10
     """The most pages that are scraped at one time."""
     page_delay: timedelta = timedelta(0)
-    """Real time that each page of a given site takes at least."""
+    """Real time that each page of a given site takes at least, also one from the cache."""
     jitter: bool = False
     """Whether monitors start up to some minutes after their minute, as the service does."""
     speed: float = 1.0

@@ -110,9 +110,7 @@ def _chosen(found: SiteLinks, plan: MapPlan) -> list[SiteLink]:
 
 def _body(call: Call, links: list[SiteLink], warnings: list[str]) -> Json:
     if len(links) < 2:
-        warnings.append(
-            "The map has fewer than 2 URLs. A map of the root of the site has more."
-        )
+        warnings.append("The map has fewer than 2 URLs. A map of the root of the site has more.")
     listed = [link.url if call.version == 1 else dict(_fields(link)) for link in links]
     return {"success": True, "links": listed, **({"warning": " ".join(warnings)} if warnings else {})}
 

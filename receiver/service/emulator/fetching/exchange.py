@@ -35,8 +35,11 @@ class RawAnswer:
     """What one server answered. The body still has its content coding; that of a redirect is not read."""
 
     status: int
+    """HTTP status."""
     headers: RawHeaders
+    """Names and values as they came."""
     body: bytes
+    """The body, within the size limit."""
     zone: NetworkZone | None
     """Where the server is."""
 

@@ -43,14 +43,23 @@ class _Fetch:
     """One fetch on its way through its redirects."""
 
     source_url: str
+    """The URL as asked for, without credentials."""
     url: httpx.URL
+    """Where it is now."""
     headers: RawHeaders = field(repr=False)
+    """What is sent beside the framing of the request."""
     max_bytes: int
+    """The largest body."""
     zones: frozenset[NetworkZone]
+    """The networks that may still be reached."""
     cut: bool = False
+    """Whether a larger body is cut, and no failure."""
     verify: bool = True
+    """Whether certificates are checked."""
     delay: timedelta = timedelta(0)
+    """Real time that a page of a given site takes."""
     cookies: httpx.Cookies = field(default_factory=httpx.Cookies, repr=False)
+    """Those that sites have set on the way."""
 
     def move(self, location: str) -> None:
         """Follow a redirect. To another origin no secret of the caller goes along."""

@@ -56,15 +56,23 @@ class CrawlRules:
     """What the request of a crawl says about its links. A wrong expression is a WrongPattern in a CrawlScope."""
 
     include_paths: tuple[str, ...] = ()
+    """Regular expressions: without a match, a link is left out. Empty: all are taken."""
     exclude_paths: tuple[str, ...] = ()
+    """Regular expressions: with a match, a link is left out."""
     regex_on_full_url: bool = False
+    """Whether the expressions are searched in the whole URL, not in its path."""
     max_depth: int | None = None
     """Version 1 only: the most path segments beyond those of the seed."""
     crawl_entire_domain: bool = False
+    """Whether pages outside of the path of the seed are taken."""
     allow_external_links: bool = False
+    """Whether pages of other sites are taken, but for their bare home pages."""
     allow_subdomains: bool = False
+    """Whether pages of all hosts of the registrable domain are taken."""
     ignore_query_parameters: bool = False
+    """Whether URLs that differ only in their query are one page."""
     deduplicate_similar_urls: bool = True
+    """Whether URLs that differ as similar ones do (`url_key`) are one page."""
 
 
 class CrawlScope:
@@ -101,11 +109,11 @@ class CrawlScope:
         return type(self)(seed, self.rules, self.robots if robots is None else robots)
 
 
-@dataclass(frozen=True)
 class _Link:
-    url: str
-    parts: SplitResult
-    scope: CrawlScope
+    """A link in the eyes of a scope: what the tests ask it."""
+
+    def __init__(self, url: str, parts: SplitResult, scope: CrawlScope) -> None:
+        self.url, self.parts, self.scope = url, parts, scope
 
     @cached_property
     def host(self) -> str:

@@ -18,8 +18,11 @@ class SiteLink:
     """One URL of a site, with what is known of its page."""
 
     url: str
+    """The URL."""
     title: str | None = None
+    """The title of its page, if that was scraped."""
     description: str | None = None
+    """The description of its page, if that was scraped."""
 
 
 class SiteLinks:

@@ -17,9 +17,13 @@ class SiteRule:
     """
 
     path: str
+    """FROM."""
     to: str
+    """TO."""
     status: int
+    """The HTTP status of the answer."""
     is_forced: bool
+    """Whether it goes before a file of the site."""
 
     @property
     def redirects(self) -> bool:

@@ -18,7 +18,9 @@ class SitemapFile:
     """What a sitemap file lists: pages, or further sitemaps. Both are texts that may be no URLs."""
 
     pages: list[str] = field(default_factory=list)
+    """The pages that it lists."""
     sitemaps: list[str] = field(default_factory=list)
+    """The sitemaps that it lists, if it is an index."""
 
 
 class _Enough(Exception):

@@ -28,8 +28,11 @@ class SiteAnswer:
     """What a given site answers to a GET."""
 
     status: int
+    """HTTP status."""
     content_type: str = HTML
+    """The Content-Type header."""
     content: str | bytes = b""
+    """The body."""
     location: str = ""
     """Where a redirect leads to, as the site's rules have it."""
 

@@ -2,9 +2,10 @@
 
 import json
 import sqlite3
-import zlib
 from dataclasses import dataclass
 from typing import Any
+
+from receiver.service.emulator.state.packing import pack, unpack
 
 Json = dict[str, Any]
 
@@ -22,7 +23,6 @@ MAX_DOCUMENTS = 100
 """How many documents one answer has, unless the call asks for another number."""
 MAX_BYTES = 10 * 1024 * 1024
 """How many bytes of documents one answer has; one document is always in it."""
-_FAST = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,14 +34,10 @@ class ResultsPage:
     """The position of the last one: the first of all documents has 1."""
 
 
-def pack(document: bytes) -> bytes:
-    """Return a document as it is kept: results live for a day, and most of that time in memory."""
-    return zlib.compress(document, _FAST)
-
-
-def insert_document(connection: sqlite3.Connection, job: int, position: int, size: int, packed: bytes) -> None:
-    """Keep the document of a page; `size` is its length before it was packed."""
-    connection.execute("INSERT INTO job_documents VALUES (?, ?, ?, ?)", (job, position, size, packed))
+def insert_document(connection: sqlite3.Connection, job: int, position: int, document: bytes) -> None:
+    """Keep the document of a page."""
+    row = (job, position, len(document), pack(document))
+    connection.execute("INSERT INTO job_documents VALUES (?, ?, ?, ?)", row)
 
 
 def read_documents(connection: sqlite3.Connection, job: int, skip: int, limit: int) -> ResultsPage:
@@ -57,7 +53,7 @@ def read_documents(connection: sqlite3.Connection, job: int, skip: int, limit: i
         budget -= row["size"]
         if budget < 0 and documents:
             break
-        documents.append(json.loads(zlib.decompress(row["document"])))
+        documents.append(json.loads(unpack(row["document"])))
         position = row["position"]
     return ResultsPage(documents, position)
 

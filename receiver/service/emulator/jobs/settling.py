@@ -10,7 +10,7 @@ from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, ChosenLinks
 from receiver.service.emulator.jobs.outcomes import CANCELLED, PageFailed, PageOutcome, PageScraped
 from receiver.service.emulator.jobs.records import JobRecord, PageError, WaitingPage
-from receiver.service.emulator.jobs.results import insert_document, pack
+from receiver.service.emulator.jobs.results import insert_document
 from receiver.service.emulator.json_text import to_json
 from receiver.service.emulator.webhooks.table import PreparedDelivery
 
@@ -59,7 +59,7 @@ class PageSettler:
                 return Settled(False, 0)
             else:
                 position = table.count_completed(connection, seq, outcome.page.credits)
-                insert_document(connection, seq, position, len(content), pack(content))
+                insert_document(connection, seq, position, content)
             self._context.outbox.keep(connection, event)
             table.add_blocked(connection, seq, (*blocked, *links.blocked))
             return Settled(document is not None, table.add_links(connection, seq, links.found, page.depth + 1))

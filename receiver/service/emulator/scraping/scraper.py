@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 from receiver.core.clock import Clock
@@ -82,8 +83,11 @@ class PageScraper:
         guard: AddressGuard | None = None,
         model: LanguageModel | None = None,
         activity: Activity | None = None,
+        cached_delay: timedelta = timedelta(0),
     ) -> None:
+        """A page from the cache takes `cached_delay` of real time; others take what fetching takes."""
         self._fetch = fetch
+        self._cached_delay = cached_delay
         self._read = read
         self._database = database
         self._clock = clock
@@ -189,6 +193,8 @@ class PageScraper:
         looked_up = looks_up(plan)
         page = await self._cache.find(plan) if looked_up else None
         if page is not None:
+            if self._cached_delay:
+                await asyncio.sleep(self._cached_delay.total_seconds())
             return page, True, True
         page = await self._fetch(plan)
         if page.url != plan.url:

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from receiver.core.clock import from_micros, iso, to_micros
+from receiver.service.emulator.state.packing import pack, unpack
 from receiver.service.schedule import EndpointResponse, SenderSchedule, State, after, pause_before
 
 SCHEMA = """
@@ -96,7 +97,7 @@ def insert(connection: sqlite3.Connection, one: PreparedDelivery) -> None:
             json.dumps(dict(one.headers)),
             one.type,
             one.job_id,
-            one.body,
+            None if one.body is None else pack(one.body),
             one.copies,
             one.state,
             to_micros(one.created_at),
@@ -122,7 +123,7 @@ def take(
     return DueDelivery(
         seq=row["seq"],
         headers=json.loads(row["headers"]),
-        body=row["body"],
+        body=unpack(row["body"]),
         copies=row["copies"],
         state=State(row["state"]),
     )

@@ -50,12 +50,15 @@ class MapPlan:
     search: str | None = None
     """Words; URLs that resemble them come first."""
     sitemap: SitemapUse = "include"
+    """How sitemaps are used; version 1 says it in other words."""
     include_subdomains: bool = True
     """Whether all hosts of the registrable domain count."""
     ignore_query_parameters: bool = True
+    """Whether URLs are listed without their query."""
     filter_by_path: bool = True
     """Whether only URLs below the path of `url` count."""
     limit: int = _LIMIT
+    """The most URLs."""
     timeout: int = _TIMEOUT
     """Milliseconds of real time for the whole map."""
     scrape: ScrapePlan = field(default_factory=lambda: ScrapePlan(url=""))

@@ -23,9 +23,7 @@ async def check(
     answer: Callable[[httpx.Request], httpx.Response] | None = None,
     enabled: bool = True,
 ) -> int:
-    async with httpx.AsyncClient(
-        transport=httpx.MockTransport(answer or _unexpected)
-    ) as client:
+    async with httpx.AsyncClient(transport=httpx.MockTransport(answer or _unexpected)) as client:
         guard = ThreatGuard(enabled=enabled, risk_url=RISK if answer else None, client=client)
         return await guard.check(url, override)
 
