@@ -39,11 +39,17 @@ class _CheckWork:
     """One check on its way."""
 
     monitor: MonitorRow
+    """Whose check it is."""
     plan: MonitorPlan
+    """What the monitor looks at."""
     check: Json
+    """The record of the check, as the answer shows it."""
     begun_at: datetime
+    """When it began."""
     summary: dict[str, int] = field(default_factory=lambda: dict(NO_PAGES))
+    """How many pages there were, by their status."""
     cost: int = 0
+    """Credits so far."""
     errors: list[str] = field(default_factory=list)
     """Why targets could not be checked at all."""
 

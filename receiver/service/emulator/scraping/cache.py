@@ -97,10 +97,6 @@ class PageCache:
             raise ScrapeFailed("SCRAPE_NO_CACHED_DATA", text)
         return None
 
-    def forget(self) -> None:
-        """Forget how large the cache is: its table was emptied."""
-        self._bytes = None
-
     def insert(self, connection: sqlite3.Connection, copy: CachedCopy) -> None:
         """Keep a copy, in the caller's transaction; the oldest ones make room for it."""
         page = copy.page
