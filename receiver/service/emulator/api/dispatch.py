@@ -19,7 +19,7 @@ from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.account.rates import RateLimits
 from receiver.service.emulator.admin.faults import Faults
 from receiver.service.emulator.admin.journal import Journal
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
+from receiver.service.emulator.api.calls import Answer, ApiOperation, Call, UploadedFile
 from receiver.service.emulator.api.reading import is_multipart, read_json, read_upload
 from receiver.service.emulator.api.replies import (
     OPEN_TO_BROWSERS,
@@ -202,7 +202,7 @@ def _require(found: FoundOperation, request: HttpRequest) -> ApiOperation:
     raise CallRefused(404, f"There is no operation {request.method} {_path(request)}")
 
 
-async def _body(request: HttpRequest, operation: ApiOperation) -> tuple[Json, Mapping[str, Any]]:
+async def _body(request: HttpRequest, operation: ApiOperation) -> tuple[Json, Mapping[str, UploadedFile]]:
     if operation.method not in _WITH_BODY:
         return {}, {}
     if is_multipart(request) and operation.path.endswith("/parse"):

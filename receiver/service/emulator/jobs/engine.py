@@ -153,9 +153,16 @@ class JobEngine:
             raise JobExpired("Job expired")
         return job
 
-    async def documents(self, job: JobRecord, *, skip: int = 0, limit: int = results.MAX_DOCUMENTS) -> ResultsPage:
+    async def documents(
+        self,
+        job: JobRecord,
+        *,
+        skip: int = 0,
+        limit: int = results.MAX_DOCUMENTS,
+        max_bytes: int = results.MAX_BYTES,
+    ) -> ResultsPage:
         """Return documents of a job in the order in which its pages were scraped, after the first `skip`."""
-        return await self._database.run(lambda c: results.read_documents(c, job.seq, skip, limit))
+        return await self._database.run(lambda c: results.read_documents(c, job.seq, skip, limit, max_bytes))
 
     async def errors(self, job: JobRecord) -> tuple[list[PageError], list[str]]:
         """Return the pages of a job that were not scraped, and the URLs that robots.txt forbids."""
