@@ -124,8 +124,7 @@ class CheckRunner:
                         result["expectedJobs"] += [scrape_id] if scrape_id else []
             case SiteTarget():
                 result |= {"type": "crawl", "crawlId": self._ids.new()}
-                await self._site(work, target)
-                result["removedProcessed"] = True
+                result["removedProcessed"] = await self._site(work, target)
             case QueriesTarget():
                 result |= {"type": "search", "searchCompleted": False, "degradedReason": _NO_SEARCH}
                 work.errors.append(_NO_SEARCH)
@@ -152,23 +151,29 @@ class CheckRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _site(self, work: _CheckWork, target: SiteTarget) -> None:
+    async def _site(self, work: _CheckWork, target: SiteTarget) -> bool:
+        """Check the pages of a site, and tell whether the pages that are gone were looked for."""
         if self._sites is None:
             work.errors.append(_NO_CRAWL)
-            return
+            return False
+        reached = False
         mode = comparison_mode(target.crawl.scrape)
         plan = replace(target.crawl, scrape=scrape_plan(target.crawl.scrape))
         try:
             async for page in self._sites.pages(plan, team=work.monitor.team):
+                reached = reached or not isinstance(page.result, ScrapeFailed)
                 await self._page(work, target.id, page, mode)
         except ScrapeFailed as exc:
             work.errors.append(str(exc))
-            return
+            return False
+        if not reached:  # a site that cannot be reached has not removed its pages
+            return False
         while gone := await self._table.not_seen(work.monitor_id, target.id, work.check_id):
             for url, scrape_id in gone:
                 memory = RememberedPage(scrape_id=scrape_id, is_removed=True, markdown="", data=None)
                 finding = PageFinding(url=url, status="removed", previous_scrape_id=scrape_id, memory=memory)
                 await self._record(work, target.id, finding)
+        return True
 
     async def _page(self, work: _CheckWork, target_id: str, page: SitePage, mode: str) -> str | None:
         """Compare and record a page, tell of it, and return the id of its scrape."""

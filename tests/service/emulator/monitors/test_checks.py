@@ -206,6 +206,21 @@ async def test_a_page_of_a_site_that_fails_is_not_removed() -> None:
     assert check["summary"] == summary(error=1)
 
 
+async def test_a_site_that_cannot_be_reached_has_not_removed_its_pages() -> None:
+    async with studio() as one:
+        one.web.show("a", A)
+        one.web.show("b", B)
+        monitor = await one.create(site_target())
+        one.site.urls = [A, B]
+        await one.check(monitor)
+        one.site.urls = [A]
+        one.web.failures[A] = ScrapeFailed("SCRAPE_SITE_ERROR", "refused")
+        check = await one.check(monitor)
+
+    assert check["summary"] == summary(error=1)
+    assert check["targetResults"][0]["removedProcessed"] is False
+
+
 async def test_a_crawl_that_cannot_begin_fails_the_check_and_removes_nothing() -> None:
     async with studio() as one:
         one.web.show("a", A)
