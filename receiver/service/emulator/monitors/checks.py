@@ -250,7 +250,7 @@ class CheckRunner:
         )
 
 
-def _notifications(plan: MonitorPlan) -> Json | None:
+def _notifications(plan: MonitorPlan) -> Json:
     """Return what became of notifications: webhooks are on their way, and the emulator sends no mail."""
     found: Json = {}
     if plan.webhook is not None:
@@ -263,4 +263,4 @@ def _notifications(plan: MonitorPlan) -> Json | None:
         }
     if (plan.notification.get("email") or {}).get("enabled"):
         found["email"] = {"attempted": False, "success": False, "skipped": True}
-    return found or None
+    return found

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import zlib
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from receiver.core.clock import from_micros, to_micros
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.state.packing import pack, unpack
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS page_history (
@@ -89,7 +89,7 @@ class PageHistory:
         row = await self._database.run(lambda connection: connection.execute(_FIND, key).fetchone())
         if row is None:
             return None
-        markdown = zlib.decompress(row["markdown"]).decode("utf-8", "surrogatepass")
+        markdown = unpack(row["markdown"]).decode("utf-8", "surrogatepass")
         return EarlierScrape(row["scrape_id"], from_micros(row["scraped_at"]), markdown, _page_of(row))
 
     async def is_new_program(self, program: str) -> bool:
@@ -117,9 +117,9 @@ def entry_of(
         tag=branch_of(plan),
         scrape_id=scrape_id,
         scraped_at=at,
-        markdown=zlib.compress(markdown.encode("utf-8", "surrogatepass"), 3),
+        markdown=pack(markdown.encode("utf-8", "surrogatepass")),
         page=json.dumps(head) if is_small else None,
-        body=zlib.compress(page.body, 3) if is_small else None,
+        body=pack(page.body) if is_small else None,
     )
 
 
@@ -138,6 +138,6 @@ def _page_of(row: sqlite3.Row) -> FetchedPage | None:
         url=head["url"],
         status=head["status"],
         content_type=head["contentType"],
-        body=zlib.decompress(row["body"]),
+        body=unpack(row["body"]),
         fetched_at=from_micros(row["scraped_at"]),
     )
