@@ -20,7 +20,7 @@ from receiver.service.emulator.account.queue import EmptyQueue
 from receiver.service.emulator.account.rates import RateLimits
 from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.admin.faults import Faults
+from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.admin.operations import AdminOperations
 from receiver.service.emulator.api.account import AccountOperations
@@ -68,7 +68,7 @@ class Emulator:
         """The emulator's time."""
         self.activity = Activity()
         """What runs without waiting for the clock."""
-        self.faults = Faults(random.Random(self.options.seed))  # noqa: S311 - chance, not secrets
+        self.faults = InjectedFaults(random.Random(self.options.seed))  # noqa: S311 - chance, not secrets
         """What goes wrong on purpose."""
         self.journal = Journal()
         """The last calls."""

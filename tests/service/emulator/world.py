@@ -14,7 +14,7 @@ import httpx
 from receiver.core.clock import VirtualClock
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.api.batch import batch_operations
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.contracts import WebhookTarget
 from receiver.service.emulator.failures import ScrapeFailed
@@ -220,13 +220,13 @@ class World:
         return [document["metadata"]["sourceURL"] for document in page.documents]
 
     async def call(self, method: str, path: str, body: dict[str, Any] | None = None, **more: Any) -> Answer:
-        """Call an operation as the dispatcher does."""
+        """ApiCall an operation as the dispatcher does."""
         operations = [
             *crawl_operations(self.engine, RequestPolicy()),
             *batch_operations(self.engine, RequestPolicy()),
         ]
         operation, parameters = _found(operations, method, path)
-        call = Call(
+        call = ApiCall(
             version=1 if path.startswith("/v1/") else 2,
             team=more.pop("team", TEAM),
             path=parameters,

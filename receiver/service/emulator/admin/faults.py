@@ -90,7 +90,7 @@ class WebhookFault:
 
 
 @dataclass(slots=True)
-class Faults:
+class InjectedFaults:
     """All faults that are still to come. The oldest that fits is taken. A WebhookTreatments."""
 
     chance: random.Random

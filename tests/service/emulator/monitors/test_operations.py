@@ -8,7 +8,7 @@ import pytest
 from firecrawl.v2 import types as sdk
 from jsonschema import validate
 
-from receiver.service.emulator.api.calls import Call
+from receiver.service.emulator.api.calls import ApiCall
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.responses.monitors import Monitor
 from tests.doubles import turns
@@ -158,7 +158,7 @@ async def test_a_monitor_that_is_not_there_is_refused(name: str, case: str) -> N
         if case == "deleted":
             await one.operations.delete(one.call(id=made["id"]))
         monitor_id = {"unknown": NOBODY, "no UUID": "x"}.get(case, str(made["id"]))
-        call = Call(
+        call = ApiCall(
             version=2,
             team="other" if case == "another team" else TEAM,
             path={"id": monitor_id, "checkId": NOBODY},
@@ -174,7 +174,7 @@ async def test_a_monitor_that_is_not_there_is_refused(name: str, case: str) -> N
 async def test_lists_are_paged_and_the_newest_comes_first() -> None:
     async with studio() as one:
         made = [(await one.create(name=f"m{number}"))["id"] for number in range(5)]
-        call = Call(version=2, team=TEAM, query={"limit": "2", "offset": "1"})
+        call = ApiCall(version=2, team=TEAM, query={"limit": "2", "offset": "1"})
         listed = await succeeded(one.operations.newest(call))
 
     assert [monitor["id"] for monitor in listed] == [made[3], made[2]]

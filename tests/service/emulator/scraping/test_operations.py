@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from jsonschema import validate
 
-from receiver.service.emulator.api.calls import Answer, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed
 from receiver.service.emulator.scraping.kept import KeptScrapes
@@ -31,10 +31,10 @@ class Desk:
         )
 
     async def post(self, version: Literal[1, 2] = 2, **body: Any) -> Answer:
-        return await self.operations.scrape(Call(version=version, team=TEAM, body={"url": HOME, **body}))
+        return await self.operations.scrape(ApiCall(version=version, team=TEAM, body={"url": HOME, **body}))
 
     async def get(self, scrape_id: str, team: str = TEAM) -> Answer:
-        return await self.operations.find(Call(version=2, team=team, path={"id": scrape_id}))
+        return await self.operations.find(ApiCall(version=2, team=team, path={"id": scrape_id}))
 
 
 @asynccontextmanager
