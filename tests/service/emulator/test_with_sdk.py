@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -161,6 +162,20 @@ async def test_a_monitor_lives_through_every_call(one: Shop) -> None:
     assert await one.call("delete_monitor", made.id)
     with pytest.raises(FirecrawlError, match="Monitor not found"):
         await one.call("get_monitor", made.id)
+
+
+async def test_checks_run_when_the_clock_is_set_forward(one: Shop) -> None:
+    made = await one.call(
+        "create_monitor",
+        name="Prices",
+        schedule={"text": "every 30 minutes"},
+        targets=[{"type": "scrape", "urls": [f"{SHOP}/"]}],
+    )
+    await soon(one.emulator.advance(timedelta(hours=2)))
+    checks = await one.call("list_monitor_checks", made.id)
+
+    assert [(check.status, check.trigger) for check in checks] == [("completed", "scheduled")] * 4
+    assert len({check.scheduled_for for check in checks}) == 4
 
 
 async def test_a_page_that_is_gone_from_a_site_is_removed(one: Shop) -> None:

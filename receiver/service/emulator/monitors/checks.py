@@ -50,6 +50,8 @@ class _CheckWork:
     """How many pages there were, by their status."""
     cost: int = 0
     """Credits so far."""
+    told: set[tuple[str, bool]] = field(default_factory=set)
+    """The pages that an event was sent for: URL, and whether it was an error."""
     errors: list[str] = field(default_factory=list)
     """Why targets could not be checked at all."""
 
@@ -192,6 +194,15 @@ class CheckRunner:
                 f"Nothing happened in the check for {STALE_AFTER // timedelta(minutes=1)} minutes"
             ) from None
         await self._record(work, target_id, finding)
+        await self._tell(work, finding)
+        return finding.current_scrape_id
+
+    async def _tell(self, work: _CheckWork, finding: PageFinding) -> None:
+        """Send the event of a page: one for each URL of a check, and one for its error."""
+        key = (finding.url, finding.status == "error")
+        if key in work.told:
+            return
+        work.told.add(key)
         await self._outgoing.put(
             work.plan.webhook,
             "monitor.page",
@@ -200,7 +211,6 @@ class CheckRunner:
             data=[finding.event(work.monitor_id, work.check_id)],
             error=finding.error,
         )
-        return finding.current_scrape_id
 
     async def _record(self, work: _CheckWork, target_id: str, finding: PageFinding) -> None:
         work.summary["totalPages"] += 1

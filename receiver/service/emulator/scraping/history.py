@@ -74,7 +74,7 @@ class HistoryEntry:
     page: str | None
     """URL, status and content type of the page, as JSON; None without a body."""
     body: bytes | None
-    """The compressed body; None if it is too large."""
+    """The compressed body; None for a scrape that compared nothing, and for a page that is too large."""
 
 
 class PageHistory:
@@ -110,7 +110,8 @@ def entry_of(
 ) -> HistoryEntry:
     """Return a scrape as it is kept. This compresses its texts, which takes a while."""
     head: dict[str, Any] = {"url": page.url, "status": page.status, "contentType": page.content_type}
-    is_small = len(page.body) <= MAX_BODY
+    # Most pages are never compared by values, and their Markdown is enough for all other comparisons.
+    is_kept = plan.format("changeTracking") is not None and len(page.body) <= MAX_BODY
     return HistoryEntry(
         team=team,
         url=plan.url,
@@ -118,8 +119,8 @@ def entry_of(
         scrape_id=scrape_id,
         scraped_at=at,
         markdown=pack(markdown.encode("utf-8", "surrogatepass")),
-        page=json.dumps(head) if is_small else None,
-        body=pack(page.body) if is_small else None,
+        page=json.dumps(head) if is_kept else None,
+        body=pack(page.body) if is_kept else None,
     )
 
 

@@ -153,6 +153,15 @@ async def test_every_page_is_told_and_then_the_check() -> None:
     assert [one_event["data"][0]["status"] for one_event in one.mailbox.of("monitor.page")[2:]] == ["same", "error"]
 
 
+async def test_a_page_of_two_targets_is_told_once() -> None:
+    async with studio() as one:
+        one.web.show("a", A)
+        check = await one.check(await one.create(pages_target(A), pages_target(A)))
+
+    assert check["summary"] == summary(new=2)
+    assert len(one.mailbox.of("monitor.page")) == 1
+
+
 async def test_a_page_that_fails_is_compared_with_the_last_good_one() -> None:
     async with studio() as one:
         one.web.show("a")
