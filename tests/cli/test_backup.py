@@ -152,7 +152,7 @@ def test_no_backup_is_kept_of_a_damaged_store(capsys: pytest.CaptureFixture[str]
 @pytest.mark.usefixtures("filled")
 def test_a_backup_that_runs_out_of_space_leaves_nothing() -> None:
     """Here a limit on the size of files stands in for a full disk."""
-    command = [sys.executable, "-m", "receiver", "backup", "copy.db"]
+    command = [sys.executable, "-B", "-m", "receiver", "backup", "copy.db"]
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))

@@ -12,7 +12,7 @@ from pathlib import Path
 from receiver.core.clock import from_micros
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
 from receiver.stores.sqlite.database import file_at, file_uri, translated
-from receiver.stores.sqlite.files import prepare, require_store
+from receiver.stores.sqlite.files import require_store
 from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.statements.backup import CONTENTS
 from receiver.stores.sqlite.write_ahead_log import index_path, log_path
@@ -25,11 +25,12 @@ _PAUSE = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a store holds: how many deliveries, when the last arrived, and the bytes of its file."""
+    """What a store holds: how many deliveries, when the last arrived, the bytes of its file, and its schema."""
 
     deliveries: int
     last_at: datetime | None
     size: int
+    schema: int
 
 
 def contents(path: Path) -> Contents:
@@ -42,10 +43,11 @@ def contents(path: Path) -> Contents:
 def back_up(source: Path, target: Path, *, overwrite: bool, advance: Callable[[int], None]) -> Contents:
     """Copy the store as it is at this moment; `advance` is told how many pages more are copied.
 
-    The file appears under its name when it is complete and SQLite has found no fault in it. The write-ahead log
-    grows until then, as it must keep what the copy still needs.
+    A store with an older schema is not migrated, and the copy has that schema too. The file appears under its name
+    when it is complete and SQLite has found no fault in it. The write-ahead log grows until then, as it must keep
+    what the copy still needs.
     """
-    prepare(source, create=False)
+    require_store(source)
     require_free(target, overwrite=overwrite, source=source)
     with _unfinished(target) as copy:
         # Writable, so that the last connection that closes can empty the log, as every other does.
@@ -58,7 +60,7 @@ def back_up(source: Path, target: Path, *, overwrite: bool, advance: Callable[[i
 def restore(source: Path, target: Path, *, overwrite: bool, advance: Callable[[int], None]) -> None:
     """Put a copy of the store in `source` in the place of `target`, and remove the log of what was there.
 
-    Raises StoreError if somebody has the target open.
+    It keeps its schema, which may be an older one. Raises StoreError if somebody has the target open.
     """
     require_store(source)
     require_free(target, overwrite=overwrite, source=source)
@@ -124,7 +126,8 @@ def _reading(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
 
 def _contents(connection: sqlite3.Connection, path: Path) -> Contents:
     deliveries, last_at = connection.execute(CONTENTS).fetchone()
-    return Contents(deliveries, None if last_at is None else from_micros(last_at), path.stat().st_size)
+    (schema,) = connection.execute("PRAGMA user_version").fetchone()
+    return Contents(deliveries, None if last_at is None else from_micros(last_at), path.stat().st_size, schema)
 
 
 def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[int], None]) -> None:

@@ -179,9 +179,14 @@ def _begin(connection: sqlite3.Connection, patience: timedelta) -> None:
             return
         except sqlite3.OperationalError as exc:
             waited = time.monotonic() - began
-            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited > patience.total_seconds():
+            if not is_busy(exc) or waited > patience.total_seconds():
                 raise
         time.sleep(_SHORT_WAIT if waited < _SHORT_WAITS else _LONG_WAIT)
+
+
+def is_busy(error: sqlite3.OperationalError) -> bool:
+    """Tell whether another connection has a lock that is needed."""
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @contextmanager
