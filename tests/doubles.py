@@ -154,9 +154,9 @@ class SlowLog:
         """Commit."""
         return self._withhold(self.store.quarantine(request))
 
-    def probe(self, now: datetime) -> asyncio.Future[None]:
+    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
         """Commit."""
-        return self._withhold(self.store.probe(now))
+        return self._withhold(self.store.probe(now, size))
 
     def release(self, error: BaseException | None = None) -> None:
         """Resolve every future, or let it fail."""
@@ -193,7 +193,7 @@ class BrokenLog:
         """Fail."""
         return self._fail()
 
-    def probe(self, now: datetime) -> asyncio.Future[None]:
+    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
         """Fail."""
         return self._fail()
 

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from receiver.core.clock import Clock
 from receiver.core.deliveries import Delivery, Receipt
@@ -185,6 +185,7 @@ class Intake:
         """Anybody can send what is refused, so its lines must not fill a disk."""
         self.fault_rate = LineRate(log, "deliveries_not_stored", logging.ERROR)
         """A full disk fails every request, and the log may be on it too."""
+        self._refused_bytes = self._refusals = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="intake")
         self._budget = Budget(max_in_flight + _PER_REQUEST)  # so that one body of that size fits
 
@@ -253,7 +254,7 @@ class Intake:
         if isinstance(examined, Quarantined):
             written = self._log.quarantine(examined)
             written.add_done_callback(admission.release)
-            written.add_done_callback(self._count_quarantined)
+            written.add_done_callback(functools.partial(self._count_quarantined, len(examined.body)))
             refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, Malformed(examined.detail)))
             refused.add_done_callback(_retrieve_exception)
             return refused
@@ -263,7 +264,7 @@ class Intake:
 
     def _settle(self, delivery: Delivery, admission: Admission, appended: asyncio.Future[Receipt]) -> None:
         admission.release()
-        if not appended.cancelled() and appended.exception() is None:
+        if self._note_written(len(delivery.body), appended):
             _report(delivery, appended.result().outcome, self._line_rate)
 
     def emit_refused(self, status: int, reason: str, detail: str) -> None:
@@ -284,11 +285,27 @@ class Intake:
         return self._budget.taken
 
     async def probe(self) -> None:
-        """Return when a write to the store has succeeded; raises StoreError."""
-        await self._log.probe(self._clock.now())
+        """Return when a write to the store has succeeded; raises StoreError.
 
-    def _count_quarantined(self, written: asyncio.Future[None]) -> None:
+        After the store refused a delivery, a write of that size has to succeed, by a probe or by another delivery.
+        """
+        size, refusals = self._refused_bytes, self._refusals
+        await self._log.probe(self._clock.now(), size)
+        if self._refusals == refusals:
+            self._refused_bytes = 0
+
+    def _note_written(self, size: int, written: asyncio.Future[Any]) -> bool:
+        """Note for `probe` whether a body of this size was written, and return it."""
         if not written.cancelled() and written.exception() is None:
+            if size >= self._refused_bytes:
+                self._refused_bytes = 0
+            return True
+        self._refused_bytes = max(self._refused_bytes, size)
+        self._refusals += 1
+        return False
+
+    def _count_quarantined(self, size: int, written: asyncio.Future[None]) -> None:
+        if self._note_written(size, written):
             self.quarantined += 1
 
 

@@ -1,5 +1,7 @@
 """The contract of DeliveryLog."""
 
+import asyncio
+
 import pytest
 
 from receiver.core.deliveries import DeliverySummary
@@ -170,6 +172,7 @@ async def test_a_probe_writes_and_leaves_no_delivery(opened: Opened) -> None:
     """A probe may be repeated."""
     await opened.log.probe(NOON)
     await opened.log.probe(NOON + SECOND)
+    await asyncio.gather(*[opened.log.probe(NOON, size) for size in (1, 100_000)])
 
     assert await opened.listed() == []
 

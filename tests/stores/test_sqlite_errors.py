@@ -20,6 +20,7 @@ from receiver.stores.sqlite.log import SqliteLog
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import ended
+from tests.stores.rows import select
 
 PATIENCE = timedelta(milliseconds=20)
 
@@ -151,6 +152,25 @@ async def test_a_locked_database_fails_the_append_and_keeps_nothing(made: Path, 
 
         assert await reports.count_unfinished() == 0
         assert (await log.append(delivery())).outcome is AppendOutcome.ACCEPTED
+
+
+async def test_a_probe_needs_the_room_of_its_size_and_leaves_nothing(made: Path) -> None:
+    """Here a limit on the pages of the database stands in for a full disk."""
+    async with SqliteStore(f"sqlite:///{made}").log() as log:
+        assert isinstance(log, SqliteLog)
+        marks = select(made, "SELECT name FROM marks")
+        await log.probe(NOON, 100_000)
+        assert select(made, "SELECT name FROM marks WHERE name <> 'probe'") == marks
+        [(pages,)] = select(made, "PRAGMA page_count")
+        await log.database.call(
+            lambda connection: connection.execute(f"PRAGMA max_page_count = {pages}").fetchall()
+        )
+
+        await log.probe(NOON)
+        with pytest.raises(StoreError, match="the disk is full"):
+            await log.probe(NOON, 1_000_000)
+        await log.probe(NOON, 10_000)
+    assert select(made, "SELECT name FROM marks WHERE name <> 'probe'") == marks
 
 
 async def test_a_locked_database_fails_worker_and_operator(made: Path, held: sqlite3.Connection) -> None:

@@ -2,15 +2,21 @@
 
 import asyncio
 import gc
-from datetime import timedelta
+from contextlib import suppress
+from datetime import datetime, timedelta
 
 import pytest
 
-from receiver.errors import StoreError
+from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.quarantine import Quarantined
+from receiver.core.signing import sign
+from receiver.errors import Malformed, StoreError
 from receiver.stores.memory import MemoryStore
 from receiver.web.health import Liveness, Readiness
+from receiver.web.intake import Intake
 from tests.doubles import (
     LONG,
+    SECRET,
     BrokenLog,
     SlowLog,
     ask,
@@ -93,3 +99,70 @@ async def test_a_probe_that_fails_late_is_not_logged_as_an_error(caplog: pytest.
     await turns()
 
     assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
+class FullLog:
+    """A DeliveryLog that keeps bodies in memory, on a disk with room for so many bytes at one time."""
+
+    def __init__(self, room: int) -> None:
+        self._store = MemoryStore()
+        self._full = BrokenLog(StoreError("the disk is full"))
+        self.room = room
+
+    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
+        """Fail if the body does not fit."""
+        return (self._full if len(delivery.body) > self.room else self._store).append(delivery)
+
+    def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
+        """Fail if the body does not fit."""
+        return (self._full if len(request.body) > self.room else self._store).quarantine(request)
+
+    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
+        """Fail if so many bytes do not fit."""
+        return (self._full if size > self.room else self._store).probe(now, size)
+
+
+LARGE = b'{"type": "crawl.page", "id": "a-large-one", "webhookId": "1", "success": true, "data": []}'
+SMALL = b'{"type": "crawl.page"}'
+BROKEN = b"not JSON, and larger than there is room"
+
+
+async def deliver(taker: Intake, body: bytes) -> None:
+    """Send a body to the intake; whether it is stored does not matter here."""
+    headers = [(b"x-firecrawl-signature", sign(body, SECRET).encode())]
+    admission = taker.admit(dict(headers), len(body))
+    admission.grow(len(body))
+    with suppress(StoreError, Malformed):
+        await taker.accept(headers, dict(headers), body, admission)
+
+
+@pytest.mark.parametrize("refused", [LARGE, BROKEN])
+async def test_after_a_refused_delivery_a_write_of_its_size_has_to_succeed(refused: bytes) -> None:
+    """On a full disk a small write may still fit. A smaller delivery does not show that there is room either."""
+    log = FullLog(room=30)
+    taker = intake(log)
+    app = Readiness(taker, deadline=LATE)
+    assert (await ask(app, "GET")).status == 200
+
+    await deliver(taker, refused)
+
+    check_error(await ask(app, "GET"), 503, "unavailable")
+    await deliver(taker, SMALL)
+    check_error(await ask(app, "GET"), 503, "unavailable")
+    log.room = 1_000
+    assert (await ask(app, "GET")).status == 200
+    log.room = 30
+    assert (await ask(app, "GET")).status == 200
+
+
+async def test_a_delivery_of_the_same_size_shows_that_there_is_room_again() -> None:
+    """Then the readiness check writes its small mark only."""
+    log = FullLog(room=30)
+    taker = intake(log)
+    await deliver(taker, LARGE)
+
+    log.room = len(LARGE)
+    await deliver(taker, LARGE)
+
+    log.room = 0
+    assert (await ask(Readiness(taker, deadline=LATE), "GET")).status == 200

@@ -25,5 +25,8 @@ class DeliveryLog(Protocol):
     def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
         """Keep a refused request in quarantine."""
 
-    def probe(self, now: datetime) -> asyncio.Future[None]:
-        """Write a mark, as a test whether deliveries can be written now."""
+    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
+        """Write a mark, and so many bytes beside it, as a test whether such a delivery can be written now.
+
+        A small write may succeed on a disk that is full for a larger one. The bytes do not stay.
+        """

@@ -26,7 +26,7 @@ class MemoryLog(MemoryFace):
         quarantine(self.state, request)
         return _done(None)
 
-    def probe(self, now: datetime) -> asyncio.Future[None]:
+    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
         """Succeed."""
         return _done(None)
 

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,16 @@ MAX_ITEMS = 512
 MAX_BYTES = 8 * 1024 * 1024
 """Bytes in one transaction, so that small deliveries do not wait for many large ones."""
 
-_Item = Delivery | Quarantined | datetime
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    """The write of a readiness check, with so many bytes."""
+
+    now: datetime
+    size: int
+
+
+_Item = Delivery | Quarantined | _Probe
 
 
 class SqliteLog:
@@ -57,9 +67,9 @@ class SqliteLog:
         """Keep a refused request."""
         return self._commits.submit(request)
 
-    def probe(self, now: datetime) -> asyncio.Future[None]:
-        """Write a mark."""
-        return self._commits.submit(now)
+    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
+        """Write a mark, and so many bytes that are deleted again."""
+        return self._commits.submit(_Probe(now, size))
 
     async def aclose(self) -> None:
         """Return when everything submitted was written or has failed."""
@@ -80,8 +90,14 @@ class SqliteLog:
             for item in batch:
                 if isinstance(item, Quarantined):
                     _quarantine(connection, item)
-                elif isinstance(item, datetime):
-                    connection.execute(statements.PROBE, (to_micros(item),))
+                elif isinstance(item, _Probe):
+                    connection.execute(statements.PROBE, (to_micros(item.now),))
+            if size := max((item.size for item in batch if isinstance(item, _Probe)), default=0):
+                connection.execute(statements.END_PROBE)  # of a process that was killed before it did so
+                connection.execute(statements.PROBE_SIZE, ((size + 1) // 2,))
+        if size:
+            with self.database.transaction(connection):
+                connection.execute(statements.END_PROBE)
         return [next(receipts) if isinstance(item, Delivery) else None for item in batch]
 
     def _require_files(self) -> None:
@@ -166,4 +182,4 @@ def _quarantine(connection: sqlite3.Connection, item: Quarantined) -> None:
 
 
 def _size_of(item: _Item) -> int:
-    return 0 if isinstance(item, datetime) else len(item.body)
+    return item.size if isinstance(item, _Probe) else len(item.body)

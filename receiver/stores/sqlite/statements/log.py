@@ -43,3 +43,8 @@ PROBE = """
 INSERT INTO marks (name, value) VALUES ('probe', ?)
 ON CONFLICT (name) DO UPDATE SET value = excluded.value
 """
+
+PROBE_SIZE = "INSERT INTO marks (name, value) VALUES ('probe:' || hex(zeroblob(?)), 0)"
+"""Two characters for each byte."""
+
+END_PROBE = "DELETE FROM marks WHERE name >= 'probe:' AND name < 'probe;'"
