@@ -225,6 +225,7 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
         ("MAX_IN_FLIGHT", str(31 * MEBIBYTE), "RECEIVER_MAX_IN_FLIGHT must not be less than RECEIVER_MAX_BODY"),
         ("MAX_IN_FLIGHT", "32M", "a size is"),
         ("MAX_MEMORY", "-1", "a size is"),
+        ("MAX_MEMORY", "10MB", "RECEIVER_MAX_MEMORY must be at least 64MiB"),
         ("WEB_PROCESSES", "0", "greater than 0"),
         ("WORKERS", "0", "greater than 0"),
         ("WORKERS", "65000", "too many for the ports from RECEIVER_METRICS_PORT up"),

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from receiver.cli.common.confirm import agreed, say
-from receiver.cli.common.delivery_plans import size
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import plan_options, store_option
 from receiver.cli.common.progress import progress
 from receiver.cli.common.store_files import contents_line, database_file
 from receiver.core.clock import SystemClock, from_micros, local_time
+from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.errors import StoreError, StoreRefused
 from receiver.settings import load_settings
@@ -58,7 +58,7 @@ def _replaced(target: Path) -> str:
     for path, kind in ((target, "a database"), (log_path(target), "a log without a database")):
         if there := file_at(path):
             changed = local_time(from_micros(there.st_mtime_ns // 1_000))
-            return f"{kind} of {size(there.st_size)}, last changed {changed}"
+            return f"{kind} of {shown_size(there.st_size)}, last changed {changed}"
     return ""
 
 

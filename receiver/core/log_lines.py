@@ -179,6 +179,11 @@ def _overdue(fields: Fields) -> str:
     return f"! {_events(fields)} {fields['handler']}: runs for more than {limit} and cannot be stopped"
 
 
+def _exhausted(fields: Fields) -> str:
+    suspects = f"; suspects: {', '.join(fields['suspects'])}" if fields["suspects"] else ""
+    return f"worker_exhausted: {fields['reason']}{suspects}"
+
+
 _LINES: Mapping[str, Callable[[Fields], str]] = {
     "delivery_accepted": lambda fields: _delivery("accepted", fields),
     "deliveries_received": lambda fields: f"→ and {fields['count']:,} more: {fields['kinds']}",
@@ -195,6 +200,7 @@ _LINES: Mapping[str, Callable[[Fields], str]] = {
     "work_dead": _dead,
     "attempt_overdue": _overdue,
     "event_unhandled": _unhandled,
+    "worker_exhausted": _exhausted,
 }
 
 

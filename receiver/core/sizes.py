@@ -19,6 +19,8 @@ _UNITS = {
 _BYTES = {unit.lower(): length for unit, length in _UNITS.items()}
 _SIZE = re.compile(rf"(\d{{1,19}}(?:\.\d{{1,9}})?) ?({'|'.join(_BYTES)})?", re.ASCII | re.IGNORECASE)
 
+_SHOWN_UNITS = ("bytes", "KB", "MB", "GB", "TB")
+
 
 def parse_size(written: str) -> int:
     """Return the bytes that a text means. Raises ValueError with one text for everything that is not a size.
@@ -41,3 +43,11 @@ def written_size(size: int) -> str:
         f"{size // length}{unit}" for unit, length in _UNITS.items() if size and size % length == 0 and length > 1
     ]
     return min(exact, key=len, default=str(size))
+
+
+def shown_size(number: int) -> str:
+    """Return a number of bytes in the largest unit that fits, in steps of a thousand: `12 KB`, `3.4 MB`."""
+    amount, unit = float(number), 0
+    while amount >= 1_000 and unit < len(_SHOWN_UNITS) - 1:
+        amount, unit = amount / 1_000, unit + 1
+    return f"{amount:.1f} {_SHOWN_UNITS[unit]}" if unit and amount < 10 else f"{amount:.0f} {_SHOWN_UNITS[unit]}"

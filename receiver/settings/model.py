@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from receiver.core.addresses import is_loopback, is_private
 from receiver.core.memory import memory_limit
+from receiver.core.sizes import written_size
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
 from receiver.settings.environment import PREFIX, PlatformSource, WithoutLinks, refuse_unknown_names
@@ -31,6 +32,8 @@ if TYPE_CHECKING:  # the module loads every request class, and few programs need
     from receiver.requests.webhooks import WebhookConfig
 
 _MEBIBYTE = 1024 * 1024
+_LEAST_MEMORY = 64 * _MEBIBYTE
+"""A worker without work was seen with 54 MiB. With less than this it would restart for ever."""
 _PORTS = 65_536
 
 
@@ -85,7 +88,7 @@ class Settings(BaseSettings):
     )
     max_memory: Size = Field(
         default_factory=lambda known: memory_limit() * 3 // 4 // known.get("workers", 1),
-        description="Memory of a worker; one that needs more releases its work and restarts",
+        description="Memory of a worker, at least 64MiB; one that needs more releases its work and restarts",
     )
     search: bool = Field(False, description="Keep an index of URLs, titles and errors, for `events list --text`")
     lease: Seconds = Field(
@@ -149,6 +152,9 @@ class Settings(BaseSettings):
         if self.max_body * self.web_processes > self.max_in_flight:
             each = f" for each of {self.web_processes} web processes" if self.web_processes > 1 else ""
             raise ValueError(f"{PREFIX}MAX_IN_FLIGHT must not be less than {PREFIX}MAX_BODY{each}")
+        if "max_memory" in self.model_fields_set and self.max_memory < _LEAST_MEMORY:
+            least = written_size(_LEAST_MEMORY)
+            raise ValueError(f"{PREFIX}MAX_MEMORY must be at least {least}: an idle worker needs nearly that")
         if self.metrics_port + self.workers > _PORTS:
             raise ValueError(f"{PREFIX}WORKERS is too many for the ports from {PREFIX}METRICS_PORT up")
         return self

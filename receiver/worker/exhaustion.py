@@ -11,6 +11,7 @@ from pathlib import Path
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
+from receiver.core.sizes import shown_size
 from receiver.core.types import HandlerName
 
 log = event_log(__name__)
@@ -18,7 +19,8 @@ log = event_log(__name__)
 INTERVAL = timedelta(seconds=1)
 _NEARLY_MOST = 0.9
 """A handler is a suspect if its growth is at least this share of the largest growth of a handler."""
-_MEBIBYTE = 1024 * 1024
+_LEAK = "check which files and data these handlers keep open"
+_LIMIT = "no handler ran while it grew: the limit may be too low for this worker"
 _PROCESS = Path("/proc/self")
 _OPEN_FILES = Path("/dev/fd")
 
@@ -88,13 +90,13 @@ class Exhaustion:
             self._report(f"{now.files} of at most {now.max_files} files are open", self._files)
             return True
         if now.memory > self._max_memory:
-            used, most = now.memory // _MEBIBYTE, self._max_memory // _MEBIBYTE
-            self._report(f"{used} MiB of memory are in use, and MAX_MEMORY is {most} MiB", self._memory)
+            used, most = shown_size(now.memory), shown_size(self._max_memory)
+            self._report(f"{used} of memory are in use, and MAX_MEMORY is {most}", self._memory)
             return True
         return False
 
     def _report(self, reason: str, growth: Counter[str]) -> None:
         most = max(growth.values(), default=0)
         suspects = sorted(name for name, size in growth.items() if size > 0 and size >= most * _NEARLY_MOST)
-        advice = "the worker releases its work and restarts; check which files and data these handlers keep open"
+        advice = "the worker releases its work and restarts; " + (_LEAK if suspects else _LIMIT)
         log.error("worker_exhausted", extra={"reason": reason, "suspects": suspects, "advice": advice})

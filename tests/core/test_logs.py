@@ -129,7 +129,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "worker_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("worker_ended", "exit code 1", "2.0")),
     "worker_exhausted": (
         {"reason": "240 of at most 256 files are open", "suspects": ["handlers.leak"], "advice": "look"},
-        ("worker_exhausted", "240 of at most 256 files", "handlers.leak"),
+        ("worker_exhausted", "240 of at most 256 files", "; suspects: handlers.leak", "look"),
     ),
     "web_process_ended": (
         {"how": "killed by SIGKILL", "restart_in_s": 1.0},

@@ -57,8 +57,8 @@ async def test_a_disk_with_little_room_gets_no_ballast(
 
     assert not ballast_of(made).exists()
     [told] = [record for record in caplog.records if event_of(record) == "ballast_not_made"]
-    assert "15.5 MiB are free, and it needs 16 MiB" in vars(told)["reason"]
-    assert any("15.5 MiB are free, and it needs 16 MiB" in note for note in await sqlite_store.health_notes())
+    assert "16 MB are free, and it needs 17 MB" in vars(told)["reason"]
+    assert any("16 MB are free, and it needs 17 MB" in note for note in await sqlite_store.health_notes())
 
 
 def test_a_folder_that_cannot_be_written_gets_no_ballast(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -29,7 +29,7 @@ def looking(usages: Sequence[Usage]) -> Exhaustion:
         (Usage(960, 1024, MEBIBYTE), None),
         (Usage(961, 1024, MEBIBYTE), "961 of at most 1024 files are open"),
         (Usage(20, 256, 100 * MEBIBYTE), None),
-        (Usage(20, 256, 101 * MEBIBYTE), "101 MiB of memory are in use, and MAX_MEMORY is 100 MiB"),
+        (Usage(20, 256, 101 * MEBIBYTE), "106 MB of memory are in use, and MAX_MEMORY is 105 MB"),
     ],
 )
 def test_the_end_of_files_or_memory_is_seen_before_it_comes(
@@ -63,6 +63,17 @@ def test_handlers_that_always_run_together_are_named_together(caplog: pytest.Log
 
     [record] = caplog.records
     assert vars(record)["suspects"] == ["a", "b"]
+
+
+def test_no_handler_is_blamed_when_none_ran(caplog: pytest.LogCaptureFixture) -> None:
+    """The limit may simply be too low."""
+    looking([Usage(20, 256, 200 * MEBIBYTE)]).check()
+
+    [record] = caplog.records
+    assert vars(record)["suspects"] == []
+    assert "the limit may be too low" in vars(record)["advice"]
+    assert "handlers keep" not in record.getMessage()
+    assert "suspects" not in record.getMessage()
 
 
 async def test_the_worker_is_stopped_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -6,29 +6,20 @@ from receiver.cli.common.confirm import count_lines, span_and_first
 from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import local_time
 from receiver.core.deliveries import StoredDelivery
+from receiver.core.sizes import shown_size
 from receiver.core.text import counted, short_id
-
-_UNITS = ("bytes", "KB", "MB", "GB", "TB")
 
 
 def plan_lines(
     plan: DeliveryPlan, verb: str, *, first: Sequence[StoredDelivery] = (), by: Mapping[str, Mapping[str, int]] = {}
 ) -> Iterator[str]:
     """Yield how many events there are, in all, by type and by each key of `by`; their span of time, examples."""
-    yield f"{counted(plan.count, 'event')} to {verb}, {size(plan.size)}"
+    yield f"{counted(plan.count, 'event')} to {verb}, {shown_size(plan.size)}"
     if plan.without_body:
         yield f"  {plan.without_body:,} of them are skipped: their bodies were pruned"
     for kind, counts in {"type": plan.types, **by}.items():
         yield from count_lines(kind, counts, plan.others if kind == "type" else 0)
     yield from span_and_first(plan.first_at, plan.last_at, map(_line, first))
-
-
-def size(number: int) -> str:
-    """Return a number of bytes in the largest unit that fits, in steps of a thousand: `12 KB`, `3.4 MB`."""
-    amount, unit = float(number), 0
-    while amount >= 1_000 and unit < len(_UNITS) - 1:
-        amount, unit = amount / 1_000, unit + 1
-    return f"{amount:.1f} {_UNITS[unit]}" if unit and amount < 10 else f"{amount:.0f} {_UNITS[unit]}"
 
 
 def _line(stored: StoredDelivery) -> str:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from receiver.cli.common.delivery_plans import size
 from receiver.core.clock import local_time
+from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError
 from receiver.settings import Settings
@@ -23,4 +23,4 @@ def database_file(settings: Settings) -> Path:
 def contents_line(held: Contents) -> str:
     """Return how many events there are, when the last arrived, the size of the file, and its schema."""
     last = f", the last arrived {local_time(held.last_at)}" if held.last_at else ""
-    return f"{counted(held.deliveries, 'event')}{last}, {size(held.size)}, schema {held.schema}"
+    return f"{counted(held.deliveries, 'event')}{last}, {shown_size(held.size)}, schema {held.schema}"

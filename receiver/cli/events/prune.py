@@ -6,7 +6,7 @@ from datetime import timedelta
 import click
 
 from receiver.cli.common.confirm import agreed, say, to_its_end
-from receiver.cli.common.delivery_plans import plan_lines, size
+from receiver.cli.common.delivery_plans import plan_lines
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.filter_options import duration, plan_options, store_option, text
 from receiver.cli.common.output import note
@@ -16,6 +16,7 @@ from receiver.core.bulk import DeliveryPlan
 from receiver.core.clock import SystemClock
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.retention import PruneRule, Step
+from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.core.types import DeliveryState
 from receiver.settings import load_settings
@@ -74,7 +75,7 @@ def prune(
     if not agreed(f"Delete {counted(plan.count, what)}?", yes=yes):
         return FAILED
     count, deleted = maintain(settings, lambda maintenance: _carry_out(maintenance, rule, plan))
-    say(f"deleted {counted(count, what)}, {size(deleted)}")
+    say(f"deleted {counted(count, what)}, {shown_size(deleted)}")
     return OK
 
 

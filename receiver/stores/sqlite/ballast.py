@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from receiver.core.log_lines import event_log
+from receiver.core.sizes import shown_size
 
 log = event_log(__name__)
 
-_MIB = 1024 * 1024
-BYTES = 4 * _MIB
+BYTES = 4 * 1024 * 1024
 """More than the log needs before it is moved into the database. With 1 or 2 MiB, pruning stops half way."""
 LEAST_ROOM = 4 * BYTES
 """What has to be free: on a disk that is almost full the ballast would be the reason why it gets full."""
@@ -62,7 +62,7 @@ class Ballast:
         return disk.f_bavail * disk.f_frsize
 
     def _too_little(self, free: int) -> str:
-        return f"{free / _MIB:.1f} MiB are free, and it needs {LEAST_ROOM // _MIB} MiB; take a larger disk"
+        return f"{shown_size(free)} are free, and it needs {shown_size(LEAST_ROOM)}; take a larger disk"
 
     def _tell(self, reason: str) -> None:
         if not self._told:
