@@ -72,7 +72,7 @@ def new_check(
         "actualCredits": 0,
         "billingStatus": "not_applicable",
         "summary": dict(NO_PAGES),
-        "targetResults": None,
+        "targetResults": [],
         "notificationStatus": None,
         "error": None,
         "createdAt": written(now),
