@@ -126,14 +126,15 @@ async def test_change_tracking(version: str) -> None:
 @pytest.mark.parametrize("version", ["v1", "v2"])
 async def test_crawls(version: str) -> None:
     """Start, running and ended status with pages, errors, active crawls, cancel, and all events."""
-    async with checked_service(max_concurrency=1) as service:
-        path, body = f"/{version}/crawl", {"url": ORIGIN, "limit": 50, "webhook": HOOK}
+    async with checked_service() as service:
+        path, body = f"/{version}/crawl", {"url": ORIGIN, "limit": 50, "delay": 1, "webhook": HOOK}
         crawl = f"{path}/{(await service.ask('POST', path, body))['id']}"
         running = await service.ask("GET", crawl)
         assert (running["status"], "next" in running) == ("scraping", True)
         for name in ("active", "ongoing"):
             (active,) = (await service.ask("GET", f"{path}/{name}"))["crawls"]
             assert active["options"]["limit"] == 50
+        await service.clock.advance(minutes=1)
 
         events = await service.events(version)
         done = await service.ask("GET", f"{crawl}?limit=2")
@@ -182,7 +183,8 @@ async def test_batch_scrapes(version: str) -> None:
         assert (done["status"], done["completed"]) == ("completed", 2)
         assert len((await service.ask("GET", f"{job}/errors"))["errors"]) == 1
 
-        other = (await service.ask("POST", path, body))["id"]
+        many = body | {"urls": urls[:2] * 100, "maxConcurrency": 1}
+        other = (await service.ask("POST", path, many))["id"]
         await service.ask("DELETE", f"{path}/{other}")
         assert (await service.ask("GET", f"{path}/{other}"))["status"] == "cancelled"
         await service.events(version)
