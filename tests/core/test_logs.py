@@ -140,6 +140,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "worker_started": ({"handlers": 3, "worker": "host-1-ab"}, ("worker_started", "handlers=3", "host-1-ab")),
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
     "request_failed": ({}, ("request_failed",)),
+    "emulated_call_failed": (
+        {"id": "019f2c10", "path": "/v2/scrape"},
+        ("emulated_call_failed", "019f2c10", "/v2/scrape"),
+    ),
     "connections_not_accepted": (
         {"reason": "Too many open files", "advice": "see the limit"},
         ("connections_not_accepted", "Too many open files", "see the limit"),
@@ -163,6 +167,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"waiting": {"handlers.old": 3}, "advice": "bury it"},
         ("WARNING", "work_without_handler", "'handlers.old': 3", "bury it"),
     ),
+    "emulated_call_failed": ({"id": "1", "path": "/v2/scrape"}, ("emulated_call_failed", "/v2/scrape")),
     "scrape_crashed": (
         {"url": "https://docs.example.com/a", "scrape": "019f2c10"},
         ("scrape_crashed", "url=https://docs.example.com/a", "scrape=019f2c10"),
