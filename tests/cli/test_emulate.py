@@ -18,7 +18,8 @@ import click
 import httpx
 import pytest
 
-from receiver.cli.emulate.command import EXTRA_MODULES, emulate, require_extra
+from receiver.cli.common.extras import EMULATOR_MODULES, require_emulator
+from receiver.cli.emulate.command import emulate
 from receiver.cli.emulate.serving import serve_emulator, start_lines
 from receiver.cli.main import receiver, run
 from receiver.errors import ConfigurationError
@@ -172,13 +173,13 @@ def test_a_state_that_cannot_be_used_ends_with_2(tmp_path: Path) -> None:
     assert "notes.txt: file is not a database" in done.stderr
 
 
-@for_each("module", EXTRA_MODULES)
+@for_each("module", EMULATOR_MODULES)
 def test_without_the_extra_it_says_how_to_install_it(module: str) -> None:
     """In one line, whichever package is missing."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, module, None)
         with pytest.raises(ConfigurationError) as caught:
-            require_extra()
+            require_emulator()
 
     assert str(caught.value) == (
         "the emulator needs packages that are not installed: pip install 'crawl-receiver[emulator]'"
@@ -189,8 +190,8 @@ def test_all_modules_of_the_extra_are_looked_for() -> None:
     """One for each package that it names."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 
-    assert len(project["optional-dependencies"]["emulator"]) == len(EXTRA_MODULES)
-    require_extra()
+    assert len(project["optional-dependencies"]["emulator"]) == len(EMULATOR_MODULES)
+    require_emulator()
 
 
 def test_the_journal_says_when_no_emulator_answers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -167,7 +167,6 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"waiting": {"handlers.old": 3}, "advice": "bury it"},
         ("WARNING", "work_without_handler", "'handlers.old': 3", "bury it"),
     ),
-    "emulated_call_failed": ({"id": "1", "path": "/v2/scrape"}, ("emulated_call_failed", "/v2/scrape")),
     "scrape_crashed": (
         {"url": "https://docs.example.com/a", "scrape": "019f2c10"},
         ("scrape_crashed", "url=https://docs.example.com/a", "scrape=019f2c10"),
