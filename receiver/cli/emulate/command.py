@@ -1,7 +1,6 @@
 """`receiver emulate`: the service itself, until a signal comes."""
 
 import asyncio
-import importlib.util
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,21 +11,6 @@ from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.emulate.flags import emulator_options
 from receiver.core.logs import configure_logs, log_crashes
 
-EXTRA_MODULES = (
-    "jsonschema",
-    "mammoth",
-    "openpyxl",
-    "protego",
-    "publicsuffixlist",
-    "pypdf",
-    "python_multipart",
-    "re2",
-    "selectolax",
-    "striprtf",
-    "tzdata",
-    "websockets",
-)
-"""What the extra `emulator` installs, by the names of the modules."""
 _SUBCOMMANDS = {"journal": "receiver.cli.emulate.journal:journal"}
 
 
@@ -50,18 +34,11 @@ def emulate(context: click.Context, /, host: str, port: int, **options: Any) -> 
 
 
 def _serve(host: str, port: int, options: Mapping[str, Any]) -> int:
-<<<<<<< HEAD
     try:
         from receiver.cli.emulate.serving import serve_emulator
         from receiver.service.emulator.options import EmulatorOptions
     except ModuleNotFoundError as exc:
         raise missing_extra(exc, "the emulator") from None
-=======
-    require_extra()
-    from receiver.cli.emulate.serving import serve_emulator
-    from receiver.service.emulator.options import EmulatorOptions
-
->>>>>>> em-wire
     chosen = EmulatorOptions(
         sites=dict(options["sites"]),
         bundled_site=options["bundled_site"],
@@ -87,10 +64,3 @@ def _serve(host: str, port: int, options: Mapping[str, Any]) -> int:
         seed=options["seed"],
     )
     return asyncio.run(serve_emulator(chosen, host, port))
-
-
-def require_extra() -> None:
-    """Raise ConfigurationError if a package of the extra is missing."""
-    if any(importlib.util.find_spec(name) is None for name in EXTRA_MODULES):
-        advice = "pip install 'crawl-receiver[emulator]'"
-        raise ConfigurationError(f"the emulator needs packages that are not installed: {advice}")
