@@ -140,10 +140,6 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "worker_started": ({"handlers": 3, "worker": "host-1-ab"}, ("worker_started", "handlers=3", "host-1-ab")),
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
     "request_failed": ({}, ("request_failed",)),
-    "emulated_call_failed": (
-        {"id": "019f2c10", "path": "/v2/scrape"},
-        ("emulated_call_failed", "019f2c10", "/v2/scrape"),
-    ),
     "connections_not_accepted": (
         {"reason": "Too many open files", "advice": "see the limit"},
         ("connections_not_accepted", "Too many open files", "see the limit"),
