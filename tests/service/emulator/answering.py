@@ -151,7 +151,9 @@ class CheckedService:
         **more: Any,
     ) -> Any:
         """Make a call and return its answer; one of status 4xx or 5xx has the form of an error."""
-        response = await self.http.request(method, path, **({} if body is None else {"json": body}), **more)
+        if body is not None:
+            more["json"] = body
+        response = await self.http.request(method, path, **more)
         answer = response.json()
         assert response.status_code == status, answer
         if status >= 400:
