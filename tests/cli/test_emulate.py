@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import fields
@@ -17,9 +18,11 @@ import click
 import httpx
 import pytest
 
+from receiver.cli.common.extras import EMULATOR_MODULES, require_emulator
 from receiver.cli.emulate.command import emulate
 from receiver.cli.emulate.serving import serve_emulator, start_lines
 from receiver.cli.main import receiver, run
+from receiver.errors import ConfigurationError
 from receiver.service.emulator.options import EmulatorOptions
 from tests.cases import for_each
 from tests.doubles import LONG, eventually
@@ -170,14 +173,25 @@ def test_a_state_that_cannot_be_used_ends_with_2(tmp_path: Path) -> None:
     assert "notes.txt: file is not a database" in done.stderr
 
 
-def test_without_the_extra_it_says_how_to_install_it() -> None:
-    """In one line, with exit code 2."""
-    code = "import sys; sys.modules['jsonschema'] = None; from receiver.cli.main import main; main()"
-    program = [sys.executable, "-c", code, "emulate", "--port", "0"]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=LONG)
+@for_each("module", EMULATOR_MODULES)
+def test_without_the_extra_it_says_how_to_install_it(module: str) -> None:
+    """In one line, whichever package is missing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, module, None)
+        with pytest.raises(ConfigurationError) as caught:
+            require_emulator()
 
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "pip install 'crawl-receiver[emulator]'" in done.stderr
+    assert str(caught.value) == (
+        "the emulator needs packages that are not installed: pip install 'crawl-receiver[emulator]'"
+    )
+
+
+def test_all_modules_of_the_extra_are_looked_for() -> None:
+    """One for each package that it names."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+
+    assert len(project["optional-dependencies"]["emulator"]) == len(EMULATOR_MODULES)
+    require_emulator()
 
 
 def test_the_journal_says_when_no_emulator_answers(capsys: pytest.CaptureFixture[str]) -> None:
