@@ -92,8 +92,6 @@ def test_an_invalid_request_is_not_sent(
     ("setting", "args"),
     [
         ("API_KEY", ("start", "crawl", "https://example.com")),
-        ("PUBLIC_URL", ("start", "crawl", "https://example.com")),
-        ("PUBLIC_URL", ("start", "batch", "https://example.com")),
         ("API_KEY", ("scrape", "https://example.com")),
         ("API_KEY", ("monitors", "list")),
         ("API_KEY", ("monitors", "show", "mon-1")),
@@ -101,7 +99,6 @@ def test_an_invalid_request_is_not_sent(
         ("API_KEY", ("monitors", "pause", "mon-1")),
         ("API_KEY", ("monitors", "delete", "mon-1", "--yes")),
         ("API_KEY", ("monitors", "create", "Prices", "https://example.com", "--every", "hourly")),
-        ("PUBLIC_URL", ("monitors", "create", "Prices", "https://example.com", "--every", "hourly")),
         ("API_KEY", ("jobs", "cancel", "019f2c10", "--family", "crawl")),
     ],
 )
@@ -118,6 +115,26 @@ def test_a_missing_setting_is_named(
     assert invoke(*args) == 2
     assert f"no RECEIVER_{setting} is set" in capsys.readouterr().err
     assert stub.connections == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("start", "crawl", "https://example.com"),
+        ("start", "batch", "https://example.com"),
+        ("monitors", "create", "Prices", "https://example.com", "--every", "hourly"),
+    ],
+)
+def test_a_service_elsewhere_needs_a_public_url(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: tuple[str, ...]
+) -> None:
+    """Nothing is sent there. One on this machine, such as the emulator, reaches the receiver without it."""
+    monkeypatch.setenv("RECEIVER_API_KEY", KEY)
+    monkeypatch.setenv("RECEIVER_BASE_URL", "https://api.example.com")
+    monkeypatch.delenv("RECEIVER_PUBLIC_URL", raising=False)
+
+    assert invoke(*args) == 2
+    assert "no RECEIVER_PUBLIC_URL is set" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@
     fuzz         a million mutated requests: one right answer to each, nothing lost, bounded memory
     kill         SIGKILL at any moment loses nothing that was acknowledged
     soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
+    sdk          the end-to-end suite of the service's SDK, against the emulator
     model        random histories of work on both stores, compared with a model of the rules
     properties   all property tests of the suite, with many more examples
 
@@ -14,13 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tests.proofs import attacks, depth, fuzz, kill, soak
+from tests.proofs import attacks, depth, fuzz, kill, sdk, soak
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "attacks": attacks.main,
     "fuzz": fuzz.main,
     "kill": kill.main,
     "soak": soak.main,
+    "sdk": sdk.main,
     "model": depth.model,
     "properties": depth.properties,
 }

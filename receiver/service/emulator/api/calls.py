@@ -6,13 +6,25 @@ from typing import Any, Literal
 
 from receiver.service.emulator.failures import CallRefused
 
-__all__ = ["Answer", "ApiOperation", "Call", "CallRefused", "Handle", "Json"]
+__all__ = ["Answer", "ApiCall", "ApiOperation", "CallRefused", "Handle", "Json", "UploadedFile"]
 
 Json = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True)
+class UploadedFile:
+    """A file that came with a call."""
+
+    name: str
+    """Its name, as the caller gave it; it may be empty."""
+    content_type: str
+    """Its media type, as the caller gave it; it may be empty."""
+    data: bytes = field(repr=False)
+    """Its bytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ApiCall:
     """One authenticated call. `body` is the JSON object without its nulls: null means absent everywhere."""
 
     version: Literal[1, 2]
@@ -29,7 +41,7 @@ class Call:
     """Empty for GET and DELETE."""
     nulls: frozenset[str] = frozenset()
     """The keys of the body that were null, for the changes that a null makes."""
-    files: Mapping[str, Any] = field(default_factory=dict)
+    files: Mapping[str, UploadedFile] = field(default_factory=dict)
     """Uploaded files by the names of their parts."""
     base_url: str = ""
     """Scheme and host as the caller reached the emulator, for the URLs in answers."""
@@ -47,7 +59,7 @@ class Answer:
     """Headers beside the usual ones."""
 
 
-Handle = Callable[[Call], Awaitable[Answer]]
+Handle = Callable[[ApiCall], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,14 @@
 """Takes in the body of a request, within its limits."""
 
 import asyncio
-import json
 from typing import Any
 
 from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException
 from starlette.requests import Request as HttpRequest
-from starlette.types import Message, Receive
+from starlette.types import Message
 
+from receiver.service.emulator.api.calls import UploadedFile
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.wire.json_bodies import parse_body
 
@@ -26,29 +26,30 @@ _QUICK = 64 * 1024
 
 async def read_json(request: HttpRequest) -> Json:
     """Return the object of a JSON body as it was sent, empty without a body. CallRefused has status 400 or 413."""
-    receive = _limited(request, MAX_BODY)
-    data = bytearray()
-    async with asyncio.timeout(_SECONDS):
-        async for chunk in HttpRequest(request.scope, receive).stream():
-            data += chunk
-    if len(data) <= _QUICK:
-        return parse_body(bytes(data))
-    return await asyncio.to_thread(parse_body, bytes(data))
+    data = await _read(request, MAX_BODY)
+    return parse_body(data) if len(data) <= _QUICK else await asyncio.to_thread(parse_body, data)
 
 
-async def read_upload(request: HttpRequest) -> tuple[Json, dict[str, UploadFile]]:
+async def read_upload(request: HttpRequest) -> tuple[Json, dict[str, UploadedFile]]:
     """Return the part `options` as JSON, and the files by the names of their parts."""
-    receive = _limited(request, MAX_UPLOAD)
+    body: Message = {"type": "http.request", "body": await _read(request, MAX_UPLOAD), "more_body": False}
+
+    async def receive() -> Message:
+        return body
+
     try:
-        async with asyncio.timeout(_SECONDS):
-            form = await HttpRequest(request.scope, receive).form(
-                max_files=1, max_fields=10, max_part_size=MAX_BODY
-            )
-    except (MultiPartException, json.JSONDecodeError):
+        async with HttpRequest(request.scope, receive).form(
+            max_files=1, max_fields=10, max_part_size=MAX_BODY
+        ) as form:
+            options = form.get("options")
+            files = {name: await _file(part) for name, part in form.items() if isinstance(part, UploadFile)}
+    except MultiPartException:
         raise CallRefused(400, "Bad request, malformed multipart body", code="BAD_REQUEST") from None
-    options = form.get("options")
-    files = {name: part for name, part in form.multi_items() if isinstance(part, UploadFile)}
     return parse_body(options.encode()) if isinstance(options, str) else {}, files
+
+
+async def _file(part: UploadFile) -> UploadedFile:
+    return UploadedFile(part.filename or "", part.content_type or "", await part.read())
 
 
 def is_multipart(request: HttpRequest) -> bool:
@@ -56,22 +57,18 @@ def is_multipart(request: HttpRequest) -> bool:
     return request.headers.get("content-type", "").lower().startswith("multipart/form-data")
 
 
-def _limited(request: HttpRequest, most: int) -> Receive:
-    """Return a source of the body that raises CallRefused with status 413 when more than `most` bytes come."""
+async def _read(request: HttpRequest, most: int) -> bytes:
+    """Return the body; CallRefused with status 413 when more than `most` bytes come, or are announced."""
     announced = request.headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and (len(announced) > 15 or int(announced) > most):
         raise _too_large()
-    taken = 0
-
-    async def receive() -> Message:
-        nonlocal taken
-        message = await request.receive()
-        taken += len(message.get("body", b""))
-        if taken > most:
-            raise _too_large()
-        return message
-
-    return receive
+    data = bytearray()
+    async with asyncio.timeout(_SECONDS):
+        async for chunk in request.stream():
+            data += chunk
+            if len(data) > most:
+                raise _too_large()
+    return bytes(data)
 
 
 def _too_large() -> CallRefused:

@@ -14,7 +14,7 @@ from receiver.service.emulator.api.calls import CallRefused, Json
 from receiver.service.emulator.api.jobs import status_body
 from receiver.service.emulator.jobs.changes import JobWatch
 from receiver.service.emulator.jobs.engine import JobEngine
-from receiver.service.emulator.jobs.records import JobNotFound, JobOfOtherTeam, JobRecord, JobState
+from receiver.service.emulator.jobs.records import EmulatedJobState, JobNotFound, JobOfOtherTeam, JobRecord
 from receiver.service.emulator.json_text import to_json
 from receiver.service.emulator.times import wire_time
 
@@ -23,6 +23,8 @@ log = event_log(__name__)
 PATHS = ("/v1/crawl/{id}", "/v1/batch/scrape/{id}", "/v2/crawl/{id}", "/v2/batch/scrape/{id}")
 DONE, UNKNOWN_JOB, FAULT, NO_AUTH, OTHER_TEAM = 1000, 1008, 1011, 3000, 3003
 """Why a socket is closed: the service's codes."""
+MAX_CATCHUP_BYTES = 256 * 1024
+"""The documents that the first message has; the others follow one by one. Clients refuse messages over 1 MiB."""
 TeamOf = Callable[[str | None], str]
 """Returns the team of an Authorization header. Raises CallRefused if nobody is known by it."""
 
@@ -75,7 +77,7 @@ class JobSockets:
 
     async def _tell(self, socket: WebSocket, job_id: str, team: str, watch: JobWatch) -> None:
         job = await self._engine.get(job_id, team)
-        page = await self._engine.documents(job)
+        page = await self._engine.documents(job, max_bytes=MAX_CATCHUP_BYTES)
         version = 1 if socket.url.path.startswith("/v1/") else 2
         body = status_body(job, page, base_url=_base_url(socket), version=version)
         await _send(socket, {"type": "catchup", "data": body})
@@ -86,7 +88,7 @@ class JobSockets:
                 break
             await watch.changed()
             job = await self._engine.get(job_id, team)
-        if job.state is JobState.FAILED:
+        if job.state is EmulatedJobState.FAILED:
             await _send(socket, {"type": "error", "error": job.error or "The job failed"})
         else:
             await _send(socket, {"type": "done", "data": _summary(job)})

@@ -28,13 +28,16 @@ _MOST_SELECTORS = 200
 
 @dataclass(slots=True)
 class CleanPage:
-    """A cleaned tree. `root` holds the content; `tree` is the document around it."""
+    """A cleaned tree."""
 
     tree: LexborHTMLParser
+    """The whole document."""
     root: LexborNode
+    """What holds its content."""
     links: list[str] = field(default_factory=list)
     """Absolute, without fragments, each once, in the order of the page."""
     warnings: list[str] = field(default_factory=list)
+    """For the caller: which options had no effect, or not all of it."""
 
 
 def clean(

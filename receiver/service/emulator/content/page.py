@@ -40,20 +40,25 @@ class PageContent:
     """What a page holds. A field that no format of the plan needs may be empty."""
 
     kind: ContentKind
+    """How it was read."""
     markdown: str = ""
+    """In the service's Markdown; of a PDF that is not to be read, the file in base64."""
     html: str = ""
     """The cleaned page; for a document, what its text looks like as a page."""
     raw_html: str = ""
     """The text of the body, untouched; for a document, as `html`."""
     raw_base64: str = ""
+    """The bytes of the body, if that format was asked for."""
     links: tuple[str, ...] = ()
     """Of the cleaned page: absolute, without fragments, each once. They are there whatever was asked for."""
     images: tuple[str, ...] = ()
+    """Absolute addresses in the whole page, each once, if that format was asked for."""
     metadata: dict[str, Any] = field(default_factory=dict)
     """What the page says of itself. The service's own fields are not in it and go over it."""
     attributes: list[dict[str, Any]] = field(default_factory=list)
     """For the format `attributes`: selector, attribute and values."""
     warnings: tuple[str, ...] = ()
+    """For the answer's `warning`: what had no effect, or was left out."""
     num_pages: int | None = None
     """Pages of a PDF that were read."""
     total_pages: int | None = None

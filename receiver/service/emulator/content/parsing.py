@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import accumulate
+from operator import sub
 
 from selectolax.lexbor import LexborDocumentOptions, LexborHTMLParser, LexborNode
 
@@ -35,6 +36,7 @@ _RAW = re.compile(
 _TAG = re.compile(r"""<(/?)([a-zA-Z][^\s/>"'<]*)(?:"[^"]*+"|'[^']*+'|[^'"<>]++)*+>""")
 _MANY_ATTRIBUTES = re.compile(r"""<[a-zA-Z](?:[^'">]*+(?:"[^"]*+"|'[^']*+')){2000,}|<[a-zA-Z][^'">]{20000,}""")
 _FORMATTING = _names("b big code em font i s small strike strong tt u")
+_FORMAT_TAGS = _FORMATTING | {f"/{name}" for name in _FORMATTING}
 _FLAT = _names(
     # Void elements, and those whose start closes the one before.
     "area base br col embed hr img input link meta param source track wbr html head body"
@@ -88,18 +90,24 @@ def _is_flat(text: str) -> bool:
     if counts["body"] + counts["html"] > _MOST_ROOTS:
         # All their attributes go to one element.
         raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", "The page has thousands of body elements.")
-    still_open = sum(
-        _highest_rise([1 if tag == name else -1 for tag in tags if tag in {name, f"/{name}"}])
-        for name in counts
-        if name.lower() in _FORMATTING and counts[name] > _MOST_OPEN
-    )
+    lowered = {tag: tag.lower() for tag in counts if tag.lower() in _FORMAT_TAGS}
+    formats = [lowered[tag] for tag in tags if tag in lowered]
+    still_open = sum(_highest_open(formats, name) for name in set(formats) & _FORMATTING)
     return still_open * len(tags) <= _MOST_COPIES or still_open <= _MOST_OPEN
 
 
+def _highest_open(formats: list[str], name: str) -> int:
+    """Return how many elements of a name are open at one time at most, as far as their tags tell."""
+    end = f"/{name}"
+    steps = [1 if tag == name else -1 for tag in formats if tag in (name, end)]
+    return _highest_rise(steps) if len(steps) > _MOST_OPEN else 0
+
+
 def _highest_rise(steps: Iterable[int]) -> int:
-    """Return the most that a sum rises above its lowest value so far."""
+    """Return the most that a sum rises above its lowest value so far, or a little more if that is not much."""
     sums = list(accumulate(steps, initial=0))
-    return max((now - lowest for now, lowest in zip(sums, accumulate(sums, min), strict=True)), default=0)
+    most = max(sums) - min(sums)
+    return most if most <= _MOST_OPEN else int(max(map(sub, sums, accumulate(sums, min))))
 
 
 def _tamed(text: str) -> str:

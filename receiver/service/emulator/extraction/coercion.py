@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 Json = dict[str, Any]
 
 
-class Missing:
+class MissingValue:
     """Stands for a value that was not found; null is a value."""
 
     def __repr__(self) -> str:
@@ -19,7 +19,7 @@ class Missing:
         return False
 
 
-MISSING = Missing()
+MISSING = MissingValue()
 
 MAX_TEXT = 20_000
 """Characters of a text that a result keeps."""
@@ -36,7 +36,7 @@ _NAMES = ("name", "headline", "text", "@value", "value", "title", "url", "conten
 _AMOUNTS = ("price", "value", "lowPrice", "amount", "ratingValue", "@value", "minValue")
 
 
-def as_text(value: Any, schema: Json, base: str) -> str | Missing:
+def as_text(value: Any, schema: Json, base: str) -> str | MissingValue:
     """Return a text: of an object its name, of several texts all of them."""
     match value:
         case str():
@@ -59,14 +59,14 @@ def as_text(value: Any, schema: Json, base: str) -> str | Missing:
     return text or MISSING
 
 
-def _absolute(base: str, address: str) -> str | Missing:
+def _absolute(base: str, address: str) -> str | MissingValue:
     try:
         return urljoin(base, address) if address and " " not in address else MISSING
     except ValueError:
         return MISSING
 
 
-def as_number(value: Any, *, whole: bool) -> int | float | Missing:
+def as_number(value: Any, *, whole: bool) -> int | float | MissingValue:
     """Return a number: the first of a text such as `from £1,299.00` or `1.299,00 €`."""
     match value:
         case bool():
@@ -118,7 +118,7 @@ def _plain(digits: str) -> str:
     return ".".join(groups)
 
 
-def as_flag(value: Any) -> bool | Missing:
+def as_flag(value: Any) -> bool | MissingValue:
     """Return whether a value says yes or no; the addresses of availability in schema.org say it too."""
     if isinstance(value, bool):
         return value

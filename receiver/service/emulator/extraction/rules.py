@@ -5,7 +5,7 @@ from typing import Any
 
 from receiver.service.emulator.extraction.coercion import (
     MISSING,
-    Missing,
+    MissingValue,
     as_choice,
     as_flag,
     as_number,
@@ -190,7 +190,7 @@ class SchemaFiller:
         return MISSING
 
 
-def _members(value: Any) -> list[Any] | Missing:
+def _members(value: Any) -> list[Any] | MissingValue:
     """Return the members of a list that a page gives as one text."""
     if not isinstance(value, str):
         return [value]

@@ -87,7 +87,7 @@ class MicrodataReader:
 
     def begin(self, tag: str, attributes: dict[str, str | None]) -> None:
         """Hear that an element begins."""
-        element = _OpenElement(tag, (attributes.get("itemprop") or "").split())
+        element = _OpenElement((attributes.get("itemprop") or "").split())
         if "itemscope" in attributes and len(self.items) < MAX_ITEMS:
             kinds = (attributes.get("itemtype") or "").split()
             item = DataItem(tuple(map(_last_part, kinds)))
@@ -145,11 +145,14 @@ _NEAR = 64
 
 @dataclass(slots=True)
 class _OpenElement:
-    tag: str
     properties: list[str]
+    """The names of properties that it gives a value to."""
     is_item: bool = False
+    """Whether it describes a thing."""
     fixed: str | None = None
+    """Its value, if that is in an attribute."""
     parts: list[str] | None = None
+    """The texts in it; None unless it is a property."""
 
 
 def _absolute(base: str, address: str) -> str:

@@ -19,6 +19,8 @@ from receiver.service.emulator.fetching.web_urls import (
     split_web_url,
 )
 
+MAX_URL_LENGTH = 8_000
+"""RFC 9110, section 4.1, recommends that everybody supports as much. It bounds the work of expressions."""
 _FILES = (
     ".png", ".jpg", ".jpeg", ".gif", ".css", ".js", ".ico", ".svg", ".tiff", ".zip", ".exe", ".dmg", ".mp4", ".mp3",
     ".wav", ".pptx", ".xlsx", ".avi", ".flv", ".woff", ".ttf", ".woff2", ".webp", ".inc",
@@ -35,6 +37,7 @@ class LinkVerdict(StrEnum):
 
     TAKEN = "taken"
     NOT_WEB = "its scheme is not http or https"
+    TOO_LONG = "its URL is too long"
     TOO_DEEP = "its path has more parts than maxDepth allows"
     FILE = "it is a file, not a page"
     SECTION = "it leads to a section of a page"
@@ -91,6 +94,8 @@ class CrawlScope:
 
     def judge(self, url: str) -> LinkVerdict:
         """Return what becomes of an absolute link, or of the URL that a page redirected to."""
+        if len(url) > MAX_URL_LENGTH:
+            return LinkVerdict.TOO_LONG
         parts = split_web_url(url)
         if parts is None:
             return LinkVerdict.NOT_WEB

@@ -66,9 +66,10 @@ class FolderFiles:
         """Return the real path of a name; None if it is none of this folder."""
         if not _is_plain(name):
             return None
-        root = os.path.realpath(self._folder)
         try:
-            path = os.path.realpath(os.path.join(root, name), strict=True)  # noqa: PTH118 - of links, all resolved
+            (self._folder / name).stat()  # most names that are asked for are not there: this is the short way out
+            root = os.path.realpath(self._folder)
+            path = os.path.realpath(self._folder / name, strict=True)
         except (OSError, ValueError):
             return None
         inner = Path(path)

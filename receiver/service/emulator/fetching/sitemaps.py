@@ -32,7 +32,7 @@ async def sitemap_urls(fetcher: Fetcher, url: str, robots: RobotsRules) -> Async
     """
     waiting = deque(dict.fromkeys([*robots.sitemaps, *_usual_places(url)]))
     asked: set[str] = set()
-    known: set[str] = set()
+    known: set[int] = set()  # hashes: a million long URLs would need much memory
     while waiting and len(asked) < MAX_SITEMAPS:
         address = waiting.popleft()
         if address in asked or split_web_url(address) is None:
@@ -42,8 +42,8 @@ async def sitemap_urls(fetcher: Fetcher, url: str, robots: RobotsRules) -> Async
         waiting.extend(joined(address, one) for one in file.sitemaps[:MAX_SITEMAPS])
         for page in file.pages:
             found = without_credentials(joined(address, page))
-            if found not in known and split_web_url(found) is not None:
-                known.add(found)
+            if hash(found) not in known and split_web_url(found) is not None:
+                known.add(hash(found))
                 yield found
 
 

@@ -18,13 +18,13 @@ from receiver.service.emulator.jobs import results, table
 from receiver.service.emulator.jobs.changes import JobChanges, JobWatch
 from receiver.service.emulator.jobs.context import JobContext, TeamSlots
 from receiver.service.emulator.jobs.records import (
+    EmulatedJobState,
     JobEnded,
     JobExpired,
     JobKind,
     JobNotFound,
     JobOfOtherTeam,
     JobRecord,
-    JobState,
     PageError,
 )
 from receiver.service.emulator.jobs.results import ResultsPage
@@ -153,9 +153,16 @@ class JobEngine:
             raise JobExpired("Job expired")
         return job
 
-    async def documents(self, job: JobRecord, *, skip: int = 0, limit: int = results.MAX_DOCUMENTS) -> ResultsPage:
+    async def documents(
+        self,
+        job: JobRecord,
+        *,
+        skip: int = 0,
+        limit: int = results.MAX_DOCUMENTS,
+        max_bytes: int = results.MAX_BYTES,
+    ) -> ResultsPage:
         """Return documents of a job in the order in which its pages were scraped, after the first `skip`."""
-        return await self._database.run(lambda c: results.read_documents(c, job.seq, skip, limit))
+        return await self._database.run(lambda c: results.read_documents(c, job.seq, skip, limit, max_bytes))
 
     async def errors(self, job: JobRecord) -> tuple[list[PageError], list[str]]:
         """Return the pages of a job that were not scraped, and the URLs that robots.txt forbids."""
@@ -166,7 +173,7 @@ class JobEngine:
         return [
             job
             for job in await self._database.run(table.unended_jobs)
-            if job.team == team and job.kind is JobKind.CRAWL and job.state is JobState.SCRAPING
+            if job.team == team and job.kind is JobKind.CRAWL and job.state is EmulatedJobState.SCRAPING
         ]
 
     async def queue_of(self, team: str) -> TeamQueue:
@@ -202,7 +209,7 @@ class JobEngine:
             kind=JobKind.CRAWL if is_crawl else JobKind.BATCH,
             team=team,
             plan=plan,
-            state=JobState.SCRAPING,
+            state=EmulatedJobState.SCRAPING,
             error=None,
             created_at=now,
             ended_at=None,

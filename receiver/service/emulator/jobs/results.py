@@ -30,6 +30,7 @@ class ResultsPage:
     """Some documents of a job."""
 
     documents: list[Json]
+    """The documents, in the order in which their pages were scraped."""
     last: int
     """The position of the last one: the first of all documents has 1."""
 
@@ -40,10 +41,12 @@ def insert_document(connection: sqlite3.Connection, job: int, position: int, doc
     connection.execute("INSERT INTO job_documents VALUES (?, ?, ?, ?)", row)
 
 
-def read_documents(connection: sqlite3.Connection, job: int, skip: int, limit: int) -> ResultsPage:
-    """Return documents from a position on: at most `limit`, and no more than MAX_BYTES, but at least one."""
+def read_documents(
+    connection: sqlite3.Connection, job: int, skip: int, limit: int, max_bytes: int = MAX_BYTES
+) -> ResultsPage:
+    """Return documents from a position on: at most `limit`, and no more than `max_bytes`, but at least one."""
     documents: list[Json] = []
-    position, budget = skip, MAX_BYTES
+    position, budget = skip, max_bytes
     rows = connection.execute(
         "SELECT position, size, document FROM job_documents WHERE job = ? AND position > ?"
         " ORDER BY position LIMIT ?",

@@ -129,7 +129,10 @@ class MonitorScheduler:
             self._wake.clear()
             with self._activity.running():
                 due = await self._start_all_due()
-            timer = None if due is None else self._clock.call_later(due - self._clock.now(), self._wake.set)
+            now = self._clock.now()
+            if due is not None and due <= now:
+                continue
+            timer = None if due is None else self._clock.call_later(due - now, self._wake.set)
             try:
                 await self._wake.wait()
             finally:
@@ -212,8 +215,8 @@ class MonitorScheduler:
             log.error("monitor_check_crashed", extra={"check": check_id}, exc_info=error)
 
     def _run_after(self, monitor_id: str, plan: MonitorPlan, after: datetime) -> datetime | None:
-        if not self._jitter:
-            return next_run(plan.cron, plan.timezone, after)
-        late = jitter_of(monitor_id, interval_of(plan.cron, plan.timezone, after))
-        run = next_run(plan.cron, plan.timezone, after - late)
-        return None if run is None else run + late
+        run = next_run(plan.cron, plan.timezone, after)
+        if run is None or not self._jitter:
+            return run
+        # It is less than half of the interval, so the run after this one is still the next by the schedule.
+        return run + jitter_of(monitor_id, interval_of(plan.cron, plan.timezone, after))

@@ -52,16 +52,23 @@ _NEED_HTML = ("json", "deterministicJson", "extract", "changeTracking")
 
 
 @dataclass(slots=True)
-class _Work:
+class _ScrapeWork:
     """One scrape on its way."""
 
     plan: ScrapePlan
+    """What was asked for."""
     team: str
+    """Whose earlier scrapes count."""
     scrape_id: str
+    """Its id."""
     ends_at: float
+    """When its time is over, on the event loop's clock."""
     waited_ms: int = 0
+    """Milliseconds for which it waited for a place."""
     check_credits: int = 0
+    """What the checks of its addresses have cost."""
     warnings: list[str] = field(default_factory=list)
+    """What could not be done so far."""
 
     def model_seconds(self) -> float:
         """Return how long a model may think."""
@@ -112,7 +119,7 @@ class PageScraper:
             )
         loop = asyncio.get_running_loop()
         ends_at = loop.time() + plan.timeout / 1000
-        work = _Work(plan, history_team, self._ids.new(), ends_at)
+        work = _ScrapeWork(plan, history_team, self._ids.new(), ends_at)
         try:
             with self._activity.running():
                 async with asyncio.timeout_at(ends_at), self._place(work):
@@ -129,12 +136,8 @@ class PageScraper:
             text = f"An unexpected error ended the scrape; the log has more under the id {work.scrape_id}"
             raise ScrapeFailed("UNKNOWN_ERROR", text) from exc
 
-    def forget(self) -> None:
-        """Forget what is in memory: the tables were emptied."""
-        self._cache.forget()
-
     @asynccontextmanager
-    async def _place(self, work: _Work) -> AsyncIterator[None]:
+    async def _place(self, work: _ScrapeWork) -> AsyncIterator[None]:
         """Hold one of the places. The wait for it is part of the time-out, and ends earlier."""
         if self._places.locked():
             loop = asyncio.get_running_loop()
@@ -150,7 +153,7 @@ class PageScraper:
         finally:
             self._places.release()
 
-    async def _scrape(self, work: _Work) -> ScrapedPage:
+    async def _scrape(self, work: _ScrapeWork) -> ScrapedPage:
         plan = work.plan
         page, looked_up, is_hit = await self._page(work)
         full = _full_plan(plan)
@@ -190,7 +193,7 @@ class PageScraper:
             warning=warning,
         )
 
-    async def _page(self, work: _Work) -> tuple[FetchedPage, bool, bool]:
+    async def _page(self, work: _ScrapeWork) -> tuple[FetchedPage, bool, bool]:
         """Return the page, whether it was looked for in the cache, and whether it was there."""
         plan = work.plan
         work.check_credits += await self._guard.check(plan.url, plan.threat_protection)
@@ -205,12 +208,12 @@ class PageScraper:
             work.check_credits += await self._guard.check(page.url, plan.threat_protection)
         return page, looked_up, False
 
-    async def _words(self, work: _Work, content: ReadContent) -> Json:
+    async def _words(self, work: _ScrapeWork, content: ReadContent) -> Json:
         found, warnings = await self._answers.answer(work.plan, content.markdown or "", work.model_seconds())
         work.warnings += warnings
         return found
 
-    async def _extract(self, work: _Work, page: FetchedPage, content: ReadContent, document: Json) -> bool:
+    async def _extract(self, work: _ScrapeWork, page: FetchedPage, content: ReadContent, document: Json) -> bool:
         """Put the extracted data into the document, and tell whether a program for them was there already."""
         format_ = extracting_format(work.plan)
         if format_ is None:
@@ -222,7 +225,7 @@ class PageScraper:
             return False
         return not await self._history.is_new_program(program_of(work.plan, format_))
 
-    async def _keep(self, work: _Work, page: FetchedPage, content: ReadContent, *, fetched: bool) -> None:
+    async def _keep(self, work: _ScrapeWork, page: FetchedPage, content: ReadContent, *, fetched: bool) -> None:
         """Keep the page for the cache and for later comparisons."""
         plan = work.plan
         cached = fetched and is_kept(plan)

@@ -35,6 +35,7 @@ def judged(url: str, seed: str = "https://acme.test/", robots: str = "", **rules
         ("ftp://acme.test/a", LinkVerdict.NOT_WEB),
         ("http://[broken", LinkVerdict.NOT_WEB),
         ("/relative", LinkVerdict.NOT_WEB),
+        (f"https://acme.test/{'a' * 8_000}", LinkVerdict.TOO_LONG),
         ("https://acme.test/a.png", LinkVerdict.FILE),
         ("https://acme.test/a.css?v=1", LinkVerdict.FILE),
         ("https://other.test/a.woff2", LinkVerdict.FILE),

@@ -26,7 +26,9 @@ class DocumentText:
     total: int = 0
     """Of a PDF: how many pages there are."""
     title: str = ""
+    """From the properties of the file; empty without one."""
     warnings: list[str] = field(default_factory=list)
+    """What was left out, and why."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as JSON has them."""

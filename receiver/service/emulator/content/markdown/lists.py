@@ -21,8 +21,11 @@ class ListLevel:
     before: int
     """The widths of all lists around it."""
     ordered: bool
+    """Whether its items have numbers."""
     start: int = 1
+    """The number of the first."""
     digits: int = 1
+    """How many digits each number has at least."""
     places: dict[int, int] = field(default_factory=dict)
     """The place of each element of an ordered list, by its address in memory."""
 

@@ -9,6 +9,7 @@ _ESCAPE = "\x02"
 
 _BLANKS = re.compile(r"[ \t]{2,}|\t")
 _SPECIAL = re.compile(r"[*_`|\[\]]|\\(?=\S|\Z)")
+_MAY_MATTER = re.compile(r"[*_`|\[\]\\\t#>+-]|  |[0-9]\. ")
 _AT_LINE_START = re.compile(
     r"^(?:\#{1,6}[ ]|[^\w\n]*(?:[0-9]+\.[ ]|[+>-][ ])|(?:-[ ]*){3,}$)", re.MULTILINE | re.ASCII
 )
@@ -30,6 +31,8 @@ _CELL_BREAKS = re.compile(r"\n+")
 
 def plain(text: str) -> str:
     """Return text for Markdown: runs of spaces are one space, newlines stay, and what has a meaning is escaped."""
+    if not _MAY_MATTER.search(text):
+        return text
     if "\t" in text or "  " in text:
         text = _BLANKS.sub(" ", text)
     if _AT_LINE_START.search(text):

@@ -1,0 +1,108 @@
+"""The rules of a crawl as they are fetched from a site."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from receiver.core.clock import VirtualClock
+from receiver.service.emulator.fetching.fetcher import Fetcher
+from receiver.service.emulator.jobs.crawl_site import site_opener
+from receiver.service.emulator.jobs.site_rules import SiteRules
+from receiver.service.emulator.options import EmulatorOptions
+from receiver.service.emulator.wire.plans import CrawlPlan
+
+HOME = "https://home.test"
+THERE = "https://there.test"
+ROBOTS = "User-agent: *\nDisallow: /private\n\nUser-agent: Friend\nDisallow: /foe\n"
+LIST = (
+    '<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">'
+    + "".join(f"<url><loc>{HOME}/p{number}</loc></url>" for number in range(450))
+    + "</urlset>"
+)
+SITES = {
+    HOME: {"/robots.txt": ROBOTS, "/sitemap.xml": LIST, "/": "<p>home"},
+    THERE: {"/robots.txt": "User-agent: *\nDisallow: /x\n", "/": "<p>there"},
+}
+
+
+@asynccontextmanager
+async def opened(**options: Any) -> AsyncIterator[SiteRules]:
+    """Open the site of a crawl."""
+    async with Fetcher(EmulatorOptions(sites=SITES), VirtualClock()) as fetcher:
+        yield await site_opener(fetcher)(CrawlPlan(url=f"{HOME}/", **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "url", "by_robots", "by_paths"),
+    [
+        ({}, f"{HOME}/private/x", True, False),
+        ({"robots_user_agent": "Friend"}, f"{HOME}/foe", True, False),
+        ({"exclude_paths": ("^/blog",)}, f"{HOME}/blog/x", False, True),
+        ({"include_paths": ("^/docs",)}, f"{HOME}/blog/x", False, True),
+        ({}, f"{THERE}/x", False, False),
+        ({}, f"{HOME}/picture.png", False, False),
+    ],
+)
+async def test_a_url_is_refused_with_a_reason(
+    options: dict[str, Any], url: str, by_robots: bool, by_paths: bool
+) -> None:
+    """And with what it was refused by."""
+    async with opened(**options) as rules:
+        denial = rules.denial(url)
+
+    assert denial is not None
+    assert denial.reason
+    assert (denial.by_robots, denial.by_paths) == (by_robots, by_paths)
+
+
+@pytest.mark.parametrize(
+    ("options", "url"),
+    [
+        ({}, f"{HOME}/a"),
+        ({"ignore_robots_txt": True}, f"{HOME}/private/x"),
+        ({"robots_user_agent": "Friend"}, f"{HOME}/private/x"),
+        ({"allow_external_links": True}, f"{THERE}/x"),
+    ],
+)
+async def test_a_url_is_taken(options: dict[str, Any], url: str) -> None:
+    """As the options say."""
+    async with opened(**options) as rules:
+        assert rules.denial(url) is None
+
+
+async def test_a_crawl_that_moves_obeys_the_new_host() -> None:
+    """Its robots.txt counts, and its pages are those of the crawl."""
+    async with opened() as rules:
+        await rules.move_to(f"{THERE}/")
+
+        assert rules.denial(f"{THERE}/a") is None
+        assert rules.denial(f"{HOME}/a") is not None
+        denial = rules.denial(f"{THERE}/x")
+        assert denial is not None
+        assert denial.by_robots
+
+
+async def test_sitemaps_come_in_parts() -> None:
+    """All of them, and no more than some at one time; somebody may stop in the middle."""
+    async with opened() as rules:
+        parts = [list(some) async for some in rules.sitemap()]
+        assert [url for some in parts for url in some] == [f"{HOME}/p{number}" for number in range(450)]
+        assert max(map(len, parts)) == 200
+        async with aclosing(rules.sitemap()) as urls:
+            async for some in urls:
+                assert len(some) == 200
+                break
+
+
+@pytest.mark.parametrize(
+    ("options", "same"),
+    [({}, True), ({"deduplicate_similar_urls": False}, False)],
+)
+async def test_similar_urls_are_one_page_if_that_is_asked_for(options: dict[str, Any], same: bool) -> None:
+    """With and without `www`, and a slash at the end."""
+    async with opened(**options) as rules:
+        keys = {rules.key(url) for url in (f"{HOME}/a", "https://www.home.test/a/")}
+
+    assert (len(keys) == 1) is same
