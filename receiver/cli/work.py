@@ -31,6 +31,7 @@ from receiver.routing import Router
 from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file
 from receiver.worker.exhaustion import Exhaustion
+from receiver.worker.loop_watch import LoopWatch
 from receiver.worker.parent_death import end_after_parent
 from receiver.worker.routing_watch import RoutingWatch
 
@@ -148,6 +149,7 @@ async def _work(
     await _warn_of_work_without_handler(settings, router)
     watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
     watch.start()
+    LoopWatch.of_running_loop(SystemClock()).start()
     try:
         return await run_worker(
             settings,
