@@ -68,6 +68,18 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("✗", "DEAD after attempt 2", "ValueError: no", "\n  Traceback:\n    line\n"),
     ),
     "attempt_overdue": (ATTEMPT | {"timeout_s": 60.0}, ("!", "crawl.page", "handlers.pages.write", "60 s")),
+    "attempt_late": (
+        ATTEMPT | {"seconds": 8.01, "timeout_s": 3.0, "reason": "it never let others run", "advice": "wait"},
+        ("!", "crawl.page", "handlers.pages.write", "8.0 s of at most 3 s", "never let others run", "wait"),
+    ),
+    "event_loop_blocked": (
+        {"handler": "handlers.pages.write", "where": "handlers.py:7", "seconds": 3.0, "advice": "make it plain"},
+        ("!", "handlers.pages.write", "event loop for at least 3 s at handlers.py:7", "make it plain"),
+    ),
+    "event_loop_free": (
+        {"by": "handlers.pages.write", "seconds": 25.04},
+        ("!", "handlers.pages.write", "event loop for at least 25 s in all"),
+    ),
     "attempt_crashed": ({"handler": "handlers.pages.write"}, ("attempt_crashed", "handlers.pages.write")),
     "event_unhandled": (
         {"type": "new.thing", "stub": "@router.on('new.thing')\nasync def on_new(event): ...\n"},
