@@ -177,6 +177,7 @@ def test_the_container_fits_the_image(written: Path) -> None:
     assert container["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert container["init"] is True
     assert container["env_file"] == ".env"
+    assert container["environment"] == {"RECEIVER_HOST": "0.0.0.0", "RECEIVER_PORT": port}
     assert parse_duration(container["stop_grace_period"]) > STOPPING
     assert int(port) == Settings.model_fields["port"].default
 
