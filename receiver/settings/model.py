@@ -43,7 +43,7 @@ def _default_in_flight(known: Mapping[str, Any]) -> int:
 class Settings(BaseSettings):
     """The settings of one deployment. Every field is the variable `RECEIVER_<NAME>`, in the environment or `.env`.
 
-    Raises ConfigurationError for a wrong value, and for a variable or keyword that looks like a setting but is
+    An empty text is the same as no value for a setting that may be unset. Raises ConfigurationError for a wrong value, and for a variable or keyword that looks like a setting but is
     unknown. The error names the variable and never shows its value.
     """
 
@@ -124,6 +124,17 @@ class Settings(BaseSettings):
             super().__init__(**values)
         except ValidationError as exc:
             raise ConfigurationError(_first_error(exc)) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_empty_values(cls, values: Any) -> Any:
+        """Take the default in place of an empty value, where a setting may be unset: `.env.example` has such lines."""
+        return {name: value for name, value in values.items() if value != "" or not cls._may_be_unset(name)}
+
+    @classmethod
+    def _may_be_unset(cls, name: str) -> bool:
+        field = cls.model_fields.get(name)
+        return field is not None and (field.default_factory is not None or field.default is None)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:

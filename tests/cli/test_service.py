@@ -260,7 +260,7 @@ def test_monitors_are_listed(
         "current_check": None,
     }
     assert [one.path for one in stub.connections] == [
-        "/v2/monitor?limit=51&offset=0",
+        "/v2/monitor?limit=100&offset=0",
         "/v2/monitor?limit=7&offset=0",
     ]
     code, seen = on_a_terminal("monitors", "list")
@@ -280,15 +280,23 @@ def test_a_service_that_ignores_the_offset_ends_the_list(
 
 
 def test_all_monitors_are_read(
-    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+    stub: Stub,
+    answers: dict[str, tuple[int, Any]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The command reads page by page. For people it stops and says so."""
+    """The command reads page by page. On a terminal it stops and says so."""
     answers["GET /v2/monitor"] = (200, {"success": True, "data": [MONITOR] * 51})
 
     assert invoke("monitors", "list") == 0
+    assert capsys.readouterr().out.count("mon-1") == 51
+
+    with monkeypatch.context() as terminal:
+        terminal.setattr("sys.stdout.isatty", lambda: True)
+        assert invoke("monitors", "list", "--wide") == 0
     captured = capsys.readouterr()
     assert captured.out.count("mon-1") == 50
-    assert captured.err == "only the newest 50 are shown; --limit N shows N, --json shows all\n"
+    assert captured.err == "only the newest 50 are shown; --limit N shows N, and a pipe gets all\n"
 
     answers["GET /v2/monitor"] = (200, {"success": True, "data": []})
     assert invoke("monitors", "list") == 0
