@@ -70,7 +70,7 @@ async def test_jobs_of_version_1_are_asked_for(one: Shop, app: Any) -> None:
     assert (many.status, sources(many)) == ("completed", ALL[:1])
     for name, job in (("check_crawl_errors", crawl), ("check_batch_scrape_errors", batch)):
         (error,) = (await call(getattr(app, name), job.id)).errors
-        assert (error["url"], error["code"]) == (ALL[2], "SCRAPE_SITE_ERROR")
+        assert (error.url, error.code) == (ALL[2], "SCRAPE_SITE_ERROR")
 
 
 @pytest.mark.parametrize("kind", ["crawl", "batch"])
