@@ -86,7 +86,8 @@ async def deliver_async(
     for keys that were asked for in this call. Functions with `run_in="process"` run in a thread. One with `batch=`
     gets the events of this call in batches.
 
-    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a missing resource or for what is no Router.
+    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a missing resource or if there
+    is no Router.
     """
     __tracebackhide__ = True
     runs = await _deliver(given, router, **options)

@@ -339,7 +339,7 @@ def test_a_module_in_place_of_its_router_is_told_in_words(use: Any) -> None:
         use(module)
 
     module.__dict__["router"] = Router()
-    with pytest.raises(HandlerError, match="write handlers.router"):
+    with pytest.raises(HandlerError, match=r"write handlers\.router"):
         use(module)
 
     with pytest.raises(HandlerError, match="a Router is expected, not list"):
