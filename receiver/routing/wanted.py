@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import receiver.events as events
 from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError
-from receiver.events import EVENT_CLASSES, Event, TerminalEvent
+from receiver.events import EVENT_CLASSES, Event, TerminalEvent, UnknownEvent
 
 EventChoice = type[Event] | str
 """An event class, a type name, or a glob of type names."""
@@ -26,6 +26,20 @@ def wants_type(wanted: Sequence[EventChoice], event_type: str) -> bool:
     """Tell whether events of a known type can match."""
     known = EVENT_CLASSES[event_type]
     return any(fnmatchcase(event_type, one) if isinstance(one, str) else issubclass(known, one) for one in wanted)
+
+
+def classes_of(one: EventChoice) -> Sequence[type[Event]]:
+    """Return the classes of the events that can match: of a glob those of the known types, of `*` simply Event."""
+    if not isinstance(one, str):
+        return [one]
+    if not one.strip("*"):
+        return [Event]
+    return [known for name, known in EVENT_CLASSES.items() if fnmatchcase(name, one)] or [UnknownEvent]
+
+
+def common_class(classes: Sequence[type[Event]]) -> type[Event]:
+    """Return the narrowest event class that covers these."""
+    return next(one for one in classes[0].__mro__ if all(issubclass(other, one) for other in classes))
 
 
 def page_type(event_type: str) -> str | None:
