@@ -185,7 +185,7 @@ class Router:
         """
         in_order(self._resources)
         for handler in self:
-            require_given(handler.name, handler.needs, self._resources)
+            require_given(handler.name, handler.function, handler.needs, self._resources)
             if handler.runs_in is RunsIn.PROCESS:
                 _require_findable(handler)
 
@@ -294,6 +294,6 @@ def _require_findable(handler: Handler) -> None:
         found = getattr(found, part, None)
     if found is not function:
         raise HandlerError(
-            f"{handler.name}: in another process {function.__module__}.{function.__qualname__} "
+            f"{place_of(function)}{handler.name}: in another process {function.__module__}.{function.__qualname__} "
             'is not this function; with run_in="process" on(...) must be its outermost decorator'
         )

@@ -86,9 +86,11 @@ def _require_type_name(handler: str, name: str) -> None:
         return
     if name in events.__all__:
         raise HandlerError(f"{handler}: {name!r} is the name of a class, not of a type; write it without quotes")
-    family = name.partition(".")[0]
+    family, dot, kind = name.partition(".")
     if endings := [known for known in EVENT_CLASSES if known.endswith(f".{name}")]:
         raise HandlerError(f"{handler}: no event type matches {name!r}{did_you_mean([repr(endings[0])])}")
     if not name or difflib.get_close_matches(family, _FAMILIES, n=1, cutoff=0.75):
-        close = difflib.get_close_matches(name, EVENT_CLASSES, n=1, cutoff=0) if name else []
+        families = [f"{one}{dot}{kind}" for one in difflib.get_close_matches(family, _FAMILIES, n=1)]
+        close = [one for one in families if any(fnmatchcase(known, one) for known in EVENT_CLASSES)]
+        close = close or (difflib.get_close_matches(name, EVENT_CLASSES, n=1, cutoff=0) if name else [])
         raise HandlerError(f"{handler}: no event type matches {name!r}{did_you_mean(list(map(repr, close)))}")

@@ -119,7 +119,7 @@ async def _deliver(
         for number, one in enumerate(several, start=1)
     ]
     for handler in {one.name: one for each in stored for one in wanting(router, read_to_route(each))}.values():
-        require_given(handler.name, handler.needs, resources)
+        require_given(handler.name, handler.function, handler.needs, resources)
     async with open_runner(
         clock, {}, threads=1, ask_once=_answering(asked), given=resources, told_now=lambda: now or clock.now()
     ) as runner:

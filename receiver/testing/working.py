@@ -120,7 +120,7 @@ async def working(
     require_router(router)
     router = router.changed(Handler.in_this_process)
     for handler in router:
-        require_given(handler.name, handler.needs, {*given, *router.resources})
+        require_given(handler.name, handler.function, handler.needs, {*given, *router.resources})
     needs = [tuple([one for one in handler.needs if one[1] not in given]) for handler in router]
     watch = _Watch(clock)
     watched_queue = cast("WorkQueue", _WatchedQueue(queue, watch))

@@ -329,6 +329,8 @@ def needs_option(event: Any, *, option: int) -> None: ...
         (("check.completed",), "did you mean 'monitor.check.completed'?"),
         (("page",), "did you mean 'crawl.page'?"),
         (("crawl.paeg*",), "no event type matches 'crawl.paeg*'"),
+        (("crowl.*",), "no event type matches 'crowl.*'; did you mean 'crawl.*'?"),
+        (("crowl.page",), "no event type matches 'crowl.page'; did you mean 'crawl.page'?"),
         (("",), "no event type matches ''"),
         ((None,), "None is neither an event class nor a type name"),
         ((Context,), "is neither an event class nor a type name"),
