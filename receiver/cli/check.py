@@ -5,19 +5,18 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
 from receiver.cli.common.filter_options import json_option
+from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.output import write_json
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.handlers.rows import left_waiting
 from receiver.core.clock import SystemClock
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
-from receiver.routing.loader import load_router
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.stores import open_store
 
@@ -131,7 +130,7 @@ async def _check_search(settings: Settings) -> str:
 
 def _check_handlers(settings: Settings) -> str:
     export_env_file()  # as a worker does
-    router = load_router(settings.handlers, folder=Path.cwd())
+    router = import_router(settings)
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers; register some with @router.on(...)")
     return f"{settings.handlers} has {len(router)}: {', '.join(handler.name for handler in router)}"
@@ -154,7 +153,7 @@ async def _left_waiting(settings: Settings) -> list[str]:
     store = open_store(settings.store)
     if not store.exists():
         return []
-    names = {handler.name for handler in load_router(settings.handlers, folder=Path.cwd())}
+    names = {handler.name for handler in import_router(settings)}
     async with store.reports() as reports:
         waiting = await reports.waiting()
     return [left_waiting(name, waiting[name]) for name in sorted(waiting.keys() - names)]

@@ -411,3 +411,25 @@ def test_options_can_be_shared() -> None:
     one, two = router
     assert one.schedule == two.schedule
     assert one.where is two.where
+
+
+def test_the_help_of_on_lists_each_option() -> None:
+    """In the order of `HandlerOptions`, which editors show."""
+    lines = [line.split() for line in (inspect.getdoc(Router.on) or "").splitlines()]
+    options = list(typing.get_type_hints(HandlerOptions))
+
+    assert [line[0] for line in lines if line and line[0] in options] == options
+
+
+def test_more_attempts_than_pauses_repeat_the_last_pause() -> None:
+    """As the help says; fewer attempts leave the last ones out."""
+
+    def of(**options: Any) -> list[float]:
+        router = Router()
+        router.add(lambda event: None, CrawlPage, name="h", **options)
+        [handler] = router
+        return [pause.total_seconds() for pause in handler.schedule.pauses]
+
+    assert of(attempts=10, pauses=[1]) == [1] * 9
+    assert of(attempts=2, pauses=[1, 5, 9]) == [1]
+    assert of(pauses=[1, 5]) == [1, 5]
