@@ -43,8 +43,9 @@ def _default_in_flight(known: Mapping[str, Any]) -> int:
 class Settings(BaseSettings):
     """The settings of one deployment. Every field is the variable `RECEIVER_<NAME>`, in the environment or `.env`.
 
-    An empty text is the same as no value for a setting that may be unset. Raises ConfigurationError for a wrong value, and for a variable or keyword that looks like a setting but is
-    unknown. The error names the variable and never shows its value.
+    An empty text is the same as no value for a setting that may be unset. Raises ConfigurationError for a wrong value,
+    and for a variable or keyword that looks like a setting but is unknown. The error names the variable and never
+    shows its value.
     """
 
     model_config = SettingsConfigDict(
@@ -128,7 +129,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _leave_out_empty_values(cls, values: Any) -> Any:
-        """Take the default in place of an empty value, where a setting may be unset: `.env.example` has such lines."""
+        """Take the default of a setting that may be unset and is empty, as in `.env.example`."""
         return {name: value for name, value in values.items() if value != "" or not cls._may_be_unset(name)}
 
     @classmethod
