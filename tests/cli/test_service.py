@@ -34,7 +34,7 @@ def test_a_crawl_is_started_with_this_receiver_as_its_webhook(
     assert code == 0
     captured = capsys.readouterr()
     assert captured.out == f"{JOB}\n"
-    assert captured.err == f"next: receiver jobs show {JOB}\n"
+    assert captured.err == f"next: receiver jobs show {JOB}, once its first event has arrived\n"
     assert stub.connections[0].body == {
         "url": "https://example.com",
         "limit": 50,
@@ -44,6 +44,18 @@ def test_a_crawl_is_started_with_this_receiver_as_its_webhook(
             "events": ["page", "completed"],
         },
     }
+
+
+@pytest.mark.parametrize("webhook", ["null", '{"url": "https://other.example/in"}'])
+def test_the_next_command_for_a_job_without_events_here_asks_the_service(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str], webhook: str
+) -> None:
+    """`jobs show` would never know the job."""
+    answers["POST /v2/batch/scrape"] = (200, {"id": JOB, "url": "u"})
+
+    assert invoke("start", "batch", "https://example.com/1", "--set", f"webhook={webhook}") == 0
+
+    assert capsys.readouterr().err == f"next: receiver jobs fetch {JOB} --family batch_scrape, once it is over\n"
 
 
 def test_a_batch_says_which_urls_were_left_out(
@@ -109,8 +121,9 @@ def test_a_missing_setting_is_named(
     setting: str,
     args: tuple[str, ...],
 ) -> None:
-    """The exit code is 2, and nothing is sent."""
+    """The exit code is 2, and nothing is sent. A service on this machine needs no public URL."""
     monkeypatch.delenv(f"RECEIVER_{setting}")
+    monkeypatch.setenv("RECEIVER_BASE_URL", "https://api.firecrawl.dev")
 
     assert invoke(*args) == 2
     assert f"no RECEIVER_{setting} is set" in capsys.readouterr().err
@@ -324,7 +337,10 @@ def test_a_monitor_is_run(answers: dict[str, tuple[int, Any]], capsys: pytest.Ca
 
     assert invoke("monitors", "run", "mon-1") == 0
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == (f"{JOB}\n", f"next: receiver jobs show {JOB}\n")
+    assert (captured.out, captured.err) == (
+        f"{JOB}\n",
+        f"next: receiver jobs show {JOB}, once its first event has arrived\n",
+    )
     assert invoke("monitors", "run", "mon-1", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"job_id": JOB, "monitor_id": "mon-1", "status": "queued"}
 
