@@ -204,6 +204,7 @@ async def test_the_killed_emulator_goes_on_with_its_jobs_and_webhooks(tmp_path: 
         async with deployment.start(*arguments) as program:
             service = await address_of(program)
             status = await service.ended(job)
+            await service.tried_to_the_end(job)
             assert await service.ids(job, "delivered") == stored(deployment, job).keys()
         await deployment.all_handled()
 
