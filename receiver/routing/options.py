@@ -8,6 +8,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
+from receiver.core.durations import in_words
 from receiver.core.retries import DEFAULT_SCHEDULE, MAX_PAUSE, RetrySchedule
 from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError, as_duration
@@ -250,7 +251,9 @@ def _duration(handler: str, option: str, value: object, longest: timedelta) -> t
     except ValueError as exc:
         raise HandlerError(f"{handler}: {option}= {exc}") from None
     if not timedelta(0) <= duration <= longest:
-        raise HandlerError(f"{handler}: {option}= is from 0 to {longest}, not {value}")
+        raise HandlerError(
+            f"{handler}: {option}= takes from 0s to {in_words(longest)}, not {duration.total_seconds():g}s"
+        )
     return duration
 
 

@@ -179,6 +179,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"url": "https://docs.example.com/a", "scrape": "019f2c10"},
         ("scrape_crashed", "url=https://docs.example.com/a", "scrape=019f2c10"),
     ),
+    "emulated_call_failed": (
+        {"id": "019f2c10", "path": "/v2/crawl"},
+        ("emulated_call_failed", "id=019f2c10", "path=/v2/crawl"),
+    ),
     "page_crashed": ({"job_id": "job-1", "fault": "019f2c10"}, ("page_crashed", "job-1", "fault=019f2c10")),
     "job_crashed": ({"job_id": "job-1", "fault": "019f2c10"}, ("job_crashed", "job-1", "fault=019f2c10")),
     "job_lost": ({}, ("job_lost",)),

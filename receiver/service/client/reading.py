@@ -7,11 +7,12 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from pydantic import SecretStr
+from pydantic import SecretStr, ValidationError
 
 from receiver.core.body_cost import MAX_BODY_COST, body_cost
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.log_lines import event_log
+from receiver.core.text import escape_controls, shortened
 from receiver.errors import (
     BadRequest,
     Conflict,
@@ -46,6 +47,7 @@ _ERRORS: Mapping[int, type[ServiceError]] = {
     429: RateLimited,
 }
 MAX_TEXT_LENGTH = 1000
+MAX_PLACE_LENGTH = 100
 MAX_ERROR_DEPTH = 32
 """Error bodies have two or three levels. What lies deeper than this is left out."""
 MAX_WAIT_SECONDS = 86_400
@@ -65,12 +67,23 @@ def read_answer(call: ServiceCall[T], answer: ServiceResponse, *, key: SecretStr
             raise _error(NotSuccessful, call, answer, body, key, now)
         try:
             return call.read(body)
-        except ValueError:  # also pydantic's own error, whose text could quote the page
-            raise UnexpectedAnswer(f"{_named(call)}: not as documented", status=answer.status) from None
+        except ValueError as exc:  # its text could quote the page
+            reason = f"{_named(call)}: not as documented{_place(exc)}"
+            raise UnexpectedAnswer(reason, status=answer.status) from None
     if answer.status < 400:
         raise UnexpectedAnswer(f"{_named(call)}: a redirect, which is not followed", status=answer.status)
     kind = ServerError if answer.status >= 500 else _ERRORS.get(answer.status, BadRequest)
     raise _error(kind, call, answer, _lenient_object(answer.body), key, now)
+
+
+def _place(error: ValueError) -> str:
+    """Return which field of an answer is wrong, if that is known, without its value."""
+    if not isinstance(error, ValidationError):
+        return ""
+    first = error.errors(include_input=False, include_url=False)[0]
+    place = ".".join(str(step) for step in first["loc"])
+    reason = "it is missing" if first["type"] == "missing" else "it has another form"
+    return f", {escape_controls(shortened(place, MAX_PLACE_LENGTH))}: {reason}" if place else ""
 
 
 def _named(call: ServiceCall[Any]) -> str:

@@ -18,7 +18,7 @@ from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.contracts import WebhookTarget
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.ids import IdSource, open_ids
 from receiver.service.emulator.jobs import engine as jobs
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.records import JobRecord
@@ -264,8 +264,7 @@ async def open_world(
 ) -> AsyncIterator[World]:
     """Open jobs and webhooks over a made site."""
     clock = clock or VirtualClock()
-    ids, activity, endpoint = IdSource(clock, seed=1), Activity(), MadeEndpoint()
-    scraper, account = MadeScraper(pages or {}, ids), MadeAccount()
+    activity, endpoint, account = Activity(), MadeEndpoint(), MadeAccount()
     made_rules = rules or MadeRules()
 
     async def open_site(plan: CrawlPlan) -> SiteRules:
@@ -273,6 +272,8 @@ async def open_world(
 
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(StateDatabase(state, SCHEMAS))
+        ids = await open_ids(database, clock, seed=1)
+        scraper = MadeScraper(pages or {}, ids)
         outbox = await stack.enter_async_context(
             Outbox(
                 database,
