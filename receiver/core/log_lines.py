@@ -236,7 +236,8 @@ def _event(fields: Fields) -> str:
 
 
 def _named(fields: Fields) -> str:
-    return "".join(f" {name}={value}" for name, value in fields.items() if name not in _DETAILS)
+    shown = {name: value for name, value in fields.items() if name not in _DETAILS and value not in ("", None)}
+    return "".join(f" {name}={value}" for name, value in shown.items())
 
 
 def _lines(text: object) -> list[str]:

@@ -167,8 +167,8 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "server_stopped": ({}, ("server_stopped",)),
     "lane_unknown": (
-        {"handler": "handlers.pages.write", "type": "crawl.page", "job_id": "job-1"},
-        ("lane_unknown", "handler=handlers.pages.write", "job_id=job-1"),
+        {"handler": "handlers.pages.write", "type": "crawl.page", "job_id": "job-1", "advice": "in its job's lane"},
+        ("lane_unknown", "handler=handlers.pages.write", "job_id=job-1", "in its job's lane"),
     ),
     "work_released": ({"work_id": 7, "job_id": "job-1", "note": "every page"}, ("work_released", "every page")),
     "work_without_handler": (
