@@ -475,3 +475,20 @@ def test_a_listing_ends_when_its_reader_ends() -> None:
         err = process.stderr.read()
 
     assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_table_of_states_fits_into_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """A meaning goes on below itself, or below its row on a narrow terminal. A pipe has one line for each row."""
+    assert invoke("states") == 0
+    plain = capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    assert invoke("states") == 0
+
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines()[1:])) <= width
+    assert shown.split() == plain.split()
