@@ -123,6 +123,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"id": "k1", "type": "crawl.page", "as": "backfill:0a1b"},
         ("late_webhook_skipped", "id=k1", "as=backfill:0a1b"),
     ),
+    "store_migrated": ({"from": 7, "to": 9}, ("store_migrated", "from=7", "to=9")),
     "maintenance_failed": ({"reason": "locked"}, ("maintenance_failed", "locked")),
     "maintenance_crashed": ({}, ("maintenance_crashed",)),
     "pruned": ({"bodies": 2, "deliveries": 3}, ("pruned", "bodies=2", "deliveries=3")),

@@ -12,13 +12,14 @@ from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
+from receiver.core.ports.store import Schema
 from receiver.stores.sqlite.ballast import Ballast
 from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
 from receiver.stores.sqlite.dialect import require_module
-from receiver.stores.sqlite.files import database_path, exists, prepare
+from receiver.stores.sqlite.files import database_path, exists, prepare, schema
 from receiver.stores.sqlite.health import health_notes
 from receiver.stores.sqlite.living_workers import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
@@ -62,6 +63,10 @@ class SqliteStore:
     def exists(self) -> bool:
         """Tell whether the file is there."""
         return exists(self._path)
+
+    def schema(self) -> Schema:
+        """Return the versions of the schema that the file has and that this program needs."""
+        return schema(self._path)
 
     async def health_notes(self) -> Sequence[str]:
         """Return what could harm the file, each with what to do."""
@@ -129,7 +134,7 @@ class SqliteStore:
     async def _writer(
         self, setup: str, *, create: bool, make_room: Callable[[], bool] = lambda: False
     ) -> AsyncIterator[Database]:
-        await asyncio.to_thread(prepare, self._path, create=create)
+        await asyncio.to_thread(prepare, self._path, create=create, patience=self._patience)
         setup = _ANY + _WRITES + setup + _READABLE
         after_commit = self._checkpointer.after_commit
         database = Database(
