@@ -144,7 +144,8 @@ def _plan(jobs: Sequence[Compared], count: int) -> Iterator[str]:
     for kind, number in types.most_common():
         yield f"    {number:>11,}  {kind}"
     for number, one in enumerate(lacking[:_SHOWN]):
-        yield f"  {'' if number else 'jobs':<9} {escape_controls(one.job_id)}  {one.count:,} of {one.produced:,} missing"
+        missing = f"{one.count:,} of {one.produced:,} missing"
+        yield f"  {'' if number else 'jobs':<9} {escape_controls(one.job_id)}  {missing}"
     if len(lacking) > _SHOWN:
         yield f"            and {len(lacking) - _SHOWN:,} more"
     if unclear := sum(one.unclear for one in compared):

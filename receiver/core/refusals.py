@@ -60,4 +60,6 @@ def _written(limit: object) -> object:
     if isinstance(limit, str) and (found := _DURATION.fullmatch(limit)):
         given = {name: int(number) for name, number in _PART.findall(found[1] or "")}
         return in_words(timedelta(**given) if found[2] is None else timedelta(seconds=int(found[2])))
+    if isinstance(limit, float) and limit.is_integer():
+        return int(limit)
     return in_words(limit) if isinstance(limit, timedelta) else limit
