@@ -27,6 +27,7 @@ _REASONS = {
     "model_attributes_type": "write an object",
     "time_delta_type": WRONG_DURATION,
     "time_delta_parsing": WRONG_DURATION,
+    "timezone_aware": "it needs a time zone, such as Z",
     "greater_than": "it has to be more than {gt}",
     "greater_than_equal": "it has to be {ge} or more",
     "less_than": "it has to be less than {lt}",
