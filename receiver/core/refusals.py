@@ -27,6 +27,7 @@ _REASONS = {
     "model_attributes_type": "write an object",
     "time_delta_type": WRONG_DURATION,
     "time_delta_parsing": WRONG_DURATION,
+    "timezone_aware": "it needs a time zone, such as Z",
     "greater_than": "it has to be more than {gt}",
     "greater_than_equal": "it has to be {ge} or more",
     "less_than": "it has to be less than {lt}",
@@ -60,4 +61,6 @@ def _written(limit: object) -> object:
     if isinstance(limit, str) and (found := _DURATION.fullmatch(limit)):
         given = {name: int(number) for name, number in _PART.findall(found[1] or "")}
         return in_words(timedelta(**given) if found[2] is None else timedelta(seconds=int(found[2])))
+    if isinstance(limit, float) and limit.is_integer():
+        return int(limit)
     return in_words(limit) if isinstance(limit, timedelta) else limit

@@ -82,7 +82,11 @@ def test_a_batch_says_which_urls_were_left_out(
         (("crawl", "https://example.com", "--limit", "0"), "limit: "),
         (("crawl", "https://example.com", "--event", "action"), "crawl has no event 'action'"),
         (("crawl", "https://example.com", "--metadata", "customer"), "is not NAME=VALUE"),
-        (("crawl", "https://example.com", "--set", "delay=61"), "delay: "),
+        (("crawl", "https://example.com", "--set", "delay=61"), "delay: it has to be 60 or less"),
+        (
+            ("crawl", "https://example.com", "--set", "scrapeOptions.formats=markdown"),
+            "scrapeOptions.formats: write a list",
+        ),
         (("crawl",), "Missing argument 'URL'"),
         (("batch_scrape",), "Missing argument 'URL...'"),
         (("extract",), "give urls, prompt, or both"),

@@ -7,12 +7,11 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from pydantic import SecretStr, ValidationError
+from pydantic import SecretStr
 
 from receiver.core.body_cost import MAX_BODY_COST, body_cost
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.log_lines import event_log
-from receiver.core.text import escape_controls, shortened
 from receiver.errors import (
     BadRequest,
     Conflict,
@@ -47,13 +46,16 @@ _ERRORS: Mapping[int, type[ServiceError]] = {
     429: RateLimited,
 }
 MAX_TEXT_LENGTH = 1000
-MAX_PLACE_LENGTH = 100
 MAX_ERROR_DEPTH = 32
 """Error bodies have two or three levels. What lies deeper than this is left out."""
 MAX_WAIT_SECONDS = 86_400
 _WAIT_IN_WORDS = re.compile(r"retry after (\d{1,5}(?:\.\d+)?) ?s", re.IGNORECASE)
 _ID_IN_WORDS = re.compile(r"\b(?:exception ID is|Error ID:) ([\w-]{1,100})")
 _WAIT_KEYS = ("retry_after_seconds", "retryAfterSeconds")
+
+
+class UndocumentedPart(ValueError):
+    """An answer lacks a part that it has by the documentation. The text names the part only."""
 
 
 def read_answer(call: ServiceCall[T], answer: ServiceResponse, *, key: SecretStr, now: datetime) -> T:
@@ -67,23 +69,14 @@ def read_answer(call: ServiceCall[T], answer: ServiceResponse, *, key: SecretStr
             raise _error(NotSuccessful, call, answer, body, key, now)
         try:
             return call.read(body)
-        except ValueError as exc:  # its text could quote the page
-            reason = f"{_named(call)}: not as documented{_place(exc)}"
-            raise UnexpectedAnswer(reason, status=answer.status) from None
+        except UndocumentedPart as exc:
+            raise UnexpectedAnswer(f"{_named(call)}: not as documented: {exc}", status=answer.status) from None
+        except ValueError:  # also pydantic's own error, whose text could quote the page
+            raise UnexpectedAnswer(f"{_named(call)}: not as documented", status=answer.status) from None
     if answer.status < 400:
         raise UnexpectedAnswer(f"{_named(call)}: a redirect, which is not followed", status=answer.status)
     kind = ServerError if answer.status >= 500 else _ERRORS.get(answer.status, BadRequest)
     raise _error(kind, call, answer, _lenient_object(answer.body), key, now)
-
-
-def _place(error: ValueError) -> str:
-    """Return which field of an answer is wrong, if that is known, without its value."""
-    if not isinstance(error, ValidationError):
-        return ""
-    first = error.errors(include_input=False, include_url=False)[0]
-    place = ".".join(str(step) for step in first["loc"])
-    reason = "it is missing" if first["type"] == "missing" else "it has another form"
-    return f", {escape_controls(shortened(place, MAX_PLACE_LENGTH))}: {reason}" if place else ""
 
 
 def _named(call: ServiceCall[Any]) -> str:
@@ -228,7 +221,7 @@ def data_of(model: type[S], *, needs: str | None = "id") -> Callable[[Mapping[st
     def read(body: Mapping[str, Any]) -> S:
         data = body.get("data")
         if not isinstance(data, Mapping):
-            raise ValueError("no object in `data`")
+            raise UndocumentedPart("no object in `data`")
         return _with(needs, model.read(data))
 
     return read
@@ -239,7 +232,7 @@ def _with(needed: str | None, found: S) -> S:
         return found
     value = getattr(found, needed)
     if value is None or not (value or needed in found.model_fields_set):
-        raise ValueError(f"no `{needed}`")
+        raise UndocumentedPart(f"no `{needed}`, or in another form")
     return found
 
 
@@ -249,10 +242,10 @@ def items_of(model: type[S], name: str) -> Callable[[Mapping[str, Any]], list[S]
     def read(body: Mapping[str, Any]) -> list[S]:
         items = body.get(name)
         if not isinstance(items, list):
-            raise ValueError(f"no list in `{name}`")
+            raise UndocumentedPart(f"no list in `{name}`")
         objects = [item for item in items if isinstance(item, Mapping)]
         if items and not objects:
-            raise ValueError(f"no object in `{name}`")
+            raise UndocumentedPart(f"no object in `{name}`")
         if len(objects) < len(items):
             log.warning("service_items_skipped", extra={"path": name, "count": len(items) - len(objects)})
         return [model.read(item) for item in objects]
