@@ -240,7 +240,7 @@ class Settings(BaseSettings):
         try:
             WebhookConfig(url=url)
         except ValidationError as exc:
-            raise ConfigurationError(f"{PREFIX}PUBLIC_URL: {_reasons(exc)['url']}") from None
+            raise ConfigurationError(f"{PREFIX}PUBLIC_URL: {next(iter(_reasons(exc).values()))}") from None
         headers = {self.token_header: self.plain_tokens()[0]} if self.token_header else {}
         given = {"headers": headers, "metadata": metadata, "events": tuple(events)}
         return WebhookConfig(url=url, **{name: value for name, value in given.items() if value})
