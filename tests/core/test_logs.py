@@ -87,6 +87,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "event_unreadable": ({"id": "k", "type": "crawl.page"}, ("event_unreadable", "id=k", "type=crawl.page")),
     "store_unavailable": ({"reason": "locked"}, ("WARNING", "store_unavailable", "locked")),
+    "ballast_not_made": (
+        {"path": "receiver.db-ballast", "reason": "1.0 MiB are free"},
+        ("WARNING", "ballast_not_made", "path=receiver.db-ballast", "1.0 MiB are free"),
+    ),
     "ballast_given_up": ({"bytes": 4_194_304}, ("WARNING", "ballast_given_up", "4194304")),
     "service_items_skipped": (
         {"path": "data", "count": 2},

@@ -54,6 +54,7 @@ class SqliteStore:
     def __init__(self, url: str, *, patience: timedelta = LOCK_PATIENCE) -> None:
         self._path = database_path(url)
         self._patience = patience
+        self._ballast = Ballast(self._path)
         # A checkpoint also syncs the commits of workers, which are not synced themselves.
         self._turn = CheckpointTurn(self._path)
         self._checkpointer = Checkpointer(
@@ -70,7 +71,8 @@ class SqliteStore:
 
     async def health_notes(self) -> Sequence[str]:
         """Return what could harm the file, each with what to do."""
-        return health_notes(sqlite3.sqlite_version_info)
+        notes = health_notes(sqlite3.sqlite_version_info)
+        return [*notes, *self._ballast.notes()] if self.exists() else notes
 
     async def require_search(self) -> None:
         """Raise ConfigurationError where this Python's SQLite has no full text search."""
@@ -116,7 +118,7 @@ class SqliteStore:
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Maintenance]:
         """Open for pruning and shrinking."""
-        ballast = Ballast(self._path)
+        ballast = self._ballast
         async with self._writer(_UNSYNCED, create=False, make_room=ballast.give_up) as database:
             try:
                 yield SqliteMaintenance(database)
