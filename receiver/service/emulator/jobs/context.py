@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from receiver.core.clock import Clock
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.contracts import Account
+from receiver.service.emulator.contracts import JobAccount
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.jobs.site_rules import OpenSite
 from receiver.service.emulator.scrapes import Scraper
@@ -34,7 +34,7 @@ class JobContext:
     database: StateDatabase
     scraper: Scraper
     outbox: Outbox
-    account: Account
+    account: JobAccount
     clock: Clock
     ids: IdSource
     open_site: OpenSite

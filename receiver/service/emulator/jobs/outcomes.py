@@ -23,6 +23,8 @@ class PageFailed:
     text: str
     by_robots: bool = False
     """Whether robots.txt forbids it."""
+    credits: int = 0
+    """What it costs nevertheless."""
 
 
 PageOutcome = PageScraped | PageFailed
