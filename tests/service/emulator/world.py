@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -44,6 +45,8 @@ class MadePage:
     links: Sequence[str] = ()
     fails: str | None = None
     """Code of the failure."""
+    fails_for: int = 0
+    """What the failure costs."""
     leads_to: str | None = None
     markdown: str = "# Page"
     warning: str | None = None
@@ -85,7 +88,7 @@ class MadeScraper:
         if page.crashes:
             raise RuntimeError("a fault in the code")
         if page.fails is not None:
-            raise ScrapeFailed(page.fails, f"no page: {page.fails}")
+            raise ScrapeFailed(page.fails, f"no page: {page.fails}", credits=page.fails_for)
         final = page.leads_to or plan.url
         scrape_id = self.ids.new()
         return ScrapedPage(
@@ -148,6 +151,9 @@ class MadeAccount:
         return 1_000_000 - self.charged
 
     async def charge(self, team: str, amount: int) -> None:
+        self.charged += amount
+
+    def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
         self.charged += amount
 
 
