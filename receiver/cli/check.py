@@ -5,12 +5,12 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
 from receiver.cli.common.filter_options import json_option
+from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.output import write_json
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.handlers.rows import left_waiting
@@ -18,7 +18,6 @@ from receiver.core.clock import SystemClock
 from receiver.core.ports.store import Store
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
-from receiver.routing.loader import load_router
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.stores import open_store
 
@@ -147,7 +146,7 @@ async def _check_search(settings: Settings) -> str:
 
 def _check_handlers(settings: Settings) -> str:
     export_env_file()  # as a worker does
-    router = load_router(settings.handlers, folder=Path.cwd())
+    router = import_router(settings)
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers; register some with @router.on(...)")
     return f"{settings.handlers} has {len(router)}: {', '.join(handler.name for handler in router)}"
@@ -167,8 +166,10 @@ def _check_service(settings: Settings) -> str:
 
 async def _left_waiting(settings: Settings) -> list[str]:
     """Return advice about work that waits for handlers that are no longer in the code."""
-    store = open_store(settings.store)
-    names = {handler.name for handler in load_router(settings.handlers, folder=Path.cwd())}
+    store = _current_store(settings)
+    if store is None:
+        return []
+    names = {handler.name for handler in import_router(settings)}
     async with store.reports() as reports:
         waiting = await reports.waiting()
     return [left_waiting(name, waiting[name]) for name in sorted(waiting.keys() - names)]

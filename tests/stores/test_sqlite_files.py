@@ -367,8 +367,8 @@ async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
         ("sqlite:receiver.db", "names no database file"),
         ("postgresql://user:hidden-password@host/db", "SQLite only"),
         ("memory://", "ends with its process"),
-        ("mysql://user:hidden-password@host/db", "no store has addresses like 'mysql':"),
-        ("receiver.db", "write sqlite:///receiver.db"),
+        ("mysql://user:hidden-password@host/db", "no store has addresses that begin with mysql:; write"),
+        ("receiver.db", "this is no address of a store; write sqlite:///receiver.db"),
         ("", "write sqlite:///receiver.db"),
     ],
 )

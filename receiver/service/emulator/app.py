@@ -28,7 +28,7 @@ from receiver.service.emulator.api.admin import PREFIX, AdminEndpoint
 from receiver.service.emulator.api.dispatch import CallGate, Dispatcher
 from receiver.service.emulator.api.routes import RouteTable
 from receiver.service.emulator.clock import EmulatorClock
-from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.ids import open_ids
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts, OpenParts
 from receiver.service.emulator.state.database import StateDatabase
@@ -114,8 +114,8 @@ class Emulator:
 
     async def _open_base(self, stack: AsyncExitStack) -> EmulatorBase:
         options, clock = self.options, self.clock
-        ids = IdSource(clock, options.seed)
         state = await stack.enter_async_context(StateDatabase(options.state, self._schemas))
+        ids = await open_ids(state, clock, options.seed)
         client = await stack.enter_async_context(httpx.AsyncClient(transport=self._transport, trust_env=False))
         outbox = await stack.enter_async_context(
             Outbox(

@@ -1,5 +1,6 @@
 """What the parts of the emulator know of each other: the webhooks that go out, and the account that pays."""
 
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -46,3 +47,10 @@ class Account(Protocol):
 
     async def charge(self, team: str, amount: int) -> None:
         """Take an amount of credits off, never below 0."""
+
+
+class JobAccount(Protocol):
+    """The credits of a team, taken off together with what they pay for."""
+
+    def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
+        """Take an amount of credits off, never below 0, as a part of a transaction of the state."""

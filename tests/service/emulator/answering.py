@@ -1,7 +1,7 @@
 """An emulator whose every answer and every webhook is held to the schemas of the interface specification."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,7 +59,7 @@ def site() -> dict[str, str | bytes]:
     }
 
 
-ANSWERS: dict[tuple[str, str], Schema] = {
+ONCE: dict[tuple[str, str], Schema] = {
     ("POST", "/v1/scrape"): schemas.SCRAPE_V1,
     ("POST", "/v2/scrape"): schemas.SCRAPE_V2,
     ("GET", "/v2/scrape/{id}"): schemas.SCRAPE_V2,
@@ -74,34 +74,44 @@ ANSWERS: dict[tuple[str, str], Schema] = {
     ("POST", "/v2/monitor/{id}/run"): schemas.MONITOR_RUN,
     ("GET", "/v2/monitor/{id}/checks"): schemas.CHECK_LIST,
     ("GET", "/v2/monitor/{id}/checks/{checkId}"): schemas.CHECK_ANSWER,
+    ("GET", "/v1/team/credit-usage"): schemas.usage(
+        "remaining_credits", "plan_credits", "billing_period_start", "billing_period_end"
+    ),
+    ("GET", "/v2/team/credit-usage"): schemas.usage(
+        "remainingCredits", "planCredits", "billingPeriodStart", "billingPeriodEnd"
+    ),
+    ("GET", "/v1/team/token-usage"): schemas.usage(
+        "remaining_tokens", "plan_tokens", "billing_period_start", "billing_period_end"
+    ),
+    ("GET", "/v2/team/token-usage"): schemas.usage(
+        "remainingTokens", "planTokens", "billingPeriodStart", "billingPeriodEnd"
+    ),
 }
-"""The answer of each operation that succeeds."""
-for _version, _document in (("v1", schemas.DOCUMENT_V1), ("v2", schemas.DOCUMENT_V2)):
-    _style: Callable[..., str] = (
-        (lambda name: "".join(f"_{one.lower()}" if one.isupper() else one for one in name))
-        if _version == "v1"
-        else str
-    )
-    for _path in (f"/{_version}/crawl", f"/{_version}/batch/scrape"):
-        ANSWERS |= {
-            ("POST", _path): schemas.JOB_STARTED,
-            ("GET", f"{_path}/{{id}}"): schemas.job_status(_document),
-            ("DELETE", f"{_path}/{{id}}"): schemas.CANCELLED,
-            ("GET", f"{_path}/{{id}}/errors"): schemas.JOB_ERRORS,
-        }
-    ANSWERS |= {("GET", f"/{_version}/crawl/{_name}"): schemas.ACTIVE_CRAWLS for _name in ("active", "ongoing")}
-    for _unit in ("Credits", "Tokens"):
-        _names = [f"remaining{_unit}", f"plan{_unit}", "billingPeriodStart", "billingPeriodEnd"]
-        _usage = f"/{_version}/team/{_unit.lower().removesuffix('s')}-usage"
-        ANSWERS |= {
-            ("GET", _usage): schemas.usage(*map(_style, _names)),
-            ("GET", f"{_usage}/historical"): schemas.history(f"{_unit.lower()}Used"),
-        }
-    ANSWERS |= {
-        ("GET", f"/{_version}/team/queue-status"): schemas.QUEUE,
-        ("GET", f"/{_version}/concurrency-check"): schemas.CONCURRENCY,
-    }
+"""The answers of operations that one version has, or that differ by version."""
 
+
+def of_version(version: str, document: Schema) -> dict[tuple[str, str], Schema]:
+    """Return the answers of the operations that both versions have, with the documents of one of them."""
+    found: dict[tuple[str, str], Schema] = {
+        ("GET", f"/{version}/crawl/active"): schemas.ACTIVE_CRAWLS,
+        ("GET", f"/{version}/crawl/ongoing"): schemas.ACTIVE_CRAWLS,
+        ("GET", f"/{version}/team/credit-usage/historical"): schemas.history("creditsUsed"),
+        ("GET", f"/{version}/team/token-usage/historical"): schemas.history("tokensUsed"),
+        ("GET", f"/{version}/team/queue-status"): schemas.QUEUE,
+        ("GET", f"/{version}/concurrency-check"): schemas.CONCURRENCY,
+    }
+    for path in (f"/{version}/crawl", f"/{version}/batch/scrape"):
+        found |= {
+            ("POST", path): schemas.JOB_STARTED,
+            ("GET", f"{path}/{{id}}"): schemas.job_status(document),
+            ("DELETE", f"{path}/{{id}}"): schemas.CANCELLED,
+            ("GET", f"{path}/{{id}}/errors"): schemas.JOB_ERRORS,
+        }
+    return found
+
+
+ANSWERS = {**ONCE, **of_version("v1", schemas.DOCUMENT_V1), **of_version("v2", schemas.DOCUMENT_V2)}
+"""The answer of each operation that succeeds."""
 EVENTS = {
     "v1": schemas.events(schemas.DOCUMENT_V1),
     "v2": schemas.events(schemas.DOCUMENT_V2),
@@ -151,7 +161,7 @@ class CheckedService:
         **more: Any,
     ) -> Any:
         """Make a call and return its answer; one of status 4xx or 5xx has the form of an error."""
-        response = await self.http.request(method, path, **({} if body is None else {"json": body}), **more)
+        response = await self.http.request(method, path, json=body, **more)
         answer = response.json()
         assert response.status_code == status, answer
         if status >= 400:
@@ -189,6 +199,8 @@ async def checked_service(**options: Any) -> AsyncIterator[CheckedService]:
     operations: list[ApiOperation] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
+        if str(request.url) != HOOK["url"]:
+            raise httpx.ConnectError("nobody is there in a test", request=request)
         sent.append(request)
         return httpx.Response(200)
 

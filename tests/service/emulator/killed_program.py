@@ -9,6 +9,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from receiver.core.clock import SystemClock
+from receiver.service.emulator.account.credits import SCHEMA as CREDIT_SCHEMA
+from receiver.service.emulator.account.credits import CreditLedger
 from receiver.service.emulator.contracts import WebhookTarget
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.jobs.engine import JobEngine
@@ -16,9 +18,10 @@ from receiver.service.emulator.jobs.site_rules import SiteRules
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks.outbox import Outbox
 from receiver.service.emulator.wire.plans import CrawlPlan
-from tests.service.emulator.world import SCHEMAS, SITE, TEAM, MadeAccount, MadePage, MadeRules, MadeScraper
+from tests.service.emulator.world import SCHEMAS, SITE, TEAM, MadePage, MadeRules, MadeScraper
 
 PAGES = 400
+CREDITS = 100_000
 
 
 def made_site() -> dict[str, MadePage]:
@@ -38,14 +41,14 @@ async def open_jobs(stack: AsyncExitStack, state: Path) -> tuple[JobEngine, Outb
     async def open_site(plan: CrawlPlan) -> SiteRules:
         return MadeRules()
 
-    database = await stack.enter_async_context(StateDatabase(state, SCHEMAS))
+    database = await stack.enter_async_context(StateDatabase(state, (*SCHEMAS, CREDIT_SCHEMA)))
     outbox = await stack.enter_async_context(Outbox(database, clock=clock, ids=ids))
     engine = await stack.enter_async_context(
         JobEngine(
             database,
             scraper=MadeScraper(made_site(), ids),
             outbox=outbox,
-            account=MadeAccount(),
+            account=CreditLedger(database, clock, initial=CREDITS),
             clock=clock,
             ids=ids,
             open_site=open_site,

@@ -1,5 +1,6 @@
 """Every answer of the emulator, and every webhook, fits the tables of the interface specification."""
 
+import asyncio
 import json
 from typing import Any
 
@@ -36,13 +37,13 @@ FORMATS_V2: list[tuple[list[str | Json], set[str]]] = [
     (["rawHtml"], {"rawHtml"}),
     (["rawBase64"], {"rawBase64"}),
     (["summary"], {"summary"}),
-    (["screenshot"], {"screenshot"}),
+    (["screenshot"], {"screenshot", "warning"}),
     ([{"type": "question", "question": "How much is the lamp?"}], {"answer"}),
     ([{"type": "highlights", "query": "lamp"}], {"highlights"}),
     ([{"type": "query", "prompt": "lamp"}], {"answer"}),
     ([{"type": "json", "schema": PRODUCT}], {"json"}),
     ([{"type": "deterministicJson", "schema": PRODUCT}], {"json"}),
-    (["markdown", "branding"], {"markdown"}),
+    (["markdown", "branding"], {"markdown", "warning"}),
     ([{"type": "attributes", "selectors": [{"selector": "html", "attribute": "lang"}]}], {"attributes"}),
 ]
 
@@ -64,7 +65,7 @@ async def test_scrapes() -> None:
         for path, has in (
             ("/two.pdf", {"numPages": 2, "totalPages": 2, "creditsUsed": 2}),
             ("/gone", {"statusCode": 404, "error": "Not Found"}),
-            ("/data.json", {"statusCode": 200, "contentType": "application/json"}),
+            ("/data.json", {"statusCode": 200, "contentType": "application/json; charset=utf-8"}),
             ("/", {"statusCode": 200, "ogLocaleAlternate": ["de"], "article:tag": ["x", "y"], "language": "en"}),
         ):
             for version in ("v1", "v2"):
@@ -78,14 +79,14 @@ async def test_scrapes() -> None:
 
 
 async def test_options_of_a_scrape_that_change_nothing_here_are_told() -> None:
-    """Version 1 tells it in the document, version 2 beside it."""
+    """Both versions tell it in the document, version 2 also beside it."""
     async with checked_service() as service:
         body = {"url": f"{ORIGIN}/lamp", "waitFor": 10, "location": {"country": "DE"}, "proxy": "stealth"}
         first = await service.ask("POST", "/v1/scrape", body)
         second = await service.ask("POST", "/v2/scrape", body)
 
         assert first["data"]["metadata"]["proxyUsed"] == second["data"]["metadata"]["proxyUsed"] == "stealth"
-        for told in (first["data"]["warning"], second["warning"]):
+        for told in (first["data"]["warning"], second["data"]["warning"], second["warning"]):
             assert all(name in told for name in ("waitFor", "location.country", "proxy"))
 
 
@@ -125,14 +126,15 @@ async def test_change_tracking(version: str) -> None:
 @pytest.mark.parametrize("version", ["v1", "v2"])
 async def test_crawls(version: str) -> None:
     """Start, running and ended status with pages, errors, active crawls, cancel, and all events."""
-    async with checked_service(max_concurrency=1) as service:
-        path, body = f"/{version}/crawl", {"url": ORIGIN, "limit": 50, "webhook": HOOK}
+    async with checked_service() as service:
+        path, body = f"/{version}/crawl", {"url": ORIGIN, "limit": 50, "delay": 1, "webhook": HOOK}
         crawl = f"{path}/{(await service.ask('POST', path, body))['id']}"
         running = await service.ask("GET", crawl)
         assert (running["status"], "next" in running) == ("scraping", True)
         for name in ("active", "ongoing"):
             (active,) = (await service.ask("GET", f"{path}/{name}"))["crawls"]
             assert active["options"]["limit"] == 50
+        await service.clock.advance(minutes=1)
 
         events = await service.events(version)
         done = await service.ask("GET", f"{crawl}?limit=2")
@@ -181,7 +183,8 @@ async def test_batch_scrapes(version: str) -> None:
         assert (done["status"], done["completed"]) == ("completed", 2)
         assert len((await service.ask("GET", f"{job}/errors"))["errors"]) == 1
 
-        other = (await service.ask("POST", path, body))["id"]
+        many = body | {"urls": urls[:2] * 100, "maxConcurrency": 1}
+        other = (await service.ask("POST", path, many))["id"]
         await service.ask("DELETE", f"{path}/{other}")
         assert (await service.ask("GET", f"{path}/{other}"))["status"] == "cancelled"
         await service.events(version)
@@ -370,8 +373,6 @@ class Arrivals:
         self._connected = False
 
     async def __call__(self) -> Any:
-        import asyncio
-
         if self._connected:
             await asyncio.Event().wait()
         self._connected = True

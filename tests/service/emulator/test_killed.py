@@ -2,10 +2,11 @@
 
 import asyncio
 import json
+import sqlite3
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 from receiver.service.emulator.jobs.records import EmulatedJobState
 from tests.doubles import eventually, soon, turns
-from tests.service.emulator.killed_program import PAGES, open_jobs
+from tests.service.emulator.killed_program import CREDITS, PAGES, open_jobs
 from tests.service.emulator.world import SITE, TEAM
 
 
@@ -88,7 +89,7 @@ async def test_a_webhook_that_was_put_survives_a_kill(tmp_path: Path, hook: Hook
 
 @pytest.mark.parametrize("seen", [1, 60, 300])
 async def test_a_crawl_goes_on_after_a_kill(tmp_path: Path, hook: Hook, seen: int) -> None:
-    """Each page is one result and one event, and the job is completed once."""
+    """Each page is one result, one event and paid for once, and the job is completed once."""
     state = tmp_path / "emulator.db"
     async with killed_at_the_end("crawl", state, hook.url) as lines:
         job_id = (await soon(lines.readline())).decode().strip()
@@ -101,7 +102,10 @@ async def test_a_crawl_goes_on_after_a_kill(tmp_path: Path, hook: Hook, seen: in
                 await soon(watch.changed())
         await soon(_delivered(outbox))
         page = await engine.documents(job, limit=PAGES)
+    with closing(sqlite3.connect(state)) as connection:
+        (remaining,) = connection.execute("SELECT remaining FROM team_credits").fetchone()
 
+    assert CREDITS - remaining == job.credits == PAGES
     assert (job.state, job.completed, job.failed) == (EmulatedJobState.COMPLETED, PAGES, 0)
     sources = [document["metadata"]["sourceURL"] for document in page.documents]
     assert sorted(sources) == sorted(f"{SITE}/{number}" for number in range(PAGES))

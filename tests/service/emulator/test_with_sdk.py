@@ -1,64 +1,14 @@
 """The service's own SDK against the emulator over HTTP: scrapes of both versions, and monitors, end to end."""
 
-import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import pytest
-import uvicorn
-from firecrawl import Firecrawl
 from firecrawl.v2.types import ChangeTrackingFormat
 from firecrawl.v2.utils.error_handler import BadRequestError, FirecrawlError
 
-from receiver.service.emulator.app import Emulator
-from receiver.service.emulator.options import EmulatorOptions
-from tests.doubles import eventually, soon
-
-SHOP = "https://shop.example"
-PRODUCT = """<html><head><title>Bikes</title><script type="application/ld+json">{"@type": "Product",
-"name": "City bike", "offers": {"price": "PRICE"}}</script></head><body><main><h1>City bike</h1>
-<p>It costs PRICE euros.</p><a href="/about">About</a></main></body></html>"""
-ABOUT = "<title>About</title><main><h1>About us</h1><p>We sell bikes.</p></main>"
-SCHEMA = {"type": "object", "properties": {"name": {"type": "string"}, "price": {"type": "number"}}}
-
-
-@dataclass
-class Shop:
-    """A running emulator with a small site, and the SDK's client for it."""
-
-    emulator: Emulator
-    pages: dict[str, str | bytes]
-    client: Firecrawl
-
-    def price(self, text: str) -> None:
-        self.pages["/"] = PRODUCT.replace("PRICE", text)
-
-    async def call(self, name: str, /, *args: Any, **options: Any) -> Any:
-        """Make a call in a thread: the client blocks."""
-        target: Any = self.client
-        for part in name.split("."):
-            target = getattr(target, part)
-        return await soon(asyncio.to_thread(target, *args, **options))
-
-
-@asynccontextmanager
-async def shop(**options: Any) -> AsyncIterator[Shop]:
-    pages: dict[str, str | bytes] = {"/about": ABOUT}
-    emulator = Emulator(EmulatorOptions(sites={SHOP: pages}, bundled_site=False, seed=1, **options))
-    server = uvicorn.Server(uvicorn.Config(emulator, port=0, log_level="critical", lifespan="on"))
-    serving = asyncio.create_task(server.serve())
-    await eventually(lambda: server.started)
-    port = server.servers[0].sockets[0].getsockname()[1]
-    made = Shop(emulator, pages, Firecrawl(api_key="fc-any", api_url=f"http://127.0.0.1:{port}"))
-    made.price("5")
-    try:
-        yield made
-    finally:
-        server.should_exit = True
-        await serving
+from tests.doubles import soon
+from tests.service.emulator.shop import SCHEMA, SHOP, Shop, shop
 
 
 @pytest.fixture

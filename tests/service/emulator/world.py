@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.contracts import WebhookTarget
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.ids import IdSource, open_ids
 from receiver.service.emulator.jobs import engine as jobs
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.records import JobRecord
@@ -44,6 +45,8 @@ class MadePage:
     links: Sequence[str] = ()
     fails: str | None = None
     """Code of the failure."""
+    fails_for: int = 0
+    """What the failure costs."""
     leads_to: str | None = None
     markdown: str = "# Page"
     warning: str | None = None
@@ -85,7 +88,7 @@ class MadeScraper:
         if page.crashes:
             raise RuntimeError("a fault in the code")
         if page.fails is not None:
-            raise ScrapeFailed(page.fails, f"no page: {page.fails}")
+            raise ScrapeFailed(page.fails, f"no page: {page.fails}", credits=page.fails_for)
         final = page.leads_to or plan.url
         scrape_id = self.ids.new()
         return ScrapedPage(
@@ -148,6 +151,9 @@ class MadeAccount:
         return 1_000_000 - self.charged
 
     async def charge(self, team: str, amount: int) -> None:
+        self.charged += amount
+
+    def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
         self.charged += amount
 
 
@@ -264,8 +270,7 @@ async def open_world(
 ) -> AsyncIterator[World]:
     """Open jobs and webhooks over a made site."""
     clock = clock or VirtualClock()
-    ids, activity, endpoint = IdSource(clock, seed=1), Activity(), MadeEndpoint()
-    scraper, account = MadeScraper(pages or {}, ids), MadeAccount()
+    activity, endpoint, account = Activity(), MadeEndpoint(), MadeAccount()
     made_rules = rules or MadeRules()
 
     async def open_site(plan: CrawlPlan) -> SiteRules:
@@ -273,6 +278,8 @@ async def open_world(
 
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(StateDatabase(state, SCHEMAS))
+        ids = await open_ids(database, clock, seed=1)
+        scraper = MadeScraper(pages or {}, ids)
         outbox = await stack.enter_async_context(
             Outbox(
                 database,

@@ -49,19 +49,19 @@ class CreditLedger:
 
     async def charge(self, team: str, amount: int) -> None:
         """Take an amount of credits off, never below 0. All of it counts as used."""
+        if amount > 0:
+            await self._state.run(lambda connection: self.charge_within(connection, team, amount))
+
+    def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
+        """Do what `charge` does, as a part of the transaction that notes what is paid for."""
         if amount <= 0:
             return
-        month = f"{self._clock.now():%Y-%m}"
-
-        def work(connection: sqlite3.Connection) -> None:
-            self._set(connection, team, max(0, self._remaining(connection, team) - amount))
-            connection.execute(
-                "INSERT INTO used_credits (team, month, credits) VALUES (?, ?, ?)"
-                " ON CONFLICT (team, month) DO UPDATE SET credits = credits + excluded.credits",
-                (team, month, amount),
-            )
-
-        await self._state.run(work)
+        self._set(connection, team, max(0, self._remaining(connection, team) - amount))
+        connection.execute(
+            "INSERT INTO used_credits (team, month, credits) VALUES (?, ?, ?)"
+            " ON CONFLICT (team, month) DO UPDATE SET credits = credits + excluded.credits",
+            (team, f"{self._clock.now():%Y-%m}", amount),
+        )
 
     async def set_remaining(self, team: str | None, amount: int) -> None:
         """Set what a team has left; without a team, what every team has, also those that come later."""

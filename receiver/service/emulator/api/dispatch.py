@@ -19,6 +19,7 @@ from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.account.rates import RateLimits
 from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
+from receiver.service.emulator.api.callers import is_foreign_page
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation, UploadedFile
 from receiver.service.emulator.api.reading import is_multipart, read_json, read_upload
 from receiver.service.emulator.api.replies import (
@@ -41,6 +42,7 @@ Json = dict[str, Any]
 _STARTS = frozenset({"/v1/crawl", "/v2/crawl", "/v1/batch/scrape", "/v2/batch/scrape"})
 """The operations that take an idempotency key, with POST."""
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
+_NO_FOREIGN_PAGES = "Pages of other hosts may call only where a key is needed: start the emulator with --key"
 _WITH_BODY = frozenset({"POST", "PATCH"})
 _HELLO = {"message": "An emulator of the service answers here; the API is below /v1 and /v2", "success": True}
 
@@ -119,6 +121,8 @@ class Dispatcher:
         )
 
     async def _respond(self, request: HttpRequest, notes: _CallNotes) -> Response:
+        if self._gate.keys.anyone_passes and is_foreign_page(request):
+            return reply(refusal_body(CallRefused(403, _NO_FOREIGN_PAGES)), 403)
         if request.method == "OPTIONS":
             asked = request.headers.get("access-control-request-headers", "*")
             return Response(status_code=204, headers={**PREFLIGHT, "Access-Control-Allow-Headers": asked})

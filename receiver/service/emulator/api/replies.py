@@ -11,7 +11,7 @@ from receiver.service.emulator.json_text import to_json
 Json = dict[str, Any]
 
 OPEN_TO_BROWSERS = {"Access-Control-Allow-Origin": "*", "Vary": "Origin"}
-"""Every page may read the answers: each call needs a key, which no browser adds by itself."""
+"""Every page may read the answers: where any key passes, pages of other hosts are refused before."""
 PREFLIGHT = {
     **OPEN_TO_BROWSERS,
     "Access-Control-Allow-Methods": "GET,HEAD,PUT,PATCH,POST,DELETE",

@@ -31,7 +31,7 @@ def request_url(url: str) -> httpx.URL | None:
         bad = split_web_url(url) is None or made.scheme not in DEFAULT_PORTS or not made.host
     except (httpx.InvalidURL, ValueError, UnicodeError):
         return None
-    return None if bad else made.copy_with(path=made.path or "/")
+    return None if bad else made.copy_with(raw_path=made.raw_path)  # its `path` is decoded
 
 
 def without_credentials(url: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from receiver.core.clock import Clock
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.contracts import Account
+from receiver.service.emulator.contracts import JobAccount
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.jobs.site_rules import OpenSite
 from receiver.service.emulator.scrapes import Scraper
@@ -37,8 +37,8 @@ class JobContext:
     """Scrapes pages."""
     outbox: Outbox
     """Sends events."""
-    account: Account
-    """Pays."""
+    account: JobAccount
+    """Pays, in the transaction that notes a page."""
     clock: Clock
     """The emulator's time."""
     ids: IdSource

@@ -12,7 +12,7 @@ from receiver.core.clock import Clock, Timer
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.account.queue import TeamQueue
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.contracts import Account
+from receiver.service.emulator.contracts import JobAccount
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.jobs import results, table
 from receiver.service.emulator.jobs.changes import JobChanges, JobWatch
@@ -52,7 +52,7 @@ class JobEngine:
         *,
         scraper: Scraper,
         outbox: Outbox,
-        account: Account,
+        account: JobAccount,
         clock: Clock,
         ids: IdSource,
         open_site: OpenSite,

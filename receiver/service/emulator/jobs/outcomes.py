@@ -25,6 +25,8 @@ class PageFailed:
     """Why, for people."""
     by_robots: bool = False
     """Whether robots.txt forbids it."""
+    credits: int = 0
+    """What it costs nevertheless."""
 
 
 PageOutcome = PageScraped | PageFailed

@@ -127,15 +127,15 @@ class JobRunner:
         else:
             outcome = await follower.judge(page, scraped)
             links = NO_LINKS if self._cancelled else await follower.links_of(page, scraped, outcome)
-            settled = await self._settler.settle(page, outcome, links)
-            follower.remember(links, settled.looked_at)
+            looked_at = await self._settler.settle(page, outcome, links)
+            follower.remember(links, looked_at)
 
     async def _scraped(self, page: WaitingPage) -> ScrapedPage | PageFailed:
         try:
             plan = replace(self.job.plan.scrape, url=page.url)
             return await self._context.scraper.scrape(plan, history_team=self.job.team)
         except ScrapeFailed as exc:
-            return PageFailed(exc.code, str(exc))
+            return PageFailed(exc.code, str(exc), credits=exc.credits)
         except Exception:
             fault = self._context.ids.new()
             log.exception("page_crashed", extra={"job_id": self.job.id, "fault": fault})

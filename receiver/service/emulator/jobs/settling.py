@@ -2,7 +2,6 @@
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from receiver.service.emulator.jobs import table
@@ -20,16 +19,6 @@ _AT_ONCE = 200
 """How many waiting pages of a cancelled job fail in one transaction."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What a transaction did."""
-
-    counted: bool
-    """Whether the page was a result."""
-    looked_at: int
-    """How many of the links found a place, or were known."""
-
-
 class PageSettler:
     """Settles the pages of one job."""
 
@@ -37,10 +26,10 @@ class PageSettler:
         self._job = job
         self._context = context
 
-    async def settle(self, page: WaitingPage, outcome: PageOutcome, links: ChosenLinks = NO_LINKS) -> Settled:
-        """Note the end of a page, its document or error, the links to follow, and the event.
+    async def settle(self, page: WaitingPage, outcome: PageOutcome, links: ChosenLinks = NO_LINKS) -> int:
+        """Note the end of a page, its document or error, its cost, the links to follow, and the event.
 
-        A page that has ended before is not counted again: then nothing happens.
+        Return how many of the links found a place, or were known. Nothing happens for a page that has ended before.
         """
         document = document_of(outcome) if isinstance(outcome, PageScraped) else None
         content = b"" if document is None else to_json(document)
@@ -49,26 +38,27 @@ class PageSettler:
         blocked = (page.url,) if isinstance(outcome, PageFailed) and outcome.by_robots else ()
         seq = self._job.seq
 
-        def work(connection: sqlite3.Connection) -> Settled:
+        def work(connection: sqlite3.Connection) -> int:
             if not table.end_page(connection, seq, page.number):
-                return Settled(False, 0)
+                return 0
             if isinstance(outcome, PageFailed):
                 table.count_failed(connection, seq, page.number, error)
+                table.add_credits(connection, seq, outcome.credits)
+                self._context.account.charge_within(connection, self._job.team, outcome.credits)
             elif outcome.final_key is not None and not table.take_key(connection, seq, outcome.final_key):
                 table.count_failed(connection, seq, page.number, None)
-                return Settled(False, 0)
+                return 0
             else:
                 position = table.count_completed(connection, seq, outcome.page.credits)
                 insert_document(connection, seq, position, content)
+                self._context.account.charge_within(connection, self._job.team, outcome.page.credits)
             self._context.outbox.keep(connection, event)
             table.add_blocked(connection, seq, (*blocked, *links.blocked))
-            return Settled(document is not None, table.add_links(connection, seq, links.found, page.depth + 1))
+            return table.add_links(connection, seq, links.found, page.depth + 1)
 
-        settled = await self._context.database.run(work)
+        looked_at = await self._context.database.run(work)
         self._told(event)
-        if settled.counted and isinstance(outcome, PageScraped):
-            await self._context.account.charge(self._job.team, outcome.page.credits)
-        return settled
+        return looked_at
 
     async def add_from_sitemap(self, links: ChosenLinks) -> int:
         """Take up pages that a sitemap lists, and return how many were looked at."""

@@ -193,6 +193,12 @@ def count_failed(connection: sqlite3.Connection, seq: int, number: int, error: P
         )
 
 
+def add_credits(connection: sqlite3.Connection, seq: int, amount: int) -> None:
+    """Count what a page cost that is no result."""
+    if amount:
+        connection.execute("UPDATE jobs SET credits = credits + ? WHERE seq = ?", (amount, seq))
+
+
 def note_sitemap(connection: sqlite3.Connection, seq: int) -> None:
     """Note that the sitemaps of the site are read."""
     connection.execute("UPDATE jobs SET sitemap_read = 1 WHERE seq = ?", (seq,))

@@ -38,7 +38,9 @@ def page_keys(plan: ScrapePlan, content: ReadContent) -> Json:
         "images": list(content.images),
         "attributes": None if content.attributes is None else list(content.attributes),
     }
-    return {name: value for name, value in found.items() if plan.format(name) is not None and value is not None}
+    keys = {name: value for name, value in found.items() if plan.format(name) is not None and value is not None}
+    # An answer always has the key of a picture that was asked for, and no browser is here to take one.
+    return keys | {name: None for name in _BROWSER_FORMATS if plan.format(name) is not None}
 
 
 def extracted_keys(plan: ScrapePlan, data: Any) -> Json:

@@ -10,12 +10,22 @@ from typing import Self, TypeVar
 
 T = TypeVar("T")
 
+_APPLICATION_ID = 0x656D7531
+"""Says that a database is an emulator's: https://www.sqlite.org/pragma.html#pragma_application_id."""
+_LOCK_SECONDS = 1.0
+"""How long to wait for an emulator that is just ending."""
+
+
+class ForeignDatabase(sqlite3.DatabaseError):
+    """The file is the database of another program."""
+
 
 class StateDatabase:
     """The emulator's database: a file, or memory if `file` is None.
 
     A transaction survives the end of the process, not a power cut: WAL with synchronous=NORMAL
-    (https://www.sqlite.org/pragma.html#pragma_synchronous).
+    (https://www.sqlite.org/pragma.html#pragma_synchronous). One emulator has the file for itself: for a second one
+    it is locked. Entering raises ForeignDatabase for a file that another program made, which stays as it is.
     """
 
     def __init__(self, file: Path | None, schemas: Iterable[str]) -> None:
@@ -50,10 +60,26 @@ class StateDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _open(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self._file or ":memory:", isolation_level=None)
-        connection.row_factory = sqlite3.Row
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        for schema in self._schemas:
-            connection.executescript(schema)
+        connection = sqlite3.connect(self._file or ":memory:", timeout=_LOCK_SECONDS, isolation_level=None)
+        try:
+            connection.row_factory = sqlite3.Row
+            # Two emulators would run the same jobs, and send the same webhooks.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            _require_own(connection)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            for schema in self._schemas:
+                connection.executescript(schema)
+        except BaseException:
+            connection.close()
+            raise
         return connection
+
+
+def _require_own(connection: sqlite3.Connection) -> None:
+    # A reset empties every table.
+    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (made_by,) = connection.execute("PRAGMA application_id").fetchone()
+    if tables and made_by != _APPLICATION_ID:
+        raise ForeignDatabase("it is the database of another program")

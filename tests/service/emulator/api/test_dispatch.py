@@ -245,6 +245,32 @@ async def test_every_answer_has_the_usual_headers() -> None:
     assert (preflight.status_code, preflight.headers["access-control-allow-headers"]) == (204, "authorization")
 
 
+@pytest.mark.parametrize("options", [EmulatorOptions(), EmulatorOptions(keys=("fc-test",), open_access=True)])
+async def test_pages_of_other_hosts_need_a_key_that_they_cannot_know(options: EmulatorOptions) -> None:
+    """A site that somebody visits must not read the programs on the visitor's machine through the emulator."""
+    async with echo_world(options) as world:
+        answers = [
+            await world.client.request(method, "/v2/echo", headers=KEY | {"Origin": origin})
+            for method in ("OPTIONS", "POST")
+            for origin in ("https://evil.test", "null", "http://127.0.0.1.evil.test", "http://[")
+        ]
+        own = await world.client.post("/v2/echo", json={}, headers=KEY | {"Origin": "http://localhost:5173"})
+
+    assert [one.status_code for one in (*answers, own)] == [403] * 8 + [200]
+    assert world.echo.calls[1:] == []
+
+
+async def test_a_page_of_another_host_may_call_with_a_configured_key() -> None:
+    async with echo_world(EmulatorOptions(keys=("fc-test",))) as world:
+        headers = {"Origin": "https://docs.acme.test"}
+        answers = [
+            await world.client.post("/v2/echo", json={}, headers=headers | {"Authorization": f"Bearer {key}"})
+            for key in ("fc-test", "fc-guessed")
+        ]
+
+    assert [one.status_code for one in answers] == [200, 401]
+
+
 async def test_the_root_says_what_this_is() -> None:
     """A small JSON message, without a key."""
     async with echo_world() as world:

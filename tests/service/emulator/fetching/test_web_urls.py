@@ -56,6 +56,9 @@ def test_origins(url: str, origin: str) -> None:
     ("url", "sent"),
     [
         ("https://acme.test", "https://acme.test/"),
+        ("https://acme.test?q=1", "https://acme.test/?q=1"),
+        ("https://acme.test/a%2Fb%3Fc%23d?e=%26#f", "https://acme.test/a%2Fb%3Fc%23d?e=%26#f"),
+        ("https://acme.test/%2541%00%0A", "https://acme.test/%2541%00%0A"),
         ("https://bücher.test/ü?ö=ä b", "https://xn--bcher-kva.test/%C3%BC?%C3%B6=%C3%A4%20b"),
         ("https://u:p@acme.test/#/x", "https://acme.test/#/x"),
     ],

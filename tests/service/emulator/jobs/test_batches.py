@@ -33,6 +33,14 @@ async def test_a_batch_scrapes_each_url_that_it_is_given() -> None:
     assert world.endpoint.types == [f"{family}.started", *[f"{family}.page"] * 4, f"{family}.completed"]
 
 
+async def test_a_page_that_fails_may_have_its_price() -> None:
+    """As a lockdown without a copy, and the checks of its address."""
+    async with open_world({**PAGES, f"{SITE}/d": MadePage(fails="X", fails_for=2)}) as world:
+        job = await world.batch(f"{SITE}/a", f"{SITE}/d")
+
+        assert job.credits == world.account.charged == 3
+
+
 async def test_a_batch_that_was_completed_grows() -> None:
     """It goes on under its id, and tells of its end again."""
     async with open_world(PAGES) as world:
