@@ -72,7 +72,7 @@ class ChangeTracker:
                 "changeTracking: the earlier page was too large to be kept, so its values are not known.",
             )
         try:
-            before_content = await asyncio.to_thread(self._read, earlier.page, plan)
+            before_content = await self._read(earlier.page, plan)
         except ScrapeFailed as exc:
             return None, (f"changeTracking: the earlier page cannot be read: {exc}",)
         before = await extract(self._extractor, earlier.page, before_content, options, seconds=seconds)

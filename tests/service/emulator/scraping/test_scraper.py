@@ -231,7 +231,7 @@ async def test_a_scrape_does_not_wait_for_a_place_without_end() -> None:
 async def test_a_crash_is_an_error_of_that_page(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody foresaw it: it is logged in full, and the caller gets an id."""
 
-    def broken(page: FetchedPage, plan: ScrapePlan) -> ReadContent:
+    async def broken(page: FetchedPage, plan: ScrapePlan) -> ReadContent:
         raise RecursionError("too deep")
 
     async with scene(read=broken) as one:
