@@ -155,6 +155,22 @@ def test_the_default_limit_in_flight_is_an_eighth_of_the_memory(
     assert load_settings(max_body=max_body * MEBIBYTE).max_in_flight == max_in_flight * MEBIBYTE
 
 
+@pytest.mark.parametrize("line", env_example().replace("# RECEIVER_", "RECEIVER_").splitlines())
+def test_each_line_of_the_example_changes_nothing_alone(env_file: Path, line: str) -> None:
+    """Somebody removes one comment mark. An empty value is that of a setting that may be unset."""
+    env_file.write_text(line.replace("the-webhook-secret-of-your-account", ""))
+
+    assert load_settings() == load_settings(Path("none.env"))
+
+
+def test_an_empty_variable_hides_the_line_of_the_file(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a value of `.env` can be unset for one command."""
+    env_file.write_text("RECEIVER_API_KEY=fc-1\n")
+    monkeypatch.setenv("RECEIVER_API_KEY", "")
+
+    assert load_settings().api_key is None
+
+
 def test_limits_of_memory_are_for_all_processes_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker has its part of the memory by default, and each web process can take the longest body."""
     monkeypatch.setattr("receiver.settings.model.memory_limit", lambda: 400 * MEBIBYTE)
@@ -207,33 +223,33 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
     [
         ("SECRETS", f'["{HIDDEN}"', "starts like a JSON list but is not valid JSON"),
         ("SECRETS", f'["{HIDDEN}", ""]', "a secret must not be empty"),
-        ("SECRETS", f'["{HIDDEN}", 5]', "string"),
-        ("SECRETS", f'[["{HIDDEN}"]]', "string"),
+        ("SECRETS", f'["{HIDDEN}", 5]', "write a text"),
+        ("SECRETS", f'[["{HIDDEN}"]]', "write a text"),
         ("SECRETS", f"{HIDDEN}\udcff", "UTF-8"),
-        ("PORT", f"{HIDDEN}", "integer"),
+        ("PORT", f"{HIDDEN}", "write a whole number"),
         ("PORT", "65536", "65535"),
-        ("PORT", "-1", "greater than or equal to 0"),
-        ("ACK_DEADLINE", "10", "less than 10"),
-        ("ACK_DEADLINE", "0", "greater than"),
-        ("ACK_DEADLINE", "-1", "greater than"),
+        ("PORT", "-1", "0 or more"),
+        ("ACK_DEADLINE", "10", "less than 10s"),
+        ("ACK_DEADLINE", "0", "it has to be more than 0s"),
+        ("ACK_DEADLINE", "-1", "it has to be more than 0s"),
         ("ACK_DEADLINE", "nan", "duration"),
         ("ACK_DEADLINE", "inf", "duration"),
         ("ACK_DEADLINE", "soon", "duration"),
-        ("READ_TIMEOUT", "0", "greater than"),
+        ("READ_TIMEOUT", "0", "it has to be more than 0s"),
         ("READ_TIMEOUT", "6", "RECEIVER_READ_TIMEOUT must not be longer than RECEIVER_ACK_DEADLINE"),
-        ("MAX_BODY", "0", "greater than 0"),
+        ("MAX_BODY", "0", "it has to be more than 0"),
         ("MAX_IN_FLIGHT", str(31 * MEBIBYTE), "RECEIVER_MAX_IN_FLIGHT must not be less than RECEIVER_MAX_BODY"),
         ("MAX_IN_FLIGHT", "32M", "a size is"),
         ("MAX_MEMORY", "-1", "a size is"),
-        ("WEB_PROCESSES", "0", "greater than 0"),
-        ("WORKERS", "0", "greater than 0"),
+        ("WEB_PROCESSES", "0", "it has to be more than 0"),
+        ("WORKERS", "0", "it has to be more than 0"),
         ("WORKERS", "65000", "too many for the ports from RECEIVER_METRICS_PORT up"),
-        ("CONCURRENCY", "0", "greater than 0"),
-        ("THREADS", "0", "greater than 0"),
-        ("LEASE", "0", "greater than"),
-        ("GRACE", "-1", "greater than"),
-        ("ALLOW_UNSIGNED", "perhaps", "boolean"),
-        ("JSON_LOGS", "perhaps", "boolean"),
+        ("CONCURRENCY", "0", "it has to be more than 0"),
+        ("THREADS", "0", "it has to be more than 0"),
+        ("LEASE", "0", "it has to be more than 0s"),
+        ("GRACE", "-1", "it has to be more than 0s"),
+        ("ALLOW_UNSIGNED", "perhaps", "write true or false"),
+        ("JSON_LOGS", "perhaps", "write true or false"),
         ("LOG_LEVEL", "loud", "a level is debug, info, warning or error"),
         ("SIGNATURE_HEADER", "", "the name of a header may have only"),
         ("SIGNATURE_HEADER", "X Signature", "the name of a header may have only"),
@@ -243,9 +259,8 @@ def test_secrets_are_a_json_list_or_separated_by_commas(
         ("PATH", "/{path}", "a path may have only"),
         ("PATH", "/a b", "a path may have only"),
         ("PATH", "/a?b", "a path may have only"),
-        ("METRICS", "perhaps", "boolean"),
-        ("METRICS_PORT", "65536", "it has to be less than"),
-        ("METRICS_TOKEN", "", "a bearer token may have only"),
+        ("METRICS", "perhaps", "write true or false"),
+        ("METRICS_PORT", "65536", "it has to be 65535 or less"),
         ("METRICS_TOKEN", f"{HIDDEN} ", "a bearer token may have only"),
         ("METRICS_TOKEN", f"{HIDDEN}é", "a bearer token may have only"),
         ("METRICS_TOKEN", f"{HIDDEN}\udcff", "a bearer token may have only"),
@@ -573,7 +588,7 @@ def test_retention_is_written_as_a_duration(bare_environment: Path, monkeypatch:
     assert settings.retention_keys == timedelta(days=9)
 
 
-@pytest.mark.parametrize("written", ["30", "", "soon", "-1d", "0d", "1.5", "99999999999d", "36501d"])
+@pytest.mark.parametrize("written", ["30", "soon", "-1d", "0d", "1.5", "99999999999d", "36501d"])
 def test_a_wrong_retention_is_refused(
     bare_environment: Path, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
@@ -620,3 +635,49 @@ def test_backfill_needs_an_api_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error comes at the start, before any job is checked."""
     assert "RECEIVER_BACKFILL needs RECEIVER_API_KEY" in refusal(backfill=True)
     assert load_settings(backfill=True, api_key="fc-1").backfill
+
+
+def test_all_wrong_settings_are_named_at_once(env_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to start a server once for each of them."""
+    env_file.write_text("RECEIVER_PORT=foo\nRECEIVER_GRACE=0s\nRECEIVER_METRICS=perhaps\n")
+    assert refusal() == (
+        "RECEIVER_PORT: write a whole number; RECEIVER_GRACE: it has to be more than 0s; "
+        "RECEIVER_METRICS: write true or false"
+    )
+
+    env_file.write_text("RECEIVER_PATH=/healthz\nRECEIVER_BACKFILL=true\n")
+    assert refusal() == (
+        "RECEIVER_PATH must not be the path of a health check; RECEIVER_BACKFILL needs RECEIVER_API_KEY"
+    )
+
+    env_file.write_text("RECEIVER_PORTS=1\nRECEIVER_XYZZY=2\n")
+    assert refusal() == (
+        "unknown setting RECEIVER_PORTS in .env; did you mean RECEIVER_PORT? unknown setting RECEIVER_XYZZY in .env"
+    )
+
+
+def test_the_error_for_a_variable_of_the_platform_has_its_name(
+    env_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is PORT only if our own variable does not set the port."""
+    monkeypatch.setenv("PORT", "foo")
+    assert refusal() == "PORT: write a whole number"
+
+    env_file.write_text("RECEIVER_PORT=bar\n")
+    assert refusal() == "RECEIVER_PORT: write a whole number"
+
+
+def test_an_open_quotation_mark_is_named(env_file: Path) -> None:
+    """The line looks like NAME=value."""
+    env_file.write_text("A=1\nRECEIVER_SECRETS='abc\n")
+
+    assert refusal() == ".env, line 2: a quotation mark is not closed, or text follows behind it"
+
+
+def test_a_public_url_without_a_scheme_is_not_called_private() -> None:
+    """`settings.webhook()` says what is wrong with it."""
+    settings = load_settings(public_url="hooks.example.com")
+
+    assert settings.webhook_advice() is None
+    with pytest.raises(ConfigurationError, match="RECEIVER_PUBLIC_URL: write a whole address, with https://"):
+        settings.webhook()

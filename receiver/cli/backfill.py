@@ -68,7 +68,7 @@ class Compared:
     "--since",
     type=moment,
     metavar="WHEN",
-    help="Every job with events from this time on: ISO 8601, or 2h, 1d before now.",
+    help="Every job with events from this time on, beside those of --job: ISO 8601, or 2h, 1d before now.",
 )
 @click.option("--type", "wanted", type=text, metavar="GLOB", help="Only events of these types, such as '*.page'.")
 @unknown_options
@@ -144,7 +144,8 @@ def _plan(jobs: Sequence[Compared], count: int) -> Iterator[str]:
     for kind, number in types.most_common():
         yield f"    {number:>11,}  {kind}"
     for number, one in enumerate(lacking[:_SHOWN]):
-        yield f"  {'' if number else 'jobs':<9} {escape_controls(one.job_id)}  {one.count:,} of {one.produced:,}"
+        lack = f"{one.count:,} of {one.produced:,} missing"
+        yield f"  {'' if number else 'jobs':<9} {escape_controls(one.job_id)}  {lack}"
     if len(lacking) > _SHOWN:
         yield f"            and {len(lacking) - _SHOWN:,} more"
     if unclear := sum(one.unclear for one in compared):

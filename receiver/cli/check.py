@@ -5,19 +5,19 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 
 import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
 from receiver.cli.common.filter_options import json_option
+from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.output import write_json
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.handlers.rows import left_waiting
 from receiver.core.clock import SystemClock
+from receiver.core.ports.store import Store
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
-from receiver.routing.loader import load_router
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.stores import open_store
 
@@ -31,7 +31,7 @@ def check(as_json: bool, **flags: object) -> int:
     """Check the settings, the store, search and the handlers.
 
     The command imports the handlers but does not run them, and it does not call the service. If the store exists,
-    the command migrates it to this version as `receiver serve` does, and tests a write. It does not create a store.
+    the command tests a write. It does not create a store, and does not migrate one of an older version.
     The exit code is 0 if there is no error, 2 for an error of settings or handlers, and 3 for an error of the
     store. With --json each part is an object, and so is each note.
     """
@@ -48,7 +48,7 @@ def check(as_json: bool, **flags: object) -> int:
     ]
     if advice := settings.webhook_advice():
         tell("note", advice, OK)
-    if max(codes) == OK:
+    if max(codes) == OK and _current_store(settings):
         for text in asyncio.run(_left_waiting(settings)):
             tell("note", text, OK)
     if codes[2] == OK:
@@ -106,20 +106,35 @@ async def _check_store(settings: Settings) -> str:
     store = open_store(settings.store)
     if not store.exists():
         return f"{settings.store} does not exist yet; `receiver serve` creates it"
+    schema = store.schema()
+    if schema and schema.stored < schema.needed:
+        return (
+            f"{settings.store} has schema {schema.stored}, and this version needs {schema.needed}: "
+            "`receiver serve` migrates it when it starts; make a backup before"
+        )
     async with store.log() as log, store.reports() as reports:
         await log.probe(SystemClock().now())
         unfinished = await reports.count_unfinished()
         state = f"{counted(unfinished, 'delivery')} not finished" if unfinished else "all deliveries are finished"
-        return f"{settings.store} can be written; {state}"
+        version = f"has schema {schema.stored} and " if schema else ""
+        return f"{settings.store} {version}can be written; {state}"
+
+
+def _current_store(settings: Settings) -> Store | None:
+    """Return the store if it is there and has the schema of this version."""
+    store = open_store(settings.store)
+    if not store.exists():
+        return None
+    schema = store.schema()
+    return store if schema is None or schema.stored == schema.needed else None
 
 
 async def _check_search(settings: Settings) -> str:
     if not settings.search:
         return f"is off; {PREFIX}SEARCH=true has a worker keep an index for `events list --text`"
-    store = open_store(settings.store)
-    await store.require_search()
+    await open_store(settings.store).require_search()
     reach = None
-    if store.exists():
+    if store := _current_store(settings):
         async with store.reports() as reports:
             reach = await reports.search_reach()
     if reach is None:
@@ -131,7 +146,7 @@ async def _check_search(settings: Settings) -> str:
 
 def _check_handlers(settings: Settings) -> str:
     export_env_file()  # as a worker does
-    router = load_router(settings.handlers, folder=Path.cwd())
+    router = import_router(settings)
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers; register some with @router.on(...)")
     return f"{settings.handlers} has {len(router)}: {', '.join(handler.name for handler in router)}"
@@ -151,10 +166,10 @@ def _check_service(settings: Settings) -> str:
 
 async def _left_waiting(settings: Settings) -> list[str]:
     """Return advice about work that waits for handlers that are no longer in the code."""
-    store = open_store(settings.store)
-    if not store.exists():
+    store = _current_store(settings)
+    if store is None:
         return []
-    names = {handler.name for handler in load_router(settings.handlers, folder=Path.cwd())}
+    names = {handler.name for handler in import_router(settings)}
     async with store.reports() as reports:
         waiting = await reports.waiting()
     return [left_waiting(name, waiting[name]) for name in sorted(waiting.keys() - names)]

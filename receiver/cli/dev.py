@@ -13,6 +13,7 @@ from receiver.cli.common.setting_flags import listening_flags, running_flags
 from receiver.cli.common.tables import ListForm
 from receiver.cli.serve import serve_with
 from receiver.cli.tail.command import Follower, shown
+from receiver.core.addresses import is_loopback
 from receiver.core.clock import SystemClock
 from receiver.core.deliveries import DeliveryFilter
 from receiver.errors import StoreRefused
@@ -37,8 +38,15 @@ def dev(**flags: object) -> int:
 
 
 async def _introduce(settings: Settings, address: str) -> None:
-    emulates = await asyncio.to_thread(emulator_answers, EMULATOR_URL)
-    note(introduction(settings, address, emulator=EMULATOR_URL if emulates else None))
+    url = emulator_url(settings)
+    note(introduction(settings, address, emulator=url if await asyncio.to_thread(emulator_answers, url) else None))
+
+
+def emulator_url(settings: Settings) -> str:
+    """Return where an emulator may run: BASE_URL if that is on this machine, or else its default address."""
+    parts = urlsplit(settings.base_url)
+    here = parts.scheme in ("http", "https") and is_loopback(parts.hostname or "")
+    return settings.base_url.rstrip("/") if here else EMULATOR_URL
 
 
 def introduction(settings: Settings, address: str, *, emulator: str | None) -> str:
@@ -50,7 +58,9 @@ def introduction(settings: Settings, address: str, *, emulator: str | None) -> s
         "reload      save a Python file of this folder, and the worker restarts",
     ]
     if emulator:
-        lines += [f"emulator    {emulator} is running; to call it, set", f"            {PREFIX}BASE_URL={emulator}"]
+        lines.append(f"emulator    {emulator} is running")
+        if settings.base_url.rstrip("/") != emulator:
+            lines.append(f"            To call it, set {PREFIX}BASE_URL={emulator}")
     if settings.public_url:
         lines.append(f"webhook     {settings.public_url.rstrip('/')}{settings.path}")
     else:
@@ -71,9 +81,10 @@ def _to(url: str) -> str:
 
 
 def emulator_answers(url: str) -> bool:
-    """Tell whether an emulator of the service runs at a local address: `GET /` is a JSON object there."""
+    """Tell whether an emulator runs at a local address: `/_emulator/health` is a JSON object there."""
+    health = f"{url}/_emulator/health"
     try:
-        with urlopen(url, timeout=_EMULATOR_SECONDS) as answer:  # noqa: S310 - a fixed http address
+        with urlopen(health, timeout=_EMULATOR_SECONDS) as answer:  # noqa: S310 - http on this machine
             return isinstance(json.load(answer), dict)
     except (OSError, ValueError):
         return False

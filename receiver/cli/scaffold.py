@@ -78,7 +78,10 @@ def _source() -> tuple[Traversable, str]:
 
 def env_example() -> str:
     """Return the text of a `.env` file with every setting. Only the secret is not a comment."""
-    lines = ["# Copy this file to .env. Each line shows a setting with its default value.", ""]
+    lines = [
+        "# Copy this file to .env. Each line shows a setting with its default value. An empty one means: not set.",
+        "",
+    ]
     for name, field in Settings.model_fields.items():
         follows = " The default depends on the machine." if field.default_factory else ""
         lines.append(f"# {field.description}.{follows}")

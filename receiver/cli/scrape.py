@@ -36,7 +36,9 @@ _NAMES = {
     metavar="NAME",
     help="Such as markdown, html or links; may be repeated.  [default: markdown]",
 )
-@click.option("--v2", is_flag=True, help="Use version 2 of the operation.")
+@click.option(
+    "--v2", is_flag=True, help="Use version 2 of the operation, as `receiver start` does, in place of version 1."
+)
 @field_options
 @json_option
 def scrape(url: str | None, formats: tuple[str, ...], v2: bool, given: Given, as_json: bool) -> int:

@@ -6,9 +6,7 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Sequence
-from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -22,6 +20,7 @@ from receiver.cli.common.exit_codes import FAILED, OK, exit_code
 from receiver.cli.common.interrupt import stop_signals
 from receiver.cli.common.logging_setup import load_logged_settings, show_error
 from receiver.cli.common.setting_flags import running_flags
+from receiver.cli.common.stopper import Stopper
 from receiver.cli.common.store import open_reports
 from receiver.cli.common.supervised import supervise_until_stopped, worker_supervisors
 from receiver.core.clock import SystemClock
@@ -32,6 +31,7 @@ from receiver.routing import Router
 from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file
 from receiver.worker.exhaustion import Exhaustion
+from receiver.worker.loop_watch import LoopWatch
 from receiver.worker.parent_death import end_after_parent
 from receiver.worker.routing_watch import RoutingWatch
 
@@ -70,7 +70,8 @@ def work(
     settings.require_safe_metrics()
     if settings.workers > 1 and not with_parent:
         return run(supervise_until_stopped(worker_supervisors(settings, flags)))
-    stopper = _Stopper(within=settings.grace + _MARGIN)
+    stopper = Stopper(within=settings.grace + _MARGIN)
+    stopper.start()
     if with_parent:
         end_after_parent(settings.grace + _MARGIN)
         threading.Thread(target=stopper.ask_at_end_of_input, daemon=True).start()
@@ -132,7 +133,7 @@ async def _work(
     router: Router,
     worker: WorkerId,
     dead: Sequence[WorkerId],
-    stopper: "_Stopper",
+    stopper: Stopper,
     exhaustion: Exhaustion,
     watch: RoutingWatch,
     *,
@@ -148,6 +149,7 @@ async def _work(
     await _warn_of_work_without_handler(settings, router)
     watching = asyncio.create_task(exhaustion.watch(stop, SystemClock()))
     watch.start()
+    LoopWatch.of_running_loop(SystemClock()).start()
     try:
         return await run_worker(
             settings,
@@ -176,43 +178,3 @@ async def _warn_of_work_without_handler(settings: Settings, router: Router) -> N
     if left := {name: count for name, count in sorted(waiting.items()) if name not in names}:
         advice = "restore the handlers, or use `receiver work-items bury --handler NAME --reason TEXT`"
         log.warning("work_without_handler", extra={"waiting": left, "advice": advice})
-
-
-class _Stopper:
-    """Asks the worker to stop, and ends the process if the worker does not react.
-
-    A worker cannot react while it imports handlers (it has no work then), or while a handler blocks the event loop.
-    """
-
-    def __init__(self, *, within: timedelta) -> None:
-        self._within = within
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._asked = threading.Event()
-        # A signal handler must not start this thread: it may have interrupted the start of another one.
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def attach(self, loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
-        """Set the event loop and the event that `ask` uses from now on."""
-        self._loop, self._stop = loop, stop
-
-    def ask(self, *_: object) -> None:
-        """Ask the worker to stop. This works from any thread and as a signal handler."""
-        if self._loop is not None and self._stop is not None:
-            with suppress(RuntimeError):  # the loop is closed: the worker has stopped already
-                self._loop.call_soon_threadsafe(self._stop.set)
-        self._asked.set()
-
-    def ask_at_end_of_input(self) -> None:
-        """Ask the worker to stop when the supervisor has died and so the standard input ends."""
-        while os.read(sys.stdin.fileno(), 1024):
-            pass
-        self.ask()
-
-    def _watch(self) -> None:
-        self._asked.wait()
-        if self._loop is not None:
-            time.sleep(self._within.total_seconds())
-        log.error("worker_blocked", extra={"advice": "a handler or a resource blocks it; its work will run again"})
-        logging.shutdown()
-        os._exit(1)

@@ -1,8 +1,9 @@
-"""Log lines of a kind up to a rate, and above it one line a second with their counts."""
+"""Log lines of a kind up to a rate, and above it one line a second with their counts; and rare lines."""
 
 import asyncio
 import logging
 from collections import Counter
+from datetime import datetime, timedelta
 
 from receiver.core.log_lines import EventLog
 
@@ -49,3 +50,19 @@ class LineRate:
                 kinds.append(f"others {others:,}")
             self._log.log(self._level, self._word, extra={"count": total, "kinds": ", ".join(kinds)})
             self._left_out.clear()
+
+
+class Seldom:
+    """Decides whether a line of some kind is written: once in a period."""
+
+    def __init__(self, period: timedelta) -> None:
+        self._period = period
+        self._written: dict[str, datetime] = {}
+
+    def allows(self, kind: str, now: datetime) -> bool:
+        """Tell whether the next line of this kind may be written; then count it as written."""
+        last = self._written.get(kind)
+        if last is not None and now - last < self._period:
+            return False
+        self._written[kind] = now
+        return True

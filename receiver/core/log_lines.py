@@ -179,6 +179,21 @@ def _overdue(fields: Fields) -> str:
     return f"! {_events(fields)} {fields['handler']}: runs for more than {limit} and cannot be stopped"
 
 
+def _late(fields: Fields) -> str:
+    took, limit = f"{fields['seconds']:.1f} s", f"{fields['timeout_s']:g} s"
+    return f"! {_events(fields)} {fields['handler']}: took {took} of at most {limit}: {fields['reason']}"
+
+
+def _loop_blocked(fields: Fields) -> str:
+    where = f" at {fields['where']}" if fields["where"] else ""
+    who = fields["handler"] or "code beside the handlers"
+    return f"! {who} has blocked the event loop for at least {fields['seconds']:.0f} s{where}"
+
+
+def _loop_free(fields: Fields) -> str:
+    return f"! {fields['by']} blocked the event loop for at least {fields['seconds']:.0f} s in all"
+
+
 _LINES: Mapping[str, Callable[[Fields], str]] = {
     "delivery_accepted": lambda fields: _delivery("accepted", fields),
     "deliveries_received": lambda fields: f"→ and {fields['count']:,} more: {fields['kinds']}",
@@ -194,6 +209,9 @@ _LINES: Mapping[str, Callable[[Fields], str]] = {
     "attempt_failed": _failed,
     "work_dead": _dead,
     "attempt_overdue": _overdue,
+    "attempt_late": _late,
+    "event_loop_blocked": _loop_blocked,
+    "event_loop_free": _loop_free,
     "event_unhandled": _unhandled,
 }
 
@@ -218,7 +236,8 @@ def _event(fields: Fields) -> str:
 
 
 def _named(fields: Fields) -> str:
-    return "".join(f" {name}={value}" for name, value in fields.items() if name not in _DETAILS)
+    shown = {name: value for name, value in fields.items() if name not in _DETAILS and value not in ("", None)}
+    return "".join(f" {name}={value}" for name, value in shown.items())
 
 
 def _lines(text: object) -> list[str]:

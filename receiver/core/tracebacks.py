@@ -6,7 +6,7 @@ import sysconfig
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import TypeGuard
 
 from receiver.core.text import shortened
@@ -83,6 +83,15 @@ def place(error: BaseException) -> str:
         return f"{short_path(str(error.filename))}:{error.lineno}"
     own = _own_frames(error.__traceback__)
     return f"{short_path(own[-1][0].co_filename)}:{own[-1][1]}" if own else ""
+
+
+def place_in(frame: FrameType | None) -> str:
+    """Return file and line that the user's code has come to in a running thread; empty if none of it runs."""
+    while frame is not None:
+        if is_users_code(frame.f_code.co_filename):
+            return f"{short_path(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
 
 
 def with_place(text: str, error: BaseException) -> str:

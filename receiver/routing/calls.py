@@ -21,7 +21,7 @@ from receiver.routing.introspection import (
     parameters_of,
     require_resource_type,
 )
-from receiver.routing.wanted import EventChoice
+from receiver.routing.wanted import EventChoice, classes_of, common_class
 
 _LISTS = (list, Sequence, Collection, Iterable)
 
@@ -88,9 +88,21 @@ def require_event(
     if not accepted:
         return
     for one in wanted:
-        if isinstance(one, type) and not issubclass(one, tuple(accepted)):
+        classes = classes_of(one)
+        other = next((event for event in classes if not issubclass(event, tuple(accepted))), None)
+        if other is not None:
+            shown, advice = _shown(one, other), f"; take {common_class(classes).__name__}" * isinstance(one, str)
             taken = annotated.__name__ if isinstance(annotated, type) else annotated
-            raise HandlerError(f"{handler} is registered for {one.__name__} and takes {taken}")
+            raise HandlerError(f"{handler} is registered for {shown} and takes {taken}{advice}")
+
+
+def _shown(wanted: EventChoice, other: type[Event]) -> str:
+    """Return what a handler is registered for, and of a glob one of the events that it includes."""
+    if not isinstance(wanted, str):
+        return wanted.__name__
+    if other is Event:
+        return f"{wanted!r}, which includes every event,"
+    return f"{wanted!r}, which includes {other.__name__},"
 
 
 def _require_no_method(handler: str, function: Callable[..., Any]) -> None:

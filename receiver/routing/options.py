@@ -8,6 +8,7 @@ from datetime import timedelta
 from itertools import islice
 from typing import Any, Generic, Literal, TypedDict, TypeVar
 
+from receiver.core.durations import in_words
 from receiver.core.retries import DEFAULT_SCHEDULE, MAX_PAUSE, RetrySchedule
 from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError, as_duration
@@ -34,7 +35,7 @@ Errors = type[BaseException] | tuple[type[BaseException], ...]
 
 
 class HandlerOptions(TypedDict, Generic[E], total=False):
-    """The options of `Router.on` and `Router.add`. An option that is left out has its default."""
+    """The options of `Router.on` and `Router.add`; `help(Router.on)` lists them with their meaning and default."""
 
     where: Callable[[E], object] | None
     """A plain function that narrows the events further. It must be quick, since it runs in the worker's event loop.
@@ -42,7 +43,8 @@ class HandlerOptions(TypedDict, Generic[E], total=False):
     name: str | None
     """The name in the store; `module.function` by default. It must stay the same when code moves."""
     attempts: int | None
-    """How often a work item may run, 1 to 10,000; 8 by default."""
+    """How often a work item may run, 1 to 10,000; by default one more than `pauses`, that is 8. If it is more than
+    that, the last retry delay repeats; if it is less, the last ones are left out."""
     pauses: Sequence[Duration] | None
     """The retry delays, as seconds or timedeltas; 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h by
     default."""
@@ -249,7 +251,9 @@ def _duration(handler: str, option: str, value: object, longest: timedelta) -> t
     except ValueError as exc:
         raise HandlerError(f"{handler}: {option}= {exc}") from None
     if not timedelta(0) <= duration <= longest:
-        raise HandlerError(f"{handler}: {option}= is from 0 to {longest}, not {value}")
+        raise HandlerError(
+            f"{handler}: {option}= takes from 0s to {in_words(longest)}, not {duration.total_seconds():g}s"
+        )
     return duration
 
 

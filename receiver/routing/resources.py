@@ -16,7 +16,14 @@ from typing import Any
 from receiver.core.log_lines import event_log
 from receiver.core.tracebacks import error_line, with_place
 from receiver.errors import HandlerError
-from receiver.routing.introspection import Needs, annotations_of, is_async, parameters_of, require_resource_type
+from receiver.routing.introspection import (
+    Needs,
+    annotations_of,
+    is_async,
+    parameters_of,
+    place_of,
+    require_resource_type,
+)
 
 log = event_log(__name__)
 
@@ -89,25 +96,27 @@ def needed_by(needs: Sequence[Needs], resources: Mapping[Any, Resource]) -> Mapp
 def in_order(resources: Mapping[Any, Resource]) -> Sequence[Resource]:
     """Return resources so that each comes after those that it needs; raises HandlerError if they form a ring."""
     for resource in resources.values():
-        require_given(resource.name, resource.needs, resources)
+        require_given(resource.name, resource.manager, resource.needs, resources)
     sorter = TopologicalSorter(
         {gives: [wanted for _, wanted in resource.needs] for gives, resource in resources.items()}
     )
     try:
         return [resources[gives] for gives in sorter.static_order()]
     except CycleError as exc:
-        ring = " needs ".join(resources[gives].name for gives in reversed(exc.args[1]))
-        raise HandlerError(f"resources need each other: {ring}") from None
+        of_ring = [resources[gives] for gives in reversed(exc.args[1])]
+        ring = " needs ".join(resource.name for resource in of_ring)
+        raise HandlerError(f"{place_of(of_ring[0].manager)}resources need each other: {ring}") from None
 
 
-def require_given(owner: str, needs: Needs, resources: Collection[Any]) -> None:
-    """Raise HandlerError if the owner needs a type that no resource gives."""
+def require_given(owner: str, function: Callable[..., Any], needs: Needs, resources: Collection[Any]) -> None:
+    """Raise HandlerError, with file and line of the owner's function, if it needs a type that no resource gives."""
     for parameter, wanted in needs:
         if wanted not in resources:
             there = ", ".join(_shown(one) for one in resources)
             raise HandlerError(
-                f"{owner} wants {_shown(wanted)} as {parameter!r}, and no resource gives one: decorate a generator "
-                f"that yields it with @router.resource" + (f"; there are {there}" if there else "")
+                f"{place_of(function)}{owner} wants {_shown(wanted)} as {parameter!r}, and no resource gives one: "
+                "decorate a generator that yields it with @router.resource"
+                + (f"; there are {there}" if there else "")
             )
 
 

@@ -85,7 +85,34 @@ class Router:
     def on(self, *wanted: EventChoice, **options: Unpack[HandlerOptions[Any]]) -> Callable[[F], F]: ...
 
     def on(self, *wanted: EventChoice, **options: Any) -> Callable[[F], F]:
-        """Register the decorated function; it is returned unchanged. The arguments are those of `add`."""
+        """Register the decorated function for some events; it is returned unchanged.
+
+        `wanted` are event classes (their subclasses included), type names, or globs of type names. The function
+        gets the event, and a `Context` if it has a second parameter; `add` says more about parameters. The options:
+
+        where         a quick plain function that narrows the events further
+        name          the name in the store; by default `module.function`
+        attempts      how often a work item may run; by default one more than `pauses`, that is 8
+        pauses        the retry delays in seconds; by default 1 s, 10 s, 1 min, 5 min, 15 min, 1 h, 6 h. With
+                      `attempts`, the last one repeats or the last ones are left out: attempts=10, pauses=[1] makes
+                      nine retries, a second apart
+        jitter        the share by which each retry delay varies at random; 0.2
+        timeout       seconds or a timedelta for an attempt; 60. It cancels an async function and kills a process;
+                      a function in a thread runs on and is reported
+        retry_on      the only exceptions that are retried; by default all
+        give_up_on    exceptions after which the work item is dead at once; by default none
+        ordered       True: one work item of a job after the other; False
+        lane          a function that returns another key than the job for such an order; None is for no order
+        on_dead       in a lane, "release" lets the next item run after a dead one, "hold" does not; "release"
+        after_pages   the longest time that the last event of a job waits until the pages of the job are handled; by
+                      default it does not wait
+        quiet         with `after_pages`: the time without a page that ends the wait; 90 s
+        batch         the function gets a list of at most so many events; by default one event
+        linger        with `batch`: the time to wait for more events; 1 s
+        concurrency   how many attempts run at one time in all workers; by default as many as there are slots
+        rate          how often attempts start, as in "10/s", "30/min" or "500/h"; by default no limit
+        run_in        "process" runs a plain function in a process of its own; by default it runs in a thread
+        """
         for one in wanted:
             if inspect.isroutine(one):
                 raise HandlerError(
@@ -107,7 +134,7 @@ class Router:
         `wanted` are event classes (their subclasses included), type names, or globs of type names. The first
         parameter of the function gets the event, or with `batch=` a list of events. The context goes to a parameter
         annotated with `Context` or `BatchContext`, or to a second parameter without an annotation. Other parameters
-        get resources, by their annotations. `HandlerOptions` explains the options.
+        get resources, by their annotations. `on` lists the options.
         """
         try:
             handler = _handler(function, wanted, options)
@@ -158,7 +185,7 @@ class Router:
         """
         in_order(self._resources)
         for handler in self:
-            require_given(handler.name, handler.needs, self._resources)
+            require_given(handler.name, handler.function, handler.needs, self._resources)
             if handler.runs_in is RunsIn.PROCESS:
                 _require_findable(handler)
 
@@ -267,6 +294,6 @@ def _require_findable(handler: Handler) -> None:
         found = getattr(found, part, None)
     if found is not function:
         raise HandlerError(
-            f"{handler.name}: in another process {function.__module__}.{function.__qualname__} "
+            f"{place_of(function)}{handler.name}: in another process {function.__module__}.{function.__qualname__} "
             'is not this function; with run_in="process" on(...) must be its outermost decorator'
         )

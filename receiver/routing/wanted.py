@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 import receiver.events as events
 from receiver.core.text import did_you_mean
 from receiver.errors import HandlerError
-from receiver.events import EVENT_CLASSES, Event, TerminalEvent
+from receiver.events import EVENT_CLASSES, Event, TerminalEvent, UnknownEvent
 
 EventChoice = type[Event] | str
 """An event class, a type name, or a glob of type names."""
@@ -26,6 +26,20 @@ def wants_type(wanted: Sequence[EventChoice], event_type: str) -> bool:
     """Tell whether events of a known type can match."""
     known = EVENT_CLASSES[event_type]
     return any(fnmatchcase(event_type, one) if isinstance(one, str) else issubclass(known, one) for one in wanted)
+
+
+def classes_of(one: EventChoice) -> Sequence[type[Event]]:
+    """Return the classes of the events that can match: of a glob those of the known types, of `*` simply Event."""
+    if not isinstance(one, str):
+        return [one]
+    if not one.strip("*"):
+        return [Event]
+    return [known for name, known in EVENT_CLASSES.items() if fnmatchcase(name, one)] or [UnknownEvent]
+
+
+def common_class(classes: Sequence[type[Event]]) -> type[Event]:
+    """Return the narrowest event class that covers these."""
+    return next(one for one in classes[0].__mro__ if all(issubclass(other, one) for other in classes))
 
 
 def page_type(event_type: str) -> str | None:
@@ -72,9 +86,11 @@ def _require_type_name(handler: str, name: str) -> None:
         return
     if name in events.__all__:
         raise HandlerError(f"{handler}: {name!r} is the name of a class, not of a type; write it without quotes")
-    family = name.partition(".")[0]
+    family, dot, kind = name.partition(".")
     if endings := [known for known in EVENT_CLASSES if known.endswith(f".{name}")]:
         raise HandlerError(f"{handler}: no event type matches {name!r}{did_you_mean([repr(endings[0])])}")
     if not name or difflib.get_close_matches(family, _FAMILIES, n=1, cutoff=0.75):
-        close = difflib.get_close_matches(name, EVENT_CLASSES, n=1, cutoff=0) if name else []
+        families = [f"{one}{dot}{kind}" for one in difflib.get_close_matches(family, _FAMILIES, n=1)]
+        close = [one for one in families if any(fnmatchcase(known, one) for known in EVENT_CLASSES)]
+        close = close or (difflib.get_close_matches(name, EVENT_CLASSES, n=1, cutoff=0) if name else [])
         raise HandlerError(f"{handler}: no event type matches {name!r}{did_you_mean(list(map(repr, close)))}")

@@ -19,11 +19,15 @@ PREFIX = "RECEIVER_"
 
 _LINK = re.compile(r"(tcp|udp|sctp)://", re.IGNORECASE)
 """Value of a variable that Kubernetes sets for a Service: https://kubernetes.io/docs/concepts/services-networking/"""
+_OPEN_QUOTE = re.compile(r"\s*(export\s+)?[^\s=#]+[ \t]*=[ \t]*['\"]")
 _NAMES_OF_OTHERS = re.compile(
     r"(\w+_)?SERVICE_(HOST|PORT(_\w+)?)"  # Kubernetes, for a Service named receiver or receiver-something
     r"|(\w+_)?PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?"
     r"|VERSION|REVISION|COMMIT|SHA256|BUILD_DATE"  # images often describe themselves so
 )
+
+_OF_PLATFORMS = {"port": "PORT", "store": "DATABASE_URL"}
+"""Variables without our prefix that hosting platforms set, by our name for the setting."""
 
 
 class WithoutLinks(PydanticBaseSettingsSource):
@@ -70,27 +74,43 @@ def export_env_file(env_file: Path = Path(".env")) -> None:
 def refuse_unknown_names(values: Mapping[str, Any], known: Sequence[str], env_file: Path | None) -> None:
     """Raise ConfigurationError for an unknown name in the arguments, the environment or the `.env` file.
 
-    `known` are the names of all settings. To ignore an unknown one could leave a deployment without its secrets.
+    `known` are the names of all settings. The error names all unknown ones. To ignore one could leave
+    a deployment without its secrets.
     """
+    unknown: list[str] = []
     for name in values:
         if not name.startswith("_"):  # pydantic's own arguments, such as _env_file
-            _require_known(name, prefix="", origin="the arguments", known=known)
+            unknown += _unknown(name, prefix="", origin="the arguments", known=known)
     variables = [name.upper() for name in known]
     for name, value in os.environ.items():
         own = name.upper().removeprefix(PREFIX)
         if name.upper().startswith(PREFIX) and not _NAMES_OF_OTHERS.fullmatch(own) and not _is_link(own, value):
-            _require_known(name, prefix=PREFIX, origin="the environment", known=variables)
+            unknown += _unknown(name, prefix=PREFIX, origin="the environment", known=variables)
     for name in _read_env_file(env_file) if env_file is not None else ():
         if name.upper().startswith(PREFIX):
-            _require_known(name, prefix=PREFIX, origin=str(env_file), known=variables)
+            unknown += _unknown(name, prefix=PREFIX, origin=str(env_file), known=variables)
+    if unknown:
+        raise ConfigurationError("; ".join(unknown).replace("?; ", "? "))
 
 
-def _require_known(name: str, *, prefix: str, origin: str, known: Sequence[str]) -> None:
+def _unknown(name: str, *, prefix: str, origin: str, known: Sequence[str]) -> list[str]:
+    """Return what is wrong with a name; an empty list for a known one."""
     own = name.upper().removeprefix(prefix) if prefix else name
-    if own not in known:
-        close = difflib.get_close_matches(own, known, n=1)
-        hint = did_you_mean([f"{prefix}{one}" for one in close])
-        raise ConfigurationError(f"unknown setting {name} in {origin}{hint}")
+    if own in known:
+        return []
+    close = difflib.get_close_matches(own, known, n=1)
+    return [f"unknown setting {name} in {origin}{did_you_mean([f'{prefix}{one}' for one in close])}"]
+
+
+def variable_of(name: str, values: Mapping[str, Any], env_file: Path | None) -> str:
+    """Return the variable that gave a setting its value: that of a platform if nothing else sets it."""
+    variable = PREFIX + name.upper()
+    if name not in _OF_PLATFORMS or name in values:
+        return variable
+    ours = {given.upper() for given, value in os.environ.items() if not _is_link(given, value)}
+    if env_file is not None:
+        ours |= {given.upper() for given in _read_env_file(env_file)}
+    return variable if variable in ours else _OF_PLATFORMS[name]
 
 
 def _is_link(name: str, value: object) -> bool:
@@ -109,5 +129,8 @@ def _read_env_file(env_file: Path) -> Mapping[str, str | None]:
     for binding in parse_stream(StringIO(text)):
         if binding.error or (binding.key is not None and binding.value is None):
             # The parser would skip the line, for example after an open quote, and it may contain the secrets.
-            raise ConfigurationError(f"{env_file}, line {binding.original.line}: expected NAME=value")
+            reason = "expected NAME=value"
+            if _OPEN_QUOTE.match(binding.original.string):
+                reason = "a quotation mark is not closed, or text follows behind it"
+            raise ConfigurationError(f"{env_file}, line {binding.original.line}: {reason}")
     return dotenv_values(env_file)

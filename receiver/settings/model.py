@@ -1,7 +1,7 @@
 """Every setting: its name, kind, default and meaning."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -12,9 +12,10 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from receiver.core.addresses import is_loopback, is_private
 from receiver.core.memory import memory_limit
+from receiver.core.refusals import plain_reason
 from receiver.errors import ConfigurationError, NoApiKey
 from receiver.service.schedule import SERVICE
-from receiver.settings.environment import PREFIX, PlatformSource, WithoutLinks, refuse_unknown_names
+from receiver.settings.environment import PREFIX, PlatformSource, WithoutLinks, refuse_unknown_names, variable_of
 from receiver.settings.values import (
     Age,
     BearerToken,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:  # the module loads every request class, and few programs need
 
 _MEBIBYTE = 1024 * 1024
 _PORTS = 65_536
+_FOLLOWS = "default_factory_not_called"
+"""A default that depends on another setting, which is wrong."""
 
 
 def _default_in_flight(known: Mapping[str, Any]) -> int:
@@ -43,8 +46,9 @@ def _default_in_flight(known: Mapping[str, Any]) -> int:
 class Settings(BaseSettings):
     """The settings of one deployment. Every field is the variable `RECEIVER_<NAME>`, in the environment or `.env`.
 
-    Raises ConfigurationError for a wrong value, and for a variable or keyword that looks like a setting but is
-    unknown. The error names the variable and never shows its value.
+    An empty text is the same as no value for a setting that may be unset. Raises ConfigurationError for wrong
+    values, and for variables or keywords that look like settings but are unknown. The error names each of them and
+    never shows a value.
     """
 
     model_config = SettingsConfigDict(
@@ -118,40 +122,61 @@ class Settings(BaseSettings):
     )
 
     def __init__(self, **values: Any) -> None:
-        env_file = values.get("_env_file", self.model_config["env_file"])
-        refuse_unknown_names(values, list(type(self).model_fields), None if env_file is None else Path(env_file))
+        given = values.get("_env_file", self.model_config["env_file"])
+        env_file = None if given is None else Path(given)
+        refuse_unknown_names(values, list(type(self).model_fields), env_file)
         try:
             super().__init__(**values)
         except ValidationError as exc:
-            raise ConfigurationError(_first_error(exc)) from None
+            raise ConfigurationError(
+                "; ".join(
+                    f"{variable_of(name, values, env_file)}: {reason}" if name else reason
+                    for name, reason in _reasons(exc).items()
+                )
+            ) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_empty_values(cls, values: Any) -> Any:
+        """Take the default of a setting that may be unset and is empty, as in `.env.example`."""
+        return {name: value for name, value in values.items() if value != "" or not cls._may_be_unset(name)}
+
+    @classmethod
+    def _may_be_unset(cls, name: str) -> bool:
+        field = cls.model_fields.get(name)
+        return field is not None and (field.default_factory is not None or field.default is None)
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        for name, value in self:
-            if isinstance(value, str) and not value.isascii() and not is_utf8(value):
-                raise ValueError(f"{PREFIX}{name.upper()} is not UTF-8 text")
-        if bool(self.tokens) != bool(self.token_header):
-            raise ValueError(f"{PREFIX}TOKENS and {PREFIX}TOKEN_HEADER belong together: set both or neither")
-        if self.path in ("/healthz", "/readyz"):
-            raise ValueError(f"{PREFIX}PATH must not be the path of a health check")
-        if self.backfill and self.api_key is None:
-            raise ValueError(f"{PREFIX}BACKFILL needs {PREFIX}API_KEY")
-        if self.metrics and self.path == "/metrics":
-            raise ValueError(f"{PREFIX}PATH must not be the path of the metrics")
-        if self.read_timeout > self.ack_deadline:
-            raise ValueError(f"{PREFIX}READ_TIMEOUT must not be longer than {PREFIX}ACK_DEADLINE")
-        if self.retention_bodies and self.retention_keys and self.retention_bodies > self.retention_keys:
-            raise ValueError(f"{PREFIX}RETENTION_BODIES must not be longer than {PREFIX}RETENTION_KEYS")
+        if wrong := [*self._wrong_texts(), *self._wrong_pairs(), *self._too_little_for_all_processes()]:
+            raise ValueError("; ".join(wrong))
         return self
 
-    @model_validator(mode="after")
-    def _suffices_for_all_processes(self) -> Self:
+    def _wrong_texts(self) -> Iterator[str]:
+        for name, value in self:
+            if isinstance(value, str) and not value.isascii() and not is_utf8(value):
+                yield f"{PREFIX}{name.upper()} is not UTF-8 text"
+
+    def _wrong_pairs(self) -> Iterator[str]:
+        if bool(self.tokens) != bool(self.token_header):
+            yield f"{PREFIX}TOKENS and {PREFIX}TOKEN_HEADER belong together: set both or neither"
+        if self.path in ("/healthz", "/readyz"):
+            yield f"{PREFIX}PATH must not be the path of a health check"
+        if self.backfill and self.api_key is None:
+            yield f"{PREFIX}BACKFILL needs {PREFIX}API_KEY"
+        if self.metrics and self.path == "/metrics":
+            yield f"{PREFIX}PATH must not be the path of the metrics"
+        if self.read_timeout > self.ack_deadline:
+            yield f"{PREFIX}READ_TIMEOUT must not be longer than {PREFIX}ACK_DEADLINE"
+        if self.retention_bodies and self.retention_keys and self.retention_bodies > self.retention_keys:
+            yield f"{PREFIX}RETENTION_BODIES must not be longer than {PREFIX}RETENTION_KEYS"
+
+    def _too_little_for_all_processes(self) -> Iterator[str]:
         if self.max_body * self.web_processes > self.max_in_flight:
             each = f" for each of {self.web_processes} web processes" if self.web_processes > 1 else ""
-            raise ValueError(f"{PREFIX}MAX_IN_FLIGHT must not be less than {PREFIX}MAX_BODY{each}")
+            yield f"{PREFIX}MAX_IN_FLIGHT must not be less than {PREFIX}MAX_BODY{each}"
         if self.metrics_port + self.workers > _PORTS:
-            raise ValueError(f"{PREFIX}WORKERS is too many for the ports from {PREFIX}METRICS_PORT up")
-        return self
+            yield f"{PREFIX}WORKERS is too many for the ports from {PREFIX}METRICS_PORT up"
 
     @classmethod
     def settings_customise_sources(
@@ -215,7 +240,7 @@ class Settings(BaseSettings):
         try:
             WebhookConfig(url=url)
         except ValidationError as exc:
-            raise ConfigurationError(f"{PREFIX}PUBLIC_URL: {_first_reason(exc)}") from None
+            raise ConfigurationError(f"{PREFIX}PUBLIC_URL: {next(iter(_reasons(exc).values()))}") from None
         headers = {self.token_header: self.plain_tokens()[0]} if self.token_header else {}
         given = {"headers": headers, "metadata": metadata, "events": tuple(events)}
         return WebhookConfig(url=url, **{name: value for name, value in given.items() if value})
@@ -234,7 +259,10 @@ class Settings(BaseSettings):
 
     def webhook_advice(self) -> str | None:
         """Return advice if the service cannot reach PUBLIC_URL: it is a private address, and the service is not."""
-        if self.public_url is None or not is_private(urlsplit(self.public_url).hostname or ""):
+        host = urlsplit(
+            self.public_url or ""
+        ).hostname  # none in an address without https://, which is another fault
+        if host is None or not is_private(host):
             return None
         if is_private(urlsplit(self.base_url).hostname or ""):
             return None
@@ -271,12 +299,11 @@ def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
     return Settings(_env_file=env_file, **given)
 
 
-def _first_error(error: ValidationError) -> str:
-    """Return the first error as text, without the input: it may be a secret."""
-    place = error.errors(include_input=False, include_url=False, include_context=False)[0]["loc"]
-    return (f"{PREFIX}{str(place[0]).upper()}: " if place else "") + _first_reason(error)
-
-
-def _first_reason(error: ValidationError) -> str:
-    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    return first["msg"].removeprefix("Value error, ").replace("Input should be", "it has to be")
+def _reasons(error: ValidationError) -> dict[str, str]:
+    """Return the first reason for each wrong setting, without the input: it may be a secret."""
+    found: dict[str, str] = {}
+    for detail in error.errors(include_input=False, include_url=False):
+        if detail["type"] == _FOLLOWS:
+            continue
+        found.setdefault(str(detail["loc"][0]) if detail["loc"] else "", plain_reason(detail))
+    return found

@@ -31,4 +31,5 @@ def open_store(url: str, *, in_process: bool = False) -> Store:
             "this version keeps deliveries in SQLite only: set RECEIVER_STORE=sqlite:///receiver.db, "
             "on a disk that outlives the process"
         )
-    raise ConfigurationError(f"no store has addresses like {scheme!r}:; write sqlite:///receiver.db")
+    wrong = f"no store has addresses that begin with {scheme}:" if "://" in url else "this is no address of a store"
+    raise ConfigurationError(f"{wrong}; write sqlite:///receiver.db")

@@ -19,6 +19,7 @@ from receiver.replay.local import LocalRun, LocalRunner
 from receiver.routing import Router
 from receiver.routing.context import AskOnce
 from receiver.routing.resources import require_given
+from receiver.testing.routers import require_router
 from receiver.testing.samples import Deliverable, as_body
 from receiver.testing.work import Work
 from receiver.worker import open_runner
@@ -59,12 +60,9 @@ def deliver(
 ) -> Sequence[HandlerRun]:
     """Do as `deliver_async`, in tests that are not async. In a running event loop this is a RuntimeError."""
     __tracebackhide__ = True
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        runs = asyncio.run(_deliver(given, router, **options))
-    else:
+    if _loop_runs():
         raise RuntimeError("deliver is for tests that are not async; here, write: await deliver_async(...)")
+    runs = asyncio.run(_deliver(given, router, **options))
     if check:
         _raise_errors(runs)
     return runs
@@ -88,7 +86,8 @@ async def deliver_async(
     for keys that were asked for in this call. Functions with `run_in="process"` run in a thread. One with `batch=`
     gets the events of this call in batches.
 
-    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a missing resource.
+    Raises Malformed for bytes that the endpoint would refuse, and HandlerError for a missing resource or if there
+    is no Router.
     """
     __tracebackhide__ = True
     runs = await _deliver(given, router, **options)
@@ -108,6 +107,7 @@ async def _deliver(
     resources: Mapping[Any, object] = _NOTHING,
     asked: Collection[str] = (),
 ) -> Sequence[HandlerRun]:
+    require_router(router)
     clock = SystemClock()
     moment = now or clock.now()
     kept = mask_headers((name.lower().encode(), value.encode("latin-1")) for name, value in headers.items())
@@ -119,7 +119,7 @@ async def _deliver(
         for number, one in enumerate(several, start=1)
     ]
     for handler in {one.name: one for each in stored for one in wanting(router, read_to_route(each))}.values():
-        require_given(handler.name, handler.needs, resources)
+        require_given(handler.name, handler.function, handler.needs, resources)
     async with open_runner(
         clock, {}, threads=1, ask_once=_answering(asked), given=resources, told_now=lambda: now or clock.now()
     ) as runner:
@@ -127,6 +127,15 @@ async def _deliver(
         local = LocalRunner(router, runner, attempt=attempt, trigger=why)
         runs = [_run(one) for each in stored for one in await local.run(each)]
         return [*runs, *[_run(one) for one in await local.finish()]]
+
+
+def _loop_runs() -> bool:
+    # What runs in the except block would have this RuntimeError as its context, and tests would show that first.
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _answering(asked: Collection[str]) -> AskOnce:

@@ -9,6 +9,7 @@ from typing import Any
 from receiver.core.types import HandlerName
 from receiver.routing import Handler, Router
 from receiver.routing.policies import RunsIn
+from receiver.testing.routers import require_router
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,4 +70,5 @@ def record_calls(router: Router, *, run: bool = True) -> Recorded:
 
     With `run=False` the functions are not called. Functions with `run_in="process"` run in a thread.
     """
+    require_router(router)
     return Recorded(router, run=run)

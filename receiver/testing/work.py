@@ -1,5 +1,6 @@
 """The state of work items after a test, and assertions about it."""
 
+import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -38,11 +39,12 @@ class Work:
 def assert_handled(work: Iterable[Work], handler: str = "*", *, times: int | None = None) -> None:
     """Assert that there is work for this handler, and that all of it is done; `times` is the number of work items.
 
-    `work` comes from `deliver` or `work_items`. `handler` is the complete name, the function's name alone, or a
-    glob. A failure shows all work items, and the tracebacks of the handlers that failed.
+    With `times=0` there must be no work for it. `work` comes from `deliver` or `work_items`. `handler` is the
+    complete name, the function's name alone, or a glob. A failure shows all work items, and the tracebacks of the
+    handlers that failed.
     """
     __tracebackhide__ = True
-    _assert_all(list(work), handler, WorkState.DONE, "handled", times)
+    _assert_all(_listed(work), handler, WorkState.DONE, "handled", times)
 
 
 def assert_dead(work: Iterable[Work], handler: str = "*", *, error: str = "", times: int | None = None) -> None:
@@ -51,7 +53,7 @@ def assert_dead(work: Iterable[Work], handler: str = "*", *, error: str = "", ti
     The arguments are those of `assert_handled`.
     """
     __tracebackhide__ = True
-    everything = list(work)
+    everything = _listed(work)
     _assert_all(everything, handler, WorkState.DEAD, "dead", times)
     if others := [one for one in _of(everything, handler) if error not in (one.error or "")]:
         raise AssertionError(_message(f"work of {handler!r} died of another error than {error!r}", others))
@@ -60,13 +62,24 @@ def assert_dead(work: Iterable[Work], handler: str = "*", *, error: str = "", ti
 def _assert_all(work: Sequence[Work], handler: str, state: WorkState, word: str, times: int | None) -> None:
     __tracebackhide__ = True
     found = _of(work, handler)
-    if not found:
+    if not found and times != 0:
         raise AssertionError(_message(f"there is no work for {handler!r}", work))
     if others := [one for one in found if one.state is not state]:
         problem = f"{len(others)} of {len(found)} for {handler!r} are not {word}"
         raise AssertionError(_message(problem, work, others))
     if times is not None and len(found) != times:
         raise AssertionError(_message(f"{len(found)} for {handler!r} are {word}, not {times}", work))
+
+
+def _listed(work: Iterable[Work]) -> list[Work]:
+    if inspect.isawaitable(work) or callable(work):
+        if inspect.iscoroutine(work):
+            work.close()  # otherwise Python warns of it beside the error
+        raise TypeError(
+            "the work is not there yet: write assert_handled(await deliver_async(...)), "
+            "or assert_handled(await receiver_work_items())"
+        )
+    return list(work)
 
 
 def _of(work: Iterable[Work], handler: str) -> list[Work]:

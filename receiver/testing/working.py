@@ -14,6 +14,7 @@ from receiver.routing.context import Clients
 from receiver.routing.resources import needed_by, require_given
 from receiver.settings import Settings
 from receiver.testing.clock import SteppedClock, turns
+from receiver.testing.routers import require_router
 from receiver.worker import Worker, WorkerLimits, ask_store, open_runner
 from receiver.worker.attempts import AttemptRunner, Claimed, Ended
 
@@ -116,9 +117,10 @@ async def working(
     resources by type, and `clients` those that handlers get. Resources of the router are opened only if handlers
     need them and they are not given.
     """
+    require_router(router)
     router = router.changed(Handler.in_this_process)
     for handler in router:
-        require_given(handler.name, handler.needs, {*given, *router.resources})
+        require_given(handler.name, handler.function, handler.needs, {*given, *router.resources})
     needs = [tuple([one for one in handler.needs if one[1] not in given]) for handler in router]
     watch = _Watch(clock)
     watched_queue = cast("WorkQueue", _WatchedQueue(queue, watch))

@@ -77,6 +77,8 @@ def log_attempt(
         return  # a busy worker comes here thousands of times in a second
     attempt = ended.attempt
     fields = {**log_fields((claimed,)), "seconds": _seconds(attempt)}
+    if claimed.refusal is not None:
+        fields["attempt"] = claimed.item.attempt - 1  # the last one that ran: this one was never made
     match state:
         case WorkState.DONE:
             log.info("attempt_succeeded", extra=fields)

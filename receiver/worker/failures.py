@@ -7,7 +7,7 @@ from datetime import timedelta
 from receiver.core.rules import Died, Failed, Refused, Result
 from receiver.core.text import storable
 from receiver.core.tracebacks import error_line, frames, traceback_of, user_frames
-from receiver.errors import GiveUp, RateLimited, Retry, StoreError
+from receiver.errors import GiveUp, NoApiKey, RateLimited, Retry, StoreError
 from receiver.routing import Handler
 
 MAX_TRACEBACK_LENGTH = 8_000
@@ -45,8 +45,11 @@ class Raised:
 
     @property
     def deliberate(self) -> bool:
-        """Tell whether the handler decided about its work item, with `Retry` or `GiveUp`."""
-        return _RETRY in self.classes or _GIVE_UP in self.classes
+        """Tell whether the handler decided about its work item, with `Retry` or `GiveUp`.
+
+        A NoApiKey is a GiveUp too, and nobody chose it: the handler did not know that there is no key.
+        """
+        return (_RETRY in self.classes or _GIVE_UP in self.classes) and _NO_API_KEY not in self.classes
 
     @classmethod
     def of(cls, error: BaseException) -> "Raised":
@@ -127,6 +130,6 @@ def _names(classes: tuple[type[BaseException], ...]) -> tuple[str, ...]:
     return tuple([f"{one.__module__}.{one.__qualname__}" for one in classes])
 
 
-_RETRY, _GIVE_UP, _DIED, _NO_PROCESS, _STORE_ERROR, _RATE_LIMITED = _names(
-    (Retry, GiveUp, ProcessDied, NoProcess, StoreError, RateLimited)
+_RETRY, _GIVE_UP, _DIED, _NO_PROCESS, _STORE_ERROR, _RATE_LIMITED, _NO_API_KEY = _names(
+    (Retry, GiveUp, ProcessDied, NoProcess, StoreError, RateLimited, NoApiKey)
 )

@@ -20,5 +20,7 @@ def lane_of(handler: Handler, event: Event) -> str | None:
         key: object = handler.lane.key(event)
         return None if key is None else storable(str(key))
     except (Exception, SystemExit):
-        log.exception("lane_unknown", extra={"handler": handler.name, "type": event.type, "job_id": event.job_id})
+        instead = "without order, since it has no job" if event.job_id is None else "in the lane of its job"
+        fields = {"handler": handler.name, "type": event.type, "job_id": event.job_id}
+        log.exception("lane_unknown", extra={**fields, "advice": f"`lane` raised; the event runs {instead}"})
         return None if event.job_id is None else storable(event.job_id)

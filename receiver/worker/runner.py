@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, 
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Any
 
 from receiver.core.clock import Clock
@@ -24,6 +24,7 @@ from receiver.worker.contexts import ContextFactory
 from receiver.worker.deadline import Deadline
 from receiver.worker.failures import Raised, TimedOut, require_done, result_of
 from receiver.worker.fanout import read_event
+from receiver.worker.lateness import LateHandlers
 from receiver.worker.memory_budget import MemoryBudget, claim_on_memory
 from receiver.worker.process_messages import FunctionCall
 from receiver.worker.process_pool import Processes
@@ -78,6 +79,7 @@ class Runner:
         self._processes = processes
         self._resources = resources
         self._contexts = ContextFactory(told_now or clock.now, ask_once, clients)
+        self._late = LateHandlers(clock)
         self._functions: dict[HandlerName, Callable[..., Any]] = {}
 
     async def run(self, claimed: Claimed) -> Ended:
@@ -111,7 +113,7 @@ class Runner:
             end = await self._end_of_call(handler, events, given, deadline)
         ended_at = self._clock.now()
         started_at = min(started_at, ended_at)  # the clock may have been set back
-        overdue = deadline.late and handler.runs_in is RunsIn.THREAD
+        overdue = deadline.ended_late or (deadline.late and handler.runs_in is RunsIn.THREAD)
         ends = [
             _ended(claimed, one if isinstance(one, _CallEnd) else end, started_at, ended_at, overdue)
             for claimed, one in zip(batch, read, strict=True)
@@ -150,7 +152,9 @@ class Runner:
         else:
             call = partial(function, argument)
         if handler.runs_in is RunsIn.LOOP:
-            return await _in_loop(call, deadline)
+            value = await _in_loop(call, deadline)
+            self._late.check(claimed, deadline)
+            return value
         return await self._in_thread(call, claimed, deadline)
 
     async def _in_thread(
@@ -237,6 +241,7 @@ async def _in_loop(call: Callable[[], Awaitable[object]], deadline: Deadline) ->
     except StopIteration as end:
         value: object = end.value
         return value
+    deadline.waited = True
     return await within(deadline, _continued(running, waits_for), _CANCELLED)
 
 
@@ -267,13 +272,15 @@ async def within(deadline: Deadline, running: Awaitable[object], ending: str, *,
         async with asyncio.timeout(None) as limit:
             deadline.watch(lambda: limit.reschedule(loop.time()), started=started)
             try:
-                return await running
+                value = await running
             finally:
                 deadline.cancel()
     except TimeoutError as exc:
         if limit.expired():
             raise TimedOut(f"took longer than {deadline.timeout.total_seconds():g} s {ending}") from exc
         raise
+    deadline.refused = limit.expired()
+    return value
 
 
 def _failure(error: BaseException, handler: Handler, *, together: bool = False) -> _CallEnd:
@@ -307,3 +314,13 @@ def _ended(claimed: Claimed, end: _CallEnd, started_at: datetime, ended_at: date
 
 def _without_frames(ended: Ended) -> Ended:
     return ended if ended.raised is None else replace(ended, raised=replace(ended.raised, frames=()))
+
+
+def handler_in(frame: FrameType | None) -> HandlerName | None:
+    """Return the handler that a thread is running, given the thread's innermost frame; None for other code."""
+    while frame is not None:
+        if frame.f_code is Runner._end_of_call.__code__:
+            handler: Handler = frame.f_locals["handler"]
+            return handler.name
+        frame = frame.f_back
+    return None

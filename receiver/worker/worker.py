@@ -92,6 +92,7 @@ class Worker:
         self._started = started
         self._memory = memory or MemoryBudget()
         self._routing_waits = False
+        self._check_waits = False
         """Routing waits until attempts have given memory back."""
         self._queue = queue
         self._router = router
@@ -214,7 +215,8 @@ class Worker:
     async def _check(self, claims: Sequence[HandlerClaim]) -> None:
         """Check once a second for what no claim finds: dead workers, handlers that are off, stuck queues, holds."""
         steady = self._clock.steady()
-        if not self._isolation.active and steady - self._checked_at < _CHECK_EVERY:
+        self._check_waits = not self._isolation.active and steady - self._checked_at < _CHECK_EVERY
+        if self._check_waits:
             return
         self._checked_at = steady
         if dead := await self._queue.expire_dead(self._leases.worker, steady=steady):
@@ -285,6 +287,8 @@ class Worker:
             # longer than a lease: the wall clock may be moved, or the machine may sleep.
             wait = min(due - now, self._lease) if due > now else self._checked_at + _CHECK_EVERY - steady
             waits.append(self._clock.sleep(wait))
+        if self._check_waits:  # a worker that died right before the last work is found now, not a lease later
+            waits.append(self._clock.sleep(self._checked_at + _CHECK_EVERY - steady))
         await first_of(*waits)
 
     # --- running

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import ack, conversion, cores, dispatch, replay
+from tests.benchmarks import ack, conversion, cores, crawl, dispatch, replay
 from tests.benchmarks.queue_rivals import rivals_here
 
 
@@ -53,6 +53,10 @@ def _conversion_complete(written: dict[str, Any]) -> bool:
     return [one["converter"] for one in written["conversion"]] == list(conversion.converters())
 
 
+def _crawl_complete(written: dict[str, Any]) -> bool:
+    return [one["case"] for one in written["crawls"]] == [case.name for case in crawl.CASES]
+
+
 BENCHMARKS = {
     "ack": Benchmark(
         ack.main,
@@ -66,6 +70,7 @@ BENCHMARKS = {
         "--contenders ours:2,per-request:2 --connections 4 --rounds 1 --seconds 0.5 --warmup 0.5",
         _cores_complete,
     ),
+    "crawl": Benchmark(crawl.main, "--pages 30", _crawl_complete),
     "dispatch": Benchmark(
         dispatch.main,
         "--stored 0 --waiting 20 --deliveries 20 --rounds 1 --batch 5 --repeat 2",

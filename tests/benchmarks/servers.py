@@ -178,7 +178,12 @@ def count(path: Path, query: str) -> int:
 
 def memory_kib(process: "subprocess.Popen[bytes]") -> tuple[int, int] | None:
     """Return resident memory now and at its highest, in KiB; None where the OS does not tell."""
-    status = Path(f"/proc/{process.pid}/status")
+    return memory_kib_of(process.pid)
+
+
+def memory_kib_of(pid: int) -> tuple[int, int] | None:
+    """Return the same of a process by its number."""
+    status = Path(f"/proc/{pid}/status")
     if not status.exists():
         return None
     fields = dict(line.split(":", 1) for line in status.read_text(encoding="utf-8").splitlines())

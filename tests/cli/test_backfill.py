@@ -82,7 +82,7 @@ def test_the_plan_comes_before_the_import(capsys: pytest.CaptureFixture[str]) ->
         "  by type",
         "              2  crawl.page",
         "              1  crawl.completed",
-        f"  jobs      {JOB}  3 of 4",
+        f"  jobs      {JOB}  3 of 4 missing",
         "imported 3 events, for workers to handle",
     ]
     assert [one.delivery.origin for one in stored()] == ["sender", "backfill", "backfill", "backfill"]

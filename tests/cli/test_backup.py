@@ -152,7 +152,7 @@ def test_no_backup_is_kept_of_a_damaged_store(capsys: pytest.CaptureFixture[str]
 @pytest.mark.usefixtures("filled")
 def test_a_backup_that_runs_out_of_space_leaves_nothing() -> None:
     """Here a limit on the size of files stands in for a full disk."""
-    command = [sys.executable, "-m", "receiver", "backup", "copy.db"]
+    command = [sys.executable, "-B", "-m", "receiver", "backup", "copy.db"]
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000))
@@ -205,9 +205,30 @@ def test_a_restore_replaces_a_store_and_its_log(capsys: pytest.CaptureFixture[st
     assert "add --yes" in capsys.readouterr().err
     assert (KEPT.read_bytes(), Path("kept.db-wal").read_bytes()) == before
 
-    assert invoke("restore", "copy.db", "--yes") == 0
+    assert invoke("restore", "copy.db", "--yes", "--discard") == 0
     assert files() == {"kept.db", "copy.db"}
     assert keys(KEPT) == ["key-1", "key-2", "key-3"]
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_restore_keeps_the_store_before_under_another_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """With its log, so with its newest events. The plan counts those that the backup does not have."""
+    execute(KEPT, "UPDATE deliveries SET received_at = received_at - 60000000 WHERE key = 'key-1'")
+    assert invoke("backup", "copy.db") == 0
+    execute(COPY, "DELETE FROM deliveries WHERE key <> 'key-1'")
+    crash_with_log()
+    capsys.readouterr()
+
+    assert invoke("restore", "copy.db", "--yes") == 0
+
+    out = capsys.readouterr().out
+    assert "2 events in it arrived after the last one of the backup" in out
+    [aside] = [path for path in Path().glob("kept.db-replaced-*") if not path.name.endswith("-wal")]
+    assert f"  keeps it  as {aside}\n" in out
+    assert out.endswith(f"restored kept.db; the one before is {aside}\n")
+    assert files() == {"kept.db", "copy.db", aside.name, f"{aside}-wal"}
+    assert keys(KEPT) == ["key-1"]
+    assert keys(aside) == ["key-2", "key-3"]
 
 
 @pytest.mark.usefixtures("filled")
@@ -219,7 +240,7 @@ def test_a_log_without_a_database_is_replaced_only_when_asked() -> None:
 
     assert invoke("restore", "copy.db") == 2
     assert Path("kept.db-wal").exists()
-    assert invoke("restore", "copy.db", "--yes") == 0
+    assert invoke("restore", "copy.db", "--yes", "--discard") == 0
     assert files() == {"kept.db", "copy.db"}
 
 
@@ -279,18 +300,24 @@ def test_a_damaged_backup_is_not_restored(capsys: pytest.CaptureFixture[str]) ->
 
     assert invoke("restore", "copy.db", "--yes") == 3
 
-    assert "damaged" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "the database copy.db cannot be used: it is damaged" in err
+    assert "use another backup; nothing was replaced" in err
+    assert "receiver restore" not in err
     assert len(keys(KEPT)) == 3
     assert files() == {"kept.db", "copy.db"}
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_damaged_store_can_be_replaced() -> None:
-    """Nothing of it is read."""
+def test_a_damaged_store_can_be_replaced(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan says that nobody can count its events, and it is kept as it is."""
     assert invoke("backup", "copy.db") == 0
     KEPT.write_bytes(b"garbage")
     Path("kept.db-wal").write_bytes(b"garbage")
+    capsys.readouterr()
 
     assert invoke("restore", "copy.db", "--yes") == 0
 
+    assert "it cannot be read, so it may have newer events" in capsys.readouterr().out
+    assert [path.read_bytes() for path in Path().glob("kept.db-replaced-*")] == [b"garbage"] * 2
     assert len(keys(KEPT)) == 3

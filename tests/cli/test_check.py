@@ -232,3 +232,14 @@ def test_handlers_see_what_env_files_set(
 
     assert invoke("check", "--handlers", "handlers_with_a_key:router") == 0
     assert "handlers_with_a_key:router has 1" in capsys.readouterr().out
+
+
+def test_prints_of_the_code_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Programs read the output."""
+    Path("handlers_that_print.py").write_text("print('printed at import')\n" + HANDLERS)
+
+    assert invoke("check", "--json", "--handlers", "handlers_that_print:router") == 0
+
+    out, err = capsys.readouterr()
+    assert all(json.loads(line) for line in out.splitlines())
+    assert "printed at import" in err

@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from receiver.cli.dev import emulator_answers, introduction
+from receiver.cli.dev import emulator_answers, emulator_url, introduction
 from receiver.settings import Settings
 
 ADDRESS = "http://127.0.0.1:8000"
@@ -63,6 +63,23 @@ def test_the_introduction_says_how_the_service_reaches_this_machine() -> None:
     assert "RECEIVER_PUBLIC_URL" in text
     assert "emulator" not in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("base_url", "url"),
+    [
+        ("https://api.firecrawl.dev", "http://127.0.0.1:3002"),
+        ("http://localhost:4000/", "http://localhost:4000"),
+    ],
+)
+def test_an_emulator_is_looked_for_where_the_settings_say(base_url: str, url: str) -> None:
+    """A base URL on another machine is never asked. One that is set already needs no advice."""
+    settings = Settings(base_url=base_url)
+
+    assert emulator_url(settings) == url
+    text = introduction(settings, ADDRESS, emulator=url)
+    assert f"emulator    {url} is running\n" in text
+    assert ("RECEIVER_BASE_URL" in text) is (url not in base_url)
 
 
 @pytest.mark.parametrize(

@@ -229,16 +229,23 @@ def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.Capt
     assert err == ""
 
 
-def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """The remark is on standard error, so that a pipe gets only events. With --limit there is no remark."""
+def test_a_listing_on_a_terminal_ends_after_fifty_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe gets all, for a count of its lines. With --limit there is no remark."""
     asyncio.run(stored(*(delivery(f"key-{number}") for number in range(51))))
 
     assert invoke("list") == 0
     out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (1 + 51, "")
+
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert invoke("list", "--wide") == 0
+    out, err = capsys.readouterr()
     assert len(out.splitlines()) == 1 + 50
     assert "only the newest 50 are shown; --limit N" in err
 
-    assert invoke("list", "--limit", "20") == 0
+    assert invoke("list", "--limit", "20", "--wide") == 0
     out, err = capsys.readouterr()
     assert (len(out.splitlines()), err) == (1 + 20, "")
 

@@ -57,7 +57,7 @@ def test_a_moment_that_no_calendar_has_is_damage(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.splitlines()[2:] == [
         "imported 2 events",
         "1 damaged place",
-        "  line 2: received_at: Input should be between the years 1970 and 8999",
+        "  line 2: received_at: it has to be between the years 1970 and 8999",
     ]
 
 

@@ -177,6 +177,7 @@ def test_the_container_fits_the_image(written: Path) -> None:
     assert container["ports"] == [f"127.0.0.1:{port}:{port}"]
     assert container["init"] is True
     assert container["env_file"] == ".env"
+    assert container["environment"] == {"RECEIVER_HOST": "0.0.0.0", "RECEIVER_PORT": port}
     assert parse_duration(container["stop_grace_period"]) > STOPPING
     assert int(port) == Settings.model_fields["port"].default
 
@@ -191,9 +192,14 @@ def test_the_systemd_unit_is_complete(written: Path) -> None:
     section = unit["Service"]
     assert section["User"] == "receiver"
     assert section["ExecStart"] == f"{section['WorkingDirectory']}/.venv/bin/receiver serve"
-    assert section["RestartPreventExitStatus"] == "2"
+    assert section["RestartPreventExitStatus"].split() == ["2", "3"]
+    assert section["UMask"] == "0077"
+    assert "Environment" not in section  # commands beside the server read only .env
     assert timedelta(seconds=int(section["TimeoutStopSec"])) > STOPPING
-    assert "RECEIVER_STORE=sqlite:////var/lib/receiver/receiver.db" in (written / "receiver.service").read_text()
+    steps = "".join(line[1:] for line in (written / "receiver.service").read_text().splitlines() if line[:1] == "#")
+    state = f"/var/lib/{section['StateDirectory']}"
+    assert f" RECEIVER_STORE=sqlite:///{state}/receiver.db OUTPUT_DIR={state}/output |" in steps
+    assert f"tee -a {section['WorkingDirectory']}/.env" in steps
 
 
 def test_the_proxies_pass_the_longest_body_to_the_endpoint(written: Path) -> None:

@@ -272,6 +272,16 @@ def test_json_is_one_object_a_line_and_nothing_else(command: Command, monkeypatc
     assert "printed\n" in command.err
 
 
+def test_prints_at_import_go_to_standard_error(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With JSON or without: the plan is not made yet."""
+    keep(delivery("a"))
+    write_handlers("print('printed at import')\n@router.on('*')\ndef one(event): ...\n", monkeypatch)
+
+    assert command("--json") == 0
+    assert results(command) == [("a", "succeeded", None)]
+    assert "printed at import\n" in command.err
+
+
 def test_prints_of_handlers_keep_their_place(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their prints come before the line of their result, also in a file."""
     keep(delivery("a"), delivery("b", 1))

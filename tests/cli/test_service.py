@@ -34,7 +34,7 @@ def test_a_crawl_is_started_with_this_receiver_as_its_webhook(
     assert code == 0
     captured = capsys.readouterr()
     assert captured.out == f"{JOB}\n"
-    assert captured.err == f"next: receiver jobs show {JOB}\n"
+    assert captured.err == f"next: receiver jobs show {JOB}, once its first event has arrived\n"
     assert stub.connections[0].body == {
         "url": "https://example.com",
         "limit": 50,
@@ -44,6 +44,18 @@ def test_a_crawl_is_started_with_this_receiver_as_its_webhook(
             "events": ["page", "completed"],
         },
     }
+
+
+@pytest.mark.parametrize("webhook", ["null", '{"url": "https://other.example/in"}'])
+def test_the_next_command_for_a_job_without_events_here_asks_the_service(
+    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str], webhook: str
+) -> None:
+    """`jobs show` would never know the job."""
+    answers["POST /v2/batch/scrape"] = (200, {"id": JOB, "url": "u"})
+
+    assert invoke("start", "batch", "https://example.com/1", "--set", f"webhook={webhook}") == 0
+
+    assert capsys.readouterr().err == f"next: receiver jobs fetch {JOB} --family batch_scrape, once it is over\n"
 
 
 def test_a_batch_says_which_urls_were_left_out(
@@ -70,7 +82,11 @@ def test_a_batch_says_which_urls_were_left_out(
         (("crawl", "https://example.com", "--limit", "0"), "limit: "),
         (("crawl", "https://example.com", "--event", "action"), "crawl has no event 'action'"),
         (("crawl", "https://example.com", "--metadata", "customer"), "is not NAME=VALUE"),
-        (("crawl", "https://example.com", "--set", "delay=61"), "delay: "),
+        (("crawl", "https://example.com", "--set", "delay=61"), "delay: it has to be 60 or less"),
+        (
+            ("crawl", "https://example.com", "--set", "scrapeOptions.formats=markdown"),
+            "scrapeOptions.formats: write a list",
+        ),
         (("crawl",), "Missing argument 'URL'"),
         (("batch_scrape",), "Missing argument 'URL...'"),
         (("extract",), "give urls, prompt, or both"),
@@ -92,8 +108,6 @@ def test_an_invalid_request_is_not_sent(
     ("setting", "args"),
     [
         ("API_KEY", ("start", "crawl", "https://example.com")),
-        ("PUBLIC_URL", ("start", "crawl", "https://example.com")),
-        ("PUBLIC_URL", ("start", "batch", "https://example.com")),
         ("API_KEY", ("scrape", "https://example.com")),
         ("API_KEY", ("monitors", "list")),
         ("API_KEY", ("monitors", "show", "mon-1")),
@@ -101,7 +115,6 @@ def test_an_invalid_request_is_not_sent(
         ("API_KEY", ("monitors", "pause", "mon-1")),
         ("API_KEY", ("monitors", "delete", "mon-1", "--yes")),
         ("API_KEY", ("monitors", "create", "Prices", "https://example.com", "--every", "hourly")),
-        ("PUBLIC_URL", ("monitors", "create", "Prices", "https://example.com", "--every", "hourly")),
         ("API_KEY", ("jobs", "cancel", "019f2c10", "--family", "crawl")),
     ],
 )
@@ -112,12 +125,33 @@ def test_a_missing_setting_is_named(
     setting: str,
     args: tuple[str, ...],
 ) -> None:
-    """The exit code is 2, and nothing is sent."""
+    """The exit code is 2, and nothing is sent. A service on this machine needs no public URL."""
     monkeypatch.delenv(f"RECEIVER_{setting}")
+    monkeypatch.setenv("RECEIVER_BASE_URL", "https://api.firecrawl.dev")
 
     assert invoke(*args) == 2
     assert f"no RECEIVER_{setting} is set" in capsys.readouterr().err
     assert stub.connections == []
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("start", "crawl", "https://example.com"),
+        ("start", "batch", "https://example.com"),
+        ("monitors", "create", "Prices", "https://example.com", "--every", "hourly"),
+    ],
+)
+def test_a_service_elsewhere_needs_a_public_url(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], args: tuple[str, ...]
+) -> None:
+    """Nothing is sent there. One on this machine, such as the emulator, reaches the receiver without it."""
+    monkeypatch.setenv("RECEIVER_API_KEY", KEY)
+    monkeypatch.setenv("RECEIVER_BASE_URL", "https://api.example.com")
+    monkeypatch.delenv("RECEIVER_PUBLIC_URL", raising=False)
+
+    assert invoke(*args) == 2
+    assert "no RECEIVER_PUBLIC_URL is set" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -243,7 +277,7 @@ def test_monitors_are_listed(
         "current_check": None,
     }
     assert [one.path for one in stub.connections] == [
-        "/v2/monitor?limit=51&offset=0",
+        "/v2/monitor?limit=100&offset=0",
         "/v2/monitor?limit=7&offset=0",
     ]
     code, seen = on_a_terminal("monitors", "list")
@@ -263,15 +297,23 @@ def test_a_service_that_ignores_the_offset_ends_the_list(
 
 
 def test_all_monitors_are_read(
-    stub: Stub, answers: dict[str, tuple[int, Any]], capsys: pytest.CaptureFixture[str]
+    stub: Stub,
+    answers: dict[str, tuple[int, Any]],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The command reads page by page. For people it stops and says so."""
+    """The command reads page by page. On a terminal it stops and says so."""
     answers["GET /v2/monitor"] = (200, {"success": True, "data": [MONITOR] * 51})
 
     assert invoke("monitors", "list") == 0
+    assert capsys.readouterr().out.count("mon-1") == 51
+
+    with monkeypatch.context() as terminal:
+        terminal.setattr("sys.stdout.isatty", lambda: True)
+        assert invoke("monitors", "list", "--wide") == 0
     captured = capsys.readouterr()
     assert captured.out.count("mon-1") == 50
-    assert captured.err == "only the newest 50 are shown; --limit N shows N, --json shows all\n"
+    assert captured.err == "only the newest 50 are shown; --limit N shows N, and a pipe gets all\n"
 
     answers["GET /v2/monitor"] = (200, {"success": True, "data": []})
     assert invoke("monitors", "list") == 0
@@ -299,7 +341,10 @@ def test_a_monitor_is_run(answers: dict[str, tuple[int, Any]], capsys: pytest.Ca
 
     assert invoke("monitors", "run", "mon-1") == 0
     captured = capsys.readouterr()
-    assert (captured.out, captured.err) == (f"{JOB}\n", f"next: receiver jobs show {JOB}\n")
+    assert (captured.out, captured.err) == (
+        f"{JOB}\n",
+        f"next: receiver jobs show {JOB}, once its first event has arrived\n",
+    )
     assert invoke("monitors", "run", "mon-1", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"job_id": JOB, "monitor_id": "mon-1", "status": "queued"}
 

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.usefixtures("bare_environment")
     [
         (["--max-body", "32M"], "receiver: --max-body: a size is a number of bytes, or has a unit"),
         (["--lease", "soon"], "receiver: --lease: a duration is a number with its unit"),
-        (["--ack-deadline", "10s"], "receiver: --ack-deadline: it has to be less than 10 seconds"),
-        (["--port", "70000"], "receiver: --port: it has to be less than or equal to 65535"),
+        (["--ack-deadline", "10s"], "receiver: --ack-deadline: it has to be less than 10s"),
+        (["--port", "70000"], "receiver: --port: it has to be 65535 or less"),
         (["--log-level", "loud"], "receiver: --log-level: a level is debug, info, warning or error"),
         (
             ["--max-body", "2MB", "--max-in-flight", "1MB"],

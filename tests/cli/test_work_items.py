@@ -188,11 +188,18 @@ def test_the_listing_for_people_has_aligned_lines_when_piped(capsys: pytest.Capt
     assert err == ""
 
 
-def test_the_listing_for_people_ends_after_fifty_and_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every listing does so."""
+def test_a_listing_on_a_terminal_ends_after_fifty_and_says_so(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipe gets all, for a count of its lines."""
     fill(lambda store: store.items(51, WAITING))
 
     assert invoke("list") == 0
+    out, err = capsys.readouterr()
+    assert (len(out.splitlines()), err) == (1 + 51, "")
+
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert invoke("list", "--wide") == 0
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 1 + 50
     assert "only the newest 50 are shown; --limit N" in err
@@ -468,3 +475,20 @@ def test_a_listing_ends_when_its_reader_ends() -> None:
         err = process.stderr.read()
 
     assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_table_of_states_fits_into_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """A meaning goes on below itself, or below its row on a narrow terminal. A pipe has one line for each row."""
+    assert invoke("states") == 0
+    plain = capsys.readouterr().out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(width))
+
+    assert invoke("states") == 0
+
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines()[1:])) <= width
+    assert shown.split() == plain.split()

@@ -220,3 +220,11 @@ def test_the_text_of_an_event_without_a_line_of_its_own_is_its_word_and_fields()
     assert str(EventText("store_unavailable", {"reason": "locked", "advice": "wait"})) == (
         "store_unavailable reason=locked advice=wait"
     )
+
+
+def test_fields_without_a_value_are_not_shown() -> None:
+    """The drift of a type has no path, and some events have no job; machines get the fields all the same."""
+    record = event("event_drift", type="new.thing", kind="type", path="", id="k1", job_id=None, count=0)
+
+    assert ConsoleFormatter().format(record).endswith("event_drift type=new.thing kind=type id=k1 count=0")
+    assert json.loads(JsonFormatter().format(record))["path"] == ""

@@ -68,6 +68,18 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         ("✗", "DEAD after attempt 2", "ValueError: no", "\n  Traceback:\n    line\n"),
     ),
     "attempt_overdue": (ATTEMPT | {"timeout_s": 60.0}, ("!", "crawl.page", "handlers.pages.write", "60 s")),
+    "attempt_late": (
+        ATTEMPT | {"seconds": 8.01, "timeout_s": 3.0, "reason": "it never let others run", "advice": "wait"},
+        ("!", "crawl.page", "handlers.pages.write", "8.0 s of at most 3 s", "never let others run", "wait"),
+    ),
+    "event_loop_blocked": (
+        {"handler": "handlers.pages.write", "where": "handlers.py:7", "seconds": 3.0, "advice": "make it plain"},
+        ("!", "handlers.pages.write", "event loop for at least 3 s at handlers.py:7", "make it plain"),
+    ),
+    "event_loop_free": (
+        {"by": "handlers.pages.write", "seconds": 25.04},
+        ("!", "handlers.pages.write", "event loop for at least 25 s in all"),
+    ),
     "attempt_crashed": ({"handler": "handlers.pages.write"}, ("attempt_crashed", "handlers.pages.write")),
     "event_unhandled": (
         {"type": "new.thing", "stub": "@router.on('new.thing')\nasync def on_new(event): ...\n"},
@@ -75,6 +87,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "event_unreadable": ({"id": "k", "type": "crawl.page"}, ("event_unreadable", "id=k", "type=crawl.page")),
     "store_unavailable": ({"reason": "locked"}, ("WARNING", "store_unavailable", "locked")),
+    "ballast_not_made": (
+        {"path": "receiver.db-ballast", "reason": "1.0 MiB are free"},
+        ("WARNING", "ballast_not_made", "path=receiver.db-ballast", "1.0 MiB are free"),
+    ),
     "ballast_given_up": ({"bytes": 4_194_304}, ("WARNING", "ballast_given_up", "4194304")),
     "service_items_skipped": (
         {"path": "data", "count": 2},
@@ -111,6 +127,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"id": "k1", "type": "crawl.page", "as": "backfill:0a1b"},
         ("late_webhook_skipped", "id=k1", "as=backfill:0a1b"),
     ),
+    "store_migrated": ({"from": 7, "to": 9}, ("store_migrated", "from=7", "to=9")),
     "maintenance_failed": ({"reason": "locked"}, ("maintenance_failed", "locked")),
     "maintenance_crashed": ({}, ("maintenance_crashed",)),
     "pruned": ({"bodies": 2, "deliveries": 3}, ("pruned", "bodies=2", "deliveries=3")),
@@ -155,8 +172,8 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     ),
     "server_stopped": ({}, ("server_stopped",)),
     "lane_unknown": (
-        {"handler": "handlers.pages.write", "type": "crawl.page", "job_id": "job-1"},
-        ("lane_unknown", "handler=handlers.pages.write", "job_id=job-1"),
+        {"handler": "handlers.pages.write", "type": "crawl.page", "job_id": "job-1", "advice": "in its job's lane"},
+        ("lane_unknown", "handler=handlers.pages.write", "job_id=job-1", "in its job's lane"),
     ),
     "work_released": ({"work_id": 7, "job_id": "job-1", "note": "every page"}, ("work_released", "every page")),
     "work_without_handler": (
@@ -166,6 +183,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "scrape_crashed": (
         {"url": "https://docs.example.com/a", "scrape": "019f2c10"},
         ("scrape_crashed", "url=https://docs.example.com/a", "scrape=019f2c10"),
+    ),
+    "emulated_call_failed": (
+        {"id": "019f2c10", "path": "/v2/crawl"},
+        ("emulated_call_failed", "id=019f2c10", "path=/v2/crawl"),
     ),
     "page_crashed": ({"job_id": "job-1", "fault": "019f2c10"}, ("page_crashed", "job-1", "fault=019f2c10")),
     "job_crashed": ({"job_id": "job-1", "fault": "019f2c10"}, ("job_crashed", "job-1", "fault=019f2c10")),

@@ -28,7 +28,8 @@ async def test_the_image_serves_and_its_health_check_passes(tmp_path: Path) -> N
     def is_healthy(port: int) -> bool:
         python, *rest = json.loads(check.partition(" CMD ")[2])
         assert python == "python"
-        return subprocess.run([sys.executable, *rest], env={"PORT": str(port)}, capture_output=True).returncode == 0
+        given = {"RECEIVER_PORT": str(port), "PORT": "1"}  # a platform may set PORT; ours comes first
+        return subprocess.run([sys.executable, *rest], env=given, cwd=data, capture_output=True).returncode == 0
 
     async with deployment.serve(*arguments[1:]) as serving:
         await serving.line("worker_started")

@@ -72,9 +72,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def make_room(disk: Path) -> None:
+def make_room(disk: Path, mebibytes: int = 64) -> None:
     """Enlarge the disk, as an operator would make room on it."""
-    subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+    subprocess.run(["mount", "-o", f"remount,size={mebibytes}m", str(disk)], check=True)
 
 
 async def test_a_full_disk_refuses_deliveries_until_there_is_room_again(tmp_path: Path, small_disk: Path) -> None:
@@ -106,10 +106,10 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-@pytest.mark.parametrize("stopped", [False, True], ids=["running", "stopped"])
-async def test_events_are_pruned_on_a_full_disk(tmp_path: Path, small_disk: Path, stopped: bool) -> None:
-    """A ballast file is given up for it, and made again when there is room."""
-    make_room(small_disk)
+@pytest.mark.parametrize(("room", "stopped"), [(64, False), (64, True), (30, False)])
+async def test_events_are_pruned_on_a_full_disk(tmp_path: Path, small_disk: Path, room: int, stopped: bool) -> None:
+    """A ballast file is given up for it, and made again when there is room. The size of the disk is in MiB."""
+    make_room(small_disk, room)
     deployment = Deployment(tmp_path, store=f"sqlite:///{small_disk}/receiver.db")
     deployment.database = small_disk / "receiver.db"
     ballast = small_disk / "receiver.db-ballast"

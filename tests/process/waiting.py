@@ -26,6 +26,16 @@ async def until(
         raise AssertionError(f"waited {within:g} s in vain for: {waited_for}") from None
 
 
+async def until_told(asks: Callable[[], Awaitable[bool]], what: str, *, within: float = PATIENCE_SECONDS) -> None:
+    """Return when an answer is yes, as `until` does it: for what has to be asked of another process."""
+    try:
+        async with asyncio.timeout(within):
+            while not await asks():  # noqa: ASYNC110 - another process changes it
+                await asyncio.sleep(POLL_SECONDS)
+    except TimeoutError:
+        raise AssertionError(f"waited {within:g} s in vain for: {what}") from None
+
+
 async def cancelled(task: "asyncio.Task[None]") -> None:
     """Cancel a task and wait for its end; raises what it raised before."""
     task.cancel()

@@ -179,6 +179,22 @@ def test_a_webhook_needs_a_public_address(values: dict[str, Any], words: str) ->
         Settings(**values).webhook()
 
 
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:9000/in"),
+        ("0.0.0.0", "http://127.0.0.1:9000/in"),
+        ("::1", "http://[::1]:9000/in"),
+        ("localhost", "http://localhost:9000/in"),
+    ],
+)
+def test_a_service_on_this_machine_needs_no_public_address(host: str, url: str) -> None:
+    """Such as the emulator: it reaches the port that the receiver listens on."""
+    settings = Settings(base_url="http://127.0.0.1:3002", host=host, port=9000, path="/in", secrets=("a-secret-1",))
+
+    assert settings.webhook().url == url
+
+
 def test_the_key_of_the_service_comes_from_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a key the error names the setting."""
     with pytest.raises(NoApiKey, match="no RECEIVER_API_KEY is set"):

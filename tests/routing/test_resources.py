@@ -360,5 +360,7 @@ def test_resources_that_need_each_other_are_a_mistake() -> None:
 
 def test_a_resource_that_needs_a_missing_one_is_a_mistake() -> None:
     """The error names both."""
-    with pytest.raises(HandlerError, match=r"needs_model wants Model as 'model', and no resource gives one"):
+    with pytest.raises(
+        HandlerError, match=r"^tests/.*\.py:\d+: .*needs_model wants Model as 'model', and no resource gives one"
+    ):
         in_order(resources(needs_model))

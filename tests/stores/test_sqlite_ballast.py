@@ -1,5 +1,6 @@
 """The ballast file of a SQLite store."""
 
+import errno
 import os
 import stat
 from pathlib import Path
@@ -37,18 +38,48 @@ def test_a_ballast_is_given_up_once(made: Path, caplog: pytest.LogCaptureFixture
     assert [event_of(record) for record in caplog.records] == ["ballast_given_up"]
 
 
-def test_a_disk_with_little_room_gets_no_ballast(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The ballast would be the reason why it gets full."""
-    little = os.statvfs_result((4_096, 4_096, 10_000, 5_000, 5_000, 0, 0, 0, 0, 255))
-    monkeypatch.setattr(os, "statvfs", lambda path: little)
+def leave(monkeypatch: pytest.MonkeyPatch, mebibytes: float) -> None:
+    """Let the disk seem to have only this room."""
+    blocks = int(mebibytes * 256)
+    found = os.statvfs_result((4_096, 4_096, 2 * blocks, blocks, blocks, 0, 0, 0, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda path: found)
+
+
+async def test_a_disk_with_little_room_gets_no_ballast(
+    made: Path, sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It would be why the disk gets full. The log says so once, and `check` notes it."""
+    leave(monkeypatch, 15.5)
+
+    for _ in range(2):
+        async with sqlite_store.maintenance():
+            pass
+
+    assert not ballast_of(made).exists()
+    [told] = [record for record in caplog.records if event_of(record) == "ballast_not_made"]
+    assert "15.5 MiB are free, and it needs 16 MiB" in vars(told)["reason"]
+    assert any("15.5 MiB are free, and it needs 16 MiB" in note for note in await sqlite_store.health_notes())
+
+
+def test_a_folder_that_cannot_be_written_gets_no_ballast(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A store works without one, and the log says why there is none."""
+    Ballast(tmp_path / "nowhere" / "receiver.db").make()
+
+    assert list(tmp_path.iterdir()) == []
+    assert "No such file" in vars(caplog.records[-1])["reason"]
+
+
+def test_a_ballast_without_its_room_is_not_left_behind(
+    made: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An empty file would be taken for a ballast."""
+
+    def refuse(descriptor: int, offset: int, length: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
 
     Ballast(made).make()
 
     assert not ballast_of(made).exists()
-
-
-def test_a_folder_that_cannot_be_written_gets_no_ballast(tmp_path: Path) -> None:
-    """A store works without one."""
-    Ballast(tmp_path / "nowhere" / "receiver.db").make()
-
-    assert list(tmp_path.iterdir()) == []
+    assert "No space left" in vars(caplog.records[-1])["reason"]

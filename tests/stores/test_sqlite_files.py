@@ -6,7 +6,9 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
 from importlib import resources
 from pathlib import Path
 
@@ -14,14 +16,14 @@ import pytest
 
 from receiver.core.claims import Lease
 from receiver.core.clock import to_micros
-from receiver.core.ports.store import Store
+from receiver.core.ports.store import Schema, Store
 from receiver.core.types import AppendOutcome, HandlerName, WorkerId
 from receiver.core.work import NewWork
 from receiver.errors import ConfigurationError, ReceiverError, StoreError, StoreRefused
 from receiver.stores import open_store
 from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import LONG, NOON, delivery
+from tests.doubles import LONG, NOON, delivery, event_of
 from tests.stores.rows import execute, select
 
 FACES = ("log", "queue", "controls", "reports")
@@ -57,15 +59,78 @@ def newest() -> int:
     return sum(entry.name.endswith(".sql") for entry in MIGRATIONS.iterdir())
 
 
-@pytest.mark.parametrize("face", FACES)
-async def test_a_database_of_an_older_version_is_migrated(path: Path, sqlite_store: SqliteStore, face: str) -> None:
-    """Whichever process opens it first migrates it."""
+@pytest.mark.parametrize("face", ["log", "queue", "search"])
+async def test_servers_and_workers_migrate_a_database_of_an_older_version(
+    path: Path, sqlite_store: SqliteStore, face: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whichever process opens it first migrates it, and the log says so once."""
     make_schema_1(path)
+    assert sqlite_store.schema() == Schema(1, newest())
 
-    await enter(sqlite_store, face)
+    with caplog.at_level("INFO"):
+        await enter(sqlite_store, face)
+        await enter(sqlite_store, face)
 
     assert select(path, "PRAGMA user_version") == [(newest(),)]
     assert select(path, "PRAGMA integrity_check") == [("ok",)]
+    assert select(path, "PRAGMA journal_mode") == [("wal",)]
+    assert sqlite_store.schema() == Schema(newest(), newest())
+    told = [vars(one) for one in caplog.records if event_of(one) == "store_migrated"]
+    assert [(one["from"], one["to"]) for one in told] == [(1, newest())]
+
+
+@pytest.mark.parametrize("face", ["controls", "maintenance", "reports"])
+async def test_readers_and_operators_do_not_migrate_a_database(
+    path: Path, sqlite_store: SqliteStore, face: str
+) -> None:
+    """The message names both schemas and says what migrates it. The older version can go on."""
+    make_schema_1(path)
+    before = path.read_bytes()
+
+    with pytest.raises(StoreRefused, match=rf"has schema 1, .* needs {newest()}: start `receiver serve`"):
+        await enter(sqlite_store, face)
+
+    assert path.read_bytes() == before
+    assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+@contextmanager
+def opened_here(path: Path) -> Iterator[None]:
+    """Have a database open in this process."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("SELECT * FROM marks").fetchall()
+        yield
+
+
+@contextmanager
+def opened_elsewhere(path: Path) -> Iterator[None]:
+    """Have a database open in another process, with nothing of this package."""
+    program = (
+        "import sqlite3, sys; opened = sqlite3.connect(sys.argv[1]);"
+        "opened.execute('SELECT * FROM marks').fetchall();"
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdout.readline()
+        yield
+        other.stdin.close()
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+async def test_a_database_that_is_open_is_not_migrated(path: Path, elsewhere: bool) -> None:
+    """An older version that has it open would fail with each statement. It goes on, and the new one says why."""
+    make_schema_1(path)
+    store = SqliteStore(f"sqlite:///{path}", patience=timedelta(0))
+    with opened_elsewhere(path) if elsewhere else opened_here(path):
+        with pytest.raises(StoreError, match=r"another process has it open: stop .*Nothing was changed"):
+            await enter(store, "log")
+        assert select(path, "PRAGMA user_version") == [(1,)]
+
+    await enter(store, "log")
+    assert select(path, "PRAGMA user_version") == [(newest(),)]
 
 
 async def test_deliveries_of_an_older_version_are_routed_and_known(path: Path, sqlite_store: SqliteStore) -> None:
@@ -215,7 +280,7 @@ try:
 except ReceiverError as exc:
     print(type(exc).__name__, exc)
 """
-    command = [sys.executable, "-c", program, str(tmp_path / "receiver.db")]
+    command = [sys.executable, "-B", "-c", program, str(tmp_path / "receiver.db")]  # -B: no cache is cut short
 
     done = subprocess.run(command, capture_output=True, text=True, timeout=LONG, check=True)
 
@@ -302,8 +367,8 @@ async def test_any_file_name_will_do(tmp_path: Path, name: str) -> None:
         ("sqlite:receiver.db", "names no database file"),
         ("postgresql://user:hidden-password@host/db", "SQLite only"),
         ("memory://", "ends with its process"),
-        ("mysql://user:hidden-password@host/db", "no store has addresses like 'mysql':"),
-        ("receiver.db", "write sqlite:///receiver.db"),
+        ("mysql://user:hidden-password@host/db", "no store has addresses that begin with mysql:; write"),
+        ("receiver.db", "this is no address of a store; write sqlite:///receiver.db"),
         ("", "write sqlite:///receiver.db"),
     ],
 )

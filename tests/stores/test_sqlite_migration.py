@@ -216,7 +216,7 @@ async def test_schema_6_keeps_every_column_of_every_work_item(path: Path) -> Non
     others = {name: select(path, f"SELECT * FROM {name}") for name in OTHER_TABLES}
     once = select(path, "SELECT handler, key, at, until FROM onces")
 
-    prepare(path, create=False)
+    prepare(path, create=True)
 
     assert select(path, f"SELECT {same}, started FROM work_items") == before
     columns = {WAITING: "due_at", RUNNING: "lease_until", HELD: "recheck_at"}

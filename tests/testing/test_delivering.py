@@ -4,6 +4,7 @@ import asyncio
 import traceback
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from receiver import Context, GiveUp, HandlerError, Malformed, Retry, Router, pa
 from receiver.core.types import Trigger, WorkState
 from receiver.errors import NoApiKey
 from receiver.events import CrawlPage, Event
-from receiver.testing import assert_handled, deliver, deliver_async, job_story, sample
+from receiver.testing import assert_handled, deliver, deliver_async, job_story, record_calls, sample
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)
 
@@ -315,3 +316,31 @@ def test_an_unknown_type_is_delivered(router: Router) -> None:
     [run] = deliver(b'{"type": "schedule.done"}', router)
 
     assert run.value == parse_event(b'{"type": "schedule.done"}')
+
+
+def test_an_error_of_a_handler_has_no_other_error_before_it(router: Router) -> None:
+    """pytest shows the handler's error alone."""
+
+    @router.on(CrawlPage, name="fails")
+    def fails(event: CrawlPage) -> None:
+        raise ValueError("no title")
+
+    with pytest.raises(ValueError, match="no title") as raised:
+        deliver(sample("crawl.page"), router)
+
+    assert raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("use", [lambda given: deliver(sample("crawl.page"), given), record_calls])
+def test_a_module_in_place_of_its_router_is_told_in_words(use: Any) -> None:
+    """The text says which router of the module to write."""
+    module = ModuleType("handlers")
+    with pytest.raises(HandlerError, match="not the module handlers, which has none"):
+        use(module)
+
+    module.__dict__["router"] = Router()
+    with pytest.raises(HandlerError, match=r"write handlers\.router"):
+        use(module)
+
+    with pytest.raises(HandlerError, match="a Router is expected, not list"):
+        use([])

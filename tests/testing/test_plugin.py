@@ -208,6 +208,7 @@ def test_importing_the_tools_costs_little() -> None:
         "receiver.testing.clock",
         "receiver.testing.delivering",
         "receiver.testing.recording",
+        "receiver.testing.routers",
         "receiver.testing.samples",
         "receiver.testing.work",
         "receiver.service.samples",

@@ -88,3 +88,24 @@ def test_results_of_deliver_can_be_asserted() -> None:
     assert_dead(runs, error="no chat")
     with pytest.raises(AssertionError, match=r'raise GiveUp\("no chat"\)'):
         assert_handled(runs)
+
+
+@pytest.mark.parametrize("check", [assert_handled, assert_dead])
+def test_no_work_can_be_expected(check: Callable[..., None]) -> None:
+    """With times=0; work that is there after all is shown."""
+    check([DONE, DEAD], "index_all", times=0)
+
+    with pytest.raises(AssertionError, match=r"crawl\.page k: (done|dead)"):
+        check([DONE, DEAD], times=0)
+
+
+@pytest.mark.parametrize("check", [assert_handled, assert_dead])
+def test_a_forgotten_await_is_told_in_words(check: Callable[..., None]) -> None:
+    """Also if the fixture itself is given. Python's warning about the coroutine does not come on top."""
+
+    async def work_items() -> list[Work]:
+        return [DONE]
+
+    for given in (work_items(), work_items):
+        with pytest.raises(TypeError, match=r"assert_handled\(await receiver_work_items\(\)\)"):
+            check(given)

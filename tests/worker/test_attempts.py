@@ -1,6 +1,7 @@
 """The log lines of attempts."""
 
 import logging
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -53,9 +54,7 @@ async def test_the_command_in_the_log_names_another_store(caplog: pytest.LogCapt
     assert vars(caplog.records[-1])["advice"] == "receiver work-items show 1 --store 'sqlite:///my other.db'"
 
 
-@pytest.mark.parametrize(
-    "error", [GiveUp("gone"), Retry("later"), Retry(after=timedelta(hours=1)), NoApiKey("none")]
-)
+@pytest.mark.parametrize("error", [GiveUp("gone"), Retry("later"), Retry(after=timedelta(hours=1))])
 async def test_a_deliberate_end_is_one_line(caplog: pytest.LogCaptureFixture, error: Exception) -> None:
     """Its reason says why; machines get the traceback too."""
     line = await logged(caplog, await run(raising(error)[0]))
@@ -63,6 +62,25 @@ async def test_a_deliberate_end_is_one_line(caplog: pytest.LogCaptureFixture, er
     assert "\n" not in str(line["msg"])
     assert str(error) in str(line["msg"])
     assert "traceback" in line
+
+
+async def test_a_missing_key_shows_where_the_handler_needs_it(caplog: pytest.LogCaptureFixture) -> None:
+    """It is a GiveUp that the handler did not choose."""
+    line = await logged(caplog, await run(raising(NoApiKey("none"))[0]), WorkState.DEAD)
+
+    assert line["frames"][0].startswith("tests/worker/running.py:")
+    assert line["advice"] == "receiver work-items show 1"
+
+
+async def test_an_attempt_that_never_ran_is_not_counted(caplog: pytest.LogCaptureFixture) -> None:
+    """The line says after which attempt the work item is dead: the last one that ran."""
+    claimed = replace(claim(print), refusal="not run again: 2 workers died while it ran")
+
+    log_attempt(claimed, refused(claimed, NOON), WorkState.DEAD, NOON)
+
+    [record] = caplog.records
+    assert claimed.item.attempt == 3
+    assert "DEAD after attempt 2: not run again: 2 workers died" in str(vars(record)["msg"])
 
 
 async def test_a_time_out_shows_where_the_handler_was(caplog: pytest.LogCaptureFixture) -> None:

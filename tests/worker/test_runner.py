@@ -29,7 +29,7 @@ async def test_an_async_handler_is_awaited() -> None:
     """It gets the event of its class."""
     seen: list[Event] = []
 
-    async def handler(event: CrawlPage) -> None:
+    async def handler(event: Event) -> None:
         await asyncio.sleep(0)
         seen.append(event)
 

@@ -242,8 +242,8 @@ async def test_a_store_error_in_a_handler_is_always_retried() -> None:
         assert await at.states() == [WorkState.WAITING]
 
 
-async def test_a_lane_that_cannot_be_read_is_the_lane_of_the_job() -> None:
-    """For example if the key cannot be converted to text."""
+async def test_a_lane_that_cannot_be_read_is_the_lane_of_the_job(caplog: pytest.LogCaptureFixture) -> None:
+    """For example if the key cannot be converted to text. The log says which lane it is."""
 
     class Odd:
         def __str__(self) -> str:
@@ -259,6 +259,8 @@ async def test_a_lane_that_cannot_be_read_is_the_lane_of_the_job() -> None:
 
         [item] = [one async for one in at.store.work_items(WorkFilter())]
         assert (item.lane, item.state) == ("job", WorkState.DONE)
+        [advice] = [vars(one)["advice"] for one in caplog.records if event_of(one) == "lane_unknown"]
+        assert "in the lane of its job" in advice
 
 
 async def test_held_items_run_when_their_handler_has_no_after_pages_any_more() -> None:

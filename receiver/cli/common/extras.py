@@ -1,10 +1,29 @@
-"""What a command says when a package is missing that an extra installs."""
+"""What a command says when the packages of an extra are missing."""
+
+import importlib.util
 
 from receiver.errors import ConfigurationError
 
+EMULATOR_MODULES = (
+    "httpcore",
+    "jsonschema",
+    "mammoth",
+    "openpyxl",
+    "protego",
+    "publicsuffixlist",
+    "pypdf",
+    "python_multipart",
+    "re2",
+    "selectolax",
+    "striprtf",
+    "tzdata",
+    "websockets",
+)
+"""What the extra `emulator` installs, by the names of the modules."""
 
-def missing_extra(error: ModuleNotFoundError, what: str, *, extra: str = "emulator") -> Exception:
-    """Return the error to raise for a failed import: how to install the extra, or a fault of ours as it is."""
-    if (error.name or "").startswith("receiver"):
-        return error
-    return ConfigurationError(f"{what} needs the package {error.name}: pip install 'crawl-receiver[{extra}]'")
+
+def require_emulator() -> None:
+    """Raise ConfigurationError if a package of the extra `emulator` is missing."""
+    if any(importlib.util.find_spec(name) is None for name in EMULATOR_MODULES):
+        advice = "pip install 'crawl-receiver[emulator]'"
+        raise ConfigurationError(f"the emulator needs packages that are not installed: {advice}")

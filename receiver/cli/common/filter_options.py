@@ -116,9 +116,9 @@ def span_options(command: Command) -> Command:
     return command
 
 
-def limit_option(command: Command) -> Command:
-    """Add `--limit`."""
-    return _LIMIT(command)
+def list_limit_option(command: Command) -> Command:
+    """Add the `--limit` of a listing."""
+    return _LIST_LIMIT(command)
 
 
 def plan_options(command: Command) -> Command:
@@ -142,17 +142,28 @@ def handled_filter_options(command: Command) -> Command:
     return _filtered(command, options, DeliveryFilter, DeliveryState)
 
 
+def event_list_options(command: Command) -> Command:
+    """Add the filters of a listing of events as one argument `wanted`, a DeliveryFilter."""
+    options = (*_FILTERS, *_HANDLED, _state(DeliveryState), _LIST_LIMIT)
+    return _filtered(command, options, DeliveryFilter, DeliveryState)
+
+
 def arrival_filter_options(command: Command) -> Command:
     """Add the filters of new events, without `--limit`, as one argument `wanted`, a DeliveryFilter."""
     return _filtered(command, (*_FILTERS, _state(DeliveryState)), DeliveryFilter, DeliveryState)
 
 
-def job_filter_options(command: Command) -> Command:
-    """Add the filters of jobs as one argument `wanted`, a JobFilter."""
-    return _filtered(command, (*_FILTERS, _state(JobState), _LIMIT), JobFilter, JobState)
+def job_list_options(command: Command) -> Command:
+    """Add the filters of a listing of jobs as one argument `wanted`, a JobFilter."""
+    return _filtered(command, (*_FILTERS, _state(JobState), _LIST_LIMIT), JobFilter, JobState)
 
 
-def work_filter_options(states: Iterable[WorkState] = WorkState) -> Callable[[Command], Command]:
+def work_list_options(command: Command) -> Command:
+    """Add the filters of a listing of work items as one argument `wanted`, a WorkFilter."""
+    return _filtered(command, (*_FILTERS, _HANDLER, _state(WorkState), _LIST_LIMIT), WorkFilter, WorkState)
+
+
+def work_filter_options(states: Iterable[WorkState]) -> Callable[[Command], Command]:
     """Add the filters of work items, also by handler, as one argument `wanted`, a WorkFilter."""
     options = (*_FILTERS, _HANDLER, _state(tuple(states)), _LIMIT)
     return lambda command: _filtered(command, options, WorkFilter, WorkState)
@@ -222,6 +233,12 @@ _HANDLED = (
     click.option("--failed", is_flag=True, help="Only events with failed or dead work, of --handler if given."),
 )
 _LIMIT = click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Only the newest N.")
+_LIST_LIMIT = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Only the newest N; without it 50 on a terminal, and all in a pipe or with --json.",
+)
 
 
 def _state(states: Iterable[StrEnum]) -> Callable[[Command], Command]:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from receiver.cli.common.output import note
+from receiver.core.refusals import plain_reason
 from receiver.core.text import escape_controls
 from receiver.errors import ReceiverError, ServerError, ServiceError, ServiceUnreachable, UnexpectedAnswer
 from receiver.settings import Settings
@@ -89,9 +90,9 @@ def build(make: Callable[..., T], /, **given: Any) -> T:
     try:
         return make(**{name: value for name, value in given.items() if value is not None})
     except ValidationError as exc:
-        first = exc.errors(include_input=False, include_url=False, include_context=False)[0]
+        first = exc.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        reason = first["msg"].removeprefix("Value error, ")
+        reason = plain_reason(first)
         if first["type"] == "extra_forbidden":
             reason = _no_such_field(make, [str(part) for part in first["loc"]])
         raise click.UsageError(escape_controls(f"{place}: {reason}" if place else reason)) from None

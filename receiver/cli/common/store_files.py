@@ -21,6 +21,6 @@ def database_file(settings: Settings) -> Path:
 
 
 def contents_line(held: Contents) -> str:
-    """Return how many events there are, when the last arrived, and the size of the file."""
+    """Return how many events there are, when the last arrived, the size of the file, and its schema."""
     last = f", the last arrived {local_time(held.last_at)}" if held.last_at else ""
-    return f"{counted(held.deliveries, 'event')}{last}, {size(held.size)}"
+    return f"{counted(held.deliveries, 'event')}{last}, {size(held.size)}, schema {held.schema}"

@@ -25,7 +25,7 @@ Command = Callable[..., Any]
 Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 SHOWN_TO_PEOPLE = 50
-"""How many rows a listing for people has when no limit is given."""
+"""How many rows a listing on a terminal has when no limit is given. The help of `--limit` says so."""
 MAX_ROWS = 200
 """Rows that are written together."""
 
@@ -37,6 +37,10 @@ class ListForm:
     as_json: bool = False
     wide: bool = False
     columns: tuple[str, ...] = ()
+
+    def most(self, limit: int | None) -> int | None:
+        """Return how many rows to show at most, None for all: a terminal shows some, if no limit is given."""
+        return limit or (None if self.as_json or not sys.stdout.isatty() else SHOWN_TO_PEOPLE)
 
 
 def form_options(columns: Callable[[], Sequence[Column[Any]]]) -> Callable[[Command], Command]:
@@ -78,7 +82,7 @@ def _with_form(complete: Completion, command: Command) -> Command:
 
 def only_newest(limit: int) -> str:
     """Return the remark for people about a list that was cut."""
-    return f"only the newest {limit} are shown; --limit N shows N, --json shows all"
+    return f"only the newest {limit} are shown; --limit N shows N, and a pipe gets all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +101,27 @@ class Listing(Generic[Row]):
         form: ListForm,
         hint: Callable[[Filter], Awaitable[str]] | None = None,
     ) -> int:
-        """Write the wanted rows in flat memory, for people only the newest; return how many there were.
+        """Write the wanted rows in flat memory, on a terminal only the newest; return how many there were.
 
         If there is none, `hint` may say more.
         """
         writer = RowWriter(self, form)
-        limit = wanted.limit or SHOWN_TO_PEOPLE
-        if wanted.limit is None and not form.as_json:
-            wanted = replace(wanted, limit=limit + 1)
+        most = form.most(wanted.limit)
+        if wanted.limit is None and most is not None:
+            wanted = replace(wanted, limit=most + 1)
         rows: list[Row] = []
         total = 0
         async for row in read(wanted):
             total += 1
-            if form.as_json or total <= limit:
+            if most is None or total <= most:
                 rows.append(row)
             if len(rows) == MAX_ROWS:
                 writer.write(rows)
                 rows = []
         writer.write(rows)
         writer.end()
-        if total > limit and not form.as_json:
-            note(only_newest(limit))
+        if most is not None and total > most:
+            note(only_newest(most))
         elif not total and not form.as_json:
             note(f"no {self.noun} matched{await hint(wanted) if hint else ''}")
         return total

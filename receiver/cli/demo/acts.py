@@ -14,6 +14,7 @@ from receiver.core.ports.reports import Reports
 from receiver.core.text import counted
 from receiver.requests import MonitorRequest, Schedule, ScrapeTarget, WebhookConfig
 from receiver.service.responses import JobStarted
+from receiver.service.schedule import RETRIES, State
 
 if TYPE_CHECKING:  # it loads the emulator
     from receiver.cli.demo.site import DemoService
@@ -22,6 +23,7 @@ _POLL_SECONDS = 0.1
 _TIMEOUT_SECONDS = 120
 _CRAWLED = 20
 _FIRST_RETRY, _SECOND_RETRY, _THIRD_RETRY = timedelta(minutes=1), timedelta(minutes=5), timedelta(minutes=15)
+_WAITING = (State.ATTEMPT, *RETRIES)
 _A_MOMENT = timedelta(seconds=1)
 """The emulator's retries start a moment after their minute, when the attempt before them has ended."""
 
@@ -42,6 +44,12 @@ class Stage:
     def webhook(self) -> WebhookConfig:
         """Return the webhook of a job: the receiver of the demo."""
         return WebhookConfig(url=self.receiver.url, metadata={"from": "demo"})
+
+    async def count(self, *states: State) -> int:
+        """Return how many deliveries of the service are in these states."""
+        answer = await self.service.client.get("/_emulator/deliveries", params={"limit": "1"})
+        counts = answer.json()["counts"]
+        return sum(counts.get(state, 0) for state in states)
 
     async def handled(self) -> None:
         """Return when handlers have finished with everything that was delivered."""
@@ -97,28 +105,37 @@ async def monitor(stage: Stage) -> None:
 
 async def outage(stage: Stage) -> None:
     """Stop the receiver for some virtual minutes: the service's retries bring everything."""
-    stage.say("6. The receiver stops. The service finishes a batch meanwhile, and gets no answer.")
+    stage.say("6. The receiver stops. The service scrapes a batch meanwhile.")
     await stage.receiver.stop()
     await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
     await stage.service.emulator.settled()
-    await _pass_time(stage, _FIRST_RETRY, "its first retry fails too")
+    waiting = await stage.count(*_WAITING)
+    stage.say(f"   {counted(waiting, 'delivery')} got no answer.")
+    await _pass_time(stage, _FIRST_RETRY)
+    if await stage.count(*_WAITING) != waiting:
+        raise DemoFailed("deliveries did not wait for their second retry")
+    stage.say("   A minute later on the service's clock, the first retry of each failed, too.")
     await stage.receiver.start()
-    await _pass_time(stage, _SECOND_RETRY, "the receiver is back, and the second retry delivers all of it")
+    await _pass_time(stage, _SECOND_RETRY)
+    if await stage.count(*_WAITING):
+        raise DemoFailed("the second retry did not deliver everything")
+    stage.say("   The receiver is back. 5 minutes later the second retry delivered all of them.")
     await stage.handled()
 
 
 async def loss(stage: Stage) -> None:
     """Stop the receiver for longer than the service retries, and fetch what it gave up."""
-    stage.say("7. The receiver stops again, for longer than the service retries:")
+    stage.say("7. The receiver stops again, for longer than the service retries.")
     await stage.receiver.stop()
     started = await stage.service.client.batch_scrape(stage.service.some_urls, webhook=stage.webhook())
     await stage.service.emulator.settled()
-    for pause in (_FIRST_RETRY, _SECOND_RETRY):
-        await stage.service.emulator.advance(pause + _A_MOMENT)
-    await _pass_time(stage, _THIRD_RETRY, "the third retry has failed, and the service gives up for good")
+    for pause in (_FIRST_RETRY, _SECOND_RETRY, _THIRD_RETRY):
+        await _pass_time(stage, pause)
+    lost = await stage.count(State.FAILED)
+    stage.say(f"   After its third retry the service gave up {counted(lost, 'delivery')} for good.")
     await stage.receiver.start()
     words = ("backfill", "--job", _id(started), "--family", "batch_scrape", "--yes")
-    stage.say(f"   `receiver {' '.join(words)}` asks the service for what it produced:")
+    stage.say(f"   `receiver {' '.join(words)}` asks the service what the job produced:")
     for line in (await stage.receiver.command(*words)).splitlines():
         stage.console.print(f"     {line}", markup=False)
     await stage.handled()
@@ -127,10 +144,8 @@ async def loss(stage: Stage) -> None:
 ACTS: tuple[Callable[[Stage], Awaitable[None]], ...] = (crawl, batch_scrape, monitor, outage, loss)
 
 
-async def _pass_time(stage: Stage, duration: timedelta, what: str) -> None:
+async def _pass_time(stage: Stage, duration: timedelta) -> None:
     await stage.service.emulator.advance(duration + _A_MOMENT)
-    minutes = counted(duration // timedelta(minutes=1), "minute")
-    stage.say(f"   {minutes} later on the service's clock, {what}.")
 
 
 def _id(started: JobStarted) -> str:

@@ -12,7 +12,7 @@ import click
 from rich.console import Console
 
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.extras import missing_extra
+from receiver.cli.common.extras import require_emulator
 from receiver.cli.common.store import open_reports
 from receiver.cli.demo.acts import ACTS, Stage
 from receiver.cli.demo.receiver_process import ReceiverProcess
@@ -36,10 +36,7 @@ def demo(folder: Path) -> int:
     the service's clock, and comes back. The demo needs no internet, and the extra `emulator`. You may run it again;
     it keeps files that you have changed.
     """
-    try:
-        from receiver.cli.demo import site  # noqa: F401 - is it installed?
-    except ModuleNotFoundError as exc:
-        raise missing_extra(exc, "the demo") from None
+    require_emulator()
     console = Console(highlight=False, soft_wrap=True)
     written = write_deployment(folder, keep=True)
     console.print(f"1. A deployment is in [bold]{folder}[/]{'' if written else ' (kept as it was)'}.")

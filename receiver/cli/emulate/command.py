@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from receiver.cli.common.extras import missing_extra
+from receiver.cli.common.extras import require_emulator
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.emulate.flags import emulator_options
 from receiver.core.logs import configure_logs, log_crashes
@@ -34,11 +34,10 @@ def emulate(context: click.Context, /, host: str, port: int, **options: Any) -> 
 
 
 def _serve(host: str, port: int, options: Mapping[str, Any]) -> int:
-    try:
-        from receiver.cli.emulate.serving import serve_emulator
-        from receiver.service.emulator.options import EmulatorOptions
-    except ModuleNotFoundError as exc:
-        raise missing_extra(exc, "the emulator") from None
+    require_emulator()
+    from receiver.cli.emulate.serving import serve_emulator
+    from receiver.service.emulator.options import EmulatorOptions
+
     chosen = EmulatorOptions(
         sites=dict(options["sites"]),
         bundled_site=options["bundled_site"],

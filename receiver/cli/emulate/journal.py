@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from receiver.cli.common.columns import NOTHING, Column, job_column, moment_column
-from receiver.cli.common.filter_options import limit_option, text
+from receiver.cli.common.filter_options import list_limit_option, text
 from receiver.cli.common.output import note
-from receiver.cli.common.tables import SHOWN_TO_PEOPLE, ListForm, Listing, RowWriter, form_options
+from receiver.cli.common.tables import ListForm, Listing, RowWriter, form_options, only_newest
 from receiver.cli.emulate.flags import DEFAULT_PORT
 from receiver.errors import ReceiverError
 
@@ -34,7 +34,7 @@ class EmulatorUnreachable(ReceiverError):
     show_default=True,
     help="Where the emulator is.",
 )
-@limit_option
+@list_limit_option
 @form_options(lambda: _REQUESTS.columns)
 def journal(
     deliveries: bool, path: str | None, job: str | None, url: str, limit: int | None, form: ListForm
@@ -45,13 +45,15 @@ def journal(
     """
     if (deliveries and path) or (job and not deliveries):
         raise click.UsageError("--path is for requests, and --job for --deliveries")
-    most = limit or (None if form.as_json else SHOWN_TO_PEOPLE)
+    most = form.most(limit)
     kind, name = ("deliveries", "job") if deliveries else ("journal", "path")
-    rows = _rows(url, kind, {name: job or path or ""}, most)
+    rows = _rows(url, kind, {name: job or path or ""}, most if limit or most is None else most + 1)
     listing: Listing[Json] = _DELIVERIES if deliveries else _REQUESTS
     writer = RowWriter(listing, form)
-    writer.write(rows)
+    writer.write(rows[:most])
     writer.end()
+    if most is not None and len(rows) > most:
+        note(only_newest(most))
     if not rows and not form.as_json:
         note("the journal has no webhook" if deliveries else "the journal has no request")
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import click
 
-from receiver.cli.common.filter_options import handled_filter_options, store_option, text_option
+from receiver.cli.common.filter_options import event_list_options, store_option, text_option
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.names import hint
 from receiver.cli.common.output import note
@@ -20,7 +20,7 @@ from receiver.settings import load_settings
 
 
 @click.command("list")
-@handled_filter_options
+@event_list_options
 @text_option
 @form_options(lambda: EVENTS.columns)
 @store_option

@@ -1,16 +1,14 @@
 """The handlers that a command is about: those of the store joined with those of the code."""
 
-import sys
 from collections.abc import Callable, Collection, Sequence
-from contextlib import redirect_stdout
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any
 
 import click
 
 from receiver.cli.common.filter_options import store_option, text
+from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.names import complete_handler
 from receiver.cli.common.output import note, quoted
 from receiver.cli.common.store import read
@@ -19,7 +17,6 @@ from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.views import waiting_items
 from receiver.core.work import HandlerReport
 from receiver.errors import ConfigurationError
-from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file
 
 _MAGIC = frozenset("*?[")
@@ -86,14 +83,10 @@ def left_waiting(name: HandlerName, waiting: int) -> str:
 
 
 def _registered_names(settings: Settings) -> Collection[HandlerName] | None:
-    """Import the router and return the names of its handlers; None, with a note, if the import fails.
-
-    What the code writes to standard output goes to standard error.
-    """
+    """Import the router and return the names of its handlers; None, with a note, if the import fails."""
     export_env_file()
     try:
-        with redirect_stdout(sys.stderr):
-            router = load_router(settings.handlers, folder=Path.cwd())
+        router = import_router(settings)
     except ConfigurationError as exc:
         note(f"receiver: {escape_controls(str(exc))}; only handlers that the store knows are used")
         return None

@@ -5,7 +5,7 @@ from datetime import datetime
 import click
 
 from receiver.cli.common.columns import NOTHING, Column, job_column, moment_column
-from receiver.cli.common.filter_options import job_filter_options, store_option
+from receiver.cli.common.filter_options import job_list_options, store_option
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.names import hint
 from receiver.cli.common.output import yes_or_no
@@ -22,7 +22,7 @@ _STYLES = {JobState.OPEN: "cyan", JobState.FAILED: "red", JobState.CANCELLED: "y
 
 
 @click.command("list")
-@job_filter_options
+@job_list_options
 @form_options(lambda: _listing(SystemClock().now()).columns)
 @store_option
 def list_(wanted: JobFilter, form: ListForm, store: str | None) -> None:

@@ -46,6 +46,8 @@ def create(
     targets = [{"type": "scrape", "urls": urls}] if urls else None
     fields = given.but(name=name, schedule=schedule or None, targets=targets, goal=goal)
     require_argument(fields, "name", "NAME")
+    if "schedule" not in fields:
+        raise click.UsageError("say when it runs: --cron '0 9 * * 1', or --every 'daily at 9:00'")
     if given.estimate:
         write_estimate(build(MonitorRequest, **fields), as_json=as_json)
         return

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from receiver.cli.common.columns import NOTHING, Column, moment_column
-from receiver.cli.common.filter_options import limit_option
+from receiver.cli.common.filter_options import list_limit_option
 from receiver.cli.common.output import note
 from receiver.cli.common.service_calls import ask
-from receiver.cli.common.tables import SHOWN_TO_PEOPLE, ListForm, Listing, RowWriter, form_options, only_newest
+from receiver.cli.common.tables import ListForm, Listing, RowWriter, form_options, only_newest
 from receiver.core.clock import iso
 from receiver.errors import UnexpectedAnswer
 from receiver.settings import load_settings
@@ -22,14 +22,14 @@ SCAN_LIMIT = 100
 
 
 @click.command("list")
-@limit_option
+@list_limit_option
 @form_options(lambda: _MONITORS.columns)
 def list_(limit: int | None, form: ListForm) -> None:
     """List monitors, the newest first."""
-    most = limit or (None if form.as_json else SHOWN_TO_PEOPLE + 1)
+    most = form.most(limit)
     writer = RowWriter(_MONITORS, form)
-    found = ask(load_settings(), lambda client: _read(client, most))
-    shown = found if form.as_json else found[: limit or SHOWN_TO_PEOPLE]
+    found = ask(load_settings(), lambda client: _read(client, most if limit or most is None else most + 1))
+    shown = found[:most]
     writer.write(shown)
     writer.end()
     if not found and not form.as_json:

@@ -23,4 +23,4 @@ def run(monitor_id: str, as_json: bool) -> None:
         write_json({"job_id": job_id, "monitor_id": monitor_id, "status": check.status})
     else:
         write_line(escape_controls(job_id))
-    note(f"next: receiver jobs show {quoted(job_id)}")
+    note(f"next: receiver jobs show {quoted(job_id)}, once its first event has arrived")

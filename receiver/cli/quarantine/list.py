@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from receiver.cli.common.columns import NOTHING, Column, moment_column
-from receiver.cli.common.filter_options import limit_option, span_options, store_option, text
+from receiver.cli.common.filter_options import list_limit_option, span_options, store_option, text
 from receiver.cli.common.store import read
 from receiver.cli.common.tables import ListForm, Listing, form_options
 from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
@@ -18,7 +18,7 @@ from receiver.settings import load_settings
 @click.option("--kind", type=text, metavar="WORD", help="Only malformed, or only conflict.")
 @click.option("--reason", type=text, hidden=True)  # the older name of --kind
 @span_options
-@limit_option
+@list_limit_option
 @form_options(lambda: _COLUMNS)
 @store_option
 def list_(form: ListForm, store: str | None, kind: str | None, reason: str | None, **wanted: Any) -> None:

@@ -7,13 +7,13 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import click
 
 from receiver.cli.common.confirm import agreed
 from receiver.cli.common.event_loop import run
 from receiver.cli.common.exit_codes import FAILED, INTERRUPTED, OK
+from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.interrupt import ending_at_interrupt
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.names import hint
@@ -29,7 +29,6 @@ from receiver.core.ports.reports import Reports
 from receiver.errors import ConfigurationError
 from receiver.replay.selection import Selection
 from receiver.routing import Handler, Router
-from receiver.routing.loader import load_router
 from receiver.settings import Settings, export_env_file, load_settings
 
 
@@ -70,7 +69,7 @@ def _watch(flags: ReplayFlags) -> int:
 def _router(settings: Settings, flags: ReplayFlags) -> Router:
     if flags.mode is ReplayMode.SEND:
         return Router()
-    router = load_router(settings.handlers, folder=Path.cwd())
+    router = import_router(settings)
     if not len(router):
         raise ConfigurationError(f"{settings.handlers} has no handlers: nothing would run")
     return router

@@ -22,4 +22,4 @@ def agent(prompt: str | None, urls: tuple[str, ...], max_credits: int | None, st
 
     fields = start.given.but(prompt=prompt, urls=urls, maxCredits=max_credits)
     require_argument(fields, "prompt", "PROMPT")
-    start.job(AgentRequest, fields, lambda client, request: client.agent(request))
+    start.job(AgentRequest, fields, lambda client, request: client.agent(request), family="agent")

@@ -19,4 +19,6 @@ def batch_scrape(urls: tuple[str, ...], start: Start) -> None:
 
     fields = start.given.but(urls=urls)
     require_argument(fields, "urls", "URL...")
-    start.job(BatchScrapeRequest, fields, lambda client, request: client.batch_scrape(request))
+    start.job(
+        BatchScrapeRequest, fields, lambda client, request: client.batch_scrape(request), family="batch_scrape"
+    )

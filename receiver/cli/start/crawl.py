@@ -20,4 +20,4 @@ def crawl(url: str | None, limit: int | None, start: Start) -> None:
 
     fields = start.given.but(url=url, limit=limit)
     require_argument(fields, "url", "URL")
-    start.job(CrawlRequest, fields, lambda client, request: client.crawl(request))
+    start.job(CrawlRequest, fields, lambda client, request: client.crawl(request), family="crawl")

@@ -19,4 +19,4 @@ def extract(urls: tuple[str, ...], prompt: str | None, start: Start) -> None:
     from receiver.requests import ExtractRequest
 
     fields = start.given.but(urls=urls, prompt=prompt)
-    start.job(ExtractRequest, fields, lambda client, request: client.extract(request))
+    start.job(ExtractRequest, fields, lambda client, request: client.extract(request), family="extract")

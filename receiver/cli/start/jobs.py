@@ -40,6 +40,8 @@ class Start:
         make: Callable[..., R],
         fields: Mapping[str, Any],
         send: Callable[["AsyncClient", R], Awaitable["JobStarted"]],
+        *,
+        family: str,
     ) -> None:
         """Start the job and write its id; with `--estimate` write only what it may cost."""
         if self.given.estimate:
@@ -48,7 +50,8 @@ class Start:
         settings = load_settings()
         settings.plain_api_key()  # a missing key is an error before anything else is
         request = build(make, **self.hook.added_to(fields, settings))
-        _write(ask(settings, lambda client: send(client, request), doubt=_DOUBT), as_json=self.as_json)
+        job = ask(settings, lambda client: send(client, request), doubt=_DOUBT)
+        _write(job, _next_command(job.id or "", family, comes_here="webhook" not in fields), as_json=self.as_json)
 
 
 def start_options(command: Command) -> Command:
@@ -61,8 +64,15 @@ def start_options(command: Command) -> Command:
     return hook_options(field_options(json_option(with_start)))
 
 
-def _write(job: "JobStarted", *, as_json: bool) -> None:
-    """Write the id of a job that was started, and say which URLs the service left out."""
+def _next_command(job_id: str, family: str, *, comes_here: bool) -> str:
+    """Return the command that shows the job; without events of it the receiver knows nothing of it."""
+    if comes_here:
+        return f"receiver jobs show {quoted(job_id)}, once its first event has arrived"
+    return f"receiver jobs fetch {quoted(job_id)} --family {family}, once it is over"
+
+
+def _write(job: "JobStarted", next_command: str, *, as_json: bool) -> None:
+    """Write the id of a job that was started, and say which URLs the service left out, and what to do next."""
     job_id = job.id or ""
     if as_json:
         write_json({"job_id": job_id, "url": job.url, "invalid_urls": job.invalid_urls})
@@ -70,4 +80,4 @@ def _write(job: "JobStarted", *, as_json: bool) -> None:
         write_line(escape_controls(job_id))
     for url in job.invalid_urls:
         note(f"left out, not a valid URL: {escape_controls(url)}")
-    note(f"next: receiver jobs show {quoted(job_id)}")
+    note(f"next: {next_command}")

@@ -3,7 +3,7 @@
 import click
 
 from receiver.cli.common.columns import NOTHING, Column, job_column, moment_column
-from receiver.cli.common.filter_options import store_option, work_filter_options
+from receiver.cli.common.filter_options import store_option, work_list_options
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.names import hint
 from receiver.cli.common.store import read
@@ -26,7 +26,7 @@ _STYLES = {
 
 
 @click.command("list")
-@work_filter_options()
+@work_list_options
 @form_options(lambda: _COLUMNS)
 @store_option
 def list_(wanted: WorkFilter, form: ListForm, store: str | None) -> None:

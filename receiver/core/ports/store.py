@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 from receiver.core.ports.controls import Controls
@@ -12,15 +13,30 @@ from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
 
 
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The version of the schema that a database has, and the one that this program needs."""
+
+    stored: int
+    needed: int
+
+
 class Store(Protocol):
     """Where its faces are opened. Nothing is touched before one of them is entered.
 
-    Entering raises StoreError or StoreRefused when the database cannot be used. `log` and `queue` create and
-    migrate it, `reports` migrates it but does not create it. Leaving finishes what was submitted.
+    Entering raises StoreError or StoreRefused when the database cannot be used. `log`, `queue` and `search` create
+    it, or migrate one with an older schema unless somebody has it open. The others refuse such a database and leave
+    it unchanged. Leaving finishes what was submitted.
     """
 
     def exists(self) -> bool:
         """Tell whether there is a database. Raises StoreRefused if there is none and none could be created."""
+
+    def schema(self) -> Schema | None:
+        """Return the versions of the schema, None where it has none. There has to be a database; it is not changed.
+
+        Raises StoreError or StoreRefused when it cannot be read.
+        """
 
     async def health_notes(self) -> Sequence[str]:
         """Return what could harm the store where it runs, each with what to do."""

@@ -25,6 +25,7 @@ from pydantic_core import PydanticCustomError, to_json
 
 from receiver.core.deliveries import Delivery
 from receiver.core.envelope import PLAIN_ID, readable
+from receiver.core.refusals import plain_reason
 from receiver.core.types import DeliveryKey
 from receiver.errors import NoBundle
 
@@ -204,7 +205,7 @@ def _check(fields: _Line, digest: str) -> None:
 
 def _complaint(exc: ValidationError) -> str:
     """Return the first complaint, without the value."""
-    error = exc.errors(include_url=False, include_context=False, include_input=False)[0]
+    error = exc.errors(include_url=False, include_input=False)[0]
     if error["type"] == "json_invalid":
         return "not JSON"
-    return f"{'.'.join(str(step) for step in error['loc']) or 'the line'}: {error['msg']}"
+    return f"{'.'.join(str(step) for step in error['loc']) or 'the line'}: {plain_reason(error)}"

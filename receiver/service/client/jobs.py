@@ -13,7 +13,7 @@ from receiver.requests.webhooks import WebhookConfig
 from receiver.service.client.building import made_of
 from receiver.service.client.calls import ServiceCall, limits, part
 from receiver.service.client.keywords import AgentKeywords, BatchScrapeKeywords, CrawlKeywords, ExtractKeywords
-from receiver.service.client.reading import items_of, nothing, whole
+from receiver.service.client.reading import UndocumentedPart, items_of, nothing, whole
 from receiver.service.responses.jobs import (
     ActiveCrawl,
     AgentStatus,
@@ -170,7 +170,7 @@ def _status(path: str, skip: int | None, limit: int | None) -> ServiceCall[JobSt
 def _started(body: Mapping[str, Any]) -> JobStarted:
     started = JobStarted.read(body)
     if not started.id:
-        raise ValueError("a job that was started has an id")
+        raise UndocumentedPart("a job that was started has an id")
     return started
 
 
@@ -179,7 +179,7 @@ def _errors(body: Mapping[str, Any]) -> JobErrors:
     inside = body.get("data")
     found = JobErrors.read(inside if isinstance(inside, Mapping) and "errors" not in body else body)
     if not (found.errors or found.robots_blocked or found.model_fields_set & {"errors", "robots_blocked"}):
-        raise ValueError("a list of errors has `errors`")
+        raise UndocumentedPart("a list of errors has `errors`")
     return found
 
 

@@ -8,7 +8,7 @@ from receiver.requests.monitors import MonitorChanges, MonitorRequest
 from receiver.service.client.building import made_of
 from receiver.service.client.calls import ServiceCall, limits, part
 from receiver.service.client.keywords import MonitorChangeKeywords, MonitorKeywords
-from receiver.service.client.reading import data_of, items_of, nothing
+from receiver.service.client.reading import UndocumentedPart, data_of, items_of, nothing
 from receiver.service.responses.monitors import Monitor
 
 PageStatus = Literal["same", "new", "changed", "removed", "error"]
@@ -111,7 +111,7 @@ def _queued_check(body: Mapping[str, Any]) -> MonitorCheck:
     """Read a check that was just queued. Its id stands in the check, or beside it."""
     check, beside = data_of(MonitorCheck, needs=None)(body), body.get("id")
     if check.id is None and not isinstance(beside, str):
-        raise ValueError("a check has an id")
+        raise UndocumentedPart("a check has an id")
     return check if check.id is not None else check.model_copy(update={"id": beside})
 
 

@@ -54,6 +54,10 @@ _ID_IN_WORDS = re.compile(r"\b(?:exception ID is|Error ID:) ([\w-]{1,100})")
 _WAIT_KEYS = ("retry_after_seconds", "retryAfterSeconds")
 
 
+class UndocumentedPart(ValueError):
+    """An answer lacks a part that it has by the documentation. The text names the part only."""
+
+
 def read_answer(call: ServiceCall[T], answer: ServiceResponse, *, key: SecretStr, now: datetime) -> T:
     """Return the result of a call, or raise a ServiceError for its answer. `key` is removed from every text."""
     if answer.status == HTTPStatus.NO_CONTENT and call.read is nothing:
@@ -65,6 +69,8 @@ def read_answer(call: ServiceCall[T], answer: ServiceResponse, *, key: SecretStr
             raise _error(NotSuccessful, call, answer, body, key, now)
         try:
             return call.read(body)
+        except UndocumentedPart as exc:
+            raise UnexpectedAnswer(f"{_named(call)}: not as documented: {exc}", status=answer.status) from None
         except ValueError:  # also pydantic's own error, whose text could quote the page
             raise UnexpectedAnswer(f"{_named(call)}: not as documented", status=answer.status) from None
     if answer.status < 400:
@@ -215,7 +221,7 @@ def data_of(model: type[S], *, needs: str | None = "id") -> Callable[[Mapping[st
     def read(body: Mapping[str, Any]) -> S:
         data = body.get("data")
         if not isinstance(data, Mapping):
-            raise ValueError("no object in `data`")
+            raise UndocumentedPart("no object in `data`")
         return _with(needs, model.read(data))
 
     return read
@@ -226,7 +232,7 @@ def _with(needed: str | None, found: S) -> S:
         return found
     value = getattr(found, needed)
     if value is None or not (value or needed in found.model_fields_set):
-        raise ValueError(f"no `{needed}`")
+        raise UndocumentedPart(f"no `{needed}`, or in another form")
     return found
 
 
@@ -236,10 +242,10 @@ def items_of(model: type[S], name: str) -> Callable[[Mapping[str, Any]], list[S]
     def read(body: Mapping[str, Any]) -> list[S]:
         items = body.get(name)
         if not isinstance(items, list):
-            raise ValueError(f"no list in `{name}`")
+            raise UndocumentedPart(f"no list in `{name}`")
         objects = [item for item in items if isinstance(item, Mapping)]
         if items and not objects:
-            raise ValueError(f"no object in `{name}`")
+            raise UndocumentedPart(f"no object in `{name}`")
         if len(objects) < len(items):
             log.warning("service_items_skipped", extra={"path": name, "count": len(items) - len(objects)})
         return [model.read(item) for item in objects]

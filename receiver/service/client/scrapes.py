@@ -14,7 +14,7 @@ from receiver.requests.search import SearchRequest
 from receiver.service.client.building import made_of
 from receiver.service.client.calls import ANSWERED_WITHIN, ServiceCall
 from receiver.service.client.keywords import MapKeywords, ParseKeywords, ScrapeKeywords, SearchKeywords
-from receiver.service.client.reading import whole
+from receiver.service.client.reading import UndocumentedPart, whole
 from receiver.service.responses.jobs import QueueStatus, ScrapeResponse
 from receiver.service.responses.searches import MapResponse, SearchResponse
 
@@ -132,12 +132,12 @@ def _formats(request: ContentRequest) -> tuple[str, ...]:
 
 def _hits(body: Mapping[str, Any]) -> SearchResponse:
     if not isinstance(body.get("data"), Mapping):
-        raise ValueError("a search has its hits in `data`")
+        raise UndocumentedPart("a search has its hits in `data`")
     return SearchResponse.read(body)
 
 
 def _document(body: Mapping[str, Any]) -> Document:
     document = ScrapeResponse.read(body).data
     if document is None:
-        raise ValueError("a scrape has a document in `data`")
+        raise UndocumentedPart("a scrape has a document in `data`")
     return document

@@ -20,7 +20,7 @@ from receiver.service.emulator.account.queue import EmptyQueue
 from receiver.service.emulator.account.rates import RateLimits
 from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.admin.faults import Faults
+from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.admin.operations import AdminOperations
 from receiver.service.emulator.api.account import AccountOperations
@@ -28,7 +28,7 @@ from receiver.service.emulator.api.admin import PREFIX, AdminEndpoint
 from receiver.service.emulator.api.dispatch import CallGate, Dispatcher
 from receiver.service.emulator.api.routes import RouteTable
 from receiver.service.emulator.clock import EmulatorClock
-from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.ids import open_ids
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts, OpenParts
 from receiver.service.emulator.state.database import StateDatabase
@@ -68,7 +68,7 @@ class Emulator:
         """The emulator's time."""
         self.activity = Activity()
         """What runs without waiting for the clock."""
-        self.faults = Faults(random.Random(self.options.seed))  # noqa: S311 - chance, not secrets
+        self.faults = InjectedFaults(random.Random(self.options.seed))  # noqa: S311 - chance, not secrets
         """What goes wrong on purpose."""
         self.journal = Journal()
         """The last calls."""
@@ -114,8 +114,8 @@ class Emulator:
 
     async def _open_base(self, stack: AsyncExitStack) -> EmulatorBase:
         options, clock = self.options, self.clock
-        ids = IdSource(clock, options.seed)
         state = await stack.enter_async_context(StateDatabase(options.state, self._schemas))
+        ids = await open_ids(state, clock, options.seed)
         client = await stack.enter_async_context(httpx.AsyncClient(transport=self._transport, trust_env=False))
         outbox = await stack.enter_async_context(
             Outbox(

@@ -35,7 +35,7 @@ class EmulatorClock:
         return self._clock.steady() + self._ahead
 
     def call_later(self, duration: timedelta, callback: Callable[[], None]) -> Timer:
-        """Call `callback` when `duration` has passed on this clock."""
+        """ApiCall `callback` when `duration` has passed on this clock."""
         timer = _EmulatorTimer(callback)
         heapq.heappush(self._timers, (self.steady() + duration, next(self._order), timer))
         if self._timers[0][2] is timer:

@@ -11,8 +11,11 @@ class WebhookTarget:
     """Where the events of a job or monitor go, as the request said."""
 
     url: str
+    """Where to post."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Headers beside those of the service, by name."""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    """What comes back in each event."""
     events: tuple[str, ...] = ()
     """Names as they were given: full types, or what comes after the family. Empty: all events."""
 

@@ -1,9 +1,11 @@
 """The ids of jobs, scrapes and deliveries."""
 
 import random
+import sqlite3
 import uuid
 
 from receiver.core.clock import Clock
+from receiver.service.emulator.state.database import StateDatabase
 
 
 class IdSource:
@@ -23,3 +25,19 @@ class IdSource:
     def new_delivery(self) -> str:
         """Return an id for a delivery: a UUID of version 4, as the service has them."""
         return str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+
+
+async def open_ids(state: StateDatabase, clock: Clock, seed: int | None) -> IdSource:
+    """Return a source of ids that a state does not have yet.
+
+    With a seed, the ids of each start are reproducible, and those of the next start are others.
+    """
+    starts = 0 if seed is None else await state.run(_count_start)
+    return IdSource(clock, None if seed is None else seed + (starts << 64))
+
+
+def _count_start(connection: sqlite3.Connection) -> int:
+    # A number that no reset of the tables takes away: https://www.sqlite.org/pragma.html#pragma_user_version
+    starts = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    connection.execute(f"PRAGMA user_version = {starts + 1}")
+    return starts

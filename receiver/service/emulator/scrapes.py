@@ -19,32 +19,51 @@ class ScrapePlan:
     formats: tuple[Json, ...] = ({"type": "markdown"},)
     """Objects with wire names and their `type`. Version 1's jsonOptions and changeTrackingOptions are inside."""
     only_main_content: bool = True
+    """Whether headers, navigation, footers and the like are left out."""
     only_clean_content: bool = False
+    """Read as `only_main_content`, with a warning: the service asks a model here."""
     include_tags: tuple[str, ...] = ()
+    """CSS selectors of what is kept; without any, everything."""
     exclude_tags: tuple[str, ...] = ()
+    """CSS selectors of what is removed."""
     remove_base64_images: bool = True
+    """Whether images inside of the page become their alternative text."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """HTTP headers of the page request, in place of ours."""
     mobile: bool = False
+    """Whether the page is asked for as by a phone."""
     block_ads: bool = True
+    """Nothing here loads advertisements."""
     skip_tls_verification: bool = False
+    """Whether the page's certificate goes unchecked."""
     country: str = "US"
+    """ISO 3166-1 alpha-2."""
     languages: tuple[str, ...] = ()
+    """In order of preference; without any, those of the country."""
     proxy: str = "auto"
+    """`basic`, `stealth`, `enhanced` or `auto`: it decides about the cost alone."""
     wait_for: int = 0
     """Milliseconds."""
     timeout: int = 30_000
     """Milliseconds of real time."""
     actions: tuple[Json, ...] = ()
+    """Steps in a browser, with wire names."""
     max_age: int = 0
     """Milliseconds on the emulator's clock; 0 turns the cache off."""
     min_age: int | None = None
     """Milliseconds on the emulator's clock."""
     store_in_cache: bool = True
+    """Whether later scrapes may be answered with this page."""
     lockdown: bool = False
+    """Whether only cached pages are answered."""
     parsers: tuple[Json, ...] = ({"type": "pdf"},)
+    """Objects with their `type`; without `pdf`, a PDF is not read."""
     zero_data_retention: bool = False
+    """Whether nothing of the scrape is kept."""
     redact_pii: bool = False
+    """Whether personal data are removed from texts."""
     threat_protection: Json | None = None
+    """The policy of the request, with wire names."""
     diff_as_text: bool = False
     """Whether `changeTracking.diff` is a text, as version 1 documents it, not an object."""
     without_effect: tuple[str, ...] = ()
@@ -80,6 +99,7 @@ class ScrapedPage:
     scrape_id: str
     """UUID of version 7."""
     source_url: str
+    """The URL as asked for."""
     url: str
     """The URL after redirects."""
     status: int

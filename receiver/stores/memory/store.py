@@ -39,6 +39,9 @@ class MemoryStore(MemoryLog, MemoryQueue, MemoryControls, MemoryReports, MemoryM
         """Return True."""
         return True
 
+    def schema(self) -> None:
+        """Return None: no other version opens this store."""
+
     async def health_notes(self) -> Sequence[str]:
         """Return nothing."""
         return ()

@@ -9,63 +9,82 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from receiver.core.clock import from_micros
+from receiver.core.clock import from_micros, to_micros
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
-from receiver.stores.sqlite.database import file_at, file_uri, translated
-from receiver.stores.sqlite.files import prepare, require_store
+from receiver.stores.sqlite.database import DAMAGED_STORE, file_at, file_uri, translated
+from receiver.stores.sqlite.files import require_store
 from receiver.stores.sqlite.opened_files import OPENED
-from receiver.stores.sqlite.statements.backup import CONTENTS
+from receiver.stores.sqlite.statements.backup import CONTENTS, NEWER
 from receiver.stores.sqlite.write_ahead_log import index_path, log_path
 
 _PAGES = 256
 """Pages in one step, 2 MiB."""
+_DAMAGED_BACKUP = "use another backup; nothing was replaced"
 _PAUSE = 0.005
 """Seconds between two steps, so that acks get the disk."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a store holds: how many deliveries, when the last arrived, and the bytes of its file."""
+    """What a store holds: how many deliveries, when the last arrived, the bytes of its file, and its schema."""
 
     deliveries: int
     last_at: datetime | None
     size: int
+    schema: int
 
 
 def contents(path: Path) -> Contents:
-    """Return what the store in a file holds. Raises StoreRefused if this version cannot open it."""
+    """Return what the backup in a file holds. Raises StoreRefused if this version cannot open it."""
+    require_store(path)
+    with translated(path, if_damaged=_DAMAGED_BACKUP), _reading(path, _mode(path)) as connection:
+        return _contents(connection, path)
+
+
+def newer_deliveries(path: Path, moment: datetime | None) -> int:
+    """Return how many deliveries of the store arrived after a moment, or how many it has.
+
+    Raises StoreError or StoreRefused if it cannot be read. Nothing is changed.
+    """
     require_store(path)
     with translated(path), _reading(path, _mode(path)) as connection:
-        return _contents(connection, path)
+        (count,) = connection.execute(NEWER, (-1 if moment is None else to_micros(moment),)).fetchone()
+        return int(count)
 
 
 def back_up(source: Path, target: Path, *, overwrite: bool, advance: Callable[[int], None]) -> Contents:
     """Copy the store as it is at this moment; `advance` is told how many pages more are copied.
 
-    The file appears under its name when it is complete and SQLite has found no fault in it. The write-ahead log
-    grows until then, as it must keep what the copy still needs.
+    A store with an older schema is not migrated, and the copy has that schema too. The file appears under its name
+    when it is complete and SQLite has found no fault in it. The write-ahead log grows until then, as it must keep
+    what the copy still needs.
     """
-    prepare(source, create=False)
+    require_store(source)
     require_free(target, overwrite=overwrite, source=source)
     with _unfinished(target) as copy:
         # Writable, so that the last connection that closes can empty the log, as every other does.
-        _copy(source, "rw", copy, target, advance)
-        copied = _checked(copy, source)
+        with translated(source):
+            _copy(source, "rw", copy, target, advance)
+            copied = _checked(copy, source, if_damaged=DAMAGED_STORE)
         _put_in_place(copy, target, overwrite=overwrite)
     return copied
 
 
-def restore(source: Path, target: Path, *, overwrite: bool, advance: Callable[[int], None]) -> None:
-    """Put a copy of the store in `source` in the place of `target`, and remove the log of what was there.
+def restore(
+    source: Path, target: Path, *, overwrite: bool, aside: Path | None, advance: Callable[[int], None]
+) -> None:
+    """Put a copy of the backup in `source` in the place of `target` and its log.
 
+    What was there is kept as `aside`, unless that is None. The copy keeps its schema, which may be an older one.
     Raises StoreError if somebody has the target open.
     """
     require_store(source)
     require_free(target, overwrite=overwrite, source=source)
     with _unfinished(target) as copy:
-        _copy(source, _mode(source), copy, target, advance)
-        _checked(copy, source)
-        _put_in_place(copy, target, overwrite=overwrite)
+        with translated(source, if_damaged=_DAMAGED_BACKUP):
+            _copy(source, _mode(source), copy, target, advance)
+            _checked(copy, source, if_damaged=_DAMAGED_BACKUP)
+        _put_in_place(copy, target, overwrite=overwrite, aside=aside)
 
 
 def require_free(target: Path, *, overwrite: bool, source: Path) -> None:
@@ -124,7 +143,8 @@ def _reading(path: Path, mode: str) -> Iterator[sqlite3.Connection]:
 
 def _contents(connection: sqlite3.Connection, path: Path) -> Contents:
     deliveries, last_at = connection.execute(CONTENTS).fetchone()
-    return Contents(deliveries, None if last_at is None else from_micros(last_at), path.stat().st_size)
+    (schema,) = connection.execute("PRAGMA user_version").fetchone()
+    return Contents(deliveries, None if last_at is None else from_micros(last_at), path.stat().st_size, schema)
 
 
 def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[int], None]) -> None:
@@ -137,7 +157,6 @@ def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[
         time.sleep(_PAUSE)
 
     with (
-        translated(source),
         _reading(source, mode) as reader,
         closing(sqlite3.connect(copy, isolation_level=None)) as writer,
     ):
@@ -149,23 +168,26 @@ def _copy(source: Path, mode: str, copy: Path, target: Path, advance: Callable[[
                 raise
 
 
-def _checked(copy: Path, source: Path) -> Contents:
+def _checked(copy: Path, source: Path, *, if_damaged: str) -> Contents:
     """Sync the copy and return what it holds. Raises StoreRefused if SQLite finds a fault in it."""
     with copy.open("rb") as file:
         os.fsync(file.fileno())
-    with translated(source), _reading(copy, _mode(copy)) as connection:
+    with _reading(copy, _mode(copy)) as connection:
         (fault,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
         if fault != "ok":
-            raise StoreRefused(f"the database {source} is damaged, so no copy was kept: {' '.join(fault.split())}")
+            found = " ".join(fault.split())
+            raise StoreRefused(f"the database {source} is damaged, so no copy was kept: {found}; {if_damaged}")
         return _contents(connection, copy)
 
 
-def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
+def _put_in_place(copy: Path, target: Path, *, overwrite: bool, aside: Path | None = None) -> None:
     """Give the copy its name. The log of an earlier file goes first: it must not be taken for the copy's."""
     with OPENED.none_opens(target) as is_closed:
         if not is_closed:
             raise _in_use(target)
         if overwrite:
+            if aside is not None:
+                _keep(target, aside)
             for old in _files(target)[1:]:
                 old.unlink(missing_ok=True)
             copy.replace(target)
@@ -176,3 +198,16 @@ def _put_in_place(copy: Path, target: Path, *, overwrite: bool) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _keep(target: Path, aside: Path) -> None:
+    """Give the database and its log another name too, so that both are whole whenever this is interrupted."""
+    if any(file_at(one) for one in _files(aside)):
+        raise ConfigurationError(f"{aside} or a log of it is there already, and nothing was changed; move it away")
+    for old, kept in zip(_files(target)[:2], _files(aside)[:2], strict=True):
+        if file_at(old) is None:
+            continue
+        try:
+            os.link(old, kept)
+        except OSError:  # a file system without hard links
+            old.rename(kept)

@@ -24,6 +24,7 @@ _SHORT_WAIT, _LONG_WAIT = 0.0003, 0.005
 _SHORT_WAITS = 0.25
 """Seconds of short waits. No transaction of ours takes longer, so after them another program holds the lock."""
 
+DAMAGED_STORE = "`receiver restore` puts a backup in its place"
 NOT_A_DATABASE = "it is not a SQLite database"
 _WORDS = {
     sqlite3.SQLITE_BUSY: "it is locked by another process",
@@ -34,7 +35,7 @@ _WORDS = {
     sqlite3.SQLITE_CANTOPEN: "it cannot be opened; check that its folder exists and that this user may write there",
     sqlite3.SQLITE_PERM: "permission denied",
     sqlite3.SQLITE_NOTADB: NOT_A_DATABASE,
-    sqlite3.SQLITE_CORRUPT: "it is damaged; `receiver restore` puts a backup in its place",
+    sqlite3.SQLITE_CORRUPT: "it is damaged",
     sqlite3.SQLITE_TOOBIG: "a value is longer than SQLite allows",
 }
 _HOPELESS = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}
@@ -179,20 +180,30 @@ def _begin(connection: sqlite3.Connection, patience: timedelta) -> None:
             return
         except sqlite3.OperationalError as exc:
             waited = time.monotonic() - began
-            if exc.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or waited > patience.total_seconds():
+            if not is_busy(exc) or waited > patience.total_seconds():
                 raise
         time.sleep(_SHORT_WAIT if waited < _SHORT_WAITS else _LONG_WAIT)
 
 
+def is_busy(error: sqlite3.OperationalError) -> bool:
+    """Tell whether another connection has a lock that is needed."""
+    return error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
+
+
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Turn SQLite's errors into StoreError, or StoreRefused where waiting cannot help."""
+def translated(path: Path, *, if_damaged: str = DAMAGED_STORE) -> Iterator[None]:
+    """Turn SQLite's errors into StoreError, or StoreRefused where waiting cannot help.
+
+    `if_damaged` says what to do about a damaged file.
+    """
     try:
         yield
     except sqlite3.Error as exc:
         code = getattr(exc, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
         reason = _WORDS[sqlite3.SQLITE_FULL] if _is_full(exc) else _WORDS.get(code, str(exc))
         words = f"the database {path} cannot be used: {reason}"
+        if code == sqlite3.SQLITE_CORRUPT:
+            words += f"; {if_damaged}"
         raise (StoreRefused(words) if code in _HOPELESS else StoreError(words)) from exc
 
 

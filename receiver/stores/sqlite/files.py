@@ -5,14 +5,26 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from datetime import timedelta
 from importlib import resources
 from pathlib import Path
 
+from receiver.core.log_lines import event_log
+from receiver.core.ports.store import Schema
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
-from receiver.stores.sqlite.database import LOCK_PATIENCE, NOT_A_DATABASE, file_uri, transaction, translated
+from receiver.stores.sqlite.database import (
+    LOCK_PATIENCE,
+    NOT_A_DATABASE,
+    file_uri,
+    is_busy,
+    transaction,
+    translated,
+)
 from receiver.stores.sqlite.delivery_keys import add_functions
 from receiver.stores.sqlite.opened_files import OPENED
 from receiver.stores.sqlite.write_ahead_log import index_path, log_facts, log_path
+
+log = event_log(__name__)
 
 APPLICATION_ID = 0x43525631
 """Marks the file as ours (SQLite manual, PRAGMA application_id): the letters CRV1."""
@@ -42,8 +54,12 @@ def exists(path: Path) -> bool:
     return False
 
 
-def prepare(path: Path, *, create: bool) -> None:
-    """Make the file ready for this version: create it if asked, or migrate it, or refuse it unchanged."""
+def prepare(path: Path, *, create: bool, patience: timedelta = LOCK_PATIENCE) -> None:
+    """Make the file ready for this version.
+
+    With `create` a missing file is created, and one with an older schema migrated unless somebody has it open
+    for longer than `patience`. Without it such a file is refused. In all other cases nothing is changed.
+    """
     if sqlite3.sqlite_version_info < _OLDEST_SQLITE:
         raise ConfigurationError(f"SQLite {sqlite3.sqlite_version} is too old; this program needs 3.35 or later")
     migrations = _migrations()
@@ -54,18 +70,40 @@ def prepare(path: Path, *, create: bool) -> None:
             _create(path, migrations)
             return
         _require_own_log(path)
-        if _checked_version(path, newest=len(migrations)) < len(migrations):
-            _migrate(path, migrations)
+        version = _checked_version(path, newest=len(migrations))
+        if version < len(migrations):
+            if not create:
+                raise _too_old(path, version, len(migrations))
+            _migrate(path, migrations, patience)
 
 
-def require_store(path: Path) -> None:
-    """Raise an error unless the file is a store that this version can open. Nothing is changed."""
+def require_store(path: Path) -> int:
+    """Return the version of the schema, which may be an older one. Nothing is changed.
+
+    Raises an error unless the file is a store that this version can open or migrate.
+    """
     with translated(path):
         if not exists(path):
-            raise StoreError(f"there is no database at {path}")
+            raise StoreError(f"there is no database at {path}; `receiver serve` creates it")
         _require_own_log(path)
-        if _checked_version(path, newest=len(_migrations())) == 0:
+        version = _checked_version(path, newest=len(_migrations()))
+        if version == 0:
             raise StoreRefused(f"{path} is empty")
+        return version
+
+
+def schema(path: Path) -> Schema:
+    """Return the versions of the schema that the file has and that this program needs. Nothing is changed."""
+    return Schema(require_store(path), len(_migrations()))
+
+
+def _too_old(path: Path, version: int, newest: int) -> StoreRefused:
+    if version == 0:
+        return StoreRefused(f"{path} is empty; `receiver serve` makes it a database")
+    return StoreRefused(
+        f"{path} has schema {version}, and this version needs {newest}: start `receiver serve` or `receiver work`, "
+        "which migrates it, or use the version that made it. Nothing was changed"
+    )
 
 
 def _require_own_log(path: Path) -> None:
@@ -163,23 +201,40 @@ def _migrations() -> list[str]:
     return [(folder / name).read_text(encoding="utf-8") for name in names]
 
 
-def _migrate(path: Path, migrations: list[str]) -> None:
-    """Apply the missing migrations, each in a transaction of its own."""
-    with OPENED.one(path), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+def _migrate(path: Path, migrations: list[str], patience: timedelta = LOCK_PATIENCE) -> None:
+    """Apply the missing migrations, each in a transaction of its own, while nobody else has the file open.
+
+    A program of the older version that has it open would fail with each statement afterwards. In the exclusive
+    mode SQLite gives the lock only if there is no other connection, of any version, and lets none open until the
+    end (SQLite manual, Write-Ahead Logging, "Use of WAL Without Shared-Memory").
+    """
+    timeout = patience.total_seconds()
+    with OPENED.one(path), closing(sqlite3.connect(path, isolation_level=None, timeout=timeout)) as connection:
         add_functions(connection)
-        connection.execute("PRAGMA page_size = 8192")  # three bodies of 2 KB to a page, where 4,096 takes one
-        connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # new files only; it has to come after the page size
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        try:
+            connection.execute("PRAGMA page_size = 8192")  # three bodies of 2 KB to a page, where 4,096 takes one
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # new files only; after the page size
+            with transaction(connection, patience):
+                # Asked again under the lock: another process may have migrated meanwhile.
+                (before,) = connection.execute("PRAGMA user_version").fetchone()
+        except sqlite3.OperationalError as exc:
+            if not is_busy(exc):
+                raise
+            raise StoreError(
+                f"{path} has an older schema, and another process has it open: stop every server, worker and "
+                f"command that uses it, then this version migrates it to schema {len(migrations)}. "
+                "Nothing was changed"
+            ) from exc
         connection.execute("PRAGMA journal_mode = WAL")
-        for version, script in enumerate(migrations, start=1):
-            with transaction(connection, LOCK_PATIENCE):
-                # Asked again under the lock: another process may be migrating too.
-                (present,) = connection.execute("PRAGMA user_version").fetchone()
-                if present >= version:
-                    continue
-                for statement in _statements(script):
+        for version in range(before + 1, len(migrations) + 1):
+            with transaction(connection, patience):
+                for statement in _statements(migrations[version - 1]):
                     connection.execute(statement)
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {version}")
+    if 0 < before < len(migrations):
+        log.info("store_migrated", extra={"from": before, "to": len(migrations)})
 
 
 def _statements(script: str) -> Iterator[str]:

@@ -12,13 +12,14 @@ from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
+from receiver.core.ports.store import Schema
 from receiver.stores.sqlite.ballast import Ballast
 from receiver.stores.sqlite.checkpoint_turn import CheckpointTurn
 from receiver.stores.sqlite.checkpoints import MAX_LOG_BYTES, Checkpointer
 from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.database import LOCK_PATIENCE, Database
 from receiver.stores.sqlite.dialect import require_module
-from receiver.stores.sqlite.files import database_path, exists, prepare
+from receiver.stores.sqlite.files import database_path, exists, prepare, schema
 from receiver.stores.sqlite.health import health_notes
 from receiver.stores.sqlite.living_workers import LivingWorkers
 from receiver.stores.sqlite.log import SqliteLog
@@ -53,6 +54,7 @@ class SqliteStore:
     def __init__(self, url: str, *, patience: timedelta = LOCK_PATIENCE) -> None:
         self._path = database_path(url)
         self._patience = patience
+        self._ballast = Ballast(self._path)
         # A checkpoint also syncs the commits of workers, which are not synced themselves.
         self._turn = CheckpointTurn(self._path)
         self._checkpointer = Checkpointer(
@@ -63,9 +65,14 @@ class SqliteStore:
         """Tell whether the file is there."""
         return exists(self._path)
 
+    def schema(self) -> Schema:
+        """Return the versions of the schema that the file has and that this program needs."""
+        return schema(self._path)
+
     async def health_notes(self) -> Sequence[str]:
         """Return what could harm the file, each with what to do."""
-        return health_notes(sqlite3.sqlite_version_info)
+        notes = health_notes(sqlite3.sqlite_version_info)
+        return [*notes, *self._ballast.notes()] if self.exists() else notes
 
     async def require_search(self) -> None:
         """Raise ConfigurationError where this Python's SQLite has no full text search."""
@@ -111,7 +118,7 @@ class SqliteStore:
     @asynccontextmanager
     async def maintenance(self) -> AsyncIterator[Maintenance]:
         """Open for pruning and shrinking."""
-        ballast = Ballast(self._path)
+        ballast = self._ballast
         async with self._writer(_UNSYNCED, create=False, make_room=ballast.give_up) as database:
             try:
                 yield SqliteMaintenance(database)
@@ -129,7 +136,7 @@ class SqliteStore:
     async def _writer(
         self, setup: str, *, create: bool, make_room: Callable[[], bool] = lambda: False
     ) -> AsyncIterator[Database]:
-        await asyncio.to_thread(prepare, self._path, create=create)
+        await asyncio.to_thread(prepare, self._path, create=create, patience=self._patience)
         setup = _ANY + _WRITES + setup + _READABLE
         after_commit = self._checkpointer.after_commit
         database = Database(

@@ -157,7 +157,7 @@ async def test_the_status_of_a_failed_job_is_a_successful_call(caller: Caller, s
         (httpx.Response(200, content=b""), "no JSON, or cut short"),
         (httpx.Response(200, json=[]), "JSON, and no object"),
         (httpx.Response(200, json={"success": True}), "not as documented"),
-        (httpx.Response(200, json={"success": True, "id": 5}), "not as documented"),
+        (httpx.Response(200, json={"success": True, "id": 5}), "documented: a job that was started has an id"),
         (httpx.Response(302, headers={"Location": "https://evil.example/"}), "a redirect, which is not followed"),
         (httpx.Response(304), "a redirect, which is not followed"),
     ],

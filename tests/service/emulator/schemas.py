@@ -28,6 +28,15 @@ def _nullable(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+def _list(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
+
+
+def _answer(*required: str, **properties: Schema) -> Schema:
+    """Return the schema of a success body."""
+    return _table(("success", *required), success={"const": True}, **properties)
+
+
 ACTIONS = _table(
     ("javascriptReturns", "pdfs", "scrapes", "screenshots"),
     javascriptReturns={"type": "array", "items": _table(("type", "value"), type=_TEXT)},
@@ -55,7 +64,13 @@ CHANGE_TRACKING_V2 = _change_tracking(_nullable(_table(("text", "json"), text=_T
 """The same in version 2, where the service sends the text and the tree of its lines."""
 
 METADATA = _table(
-    ("sourceURL", "statusCode"),
+    ("sourceURL", "statusCode", "scrapeId", "url", "proxyUsed", "creditsUsed"),
+    scrapeId=_UUID,
+    url=_TEXT,
+    contentType=_TEXT,
+    cachedAt=_MOMENT,
+    concurrencyLimited=_YES_OR_NO,
+    concurrencyQueueDurationMs=_NUMBER,
     title=_TEXT_OR_TEXTS,
     description=_TEXT_OR_TEXTS,
     language={"anyOf": [_NULLABLE_TEXT, _TEXTS]},
@@ -70,7 +85,8 @@ METADATA = _table(
     proxyUsed={"enum": ["basic", "stealth"]},
     cacheState={"enum": ["hit", "miss"]},
 )
-"""Section Scrape response, `metadata` object, with the keys that the service's SDK checks."""
+METADATA["additionalProperties"] = _TEXT_OR_TEXTS
+"""Section Scrape response, `metadata` object, with the service's own keys; a page's tags may be lists."""
 
 
 def _document(change_tracking: Schema) -> Schema:
@@ -81,6 +97,13 @@ def _document(change_tracking: Schema) -> Schema:
         rawHtml=_NULLABLE_TEXT,
         links=_TEXTS,
         images=_TEXTS,
+        rawBase64=_TEXT,
+        summary=_TEXT,
+        answer=_NULLABLE_TEXT,
+        highlights=_NULLABLE_TEXT,
+        attributes=_list(
+            _table(("selector", "attribute", "values"), selector=_TEXT, attribute=_TEXT, values=_TEXTS)
+        ),
         screenshot=_NULLABLE_TEXT,
         llm_extraction={"type": ["object", "null"]},
         warning=_NULLABLE_TEXT,
@@ -94,12 +117,16 @@ DOCUMENT_V1 = _document(CHANGE_TRACKING_V1)
 """Section Scrape response, `data`."""
 DOCUMENT_V2 = _document(CHANGE_TRACKING_V2)
 
-SCRAPE_V1 = _table(("success", "data"), success={"const": True}, data=DOCUMENT_V1)
-SCRAPE_V2 = _table(("success", "data"), success={"const": True}, data=DOCUMENT_V2)
-ERROR = _table(("success", "error"), success={"const": False}, error=_TEXT, code=_TEXT)
+SCRAPE_V1 = _answer("data", data=DOCUMENT_V1)
+SCRAPE_V2 = _answer("data", data=DOCUMENT_V2, warning=_TEXT)
+SUCCESS = _answer()
+"""An answer that says nothing more."""
+CANCELLED = _answer("status", status={"const": "cancelled"})
+ISSUE = _table(("code", "path", "message"), code=_TEXT, path={"type": "array"}, message=_TEXT, keys=_TEXTS)
+ERROR = _table(("success", "error"), success={"const": False}, error=_TEXT, code=_TEXT, details=_list(ISSUE))
 """Section Errors, with the `success` that the service adds."""
 
-JOB_STARTED = _table(("success", "id", "url"), success={"const": True}, id=_UUID, url=_TEXT, invalidURLs=_TEXTS)
+JOB_STARTED = _answer("id", "url", id=_UUID, url=_TEXT, invalidURLs=_TEXTS)
 """The answer to the start of a crawl or a batch scrape."""
 
 
@@ -114,18 +141,32 @@ def job_status(document: Schema) -> Schema:
         creditsUsed=_NUMBER,
         expiresAt=_MOMENT,
         next=_TEXT,
-        data={"type": "array", "items": document},
+        createdAt=_MOMENT,
+        completedAt=_MOMENT,
+        duration={"type": "number"},
+        warning=_TEXT,
+        data=_list(document),
     )
 
 
-JOB_ERRORS = _table(
-    ("success", "errors", "robotsBlocked"),
-    errors={
-        "type": "array",
-        "items": _table(("id", "timestamp", "url", "error"), id=_UUID, timestamp=_MOMENT, url=_TEXT, error=_TEXT),
-    },
+JOB_ERRORS = _answer(
+    "errors",
+    "robotsBlocked",
+    errors=_list(
+        _table(("id", "timestamp", "url", "error"), id=_UUID, timestamp=_MOMENT, url=_TEXT, code=_TEXT, error=_TEXT)
+    ),
     robotsBlocked=_TEXTS,
 )
+ACTIVE_CRAWLS = _answer(
+    "crawls",
+    crawls=_list(
+        _table(("id", "teamId", "url", "options"), id=_UUID, teamId=_TEXT, url=_TEXT, options={"type": "object"})
+    ),
+)
+PREVIEW = _answer("data", data=_table(("url",), url=_TEXT, includePaths=_TEXTS, limit=_NUMBER), warning=_TEXT)
+"""The options that the prompt of a crawl stands for."""
+MAP_V1 = _answer("links", links=_TEXTS, warning=_TEXT)
+MAP_V2 = _answer("links", links=_list(_table(("url",), url=_TEXT, title=_TEXT, description=_TEXT)), warning=_TEXT)
 
 SUMMARY = _table(
     ("changed", "error", "new", "removed", "same", "totalPages"),
@@ -200,34 +241,147 @@ CHECK = _table(
     error=_NULLABLE_TEXT,
     notificationStatus={"type": ["object", "null"]},
     summary=SUMMARY,
-    targetResults={"type": "array", "items": _table(("targetId", "type"), targetId=_UUID, type=_TEXT)},
+    targetResults=_list(_table(("targetId", "type"), targetId=_UUID, type={"enum": ["scrape", "crawl", "search"]})),
 )
 """Section Monitor check (run) record."""
 
-MONITOR_ANSWER = _table(("success", "data"), success={"const": True}, data=MONITOR)
-MONITOR_RUN = _table(("success", "id", "data"), success={"const": True}, id=_UUID, data=CHECK)
-"""Section Endpoints: GET of one monitor, and POST run."""
-
-_FAMILIES = ("crawl", "batch_scrape")
-_ENVELOPE_KEYS = ("success", "type", "id", "webhookId", "data", "metadata")
-EVENT = _table(
-    _ENVELOPE_KEYS,
-    success=_YES_OR_NO,
-    type={
-        "enum": [
-            *(
-                f"{family}.{kind}"
-                for family in ("crawl", "batch_scrape")
-                for kind in ("started", "page", "completed")
-            ),
-            "monitor.page",
-            "monitor.check.completed",
-        ]
-    },
-    id=_UUID,
-    webhookId=_UUID,
-    data={"type": "array", "items": {"type": "object"}},
-    error=_TEXT,
-    metadata={"type": "object", "additionalProperties": _TEXT},
+JUDGMENT = _table(
+    ("meaningful", "confidence", "reason"),
+    meaningful=_YES_OR_NO,
+    confidence={"enum": ["high", "medium", "low"]},
+    reason=_TEXT,
 )
-"""Section Events, in the envelope that the service's senders use."""
+_DIFF = _table(text=_TEXT, json={"type": "object"})
+CHECK_PAGE = _table(
+    ("id", "targetId", "url", "status", "createdAt"),
+    id=_UUID,
+    targetId=_UUID,
+    url=_TEXT,
+    status={"enum": ["same", "changed", "new", "removed", "error"]},
+    previousScrapeId=_nullable(_UUID),
+    currentScrapeId=_nullable(_UUID),
+    statusCode={"type": ["integer", "null"]},
+    error=_NULLABLE_TEXT,
+    metadata={"type": ["object", "null"]},
+    judgment=_nullable(JUDGMENT),
+    createdAt=_MOMENT,
+    diff=_nullable(_DIFF),
+    snapshot={"type": ["object", "null"]},
+)
+"""A page of a check, as the answer to the read of a check has it."""
+
+MONITOR_ANSWER = _answer("data", data=MONITOR)
+MONITOR_RUN = _answer("id", "data", id=_UUID, data=CHECK)
+"""Section Endpoints: GET of one monitor, and POST run."""
+MONITOR_LIST = _answer("data", data=_list(MONITOR))
+CHECK_LIST = _answer("data", data=_list(CHECK))
+CHECK_ANSWER = _answer(
+    "data", next=_TEXT, data={"allOf": [CHECK, _table(("pages",), pages=_list(CHECK_PAGE), next=_TEXT)]}
+)
+MONITOR_BUSY = _table(("success", "error", "checkId"), success={"const": False}, error=_TEXT, checkId=_UUID)
+
+
+def usage(*names: str) -> Schema:
+    """Return the schema of what a team has left: the names of what is left, of the plan, of start and end."""
+    remaining, plan, start, end = names
+    return _answer("data", data=_table(names, **{remaining: _NUMBER, plan: _NUMBER, start: _MOMENT, end: _MOMENT}))
+
+
+def history(used: str) -> Schema:
+    """Return the schema of what a team has used by month; `used` is the name of the number."""
+    row = {"startDate": _MOMENT, "endDate": _MOMENT, "apiKey": _NULLABLE_TEXT, used: _NUMBER}
+    return _answer("periods", periods=_list(_table(("startDate", "endDate", used), **row)))
+
+
+QUEUE = _answer(
+    "jobsInQueue",
+    "activeJobsInQueue",
+    "waitingJobsInQueue",
+    "maxConcurrency",
+    "mostRecentSuccess",
+    jobsInQueue=_NUMBER,
+    activeJobsInQueue=_NUMBER,
+    waitingJobsInQueue=_NUMBER,
+    maxConcurrency=_NUMBER,
+    mostRecentSuccess=_NULLABLE_MOMENT,
+)
+CONCURRENCY = _answer("concurrency", "maxConcurrency", concurrency=_NUMBER, maxConcurrency=_NUMBER)
+
+_ERROR_PAGE = {**_table(("metadata",), metadata=_table(("sourceURL",), sourceURL=_TEXT)), "maxProperties": 1}
+_PAGE_EVENT = _table(
+    ("monitorId", "checkId", "url", "status", "isMeaningful", "judgment", "diff"),
+    monitorId=_UUID,
+    checkId=_UUID,
+    url=_TEXT,
+    status={"enum": ["same", "new", "changed", "error"]},
+    previousScrapeId=_nullable(_UUID),
+    currentScrapeId=_nullable(_UUID),
+    error=_NULLABLE_TEXT,
+    isMeaningful={"type": ["boolean", "null"]},
+    judgment=_nullable(JUDGMENT),
+    diff=_nullable(_DIFF),
+)
+_CHECK_EVENT = _table(
+    ("monitorId", "checkId", "status", "summary"),
+    monitorId=_UUID,
+    checkId=_UUID,
+    status={"enum": ["completed", "partial", "failed"]},
+    summary=SUMMARY,
+)
+
+
+def _event(items: Schema | None, success: Schema = _YES_OR_NO) -> Schema:
+    """Return the schema of an event whose `data` has one such item, or none."""
+    number = 0 if items is None else 1
+    data = {"type": "array", "items": items or {}, "minItems": number, "maxItems": number}
+    schema = _table(
+        ("success", "type", "id", "webhookId", "data", "metadata"),
+        success=success,
+        type=_TEXT,
+        id=_UUID,
+        webhookId=_UUID,
+        data=data,
+        error=_TEXT,
+        metadata={"type": "object", "additionalProperties": _TEXT},
+    )
+    return {**schema, "additionalProperties": False}
+
+
+def _page_event(document: Schema) -> Schema:
+    failed = _event(_ERROR_PAGE, {"const": False})
+    return {"anyOf": [_event(document, {"const": True}), {**failed, "required": [*failed["required"], "error"]}]}
+
+
+def events(document: Schema) -> dict[str, Schema]:
+    """Return the schemas of all events by type. Section Events, in the envelope that the service's senders use."""
+    jobs = {
+        f"{family}.{kind}": schema
+        for family in ("crawl", "batch_scrape")
+        for kind, schema in (
+            ("started", _event(None, {"const": True})),
+            ("page", _page_event(document)),
+            ("completed", _event(None, {"const": True})),
+            ("failed", _event(None, {"const": False})),
+        )
+    }
+    return {
+        **jobs,
+        "monitor.page": _event(_PAGE_EVENT),
+        "monitor.check.completed": _event(_CHECK_EVENT),
+    }
+
+
+def socket_message(document: Schema) -> Schema:
+    """Return the schema of what a watcher of a job is told."""
+    kinds: dict[str, Schema] = {
+        "catchup": _table(("type", "data"), data=job_status(document)),
+        "document": _table(("type", "data"), data=document),
+        "done": _table(("type",), data=_table(completed=_NUMBER, total=_NUMBER, creditsUsed=_NUMBER)),
+        "error": _table(("type", "error"), error=_TEXT),
+    }
+    return {
+        "oneOf": [
+            {**schema, "properties": {**schema["properties"], "type": {"const": kind}}}
+            for kind, schema in kinds.items()
+        ]
+    }

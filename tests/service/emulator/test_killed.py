@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from receiver.service.emulator.jobs.records import JobState
+from receiver.service.emulator.jobs.records import EmulatedJobState
 from tests.doubles import eventually, soon, turns
 from tests.service.emulator.killed_program import CREDITS, PAGES, open_jobs
 from tests.service.emulator.world import SITE, TEAM
@@ -106,7 +106,7 @@ async def test_a_crawl_goes_on_after_a_kill(tmp_path: Path, hook: Hook, seen: in
         (remaining,) = connection.execute("SELECT remaining FROM team_credits").fetchone()
 
     assert CREDITS - remaining == job.credits == PAGES
-    assert (job.state, job.completed, job.failed) == (JobState.COMPLETED, PAGES, 0)
+    assert (job.state, job.completed, job.failed) == (EmulatedJobState.COMPLETED, PAGES, 0)
     sources = [document["metadata"]["sourceURL"] for document in page.documents]
     assert sorted(sources) == sorted(f"{SITE}/{number}" for number in range(PAGES))
     types = Counter({event["webhookId"]: event["type"] for event in hook.events}.values())

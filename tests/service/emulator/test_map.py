@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from receiver.core.clock import VirtualClock
-from receiver.service.emulator.api.calls import Call
+from receiver.service.emulator.api.calls import ApiCall
 from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed
 from receiver.service.emulator.fetching.fetcher import Fetcher
@@ -80,7 +80,7 @@ class Mapping:
         )
 
     async def answer(self, version: Literal[1, 2] = 2, **body: Any) -> dict[str, Any]:
-        answer = await self.operations.map(Call(version=version, team="team-1", body={"url": SITE, **body}))
+        answer = await self.operations.map(ApiCall(version=version, team="team-1", body={"url": SITE, **body}))
         assert answer.status == 200
         return answer.body
 

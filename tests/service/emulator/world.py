@@ -15,11 +15,11 @@ import httpx
 from receiver.core.clock import VirtualClock
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.api.batch import batch_operations
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.contracts import WebhookTarget
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.ids import IdSource, open_ids
 from receiver.service.emulator.jobs import engine as jobs
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.records import JobRecord
@@ -226,13 +226,13 @@ class World:
         return [document["metadata"]["sourceURL"] for document in page.documents]
 
     async def call(self, method: str, path: str, body: dict[str, Any] | None = None, **more: Any) -> Answer:
-        """Call an operation as the dispatcher does."""
+        """ApiCall an operation as the dispatcher does."""
         operations = [
             *crawl_operations(self.engine, RequestPolicy()),
             *batch_operations(self.engine, RequestPolicy()),
         ]
         operation, parameters = _found(operations, method, path)
-        call = Call(
+        call = ApiCall(
             version=1 if path.startswith("/v1/") else 2,
             team=more.pop("team", TEAM),
             path=parameters,
@@ -270,8 +270,7 @@ async def open_world(
 ) -> AsyncIterator[World]:
     """Open jobs and webhooks over a made site."""
     clock = clock or VirtualClock()
-    ids, activity, endpoint = IdSource(clock, seed=1), Activity(), MadeEndpoint()
-    scraper, account = MadeScraper(pages or {}, ids), MadeAccount()
+    activity, endpoint, account = Activity(), MadeEndpoint(), MadeAccount()
     made_rules = rules or MadeRules()
 
     async def open_site(plan: CrawlPlan) -> SiteRules:
@@ -279,6 +278,8 @@ async def open_world(
 
     async with AsyncExitStack() as stack:
         database = await stack.enter_async_context(StateDatabase(state, SCHEMAS))
+        ids = await open_ids(database, clock, seed=1)
+        scraper = MadeScraper(pages or {}, ids)
         outbox = await stack.enter_async_context(
             Outbox(
                 database,

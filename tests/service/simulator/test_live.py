@@ -126,7 +126,8 @@ def test_a_live_run_has_the_timeline_of_the_simulation(
         outcome = ResponseKind.TIMEOUT if attempt.outcome is ResponseKind.LATE else attempt.outcome
         return (*attempt[:6], outcome, attempt.state)
 
-    assert [timeline(one) for one in asyncio.run(played())] == [timeline(one) for one in simulate(scenario)]
+    # Attempts that end at the same moment have no order.
+    assert sorted(map(timeline, asyncio.run(played()))) == sorted(map(timeline, simulate(scenario)))
 
 
 async def test_at_sixty_times_the_speed_the_whole_schedule_takes_21_seconds() -> None:

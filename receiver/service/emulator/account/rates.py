@@ -30,7 +30,9 @@ _MAX_WINDOWS = 10_000
 @dataclass(slots=True)
 class _RateWindow:
     ends_at: datetime
+    """When the next window begins."""
     consumed: int = 0
+    """Calls in this window so far."""
 
 
 class RateLimits:

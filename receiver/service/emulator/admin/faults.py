@@ -1,4 +1,4 @@
-"""Faults that somebody asked for: answers of the API, and the ways of webhooks."""
+"""InjectedFaults that somebody asked for: answers of the API, and the ways of webhooks."""
 
 import random
 from dataclasses import dataclass, field
@@ -90,15 +90,15 @@ class WebhookFault:
 
 
 @dataclass(slots=True)
-class Faults:
+class InjectedFaults:
     """All faults that are still to come. The oldest that fits is taken. A WebhookTreatments."""
 
     chance: random.Random
     """Draws how long shuffled webhooks are held back."""
     calls: list[CallFault] = field(default_factory=list)
-    """Faults of the API."""
+    """InjectedFaults of the API."""
     webhooks: list[WebhookFault] = field(default_factory=list)
-    """Faults on the way of webhooks."""
+    """InjectedFaults on the way of webhooks."""
 
     def take(self, method: str, path: str, limit: str) -> CallFault | None:
         """Return the fault that the next call of an operation meets, and count it; None for the usual answer."""

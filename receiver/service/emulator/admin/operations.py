@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from receiver.service.emulator.account.credits import CreditLedger
 from receiver.service.emulator.account.keys import team_of_key
 from receiver.service.emulator.admin.bodies import CallFaultBody, ClockBody, CreditsBody, WebhookFaultBody
-from receiver.service.emulator.admin.faults import CallFault, Faults, WebhookFault
+from receiver.service.emulator.admin.faults import CallFault, InjectedFaults, WebhookFault
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.failures import CallRefused
@@ -53,7 +53,7 @@ class AdminOperations:
     """How fast it runs."""
     journal: Journal
     """The calls."""
-    faults: Faults
+    faults: InjectedFaults
     """What goes wrong on purpose."""
     ledger: CreditLedger
     """The credits."""

@@ -5,7 +5,7 @@ from datetime import datetime
 from receiver.core.clock import Clock
 from receiver.service.emulator.account.credits import CreditLedger, MonthOfCredits
 from receiver.service.emulator.account.queue import QueueSource
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call, Json
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation, Json
 from receiver.service.emulator.times import wire_time
 
 TOKENS_PER_CREDIT = 15
@@ -37,13 +37,13 @@ class AccountOperations:
             for path, handle in handlers.items()
         ]
 
-    async def _credits(self, call: Call) -> Answer:
+    async def _credits(self, call: ApiCall) -> Answer:
         return Answer(await self._usage(call, "Credits", 1))
 
-    async def _tokens(self, call: Call) -> Answer:
+    async def _tokens(self, call: ApiCall) -> Answer:
         return Answer(await self._usage(call, "Tokens", TOKENS_PER_CREDIT))
 
-    async def _usage(self, call: Call, unit: str, factor: int) -> Json:
+    async def _usage(self, call: ApiCall, unit: str, factor: int) -> Json:
         start = _month(self._clock.now())
         remaining = await self._ledger.remaining(call.team) * factor
         fields = {
@@ -56,13 +56,13 @@ class AccountOperations:
             fields = {_snake(name): value for name, value in fields.items()}
         return {"success": True, "data": fields}
 
-    async def _credit_history(self, call: Call) -> Answer:
+    async def _credit_history(self, call: ApiCall) -> Answer:
         return Answer(await self._history(call, "creditsUsed", 1))
 
-    async def _token_history(self, call: Call) -> Answer:
+    async def _token_history(self, call: ApiCall) -> Answer:
         return Answer(await self._history(call, "tokensUsed", TOKENS_PER_CREDIT))
 
-    async def _history(self, call: Call, name: str, factor: int) -> Json:
+    async def _history(self, call: ApiCall, name: str, factor: int) -> Json:
         by_key = call.query.get("byApiKey", "").lower() == "true"
         months = await self._ledger.months(call.team)
         if not months:
@@ -78,7 +78,7 @@ class AccountOperations:
         ]
         return {"success": True, "periods": periods}
 
-    async def _queue(self, call: Call) -> Answer:
+    async def _queue(self, call: ApiCall) -> Answer:
         found = await self._queues.queue_of(call.team)
         return Answer(
             {
@@ -91,7 +91,7 @@ class AccountOperations:
             }
         )
 
-    async def _concurrency(self, call: Call) -> Answer:
+    async def _concurrency(self, call: ApiCall) -> Answer:
         found = await self._queues.queue_of(call.team)
         return Answer({"success": True, "concurrency": found.active, "maxConcurrency": self._max_concurrency})
 

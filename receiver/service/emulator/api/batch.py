@@ -1,6 +1,6 @@
 """The operations on batch scrapes, in both versions."""
 
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.api.jobs import JobOperations, start_body, translated_failures
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.wire.jobs import read_batch
@@ -14,7 +14,7 @@ class BatchOperations:
         self._engine = engine
         self._policy = policy
 
-    async def start(self, call: Call) -> Answer:
+    async def start(self, call: ApiCall) -> Answer:
         """Start a batch scrape, or add its URLs to another one."""
         plan = read_batch(call.body, call.version, self._policy)
         with translated_failures():

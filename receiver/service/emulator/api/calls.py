@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from receiver.service.emulator.failures import CallRefused
 
-__all__ = ["Answer", "ApiOperation", "Call", "CallRefused", "Handle", "Json", "UploadedFile"]
+__all__ = ["Answer", "ApiCall", "ApiOperation", "CallRefused", "Handle", "Json", "UploadedFile"]
 
 Json = dict[str, Any]
 
@@ -24,7 +24,7 @@ class UploadedFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Call:
+class ApiCall:
     """One authenticated call. `body` is the JSON object without its nulls: null means absent everywhere."""
 
     version: Literal[1, 2]
@@ -59,7 +59,7 @@ class Answer:
     """Headers beside the usual ones."""
 
 
-Handle = Callable[[Call], Awaitable[Answer]]
+Handle = Callable[[ApiCall], Awaitable[Answer]]
 
 
 @dataclass(frozen=True, slots=True)

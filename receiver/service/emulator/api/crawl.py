@@ -1,6 +1,6 @@
 """The operations on crawls, in both versions."""
 
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call, Json
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation, Json
 from receiver.service.emulator.api.jobs import JobOperations, start_body
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.prompts import options_of_prompt
@@ -24,7 +24,7 @@ class CrawlOperations:
         self._engine = engine
         self._policy = policy
 
-    async def start(self, call: Call) -> Answer:
+    async def start(self, call: ApiCall) -> Answer:
         """Start a crawl. What the body says goes before what its prompt stands for, but for a lower limit."""
         read_crawl(call.body, call.version, self._policy)  # the body is refused as it was sent
         generated = _generated(call.body) if call.version == 2 else {}
@@ -37,7 +37,7 @@ class CrawlOperations:
             answer |= {"promptGeneratedOptions": generated, "finalCrawlerOptions": crawler_options(plan)}
         return Answer(answer)
 
-    async def active(self, call: Call) -> Answer:
+    async def active(self, call: ApiCall) -> Answer:
         """Return the crawls of the team that run."""
         crawls = [
             {
@@ -52,7 +52,7 @@ class CrawlOperations:
         ]
         return Answer({"success": True, "crawls": crawls})
 
-    async def preview(self, call: Call) -> Answer:
+    async def preview(self, call: ApiCall) -> Answer:
         """Return the options that a prompt stands for."""
         prompt, url = call.body.get("prompt"), call.body.get("url")
         issues = [

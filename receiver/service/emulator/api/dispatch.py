@@ -17,10 +17,10 @@ from receiver.service.emulator.account.charges import affordable, require_credit
 from receiver.service.emulator.account.idempotency import HEADER, IdempotencyKeys
 from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.account.rates import RateLimits
-from receiver.service.emulator.admin.faults import Faults
+from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.api.callers import is_foreign_page
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call, UploadedFile
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation, UploadedFile
 from receiver.service.emulator.api.reading import is_multipart, read_json, read_upload
 from receiver.service.emulator.api.replies import (
     OPEN_TO_BROWSERS,
@@ -59,7 +59,7 @@ class CallGate:
     """The credits that are left."""
     idempotency: IdempotencyKeys
     """The keys of starts that were used."""
-    faults: Faults
+    faults: InjectedFaults
     """The faults that were asked for."""
     journal: Journal
     """Where calls are noted."""
@@ -74,9 +74,13 @@ class _CallNotes:
     """What the journal will say."""
 
     team: str | None = None
+    """Who called; None before that is known."""
     body: Json = field(default_factory=dict)
+    """What was sent."""
     answer: Json = field(default_factory=dict)
+    """What is answered."""
     faked: bool = False
+    """Whether a fault was asked for."""
 
 
 class Dispatcher:
@@ -163,7 +167,7 @@ class Dispatcher:
         parameters: Mapping[str, str],
         team: str,
         notes: _CallNotes,
-    ) -> Call:
+    ) -> ApiCall:
         """Return the call with its body, for which the team has the credits."""
         sent, files = await _body(request, operation)
         notes.body = body = without_nulls(sent)
@@ -171,7 +175,7 @@ class Dispatcher:
         if operation.method == "POST":
             require_credits(operation.path, body, remaining)
             body = affordable(operation.path, body, remaining)
-        return Call(
+        return ApiCall(
             version=1 if operation.path.startswith("/v1/") else 2,
             team=team,
             path=parameters,
@@ -183,7 +187,7 @@ class Dispatcher:
             base_url=_base_url(request),
         )
 
-    async def _handle(self, operation: ApiOperation, call: Call) -> Answer:
+    async def _handle(self, operation: ApiOperation, call: ApiCall) -> Answer:
         """Let the operation answer. An idempotency key counts as used only if something was started."""
         key = call.headers.get(HEADER)
         if key is None or operation.method != "POST" or operation.path not in _STARTS:

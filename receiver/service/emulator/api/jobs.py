@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from receiver.service.emulator.api.calls import Answer, Call, CallRefused, Json
+from receiver.service.emulator.api.calls import Answer, ApiCall, CallRefused, Json
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.records import (
+    EmulatedJobState,
     JobEnded,
     JobKind,
     JobNotFound,
     JobRecord,
-    JobState,
     PageError,
 )
 from receiver.service.emulator.jobs.results import MAX_DOCUMENTS, ResultsPage
@@ -32,7 +32,7 @@ class JobOperations:
     def __init__(self, engine: JobEngine) -> None:
         self._engine = engine
 
-    async def status(self, call: Call) -> Answer:
+    async def status(self, call: ApiCall) -> Answer:
         """Return the job's status and one page of its results."""
         skip = _count(call, "skip", 0, 0, _MAX_SKIP)
         limit = _count(call, "limit", MAX_DOCUMENTS, 1, MAX_LIMIT)
@@ -41,13 +41,13 @@ class JobOperations:
         page = await self._engine.documents(job, skip=skip, limit=limit)
         return Answer(status_body(job, page, base_url=call.base_url, version=call.version, skip=skip, limit=limit))
 
-    async def cancel(self, call: Call) -> Answer:
+    async def cancel(self, call: ApiCall) -> Answer:
         """Cancel the job."""
         with translated_failures():
             await self._engine.cancel(job_id(call), call.team)
-        return Answer({"success": True, "status": JobState.CANCELLED})
+        return Answer({"success": True, "status": EmulatedJobState.CANCELLED})
 
-    async def errors(self, call: Call) -> Answer:
+    async def errors(self, call: ApiCall) -> Answer:
         """Return the pages that the job could not scrape."""
         with translated_failures():
             job = await self._engine.get(job_id(call), call.team)
@@ -55,7 +55,7 @@ class JobOperations:
         return Answer({"success": True, "errors": [_error(one) for one in errors], "robotsBlocked": blocked})
 
 
-def job_id(call: Call) -> str:
+def job_id(call: ApiCall) -> str:
     """Return the id in the call's path. CallRefused with status 400 if it is no UUID."""
     text = call.path["id"]
     try:
@@ -64,7 +64,7 @@ def job_id(call: Call) -> str:
         raise CallRefused(400, "Invalid job ID format. Job ID must be a valid UUID.", code="BAD_REQUEST") from None
 
 
-def start_body(job: JobRecord, call: Call) -> Json:
+def start_body(job: JobRecord, call: ApiCall) -> Json:
     """Return the answer to the start of a job."""
     return {"success": True, "id": job.id, "url": f"{call.base_url}/v{call.version}/{PATHS[job.kind]}/{job.id}"}
 
@@ -74,7 +74,7 @@ def status_body(
 ) -> Json:
     """Return the status of a job with some of its documents."""
     body: Json = {
-        "success": job.state is not JobState.FAILED,
+        "success": job.state is not EmulatedJobState.FAILED,
         "status": job.state,
         "completed": job.completed,
         "total": job.total,
@@ -112,7 +112,7 @@ def _warning(job: JobRecord) -> str | None:
             f"robots.txt of the site forbids {job.blocked} of the URLs that were found. They were not scraped; the "
             "errors of this crawl list them under robotsBlocked"
         )
-    if job.state is JobState.COMPLETED and isinstance(job.plan, CrawlPlan) and job.completed <= 1:
+    if job.state is EmulatedJobState.COMPLETED and isinstance(job.plan, CrawlPlan) and job.completed <= 1:
         is_bare = urlsplit(job.plan.url).path in ("", "/")
         if not is_bare and not job.plan.crawl_entire_domain:
             return (
@@ -127,7 +127,7 @@ def _error(one: PageError) -> Json:
     return {"id": one.id, "timestamp": wire_time(one.at), "url": one.url, **code, "error": one.text}
 
 
-def _count(call: Call, name: str, default: int, least: int, most: int) -> int:
+def _count(call: ApiCall, name: str, default: int, least: int, most: int) -> int:
     text = call.query.get(name)
     if text is None:
         return default

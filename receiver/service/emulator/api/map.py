@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.fetching.fetcher import Fetcher
@@ -44,7 +44,7 @@ class MapOperations:
         """Return the operations."""
         return [ApiOperation("POST", f"/v{version}/map", self.map, "map") for version in (1, 2)]
 
-    async def map(self, call: Call) -> Answer:
+    async def map(self, call: ApiCall) -> Answer:
         """List the URLs of a site. A page that cannot be scraped is a warning; one that is blocked is refused."""
         plan = read_map(call.body, call.version, self._policy)
         warnings: list[str] = []
@@ -108,7 +108,7 @@ def _chosen(found: SiteLinks, plan: MapPlan) -> list[SiteLink]:
     return links[: plan.limit]
 
 
-def _body(call: Call, links: list[SiteLink], warnings: list[str]) -> Json:
+def _body(call: ApiCall, links: list[SiteLink], warnings: list[str]) -> Json:
     if len(links) < 2:
         warnings.append("The map has fewer than 2 URLs. A map of the root of the site has more.")
     listed = [link.url if call.version == 1 else dict(_fields(link)) for link in links]

@@ -3,7 +3,7 @@
 import uuid
 from urllib.parse import urlencode
 
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.monitors.records import CHECK_STATUSES, PAGE_STATUSES
 from receiver.service.emulator.monitors.service import MonitorBusy, Monitors
@@ -33,30 +33,30 @@ class MonitorOperations:
             ApiOperation("GET", f"{one}/checks/{{checkId}}", self.check, "crawlStatus"),
         ]
 
-    async def create(self, call: Call) -> Answer:
+    async def create(self, call: ApiCall) -> Answer:
         """Make a monitor."""
         return Answer({"success": True, "data": await self._monitors.create(call.team, call.body)})
 
-    async def newest(self, call: Call) -> Answer:
+    async def newest(self, call: ApiCall) -> Answer:
         """List monitors, the newest first."""
         limit, offset = _number(call, "limit", _LIMIT, 1, _MOST), _number(call, "offset", 0, 0, _MOST_TO_SKIP)
         return Answer({"success": True, "data": await self._monitors.newest(call.team, limit, offset)})
 
-    async def get(self, call: Call) -> Answer:
+    async def get(self, call: ApiCall) -> Answer:
         """Answer with a monitor."""
         return Answer({"success": True, "data": await self._monitors.get(call.team, _id(call))})
 
-    async def change(self, call: Call) -> Answer:
+    async def change(self, call: ApiCall) -> Answer:
         """Change a monitor."""
         record = await self._monitors.change(call.team, _id(call), call.body, call.nulls)
         return Answer({"success": True, "data": record})
 
-    async def delete(self, call: Call) -> Answer:
+    async def delete(self, call: ApiCall) -> Answer:
         """Delete a monitor."""
         await self._monitors.delete(call.team, _id(call))
         return Answer({"success": True})
 
-    async def run(self, call: Call) -> Answer:
+    async def run(self, call: ApiCall) -> Answer:
         """Start a check."""
         try:
             check = await self._monitors.run(call.team, _id(call))
@@ -64,14 +64,14 @@ class MonitorOperations:
             return Answer({"success": False, "error": "Monitor is already running", "checkId": exc.check_id}, 409)
         return Answer({"success": True, "id": check["id"], "data": check})
 
-    async def checks(self, call: Call) -> Answer:
+    async def checks(self, call: ApiCall) -> Answer:
         """List the checks of a monitor, the newest first."""
         limit, offset = _number(call, "limit", _LIMIT, 1, _MOST), _number(call, "offset", 0, 0, _MOST_TO_SKIP)
         status = _choice(call, CHECK_STATUSES)
         checks = await self._monitors.checks(call.team, _id(call), limit, offset, status)
         return Answer({"success": True, "data": checks})
 
-    async def check(self, call: Call) -> Answer:
+    async def check(self, call: ApiCall) -> Answer:
         """Answer with a check and some of its pages. `next` is there while more pages are."""
         limit, skip = _number(call, "limit", _LIMIT, 1, _MOST), _number(call, "skip", 0, 0, _MOST_TO_SKIP)
         status = _choice(call, PAGE_STATUSES)
@@ -86,14 +86,14 @@ class MonitorOperations:
         return Answer(body)
 
 
-def _id(call: Call, name: str = "id") -> str:
+def _id(call: ApiCall, name: str = "id") -> str:
     try:
         return str(uuid.UUID(call.path.get(name, "")))
     except ValueError:
         raise _bad_request(name, "a UUID") from None
 
 
-def _number(call: Call, name: str, default: int, lowest: int, highest: int) -> int:
+def _number(call: ApiCall, name: str, default: int, lowest: int, highest: int) -> int:
     text = call.query.get(name)
     if text is None:
         return default
@@ -102,7 +102,7 @@ def _number(call: Call, name: str, default: int, lowest: int, highest: int) -> i
     return int(text)
 
 
-def _choice(call: Call, allowed: tuple[str, ...]) -> str | None:
+def _choice(call: ApiCall, allowed: tuple[str, ...]) -> str | None:
     text = call.query.get("status")
     if text is not None and text not in allowed:
         raise _bad_request("status", f"one of {', '.join(allowed)}")

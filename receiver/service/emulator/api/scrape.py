@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable
 from typing import Literal
 
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.contracts import Account
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed
 from receiver.service.emulator.scrapes import Json, ScrapePlan, Scraper
@@ -31,7 +31,7 @@ class ScrapeOperations:
             ApiOperation("GET", "/v2/scrape/{id}", self.find, "crawlStatus"),
         ]
 
-    async def scrape(self, call: Call) -> Answer:
+    async def scrape(self, call: ApiCall) -> Answer:
         """Scrape the page of a call. A page that cannot be scraped is an answer too, with its code."""
         plan = self._read(call.body, call.version)
         try:
@@ -48,7 +48,7 @@ class ScrapeOperations:
             body["warning"] = page.warning
         return Answer(body)
 
-    async def find(self, call: Call) -> Answer:
+    async def find(self, call: ApiCall) -> Answer:
         """Answer with the document of an earlier scrape."""
         scrape_id = call.path.get("id", "")
         try:

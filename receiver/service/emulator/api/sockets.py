@@ -14,7 +14,7 @@ from receiver.service.emulator.api.calls import CallRefused, Json
 from receiver.service.emulator.api.jobs import status_body
 from receiver.service.emulator.jobs.changes import JobWatch
 from receiver.service.emulator.jobs.engine import JobEngine
-from receiver.service.emulator.jobs.records import JobNotFound, JobOfOtherTeam, JobRecord, JobState
+from receiver.service.emulator.jobs.records import EmulatedJobState, JobNotFound, JobOfOtherTeam, JobRecord
 from receiver.service.emulator.json_text import to_json
 from receiver.service.emulator.times import wire_time
 
@@ -88,7 +88,7 @@ class JobSockets:
                 break
             await watch.changed()
             job = await self._engine.get(job_id, team)
-        if job.state is JobState.FAILED:
+        if job.state is EmulatedJobState.FAILED:
             await _send(socket, {"type": "error", "error": job.error or "The job failed"})
         else:
             await _send(socket, {"type": "done", "data": _summary(job)})

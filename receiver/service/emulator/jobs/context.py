@@ -32,13 +32,22 @@ class JobContext:
     """The parts of the emulator that a running job uses."""
 
     database: StateDatabase
+    """Where jobs are kept."""
     scraper: Scraper
+    """Scrapes pages."""
     outbox: Outbox
+    """Sends events."""
     account: JobAccount
+    """Pays, in the transaction that notes a page."""
     clock: Clock
+    """The emulator's time."""
     ids: IdSource
+    """Makes ids."""
     open_site: OpenSite
+    """Finds out the rules of a site."""
     slots: TeamSlots
+    """The places for pages of each team."""
     activity: Activity
+    """Counts what runs."""
     changed: Callable[[str], None]
     """Is called with the id of a job after each change."""

@@ -18,13 +18,13 @@ from receiver.service.emulator.jobs import results, table
 from receiver.service.emulator.jobs.changes import JobChanges, JobWatch
 from receiver.service.emulator.jobs.context import JobContext, TeamSlots
 from receiver.service.emulator.jobs.records import (
+    EmulatedJobState,
     JobEnded,
     JobExpired,
     JobKind,
     JobNotFound,
     JobOfOtherTeam,
     JobRecord,
-    JobState,
     PageError,
 )
 from receiver.service.emulator.jobs.results import ResultsPage
@@ -173,7 +173,7 @@ class JobEngine:
         return [
             job
             for job in await self._database.run(table.unended_jobs)
-            if job.team == team and job.kind is JobKind.CRAWL and job.state is JobState.SCRAPING
+            if job.team == team and job.kind is JobKind.CRAWL and job.state is EmulatedJobState.SCRAPING
         ]
 
     async def queue_of(self, team: str) -> TeamQueue:
@@ -209,7 +209,7 @@ class JobEngine:
             kind=JobKind.CRAWL if is_crawl else JobKind.BATCH,
             team=team,
             plan=plan,
-            state=JobState.SCRAPING,
+            state=EmulatedJobState.SCRAPING,
             error=None,
             created_at=now,
             ended_at=None,

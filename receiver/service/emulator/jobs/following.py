@@ -25,6 +25,7 @@ class ChosenLinks:
     """The new links of a page, in their order."""
 
     found: tuple[FoundLink, ...] = ()
+    """Those that the crawl takes."""
     blocked: tuple[str, ...] = ()
     """Those that robots.txt forbids."""
     refused: tuple[str, ...] = ()

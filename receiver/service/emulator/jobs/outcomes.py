@@ -10,6 +10,7 @@ class PageScraped:
     """The page is a result of the job."""
 
     page: ScrapedPage
+    """What the scrape gave."""
     final_key: str | None = None
     """The key of the page that it led to, if that is another one. If the job has it already, it is no result."""
 
@@ -21,6 +22,7 @@ class PageFailed:
     code: str
     """The service's code; empty if it gives none."""
     text: str
+    """Why, for people."""
     by_robots: bool = False
     """Whether robots.txt forbids it."""
     credits: int = 0

@@ -20,7 +20,7 @@ class JobKind(StrEnum):
     BATCH = "batch_scrape"
 
 
-class JobState(StrEnum):
+class EmulatedJobState(StrEnum):
     """The status of a job, as the answers have it."""
 
     SCRAPING = "scraping"
@@ -34,19 +34,25 @@ class JobRecord:
     """A crawl or a batch scrape as it is now."""
 
     seq: int
+    """Its number in the database."""
     id: str
     """UUID of version 7."""
     kind: JobKind
+    """A crawl or a batch scrape."""
     team: str
+    """Whose job it is."""
     plan: CrawlPlan | BatchPlan = field(repr=False)
     """A batch's is without its URLs."""
-    state: JobState
+    state: EmulatedJobState
+    """Where it stands."""
     error: str | None
     """Why the job as a whole failed."""
     created_at: datetime
+    """When it was started."""
     ended_at: datetime | None
     """When the last page had ended; a cancelled job still has pages that end."""
     expires_at: datetime
+    """When its results are deleted."""
     found: int
     """Pages that the job has taken up, whatever became of them."""
     completed: int
@@ -54,9 +60,11 @@ class JobRecord:
     failed: int
     """Pages that were not."""
     credits: int
+    """What it has cost so far."""
     blocked: int
     """URLs that robots.txt forbids."""
     sitemap_read: bool
+    """Whether the sitemaps of its site were read to their end."""
 
     @property
     def total(self) -> int:
@@ -71,6 +79,7 @@ class WaitingPage:
     number: int
     """The first is 1."""
     url: str
+    """Its absolute URL."""
     depth: int
     """How many links lie between the crawl's start, or its sitemap, and this page."""
 
@@ -80,11 +89,15 @@ class PageError:
     """A page that a job could not scrape."""
 
     id: str
+    """UUID of the scrape."""
     at: datetime
+    """When it failed."""
     url: str
+    """The page, as the job found it."""
     code: str
     """The service's code; empty if it gives none."""
     text: str
+    """Why, for people."""
 
 
 class JobNotFound(ReceiverError):

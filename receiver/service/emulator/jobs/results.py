@@ -30,6 +30,7 @@ class ResultsPage:
     """Some documents of a job."""
 
     documents: list[Json]
+    """The documents, in the order in which their pages were scraped."""
     last: int
     """The position of the last one: the first of all documents has 1."""
 

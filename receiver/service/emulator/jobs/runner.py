@@ -14,7 +14,7 @@ from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, LinkFollower
 from receiver.service.emulator.jobs.outcomes import PageFailed, PageScraped
 from receiver.service.emulator.jobs.page_queue import PageQueue
-from receiver.service.emulator.jobs.records import JobRecord, JobState, WaitingPage
+from receiver.service.emulator.jobs.records import EmulatedJobState, JobRecord, WaitingPage
 from receiver.service.emulator.jobs.settling import PageSettler
 from receiver.service.emulator.scrapes import ScrapedPage
 from receiver.service.emulator.wire.plans import CrawlPlan
@@ -35,7 +35,7 @@ class JobRunner:
         self._follower: LinkFollower | None = None
         self._rest = Rest(context.activity)
         self._cancelled = False
-        if job.state is JobState.CANCELLED:
+        if job.state is EmulatedJobState.CANCELLED:
             self.cancel()
 
     @property

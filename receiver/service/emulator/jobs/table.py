@@ -7,9 +7,9 @@ from datetime import datetime
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.service.emulator.jobs.records import (
+    EmulatedJobState,
     JobKind,
     JobRecord,
-    JobState,
     PageError,
     WaitingPage,
     plan_from_json,
@@ -80,7 +80,9 @@ class FoundLink:
     """A URL that a crawl may take up."""
 
     url: str
+    """Its absolute URL."""
     key: str
+    """What is equal for URLs that count as one page."""
 
 
 def insert_job(connection: sqlite3.Connection, job: JobRecord, urls: Sequence[str], limit: int | None) -> int:
@@ -125,7 +127,7 @@ def add_links(connection: sqlite3.Connection, seq: int, links: Iterable[FoundLin
     Those behind have found no place: the job is at its limit, or no longer scrapes.
     """
     row = connection.execute("SELECT found, failed, page_limit, state FROM jobs WHERE seq = ?", (seq,)).fetchone()
-    if row is None or row["state"] != JobState.SCRAPING:
+    if row is None or row["state"] != EmulatedJobState.SCRAPING:
         return 0
     found, most = row["found"], row["page_limit"] + row["failed"]
     looked_at = 0
@@ -206,7 +208,7 @@ def cancel(connection: sqlite3.Connection, seq: int) -> bool:
     """Cancel a job; False if it has ended."""
     cancelled = connection.execute(
         "UPDATE jobs SET state = ? WHERE seq = ? AND state IN (?, ?)",
-        (JobState.CANCELLED, seq, JobState.SCRAPING, JobState.CANCELLED),
+        (EmulatedJobState.CANCELLED, seq, EmulatedJobState.SCRAPING, EmulatedJobState.CANCELLED),
     )
     return cancelled.rowcount == 1
 
@@ -225,7 +227,7 @@ def fail_job(connection: sqlite3.Connection, seq: int, error: str, now: datetime
     """End a job that cannot go on. Its results stay."""
     connection.execute(
         "UPDATE jobs SET state = ?, error = ?, ended_at = ? WHERE seq = ?",
-        (JobState.FAILED, error, to_micros(now), seq),
+        (EmulatedJobState.FAILED, error, to_micros(now), seq),
     )
 
 
@@ -233,7 +235,7 @@ def reopen(connection: sqlite3.Connection, seq: int, urls: Sequence[str]) -> boo
     """Add pages to a job, which goes on if it was completed; False if it was cancelled or failed."""
     reopened = connection.execute(
         "UPDATE jobs SET state = ?, ended_at = NULL WHERE seq = ? AND state IN (?, ?)",
-        (JobState.SCRAPING, seq, JobState.SCRAPING, JobState.COMPLETED),
+        (EmulatedJobState.SCRAPING, seq, EmulatedJobState.SCRAPING, EmulatedJobState.COMPLETED),
     )
     if reopened.rowcount:
         add_pages(connection, seq, urls)
@@ -274,7 +276,7 @@ def blocked_urls(connection: sqlite3.Connection, seq: int) -> list[str]:
 def last_completed(connection: sqlite3.Connection, team: str) -> datetime | None:
     """Return when a job of the team was last completed."""
     row = connection.execute(
-        "SELECT max(ended_at) FROM jobs WHERE team = ? AND state = ?", (team, JobState.COMPLETED)
+        "SELECT max(ended_at) FROM jobs WHERE team = ? AND state = ?", (team, EmulatedJobState.COMPLETED)
     ).fetchone()
     return None if row[0] is None else from_micros(row[0])
 
@@ -306,7 +308,7 @@ def _record_of(row: sqlite3.Row) -> JobRecord:
         kind=kind,
         team=row["team"],
         plan=plan_from_json(kind, row["plan"]),
-        state=JobState(row["state"]),
+        state=EmulatedJobState(row["state"]),
         error=row["error"],
         created_at=from_micros(row["created_at"]),
         ended_at=None if row["ended_at"] is None else from_micros(row["ended_at"]),

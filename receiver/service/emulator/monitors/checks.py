@@ -50,6 +50,8 @@ class _CheckWork:
     """How many pages there were, by their status."""
     cost: int = 0
     """Credits so far."""
+    told: set[tuple[str, bool]] = field(default_factory=set)
+    """The pages that an event was sent for: URL, and whether it was an error."""
     errors: list[str] = field(default_factory=list)
     """Why targets could not be checked at all."""
 
@@ -124,8 +126,7 @@ class CheckRunner:
                         result["expectedJobs"] += [scrape_id] if scrape_id else []
             case SiteTarget():
                 result |= {"type": "crawl", "crawlId": self._ids.new()}
-                await self._site(work, target)
-                result["removedProcessed"] = True
+                result["removedProcessed"] = await self._site(work, target)
             case QueriesTarget():
                 result |= {"type": "search", "searchCompleted": False, "degradedReason": _NO_SEARCH}
                 work.errors.append(_NO_SEARCH)
@@ -152,23 +153,29 @@ class CheckRunner:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _site(self, work: _CheckWork, target: SiteTarget) -> None:
+    async def _site(self, work: _CheckWork, target: SiteTarget) -> bool:
+        """Check the pages of a site, and tell whether the pages that are gone were looked for."""
         if self._sites is None:
             work.errors.append(_NO_CRAWL)
-            return
+            return False
+        reached = False
         mode = comparison_mode(target.crawl.scrape)
         plan = replace(target.crawl, scrape=scrape_plan(target.crawl.scrape))
         try:
             async for page in self._sites.pages(plan, team=work.monitor.team):
+                reached = reached or not isinstance(page.result, ScrapeFailed)
                 await self._page(work, target.id, page, mode)
         except ScrapeFailed as exc:
             work.errors.append(str(exc))
-            return
+            return False
+        if not reached:  # a site that cannot be reached has not removed its pages
+            return False
         while gone := await self._table.not_seen(work.monitor_id, target.id, work.check_id):
             for url, scrape_id in gone:
                 memory = RememberedPage(scrape_id=scrape_id, is_removed=True, markdown="", data=None)
                 finding = PageFinding(url=url, status="removed", previous_scrape_id=scrape_id, memory=memory)
                 await self._record(work, target.id, finding)
+        return True
 
     async def _page(self, work: _CheckWork, target_id: str, page: SitePage, mode: str) -> str | None:
         """Compare and record a page, tell of it, and return the id of its scrape."""
@@ -187,6 +194,15 @@ class CheckRunner:
                 f"Nothing happened in the check for {STALE_AFTER // timedelta(minutes=1)} minutes"
             ) from None
         await self._record(work, target_id, finding)
+        await self._tell(work, finding)
+        return finding.current_scrape_id
+
+    async def _tell(self, work: _CheckWork, finding: PageFinding) -> None:
+        """Send the event of a page: one for each URL of a check, and one for its error."""
+        key = (finding.url, finding.status == "error")
+        if key in work.told:
+            return
+        work.told.add(key)
         await self._outgoing.put(
             work.plan.webhook,
             "monitor.page",
@@ -195,7 +211,6 @@ class CheckRunner:
             data=[finding.event(work.monitor_id, work.check_id)],
             error=finding.error,
         )
-        return finding.current_scrape_id
 
     async def _record(self, work: _CheckWork, target_id: str, finding: PageFinding) -> None:
         work.summary["totalPages"] += 1
@@ -245,7 +260,7 @@ class CheckRunner:
         )
 
 
-def _notifications(plan: MonitorPlan) -> Json | None:
+def _notifications(plan: MonitorPlan) -> Json:
     """Return what became of notifications: webhooks are on their way, and the emulator sends no mail."""
     found: Json = {}
     if plan.webhook is not None:
@@ -258,4 +273,4 @@ def _notifications(plan: MonitorPlan) -> Json | None:
         }
     if (plan.notification.get("email") or {}).get("enabled"):
         found["email"] = {"attempted": False, "success": False, "skipped": True}
-    return found or None
+    return found

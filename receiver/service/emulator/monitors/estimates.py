@@ -20,10 +20,10 @@ def credits_of_check(plan: MonitorPlan) -> int:
     return sum(_credits_of_target(target, judged=plan.judge_enabled) for target in plan.targets)
 
 
-def credits_per_month(plan: MonitorPlan, now: datetime) -> int | None:
-    """Return what the checks of 30 days cost at most; None for a schedule that does not come twice in a year."""
+def credits_per_month(plan: MonitorPlan, now: datetime) -> int:
+    """Return what the checks of 30 days cost at most, by the time between the next two; at least one counts."""
     interval = interval_of(plan.cron, plan.timezone, now)
-    return None if not interval else credits_of_check(plan) * -(-_MONTH // interval)
+    return credits_of_check(plan) * (-(-_MONTH // interval) if interval else 1)
 
 
 def _credits_of_target(target: PlannedTarget, *, judged: bool) -> int:

@@ -20,7 +20,7 @@ def written(moment: datetime | None) -> str | None:
     return None if moment is None else wire_time(moment)
 
 
-def monitor_record(row: MonitorRow, *, credits_per_month: int | None, subscriptions: bool = False) -> Json:
+def monitor_record(row: MonitorRow, *, credits_per_month: int, subscriptions: bool = False) -> Json:
     """Return a monitor; with `subscriptions`, also what became of each recipient of mails."""
     record = {
         "id": row.id,
@@ -72,8 +72,8 @@ def new_check(
         "actualCredits": 0,
         "billingStatus": "not_applicable",
         "summary": dict(NO_PAGES),
-        "targetResults": None,
-        "notificationStatus": None,
+        "targetResults": [],
+        "notificationStatus": {},
         "error": None,
         "createdAt": written(now),
         "updatedAt": written(now),

@@ -129,7 +129,10 @@ class MonitorScheduler:
             self._wake.clear()
             with self._activity.running():
                 due = await self._start_all_due()
-            timer = None if due is None else self._clock.call_later(due - self._clock.now(), self._wake.set)
+            now = self._clock.now()
+            if due is not None and due <= now:
+                continue
+            timer = None if due is None else self._clock.call_later(due - now, self._wake.set)
             try:
                 await self._wake.wait()
             finally:

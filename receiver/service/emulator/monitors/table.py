@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,6 +9,7 @@ from typing import Any
 
 from receiver.core.clock import from_micros, to_micros
 from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.state.packing import pack, unpack
 
 Json = dict[str, Any]
 
@@ -245,7 +245,7 @@ class MonitorTable:
 
     async def add_page(self, monitor_id: str, check_id: str, page: Json, memory: RememberedPage | None) -> None:
         """Keep the result of a page, and what the next check compares it with; None leaves that as it is."""
-        markdown = b"" if memory is None else zlib.compress(memory.markdown.encode("utf-8", "surrogatepass"), 3)
+        markdown = b"" if memory is None else pack(memory.markdown.encode("utf-8", "surrogatepass"))
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute(
@@ -278,7 +278,7 @@ class MonitorTable:
         return RememberedPage(
             scrape_id=rows[0]["scrape_id"],
             is_removed=bool(rows[0]["is_removed"]),
-            markdown=zlib.decompress(rows[0]["markdown"]).decode("utf-8", "surrogatepass"),
+            markdown=unpack(rows[0]["markdown"]).decode("utf-8", "surrogatepass"),
             data=json.loads(rows[0]["data"]),
         )
 

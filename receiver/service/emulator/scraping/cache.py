@@ -3,7 +3,6 @@
 import hashlib
 import json
 import sqlite3
-import zlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit, urlunsplit
@@ -12,6 +11,7 @@ from receiver.core.clock import Clock, from_micros, to_micros
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.state.packing import pack, unpack
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS page_cache (
@@ -80,7 +80,7 @@ class PageCache:
         key = key_of_page(plan)
         row = await self._database.run(lambda connection: _newest(connection, key, plan, now))
         if row is not None:
-            body = zlib.decompress(row["body"])
+            body = unpack(row["body"])
             return FetchedPage(
                 source_url=plan.url,
                 url=row["url"],
@@ -130,7 +130,7 @@ def is_kept(plan: ScrapePlan) -> bool:
 
 def copy_of(plan: ScrapePlan, page: FetchedPage) -> CachedCopy:
     """Return a page as it is kept. This compresses it, which takes a while."""
-    body = zlib.compress(page.body, 3) if 200 <= page.status < 300 else b""
+    body = pack(page.body) if 200 <= page.status < 300 else b""
     return CachedCopy(key_of_page(plan), replace(page, body=b""), body)
 
 

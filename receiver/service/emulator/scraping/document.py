@@ -38,7 +38,9 @@ def page_keys(plan: ScrapePlan, content: ReadContent) -> Json:
         "images": list(content.images),
         "attributes": None if content.attributes is None else list(content.attributes),
     }
-    return {name: value for name, value in found.items() if plan.format(name) is not None and value is not None}
+    keys = {name: value for name, value in found.items() if plan.format(name) is not None and value is not None}
+    # An answer always has the key of a picture that was asked for, and no browser is here to take one.
+    return keys | {name: None for name in _BROWSER_FORMATS if plan.format(name) is not None}
 
 
 def extracted_keys(plan: ScrapePlan, data: Any) -> Json:
@@ -64,18 +66,18 @@ def metadata_of(
     A wait for a free place is told if there was one.
     """
     own: dict[str, Any] = {
-        "scrapeId": scrape_id,
-        "sourceURL": plan.url,
         "url": page.url,
+        "sourceURL": plan.url,
+        "scrapeId": scrape_id,
         "statusCode": page.status,
         "contentType": page.content_type or None,
-        "error": _reason(page.status),
         "proxyUsed": "stealth" if plan.proxy in ("stealth", "enhanced") else "basic",
-        "cacheState": ("miss" if cached_at is None else "hit") if looked_up else None,
-        "cachedAt": None if cached_at is None else wire_time(cached_at),
         "numPages": content.num_pages,
         "totalPages": content.total_pages,
         "creditsUsed": credits_used,
+        "cacheState": ("miss" if cached_at is None else "hit") if looked_up else None,
+        "cachedAt": None if cached_at is None else wire_time(cached_at),
+        "error": _reason(page.status),
     }
     if waited_ms:
         own |= {"concurrencyLimited": True, "concurrencyQueueDurationMs": waited_ms}

@@ -2,7 +2,6 @@
 
 import json
 import sqlite3
-import zlib
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from receiver.core.clock import from_micros, to_micros
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.state.packing import pack, unpack
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS page_history (
@@ -74,7 +74,7 @@ class HistoryEntry:
     page: str | None
     """URL, status and content type of the page, as JSON; None without a body."""
     body: bytes | None
-    """The compressed body; None if it is too large."""
+    """The compressed body; None for a scrape that compared nothing, and for a page that is too large."""
 
 
 class PageHistory:
@@ -89,7 +89,7 @@ class PageHistory:
         row = await self._database.run(lambda connection: connection.execute(_FIND, key).fetchone())
         if row is None:
             return None
-        markdown = zlib.decompress(row["markdown"]).decode("utf-8", "surrogatepass")
+        markdown = unpack(row["markdown"]).decode("utf-8", "surrogatepass")
         return EarlierScrape(row["scrape_id"], from_micros(row["scraped_at"]), markdown, _page_of(row))
 
     async def is_new_program(self, program: str) -> bool:
@@ -110,16 +110,17 @@ def entry_of(
 ) -> HistoryEntry:
     """Return a scrape as it is kept. This compresses its texts, which takes a while."""
     head: dict[str, Any] = {"url": page.url, "status": page.status, "contentType": page.content_type}
-    is_small = len(page.body) <= MAX_BODY
+    # Most pages are never compared by values, and their Markdown is enough for all other comparisons.
+    is_kept = plan.format("changeTracking") is not None and len(page.body) <= MAX_BODY
     return HistoryEntry(
         team=team,
         url=plan.url,
         tag=branch_of(plan),
         scrape_id=scrape_id,
         scraped_at=at,
-        markdown=zlib.compress(markdown.encode("utf-8", "surrogatepass"), 3),
-        page=json.dumps(head) if is_small else None,
-        body=zlib.compress(page.body, 3) if is_small else None,
+        markdown=pack(markdown.encode("utf-8", "surrogatepass")),
+        page=json.dumps(head) if is_kept else None,
+        body=pack(page.body) if is_kept else None,
     )
 
 
@@ -138,6 +139,6 @@ def _page_of(row: sqlite3.Row) -> FetchedPage | None:
         url=head["url"],
         status=head["status"],
         content_type=head["contentType"],
-        body=zlib.decompress(row["body"]),
+        body=unpack(row["body"]),
         fetched_at=from_micros(row["scraped_at"]),
     )

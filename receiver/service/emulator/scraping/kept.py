@@ -2,13 +2,13 @@
 
 import json
 import sqlite3
-import zlib
 from datetime import timedelta
 
 from receiver.core.clock import Clock, to_micros
 from receiver.service.emulator.json_text import to_json
 from receiver.service.emulator.scrapes import Json, ScrapedPage
 from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.state.packing import pack, unpack
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS kept_scrapes (
@@ -43,7 +43,7 @@ class KeptScrapes:
     async def put(self, team: str, page: ScrapedPage) -> None:
         """Keep the document of a scrape, and forget those that expired a day ago."""
         now = self._clock.now()
-        document = zlib.compress(to_json(page.document), 3)
+        document = pack(to_json(page.document))
         values = (page.scrape_id, team, to_micros(now + KEPT_FOR), document)
 
         def write(connection: sqlite3.Connection) -> None:
@@ -59,5 +59,5 @@ class KeptScrapes:
             return None
         if row["expires_at"] <= to_micros(self._clock.now()):
             raise ScrapeExpired
-        document: Json = json.loads(zlib.decompress(row["document"]))
+        document: Json = json.loads(unpack(row["document"]))
         return document

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from receiver.service.emulator.extraction.extractor import Extractor
+from receiver.service.emulator.extraction.source import ExtractionSource
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapePlan
 from receiver.service.emulator.scraping.comparison import changed_keys, is_same_text
 from receiver.service.emulator.scraping.diffs import diff_pages
-from receiver.service.emulator.scraping.extracting import extract
+from receiver.service.emulator.scraping.extracting import source_of, wish_of
 from receiver.service.emulator.scraping.history import EarlierScrape, PageHistory
 from receiver.service.emulator.scraping.ports import ReadContent, ReadPage
 from receiver.service.emulator.times import wire_time
@@ -66,18 +67,22 @@ class ChangeTracker:
         options: Json,
         seconds: float,
     ) -> tuple[Any, tuple[str, ...]]:
-        """Return the values that differ, each with the earlier and the present one."""
+        """Return the values that differ, each with the earlier and the present one.
+
+        An earlier page of which only the Markdown is kept is compared with the Markdown of this one.
+        """
+        wish = wish_of(options)
         if earlier.page is None:
-            return None, (
-                "changeTracking: the earlier page was too large to be kept, so its values are not known.",
-            )
-        try:
-            before_content = await self._read(earlier.page, plan)
-        except ScrapeFailed as exc:
-            return None, (f"changeTracking: the earlier page cannot be read: {exc}",)
-        before = await extract(self._extractor, earlier.page, before_content, options, seconds=seconds)
-        after = await extract(self._extractor, page, content, options, seconds=seconds)
-        if before.data is None or after.data is None:
+            texts = (earlier.markdown, content.markdown or "")
+            sources = [ExtractionSource(url=page.url, markdown=text) for text in texts]
+        else:
+            try:
+                before_content = await self._read(earlier.page, plan)
+            except ScrapeFailed as exc:
+                return None, (f"changeTracking: the earlier page cannot be read: {exc}",)
+            sources = [source_of(earlier.page, before_content), source_of(page, content)]
+        before, after = [await self._extractor.extract(source, wish, seconds=seconds) for source in sources]
+        if before.data is None and after.data is None:
             return None, after.warnings
         return changed_keys(before.data, after.data), after.warnings
 

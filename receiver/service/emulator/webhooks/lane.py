@@ -34,13 +34,21 @@ class LaneContext:
     """What all lanes of an outbox share."""
 
     database: StateDatabase
+    """Where deliveries are kept."""
     clock: Clock
+    """The emulator's time, for retries."""
     network_clock: Clock
+    """Real time, for the time-out of an attempt."""
     schedule: SenderSchedule
+    """The time-out and the retry delays."""
     activity: Activity
+    """Counts what runs."""
     slots: asyncio.Semaphore
+    """How many are sent at one time."""
     secret: str | None = field(repr=False)
+    """Signs deliveries; None sends them unsigned."""
     transport: httpx.AsyncBaseTransport | None
+    """Takes the requests; None is the network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +56,16 @@ class _Tried:
     """An attempt that is still to be noted."""
 
     delivery: DueDelivery
+    """What was sent."""
     attempts: list[dict[str, Any]]
+    """How many there were, with this one."""
     response: EndpointResponse
+    """How the endpoint answered."""
     at: datetime
+    """When it ended."""
 
 
-class Lane:
+class DeliveryLane:
     """Sends what is due to one address, when it is woken and when a retry comes due."""
 
     def __init__(self, url: str, context: LaneContext) -> None:

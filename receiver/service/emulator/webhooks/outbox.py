@@ -16,7 +16,7 @@ from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks import table
 from receiver.service.emulator.webhooks.envelope import build_body, wants
-from receiver.service.emulator.webhooks.lane import Lane, LaneContext
+from receiver.service.emulator.webhooks.lane import DeliveryLane, LaneContext
 from receiver.service.emulator.webhooks.table import DeliveryRecord, PreparedDelivery
 from receiver.service.emulator.webhooks.treatments import NoTreatments, WebhookTreatments
 from receiver.service.schedule import SERVICE, SenderSchedule, State
@@ -64,7 +64,7 @@ class Outbox:
             secret=secret,
             transport=transport,
         )
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, DeliveryLane] = {}
         self._closing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -165,7 +165,7 @@ class Outbox:
         lane = self._lanes.get(url)
         if lane is None:
             self._make_room()
-            lane = self._lanes[url] = Lane(url, self._context)
+            lane = self._lanes[url] = DeliveryLane(url, self._context)
         lane.wake()
 
     def _make_room(self) -> None:

@@ -44,16 +44,25 @@ class PreparedDelivery:
     """A delivery before it is kept."""
 
     id: str
+    """UUID of the delivery, the same on each retry."""
     url: str
+    """Where it goes."""
     headers: Mapping[str, str] = field(repr=False)
+    """Headers of the target."""
     type: str
+    """Its event type."""
     job_id: str
+    """The job or check that it tells of."""
     body: bytes | None = field(repr=False)
     """None if it is never sent."""
     copies: int
+    """How often it is sent."""
     state: str
+    """Where it stands in the schedule."""
     created_at: datetime
+    """When the event happened."""
     due_at: datetime | None
+    """When the first attempt is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,10 +70,15 @@ class DueDelivery:
     """A delivery whose next attempt is due."""
 
     seq: int
+    """Its number, in the order of events."""
     headers: Mapping[str, str] = field(repr=False)
+    """Headers of the target."""
     body: bytes = field(repr=False)
+    """The exact bytes."""
     copies: int
+    """How often it is sent."""
     state: State
+    """The attempt that is due."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +90,19 @@ class DeliveryRecord:
     id: str
     """The `webhookId` of its body."""
     url: str
+    """Where it goes."""
     type: str
+    """Its event type."""
     job_id: str
+    """The job or check that it tells of."""
     state: str
     """The next attempt, `delivered` or `failed`; `lost` and `skipped` were never sent."""
     attempts: list[dict[str, Any]]
     """Each with `at`, `status` (null without an answer), `answer` and `seconds`."""
     created_at: datetime
+    """When the event happened."""
     next_attempt_at: datetime | None
+    """When the next attempt is due; None if there is none."""
 
 
 def insert(connection: sqlite3.Connection, one: PreparedDelivery) -> None:

@@ -1,4 +1,4 @@
-"""Faults on the way of webhooks: deliveries that are lost, late, shuffled, or arrive twice."""
+"""InjectedFaults on the way of webhooks: deliveries that are lost, late, shuffled, or arrive twice."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -53,6 +53,7 @@ class CrawlBodyV1(CrawlFields, SenderFields):
     include_paths: PathPatterns | None = None
     exclude_paths: PathPatterns | None = None
     scrape_options: PageOptionsBodyV1 | None = None
+    """How each page is scraped."""
     max_depth: Annotated[StrictInt, Field(ge=0)] = 10
     """The most path segments below those of `url`."""
     ignore_sitemap: StrictBool = False

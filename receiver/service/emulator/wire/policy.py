@@ -12,7 +12,9 @@ class RequestPolicy:
     """The part of the options that the readers of requests need."""
 
     threat_protection: Literal["off", "on", "mandatory"] = "off"
+    """Whether requests may carry threatProtection, and turn it off."""
     diff: Literal["auto", "string", "object"] = "auto"
+    """The form of `changeTracking.diff`."""
     plain_hosts: frozenset[str] | None = frozenset({"localhost"})
     """Host names without a dot that URLs may have; None allows every name."""
 

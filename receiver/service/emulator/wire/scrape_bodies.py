@@ -69,7 +69,9 @@ class ScrapeBody(PageOptionsBody):
     """The body of POST /v2/scrape."""
 
     url: WebUrl
+    """The page."""
     zero_data_retention: StrictBool | None = None
+    """Whether nothing of the scrape is kept."""
 
 
 ScrapeFormatV1 = Literal[ScrapeFormat, "extract"]
@@ -92,24 +94,35 @@ class JsonOptionsBody(JsonOptions):
     """What version 1 extracts. What only SDKs know changes nothing here."""
 
     mode: JsonValue = None
+    """Taken, and without effect here."""
     agent: PageAgent | None = None
+    """Taken, and without effect here."""
     check_prompt_injection: JsonValue = None
+    """Taken, and without effect here."""
 
 
 class PageOptionsBodyV1(ScrapeOptionsV1, SdkOptions):
     """How version 1 scrapes the pages of a scrape or a job."""
 
     formats: Annotated[Many[ScrapeFormatV1], Field(max_length=100)] = ("markdown",)
+    """Names of formats."""
     json_options: JsonOptionsBody | None = None
     extract: JsonOptionsBody | None = None
     """The older name of `json_options`, for the format `extract`."""
     agent: PageAgent | None = None
+    """Taken, and without effect here."""
     min_age: JsonValue = None
+    """Milliseconds; only older cached pages are answered."""
     lockdown: JsonValue = None
+    """Whether only cached pages are answered."""
     profile: JsonValue = None
+    """Taken, and without effect here."""
     parsers: JsonValue = None
+    """Names of parsers, or objects."""
     redact_pii: Annotated[JsonValue, Field(alias="redactPII")] = None
+    """Whether personal data are removed from texts."""
     audit_metadata: JsonValue = None
+    """Who asked; it is not kept."""
 
     @model_validator(mode="after")
     def _check_formats(self) -> "PageOptionsBodyV1":
@@ -129,3 +142,4 @@ class ScrapeBodyV1(PageOptionsBodyV1):
     """The body of POST /v1/scrape."""
 
     url: WebUrl
+    """The page."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from receiver.service.emulator.account.keys import team_of_key
-from receiver.service.emulator.admin.faults import CallFault, Faults, WebhookFault
+from receiver.service.emulator.admin.faults import CallFault, InjectedFaults, WebhookFault
 from receiver.service.emulator.admin.journal import MAX_SHOWN_BODY, Journal
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.webhooks.treatments import AS_USUAL, Treatment
@@ -133,7 +133,7 @@ async def test_the_next_two_scrapes_answer_429() -> None:
 )
 def test_a_fault_meets_what_it_names(fault: dict[str, Any], method: str, path: str, limit: str, met: bool) -> None:
     """A kind of calls, a path, or everything."""
-    faults = Faults(random.Random(1), calls=[CallFault(status=500, **fault)])
+    faults = InjectedFaults(random.Random(1), calls=[CallFault(status=500, **fault)])
 
     assert (faults.take(method, path, limit) is not None) is met
     assert faults.take(method, path, limit) is None or not met
@@ -206,7 +206,7 @@ def test_shuffled_webhooks_change_places() -> None:
 
     def drawn(seed: int) -> list[timedelta]:
         fault = WebhookFault(webhook="*", times=20, shuffle=timedelta(minutes=1))
-        faults = Faults(random.Random(seed), webhooks=[fault])
+        faults = InjectedFaults(random.Random(seed), webhooks=[fault])
         return [faults.choose("crawl.page").late for _ in range(20)]
 
     assert drawn(1) == drawn(1) != sorted(drawn(1))

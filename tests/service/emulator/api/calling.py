@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
-from receiver.service.emulator.api.calls import Answer, ApiOperation, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.app import Emulator
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
@@ -22,11 +22,11 @@ KEY = {"Authorization": "Bearer fc-test"}
 class Echo:
     """Operations that remember their calls, and answer what the test says."""
 
-    answer: Callable[[Call], Answer] = lambda call: Answer({"success": True, "body": call.body})
-    calls: list[Call] = field(default_factory=list)
+    answer: Callable[[ApiCall], Answer] = lambda call: Answer({"success": True, "body": call.body})
+    calls: list[ApiCall] = field(default_factory=list)
     resets: int = 0
 
-    async def handle(self, call: Call) -> Answer:
+    async def handle(self, call: ApiCall) -> Answer:
         self.calls.append(call)
         return self.answer(call)
 

@@ -4,10 +4,10 @@ import pytest
 
 from receiver.service.emulator.contracts import WebhookTarget
 from receiver.service.emulator.jobs.records import (
+    EmulatedJobState,
     JobEnded,
     JobKind,
     JobNotFound,
-    JobState,
     plan_from_json,
     plan_to_json,
 )
@@ -24,7 +24,7 @@ async def test_a_batch_scrapes_each_url_that_it_is_given() -> None:
     async with open_world(PAGES, max_concurrency=1) as world:
         job = await world.batch(f"{SITE}/a", f"{SITE}/b", f"{SITE}/a", f"{SITE}/gone", webhook=True)
 
-        assert (job.state, job.completed, job.failed, job.total) == (JobState.COMPLETED, 3, 1, 3)
+        assert (job.state, job.completed, job.failed, job.total) == (EmulatedJobState.COMPLETED, 3, 1, 3)
         assert await world.sources(job) == [f"{SITE}/a", f"{SITE}/b", f"{SITE}/a"]
         assert world.rules.asked == []
         errors, _ = await world.engine.errors(job)
@@ -49,7 +49,7 @@ async def test_a_batch_that_was_completed_grows() -> None:
         await world.quiet()
 
         job = await world.engine.get(job.id, TEAM)
-        assert (job.state, job.completed, job.total) == (JobState.COMPLETED, 3, 3)
+        assert (job.state, job.completed, job.total) == (EmulatedJobState.COMPLETED, 3, 3)
         assert world.endpoint.types.count("batch_scrape.completed") == 2
         assert world.endpoint.types.count("batch_scrape.page") == 3
 
@@ -65,7 +65,7 @@ async def test_a_batch_that_runs_grows() -> None:
         await world.quiet()
 
         job = await world.engine.get(job.id, TEAM)
-        assert (job.state, job.completed) == (JobState.COMPLETED, 3)
+        assert (job.state, job.completed) == (EmulatedJobState.COMPLETED, 3)
         assert world.endpoint.types.count("batch_scrape.completed") == 1
 
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from receiver.service.emulator.contracts import WebhookTarget
-from receiver.service.emulator.jobs.records import JobEnded, JobExpired, JobNotFound, JobState
+from receiver.service.emulator.jobs.records import EmulatedJobState, JobEnded, JobExpired, JobNotFound
 from receiver.service.emulator.wire.plans import BatchPlan, CrawlPlan
 from tests.doubles import event_of, eventually
 from tests.service.emulator.world import HOOK, SITE, TEAM, MadePage, MadeRules, open_world, site
@@ -19,7 +19,7 @@ async def test_a_crawl_takes_each_page_once() -> None:
     async with open_world(SMALL, max_concurrency=1) as world:
         job = await world.crawl()
 
-        assert (job.state, job.completed, job.total, job.failed) == (JobState.COMPLETED, 4, 4, 0)
+        assert (job.state, job.completed, job.total, job.failed) == (EmulatedJobState.COMPLETED, 4, 4, 0)
         assert await world.sources(job) == [f"{SITE}/", f"{SITE}/a", f"{SITE}/b", f"{SITE}/c"]
         assert job.credits == world.account.charged == 4
         assert job.ended_at == world.clock.now()
@@ -108,7 +108,7 @@ async def test_a_first_page_that_robots_forbids_is_not_fetched() -> None:
         job = await world.crawl()
         errors, blocked = await world.engine.errors(job)
 
-    assert (job.state, job.completed, world.scraper.scraped) == (JobState.COMPLETED, 0, [])
+    assert (job.state, job.completed, world.scraper.scraped) == (EmulatedJobState.COMPLETED, 0, [])
     assert [(one.url, one.code) for one in errors] == [(f"{SITE}/", "CRAWL_DENIAL")]
     assert blocked == [f"{SITE}/"]
 
@@ -169,7 +169,7 @@ async def test_a_page_that_crashes_is_an_error_of_that_page(caplog: pytest.LogCa
         job = await world.crawl()
         (error,), _ = await world.engine.errors(job)
 
-    assert (job.state, job.completed) == (JobState.COMPLETED, 2)
+    assert (job.state, job.completed) == (EmulatedJobState.COMPLETED, 2)
     (record,) = [record for record in caplog.records if event_of(record) == "page_crashed"]
     assert error.code == "UNKNOWN_ERROR"
     assert vars(record)["fault"] in error.text
@@ -185,7 +185,7 @@ async def test_a_job_that_crashes_fails(caplog: pytest.LogCaptureFixture) -> Non
     async with open_world(SMALL, rules=BrokenRules()) as world:
         job = await world.crawl(webhook=True)
 
-    assert job.state is JobState.FAILED
+    assert job.state is EmulatedJobState.FAILED
     assert job.ended_at is not None
     assert [event_of(record) for record in caplog.records] == ["job_crashed"]
     assert world.endpoint.types == ["crawl.started", "crawl.failed"]
@@ -203,13 +203,13 @@ async def test_a_cancelled_crawl_fails_its_waiting_pages_and_still_completes() -
         await eventually(lambda: world.scraper.running == 2)
         await world.engine.cancel(job.id, TEAM)
         cancelled = await world.engine.get(job.id, TEAM)
-        assert (cancelled.state, cancelled.ended_at) == (JobState.CANCELLED, None)
+        assert (cancelled.state, cancelled.ended_at) == (EmulatedJobState.CANCELLED, None)
         held.set()
         await world.quiet()
 
         job = await world.engine.get(job.id, TEAM)
         errors, _ = await world.engine.errors(job)
-        assert (job.state, job.completed, job.failed, job.total) == (JobState.CANCELLED, 3, 498, 3)
+        assert (job.state, job.completed, job.failed, job.total) == (EmulatedJobState.CANCELLED, 3, 498, 3)
         assert {(one.code, one.text) for one in errors} == {("", "Parent crawl/batch scrape was cancelled")}
         assert len(errors) == 498
         assert world.endpoint.types[-1] == "crawl.completed"

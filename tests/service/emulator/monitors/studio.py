@@ -9,7 +9,7 @@ from typing import Any
 
 from receiver.core.clock import VirtualClock
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.api.calls import Answer, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.failures import ScrapeFailed
@@ -75,20 +75,20 @@ class Studio:
     async def answer(self, monitor: Json, check_id: str, **query: str) -> Json:
         call = self.call(id=monitor["id"], checkId=check_id)
         answer = await self.operations.check(
-            Call(version=2, team=TEAM, path=call.path, query=query, base_url="http://e")
+            ApiCall(version=2, team=TEAM, path=call.path, query=query, base_url="http://e")
         )
         data: Json = answer.body["data"]
         return data
 
     async def checks(self, monitor: Json, **query: str) -> list[Json]:
         answer = await self.operations.checks(
-            Call(version=2, team=TEAM, path={"id": monitor["id"]}, query=query, base_url="http://e")
+            ApiCall(version=2, team=TEAM, path={"id": monitor["id"]}, query=query, base_url="http://e")
         )
         data: list[Json] = answer.body["data"]
         return data
 
-    def call(self, body: Json | None = None, nulls: frozenset[str] = frozenset(), **path: str) -> Call:
-        return Call(version=2, team=TEAM, path=path, body=body or {}, nulls=nulls)
+    def call(self, body: Json | None = None, nulls: frozenset[str] = frozenset(), **path: str) -> ApiCall:
+        return ApiCall(version=2, team=TEAM, path=path, body=body or {}, nulls=nulls)
 
     async def passes(self, duration: timedelta) -> None:
         """Let time pass, and everything happen that is due."""

@@ -153,6 +153,15 @@ async def test_every_page_is_told_and_then_the_check() -> None:
     assert [one_event["data"][0]["status"] for one_event in one.mailbox.of("monitor.page")[2:]] == ["same", "error"]
 
 
+async def test_a_page_of_two_targets_is_told_once() -> None:
+    async with studio() as one:
+        one.web.show("a", A)
+        check = await one.check(await one.create(pages_target(A), pages_target(A)))
+
+    assert check["summary"] == summary(new=2)
+    assert len(one.mailbox.of("monitor.page")) == 1
+
+
 async def test_a_page_that_fails_is_compared_with_the_last_good_one() -> None:
     async with studio() as one:
         one.web.show("a")
@@ -204,6 +213,21 @@ async def test_a_page_of_a_site_that_fails_is_not_removed() -> None:
         check = await one.check(monitor)
 
     assert check["summary"] == summary(error=1)
+
+
+async def test_a_site_that_cannot_be_reached_has_not_removed_its_pages() -> None:
+    async with studio() as one:
+        one.web.show("a", A)
+        one.web.show("b", B)
+        monitor = await one.create(site_target())
+        one.site.urls = [A, B]
+        await one.check(monitor)
+        one.site.urls = [A]
+        one.web.failures[A] = ScrapeFailed("SCRAPE_SITE_ERROR", "refused")
+        check = await one.check(monitor)
+
+    assert check["summary"] == summary(error=1)
+    assert check["targetResults"][0]["removedProcessed"] is False
 
 
 async def test_a_crawl_that_cannot_begin_fails_the_check_and_removes_nothing() -> None:
@@ -260,8 +284,8 @@ async def test_a_check_is_charged_and_recorded() -> None:
         "actualCredits": 0,
         "billingStatus": "not_applicable",
         "summary": summary(),
-        "targetResults": None,
-        "notificationStatus": None,
+        "targetResults": [],
+        "notificationStatus": {},
         "error": None,
         "createdAt": "2026-01-01T12:00:00.000Z",
         "updatedAt": "2026-01-01T12:00:00.000Z",

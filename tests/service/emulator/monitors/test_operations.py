@@ -6,29 +6,31 @@ from typing import Any
 
 import pytest
 from firecrawl.v2 import types as sdk
+from jsonschema import validate
 
-from receiver.service.emulator.api.calls import Call
+from receiver.service.emulator.api.calls import ApiCall
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.responses.monitors import Monitor
 from tests.doubles import turns
+from tests.service.emulator import schemas
 from tests.service.emulator.monitors.studio import pages_target, studio, succeeded
 from tests.service.emulator.pages import HOME, TEAM
 
 Json = dict[str, Any]
 NOBODY = str(uuid.UUID(int=7))
+BODY: Json = {
+    "name": "Shop",
+    "schedule": {"text": "hourly at :30", "timezone": "Europe/Berlin"},
+    "targets": [pages_target(HOME, formats=["markdown"])],
+    "goal": " prices ",
+    "webhook": {"url": "https://hook.example/", "metadata": {"a": "b"}, "events": ["monitor.page"]},
+}
 OPERATIONS = ("get", "change", "delete", "run", "checks", "check")
 
 
 async def test_a_monitor_answers_with_every_field() -> None:
-    body = {
-        "name": "Shop",
-        "schedule": {"text": "hourly at :30", "timezone": "Europe/Berlin"},
-        "targets": [pages_target(HOME, formats=["markdown"])],
-        "goal": " prices ",
-        "webhook": {"url": "https://hook.example/", "metadata": {"a": "b"}, "events": ["monitor.page"]},
-    }
     async with studio() as one:
-        made = await succeeded(one.operations.create(one.call(body)))
+        made = await succeeded(one.operations.create(one.call(BODY)))
         read = await succeeded(one.operations.get(one.call(id=made["id"])))
         listed = await succeeded(one.operations.newest(one.call()))
 
@@ -72,6 +74,28 @@ async def test_the_sdk_reads_every_answer_about_checks() -> None:
     summary = sdk.Monitor.model_validate(after).last_check_summary
     assert summary is not None
     assert summary.changed == 1
+
+
+async def test_the_answers_have_the_fields_of_the_interface() -> None:
+    """JSON Schemas, written from its tables, hold the records of monitors and checks in every state."""
+    async with studio() as one:
+        one.web.show("a")
+        made = await one.operations.create(one.call(BODY))
+        call = one.call(id=made.body["data"]["id"])
+        run = await one.operations.run(call)
+        during = await one.operations.get(call)
+        await one.monitors.over()
+        after = await one.operations.get(call)
+        checks = await succeeded(one.operations.checks(call))
+        listed = await succeeded(one.operations.newest(call))
+
+    validate(run.body, schemas.MONITOR_RUN)
+    for answer in (made, during, after):
+        validate(answer.body, schemas.MONITOR_ANSWER)
+    for check in checks:
+        validate(check, schemas.CHECK)
+    for monitor in listed:
+        validate(monitor, schemas.MONITOR)
 
 
 async def test_a_change_replaces_what_it_names() -> None:
@@ -134,7 +158,7 @@ async def test_a_monitor_that_is_not_there_is_refused(name: str, case: str) -> N
         if case == "deleted":
             await one.operations.delete(one.call(id=made["id"]))
         monitor_id = {"unknown": NOBODY, "no UUID": "x"}.get(case, str(made["id"]))
-        call = Call(
+        call = ApiCall(
             version=2,
             team="other" if case == "another team" else TEAM,
             path={"id": monitor_id, "checkId": NOBODY},
@@ -150,7 +174,7 @@ async def test_a_monitor_that_is_not_there_is_refused(name: str, case: str) -> N
 async def test_lists_are_paged_and_the_newest_comes_first() -> None:
     async with studio() as one:
         made = [(await one.create(name=f"m{number}"))["id"] for number in range(5)]
-        call = Call(version=2, team=TEAM, query={"limit": "2", "offset": "1"})
+        call = ApiCall(version=2, team=TEAM, query={"limit": "2", "offset": "1"})
         listed = await succeeded(one.operations.newest(call))
 
     assert [monitor["id"] for monitor in listed] == [made[3], made[2]]

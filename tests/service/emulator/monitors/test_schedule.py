@@ -241,6 +241,7 @@ async def test_old_checks_are_forgotten_and_pages_are_not() -> None:
         ),
         ({"targets": [{"type": "search", "queries": ["q"], "maxResults": 11}], "judgeEnabled": False}, 2880),
         ({"schedule": {"cron": "0 */7 * * *"}}, 103),
+        ({"schedule": {"cron": "0 0 1 1 *"}}, 1),
     ],
 )
 async def test_the_cost_of_a_month_is_estimated(body: dict[str, Any], month: int) -> None:

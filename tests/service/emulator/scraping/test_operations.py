@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any, Literal
 
 import pytest
+from jsonschema import validate
 
-from receiver.service.emulator.api.calls import Answer, Call
+from receiver.service.emulator.api.calls import Answer, ApiCall
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed
 from receiver.service.emulator.scraping.kept import KeptScrapes
 from receiver.service.emulator.wire.scrape import read_scrape
+from tests.service.emulator import schemas
 from tests.service.emulator.pages import HOME, TEAM, Purse, Scene, scene
 
 
@@ -29,10 +31,10 @@ class Desk:
         )
 
     async def post(self, version: Literal[1, 2] = 2, **body: Any) -> Answer:
-        return await self.operations.scrape(Call(version=version, team=TEAM, body={"url": HOME, **body}))
+        return await self.operations.scrape(ApiCall(version=version, team=TEAM, body={"url": HOME, **body}))
 
     async def get(self, scrape_id: str, team: str = TEAM) -> Answer:
-        return await self.operations.find(Call(version=2, team=team, path={"id": scrape_id}))
+        return await self.operations.find(ApiCall(version=2, team=team, path={"id": scrape_id}))
 
 
 @asynccontextmanager
@@ -49,6 +51,28 @@ async def test_a_scrape_answers_with_its_document(version: Literal[1, 2]) -> Non
 
     assert (answer.status, answer.body["success"], answer.body["data"]["markdown"]) == (200, True, "text")
     assert one.purse.charged == [1]
+
+
+@pytest.mark.parametrize(("version", "schema"), [(1, schemas.SCRAPE_V1), (2, schemas.SCRAPE_V2)])
+async def test_the_answers_have_the_fields_of_the_interface(version: Literal[1, 2], schema: Any) -> None:
+    """JSON Schemas, written from its tables, hold the answer for a new page, a changed one, one that is gone."""
+    tracking: dict[str, Any] = {"formats": ["markdown", "html", "rawHtml", "links", "changeTracking"]}
+    if version == 1:
+        tracking["changeTrackingOptions"] = {"modes": ["git-diff"]}
+    else:
+        tracking["formats"][-1] = {"type": "changeTracking", "modes": ["git-diff", "json"], "prompt": "title"}
+    async with desk() as one:
+        answers = [await one.post(version, **tracking)]
+        one.scene.web.show("other")
+        answers.append(await one.post(version, **tracking))
+        one.scene.web.pages.clear()
+        answers.append(await one.post(version, **tracking))
+        answers.append(await one.post(version, formats=["screenshot"]))
+
+    for answer in answers:
+        validate(answer.body, schema)
+    statuses = [answer.body["data"]["changeTracking"]["changeStatus"] for answer in answers[:3]]
+    assert statuses == ["new", "changed", "removed"]
 
 
 async def test_a_failure_answers_with_its_code_and_status() -> None:

@@ -13,7 +13,7 @@ from receiver.service.emulator.scraping.redaction import redact
         ("Order 4111 1111 1111 1112", "Order 4111 1111 1111 1112"),
         ("SSN 078-05-1120", "SSN <SSN>"),
         ("IBAN DE89 3704 0044 0532 0130 00", "IBAN <IBAN>"),
-        ("Call +44 20 7946 0958 or (212) 555-0123", "Call <PHONE> or <PHONE>"),
+        ("ApiCall +44 20 7946 0958 or (212) 555-0123", "ApiCall <PHONE> or <PHONE>"),
         ("In 2026-08-04 we sold 12,345 bikes for 1.299,00 €", "In 2026-08-04 we sold 12,345 bikes for 1.299,00 €"),
         ("Version 1.2.3 at https://a.example/b?c=1", "Version 1.2.3 at https://a.example/b?c=1"),
         ("not@an-address, @handle, 0000000000000000", "not@an-address, @handle, 0000000000000000"),

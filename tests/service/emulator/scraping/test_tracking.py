@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from receiver.service.emulator.scraping import history
-from tests.service.emulator.pages import HOME, scene, tracking
+from tests.service.emulator.pages import HOME, page_of, scene, tracking
 
 SCHEMA = {"type": "object", "properties": {"price": {"type": "number"}, "name": {"type": "string"}}}
 
@@ -110,15 +110,21 @@ async def test_values_are_compared_by_the_schema() -> None:
     assert page["metadata"]["creditsUsed"] == 5
 
 
-async def test_an_earlier_page_too_large_to_keep_is_a_warning() -> None:
+@pytest.mark.parametrize("padding", [0, history.MAX_BODY], ids=["kept", "too large to be kept"])
+@pytest.mark.parametrize("first", [(), (tracking(),)], ids=["plain", "tracked"])
+async def test_values_are_compared_like_with_like(padding: int, first: tuple[Any, ...]) -> None:
+    """Of most earlier scrapes only the Markdown is kept: then both values are those of the Markdown."""
+    data = '<script type="application/ld+json">{"name": "N", "price": PRICE}</script>'
     async with scene() as one:
-        one.web.pages[HOME] = b"<p>one</p>" + b" " * history.MAX_BODY
-        await one.scrape(HOME, "markdown")
-        one.web.show("two")
+        one.web.pages[HOME] = page_of("<h1>Bike</h1><p>Price: 5</p>", data.replace("PRICE", "50")) + " " * padding
+        await one.scrape(HOME, "markdown", *first)
+        one.web.pages[HOME] = page_of("<h1>Bike</h1><p>Price: 6</p>", data.replace("PRICE", "60"))
         page = await one.scrape(HOME, "markdown", tracking("json", schema=SCHEMA))
 
-    assert page["changeTracking"]["json"] is None
-    assert "too large to be kept" in page["warning"]
+    with_data = bool(first) and not padding
+    assert page["changeTracking"]["json"] == {
+        "price": {"previous": 50, "current": 60} if with_data else {"previous": 5, "current": 6}
+    }
 
 
 async def test_zero_data_retention_compares_nothing() -> None:
