@@ -10,7 +10,7 @@ from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.api.sockets import JobSockets
-from receiver.service.emulator.content.page import read_page
+from receiver.service.emulator.content.readers import PageReaders
 from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.fetching.fetcher import Fetcher
 from receiver.service.emulator.jobs import engine as job_tables
@@ -45,12 +45,13 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
     options = base.options
     async with AsyncExitStack() as stack:
         fetcher = await stack.enter_async_context(Fetcher(options, base.clock, transport=base.transport))
+        readers = await stack.enter_async_context(PageReaders())
         model = _model(options)
         if model is not None:
             stack.push_async_callback(model.close)
         scraper = PageScraper(
             fetch=fetcher.fetch,
-            read=read_page,
+            read=readers.read,
             database=base.state,
             clock=base.clock,
             ids=base.ids,

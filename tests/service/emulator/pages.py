@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from receiver.core.clock import VirtualClock
-from receiver.service.emulator.content.page import read_page
+from receiver.service.emulator.content.readers import PageReaders
 from receiver.service.emulator.contracts import WebhookTarget
 from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.failures import ScrapeFailed
@@ -94,16 +94,16 @@ async def scene(
     clock: VirtualClock | None = None,
     guard: AddressGuard | None = None,
     model: LanguageModel | None = None,
-    read: ReadPage = read_page,
+    read: ReadPage | None = None,
     max_concurrency: int = 10,
     schemas: tuple[str, ...] = (),
 ) -> AsyncIterator[Scene]:
     clock = clock or VirtualClock()
     web = Web(clock)
-    async with StateDatabase(file, (*SCHEMAS, *schemas)) as database:
+    async with StateDatabase(file, (*SCHEMAS, *schemas)) as database, PageReaders() as readers:
         scraper = PageScraper(
             fetch=web.fetch,
-            read=read,
+            read=read or readers.read,
             database=database,
             clock=clock,
             ids=IdSource(clock, 1),

@@ -66,18 +66,18 @@ def metadata_of(
     A wait for a free place is told if there was one.
     """
     own: dict[str, Any] = {
-        "scrapeId": scrape_id,
-        "sourceURL": plan.url,
         "url": page.url,
+        "sourceURL": plan.url,
+        "scrapeId": scrape_id,
         "statusCode": page.status,
         "contentType": page.content_type or None,
-        "error": _reason(page.status),
         "proxyUsed": "stealth" if plan.proxy in ("stealth", "enhanced") else "basic",
-        "cacheState": ("miss" if cached_at is None else "hit") if looked_up else None,
-        "cachedAt": None if cached_at is None else wire_time(cached_at),
         "numPages": content.num_pages,
         "totalPages": content.total_pages,
         "creditsUsed": credits_used,
+        "cacheState": ("miss" if cached_at is None else "hit") if looked_up else None,
+        "cachedAt": None if cached_at is None else wire_time(cached_at),
+        "error": _reason(page.status),
     }
     if waited_ms:
         own |= {"concurrencyLimited": True, "concurrencyQueueDurationMs": waited_ms}

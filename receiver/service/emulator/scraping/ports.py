@@ -57,8 +57,8 @@ class ReadContent(Protocol):
         """What could not be done."""
 
 
-ReadPage = Callable[[FetchedPage, ScrapePlan], ReadContent]
-"""Reads a page; it may take long, and is called in a thread. It raises ScrapeFailed for a page it cannot read."""
+ReadPage = Callable[[FetchedPage, ScrapePlan], Awaitable[ReadContent]]
+"""Reads a page; the event loop goes on meanwhile. It raises ScrapeFailed for a page it cannot read."""
 
 
 class AddressGuard(Protocol):

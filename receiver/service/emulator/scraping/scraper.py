@@ -157,7 +157,7 @@ class PageScraper:
         plan = work.plan
         page, looked_up, is_hit = await self._page(work)
         full = _full_plan(plan)
-        content = await asyncio.to_thread(self._read, page, full)
+        content = await self._read(page, full)
         document = page_keys(plan, content)
         document |= await self._words(work, content)
         reused = await self._extract(work, page, content, document)

@@ -77,7 +77,7 @@ class ChangeTracker:
             sources = [ExtractionSource(url=page.url, markdown=text) for text in texts]
         else:
             try:
-                before_content = await asyncio.to_thread(self._read, earlier.page, plan)
+                before_content = await self._read(earlier.page, plan)
             except ScrapeFailed as exc:
                 return None, (f"changeTracking: the earlier page cannot be read: {exc}",)
             sources = [source_of(earlier.page, before_content), source_of(page, content)]

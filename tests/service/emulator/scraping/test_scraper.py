@@ -231,7 +231,7 @@ async def test_a_scrape_does_not_wait_for_a_place_without_end() -> None:
 async def test_a_crash_is_an_error_of_that_page(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody foresaw it: it is logged in full, and the caller gets an id."""
 
-    def broken(page: FetchedPage, plan: ScrapePlan) -> ReadContent:
+    async def broken(page: FetchedPage, plan: ScrapePlan) -> ReadContent:
         raise RecursionError("too deep")
 
     async with scene(read=broken) as one:
@@ -354,3 +354,13 @@ async def test_the_same_page_gives_the_same_document() -> None:
             return page | {"metadata": page["metadata"] | {"scrapeId": ""}}
 
     assert await document() == await document()
+
+
+async def test_metadata_stand_in_the_order_of_the_service() -> None:
+    """As in the webhooks that the service has sent: somebody may compare bytes."""
+    async with scene() as one:
+        one.web.show("<title>A</title>text")
+        page = await one.scrape(max_age=1000)
+
+    own = ["url", "sourceURL", "scrapeId", "statusCode", "contentType", "proxyUsed", "creditsUsed", "cacheState"]
+    assert list(page["metadata"]) == ["title", *own]
