@@ -283,14 +283,14 @@ def requests_of(model: type[Request]) -> st.SearchStrategy[Request]:
         del fields["exclude_domains"]
     needed = {name for name in fields if model.model_fields[name].is_required()} | NEEDED.get(model, set())
     always = {name: fields.pop(name) for name in needed}
-    if model is MonitorRequest:
-        always["judge_enabled"] = st.just(False)
+    if model in (MonitorRequest, MonitorChanges):
+        always["judge_enabled"] = st.just(False)  # a search target needs a goal otherwise
     return st.fixed_dictionaries(always, optional=fields).map(model.model_validate)
 
 
 NEEDED: dict[type[Request], set[str]] = {
     MonitorRequest: {"judge_enabled"},
-    MonitorChanges: {"name"},
+    MonitorChanges: {"judge_enabled", "name"},
     ExtractRequest: {"urls"},
     JsonFormat: {"prompt"},
 }
