@@ -106,7 +106,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
-@pytest.mark.parametrize(("room", "stopped"), [(64, False), (64, True), (30, False)])
+@pytest.mark.parametrize(("room", "stopped"), [(64, False), (64, True), (40, False)])
 async def test_events_are_pruned_on_a_full_disk(tmp_path: Path, small_disk: Path, room: int, stopped: bool) -> None:
     """A ballast file is given up for it, and made again when there is room. The size of the disk is in MiB."""
     make_room(small_disk, room)
