@@ -408,9 +408,21 @@ async def test_a_process_inherits_the_descriptors_that_it_shall_share(tmp_path: 
     assert said == f"{{{reader}}}\n"
 
 
-async def test_it_tells_when_there_is_a_process_and_when_there_is_none(caplog: pytest.LogCaptureFixture) -> None:
-    """A web process has its own words in the log."""
-    staff, clock, seen = Staff("raise SystemExit(9)"), WatchedClock(), list[bool]()
+async def test_it_tells_when_there_is_a_process_and_when_there_is_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A web process has its own words in the log. Each process ends once the test has seen that it runs."""
+    fifo = tmp_path / "end"
+    os.mkfifo(fifo)
+    ends = os.open(fifo, os.O_RDWR)
+    staff = Staff(f"open({str(fifo)!r}, 'rb', buffering=0).read(1); raise SystemExit(9)")
+    clock, seen = WatchedClock(), list[bool]()
+
+    def note() -> None:
+        seen.append(supervisor.is_running)
+        if supervisor.is_running:
+            os.write(ends, b"x")
+
     supervisor = Supervisor(
         staff.succession(),
         os.environ,
@@ -419,13 +431,14 @@ async def test_it_tells_when_there_is_a_process_and_when_there_is_none(caplog: p
         grace=SECOND,
         refused=REFUSED,
         store_refused=STORE_REFUSED,
-        changed=lambda: seen.append(supervisor.is_running),
+        changed=note,
     )
     task = asyncio.create_task(supervisor.run())
     await pauses(clock, 2)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await soon(task)
+    os.close(ends)
 
     assert seen[:4] == [True, False, True, False]
     assert event_of(caplog.records[0]) == "web_process_ended"

@@ -38,7 +38,7 @@ class PageReaders:
 
     def __init__(self, processes: int | None = None) -> None:
         self._turns = asyncio.Semaphore(processes or os.cpu_count() or 1)
-        self._idle: list[_Reader] = []
+        self._idle: list[_ReaderProcess] = []
         # Threads of its own: documents that take long must not stop what else waits for a thread.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="emulator-read")
 
@@ -57,7 +57,7 @@ class PageReaders:
         if not _needs_process(page, plan):
             return await asyncio.get_running_loop().run_in_executor(self._threads, read_page, page, plan)
         async with self._turns:
-            reader = self._idle.pop() if self._idle else await _Reader.start()
+            reader = self._idle.pop() if self._idle else await _ReaderProcess.start()
             is_kept = False
             try:
                 answer = await reader.ask(page, plan)
@@ -72,14 +72,14 @@ class PageReaders:
         return await asyncio.to_thread(_content, answer)
 
 
-class _Reader:
+class _ReaderProcess:
     """One process that reads pages, one after the other."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     @classmethod
-    async def start(cls) -> "_Reader":
+    async def start(cls) -> "_ReaderProcess":
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-W", "ignore", "-P", "-m", _CHILD),
