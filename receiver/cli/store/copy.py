@@ -22,7 +22,7 @@ from receiver.stores.sql.copying import CopySizes, StoreCopy
 @click.argument("target", metavar="TO")
 @plan_options
 def copy(source: str, target: str, yes: bool, dry_run: bool) -> int:
-    """Copy the store at FROM into the one at TO, from SQLite to PostgreSQL or back.
+    """Copy the store at FROM into the one at TO, as to PostgreSQL.
 
     Programs may use FROM meanwhile; start none on TO before it is complete. The copy has the deliveries with their
     numbers and exact bytes, work items, attempts, quarantine, switches and once keys; workers build the index of

@@ -6,9 +6,10 @@ from receiver.cli.common.lazy_group import LazyGroup
 
 _SUBCOMMANDS = {
     "copy": "receiver.cli.store.copy:copy",
+    "migrate": "receiver.cli.store.migrate:migrate",
 }
 
 
 @click.group(cls=LazyGroup, subcommands=_SUBCOMMANDS)
 def store() -> None:
-    """Move from one kind of store to another."""
+    """Make or migrate a store, or move to another kind of store."""
