@@ -14,6 +14,7 @@ from receiver.core.work import LOST
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.rows import stored_delivery
 from receiver.stores.sql.switches import switches
@@ -27,6 +28,8 @@ class ClaimStatements(Protocol):
 
     LEASES_ENDED: str
     """The ids of running items whose lease ended by `:steady`, at most `:limit`."""
+    TAKE_LEASES_ENDED: str
+    """The same inside a transaction, which then has the items to itself."""
     LOSE_ATTEMPTS: str
     """Record the lost attempts of `:ids`, with `:now` and `:error`."""
     LOSE: str
@@ -42,6 +45,9 @@ class ClaimStatements(Protocol):
     """Id and size of what is due for `:handler` at `:now`, the longest due first, at most `:limit`; no suspects."""
     DUE_SUSPECTS: str
     """The same for suspects only."""
+    TAKE_DUE: str
+    """As `DUE`, inside a transaction, which then has the items to itself."""
+    TAKE_DUE_SUSPECTS: str
     CLAIM: str
     """Make `:ids` run for `:worker` under a lease `:until`; those in `:starting` have started."""
     CLAIMED: str
@@ -58,8 +64,9 @@ class ClaimStatements(Protocol):
 class Claims:
     """The algorithm of claims over the statements of one kind of database."""
 
-    def __init__(self, statements: ClaimStatements, latest: LatestMoment, dialect: Dialect) -> None:
+    def __init__(self, statements: ClaimStatements, latest: LatestMoment, locks: Locks, dialect: Dialect) -> None:
         self._sql = statements
+        self._locks = locks
         self._latest = latest
         self._dialect = dialect
 
@@ -72,12 +79,15 @@ class Claims:
         steady: datetime,
     ) -> bool:
         """Tell whether a claim would change anything. This takes no lock, and most often the answer is no."""
-        if self._leases_ended(connection, steady, limit=1) or self._latest.is_ahead(connection, now):
+        if self._leases_ended(connection, self._sql.LEASES_ENDED, steady, limit=1):
             return True
+        if self._latest.is_ahead(connection, now):
+            return True
+        look = self._sql.DUE_SUSPECTS if wanted.suspects else self._sql.DUE
         off = switches(connection)
         for one in claimants:
             switch = off.get(one.handler, HandlerSwitch.ON)
-            if switch is HandlerSwitch.ON and self._due(connection, one, wanted, now, limit=1):
+            if switch is HandlerSwitch.ON and self._due(connection, look, one, now, limit=1):
                 return True
             if switch is HandlerSwitch.DISABLED and self._skippable(connection, one.handler):
                 return True
@@ -87,15 +97,17 @@ class Claims:
         self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime, steady: datetime
     ) -> None:
         """Follow a clock that was set back, take back lost items, and skip what waits for disabled handlers."""
+        off = switches(connection)
+        disabled = {one.handler for one in claimants if off.get(one.handler) is HandlerSwitch.DISABLED}
+        limited = {one.handler for one in claimants if one.concurrency is not None or one.interval is not None}
+        self._locks.handlers(connection, disabled | limited)
         self._latest.follow_back(connection, now)
-        if lost := self._leases_ended(connection, steady, limit=MAX_ITEMS):
+        if lost := self._leases_ended(connection, self._sql.TAKE_LEASES_ENDED, steady, limit=MAX_ITEMS):
             values = {"ids": self._dialect.array(lost), "now": to_micros(now), "error": LOST}
             connection.execute(self._sql.LOSE_ATTEMPTS, values)
             connection.execute(self._sql.LOSE, values)
-        off = switches(connection)
-        for one in claimants:
-            if off.get(one.handler) is HandlerSwitch.DISABLED:
-                self._skip(connection, one.handler)
+        for handler in sorted(disabled):
+            self._skip(connection, handler)
 
     def claim(
         self,
@@ -153,10 +165,11 @@ class Claims:
 
         Within each handler the longest due comes first.
         """
+        take = self._sql.TAKE_DUE_SUSPECTS if wanted.suspects else self._sql.TAKE_DUE
         ids: list[int] = []
         taken = BatchSize(wanted.limit, wanted.max_bytes)
         for one in _claimable(connection, claimants):
-            due = self._due(connection, one, wanted, now, limit=wanted.limit - len(ids))
+            due = self._due(connection, take, one, now, limit=wanted.limit - len(ids))
             chosen = [work_id for work_id, _ in takewhile(lambda row: taken.take(row[1]), due)]
             ids += chosen
             if one.interval is not None and chosen:
@@ -169,8 +182,8 @@ class Claims:
     def _due(
         self,
         connection: SqlConnection,
+        statement: str,
         claimant: HandlerClaim,
-        wanted: ClaimLimits,
         now: datetime,
         *,
         limit: int,
@@ -184,7 +197,6 @@ class Claims:
             limit = min(limit, self._pace(connection, claimant.handler, claimant.interval).allows(now))
         if limit <= 0:
             return []
-        statement = self._sql.DUE_SUSPECTS if wanted.suspects else self._sql.DUE
         values = {"handler": claimant.handler, "now": to_micros(now), "limit": limit}
         return connection.execute(statement, values).fetchall()
 
@@ -192,8 +204,10 @@ class Claims:
         row = connection.execute(self._sql.PACED_UNTIL, {"handler": handler}).fetchone()
         return Pace(interval, from_micros(row[0] if row else 0))
 
-    def _leases_ended(self, connection: SqlConnection, steady: datetime, *, limit: int) -> list[int]:
-        rows = connection.execute(self._sql.LEASES_ENDED, {"steady": to_micros(steady), "limit": limit})
+    def _leases_ended(
+        self, connection: SqlConnection, statement: str, steady: datetime, *, limit: int
+    ) -> list[int]:
+        rows = connection.execute(statement, {"steady": to_micros(steady), "limit": limit})
         return [work_id for (work_id,) in rows]
 
     def _skippable(self, connection: SqlConnection, handler: HandlerName) -> bool:

@@ -1,4 +1,4 @@
-"""How SQL databases differ in the statements that read."""
+"""How SQL databases differ in the statements that they share."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -23,6 +23,9 @@ class Dialect(Protocol):
 
     def array(self, values: Sequence[object]) -> object:
         """Return many values as one value of a statement, for `among` and `listed`."""
+
+    def rows(self, rows: Sequence[Sequence[object]]) -> object:
+        """Return many rows as one value of a statement."""
 
     def among(self, column: str, name: str) -> str:
         """Return the condition that a column is one of the values in an array."""

@@ -42,7 +42,8 @@ class SqlQueue:
             after = number(connection, ROUTED, {})
             found: list[StoredDelivery] = []
             taken = BatchSize(limit, max_bytes)
-            for size, *row in connection.execute(sql.UNROUTED, {"after": after, "limit": limit}):
+            values = {"after": after, "limit": limit, "max_bytes": max_bytes}
+            for size, *row in connection.execute(sql.UNROUTED, values):
                 if not taken.take(size):
                     break
                 found.append(stored_delivery(row))
@@ -179,6 +180,7 @@ class SqlQueue:
 
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
+                self._writes.locks.lanes_of(connection, [work_id])
                 connection.execute(self._writes.holds.RELEASE, values)
                 self._writes.settling.promote(connection, [work_id], now)
 

@@ -8,6 +8,7 @@ from receiver.core.search import Phrase
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.inserting import insert
+from receiver.stores.sql.locks import NoLocks
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.writes import Writes
 from receiver.stores.sqlite.statements import (
@@ -37,6 +38,10 @@ class SqliteDialect:
     def array(self, values: Sequence[object]) -> str:
         """Return many values as one."""
         return json.dumps(list(values))
+
+    def rows(self, rows: Sequence[Sequence[object]]) -> str:
+        """Return many rows as one value."""
+        return json.dumps(list(rows))
 
     def among(self, column: str, name: str) -> str:
         """Return the condition that a column is one of the values in an array."""
@@ -105,7 +110,9 @@ WRITES = Writes(
     DIALECT,
     moments=moments,
     routing=routing,
+    insert=insert,
     insert_with_ids=insert_with_ids,
+    locks=NoLocks(),
     claims=claims,
     leases=leases,
     settling=settling,

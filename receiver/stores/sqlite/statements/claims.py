@@ -7,6 +7,8 @@ from receiver.stores.sql.statements.columns import STORED
 # The leases of all handlers: this worker may not have the code of some, and their work must not run for ever.
 LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :steady LIMIT :limit"
 
+TAKE_LEASES_ENDED = LEASES_ENDED
+
 LOSE_ATTEMPTS = """
 INSERT INTO attempts (work_id, number, trigger, ended_at, outcome, error, overdue)
 SELECT id, attempts, iif(attempts = 1, trigger, 'retry'), :now, 'lost', :error, 0
@@ -57,6 +59,9 @@ SELECT w.id, d.size FROM work_items AS w JOIN deliveries AS d ON d.seq = w.deliv
 WHERE w.handler = :handler AND w.state = 'waiting' AND w.suspect = 1 AND w.due_at <= :now
 ORDER BY w.due_at LIMIT :limit
 """
+
+# The write lock keeps others away.
+TAKE_DUE, TAKE_DUE_SUSPECTS = DUE, DUE_SUSPECTS
 
 CLAIM = """
 UPDATE work_items SET

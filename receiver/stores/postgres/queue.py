@@ -1,0 +1,69 @@
+"""The worker's side of a PostgreSQL store."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from receiver.core.clock import to_micros
+from receiver.core.types import HandlerName, WorkerId
+from receiver.stores.postgres.connection import PostgresConnection
+from receiver.stores.postgres.database import SYNCED, Database
+from receiver.stores.postgres.dialect import WRITES
+from receiver.stores.postgres.statements.waking import LATEST_CHANGE
+from receiver.stores.sql.queue import SqlQueue
+
+_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.25
+_SLOWER = 1.3
+"""Factor from one pause to the next while nothing changes."""
+
+
+class PostgresQueue(SqlQueue):
+    """A WorkQueue. Its commits are not synced: after a crash of the server a finished work item may run again."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, WRITES)
+        self._database = database
+        self._seen: tuple[int, ...] | None = None
+
+    async def enlist(self, worker: WorkerId) -> None:
+        """Do nothing: no machine can tell whether a worker of another one lives."""
+
+    async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
+        """Return nobody: of no worker it is certain that it died."""
+        return []
+
+    async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
+        """Return True the first time. That is synced: after a crash of the server it would be said again."""
+        values = {
+            "handler": handler,
+            "key": key,
+            "now": to_micros(now),
+            "until": None if until is None else to_micros(until),
+        }
+
+        def write(connection: PostgresConnection) -> bool:
+            with self._database.transaction(connection, SYNCED):
+                return int(connection.execute(WRITES.once_keys.ONCE, values).rowcount) == 1
+
+        return await self.database.call(write)
+
+    async def changed(self) -> None:
+        """Return when somebody has appended a delivery or stirred the workers since the last call.
+
+        It asks again and again: listening needs a session of its own, which a pooler does not give, and a hundred
+        listeners slow every commit down.
+        """
+        pause = _POLL_SECONDS
+        while True:
+            latest = await self.database.call(_latest)
+            if latest != self._seen:
+                self._seen = latest
+                return
+            # The real clock, whatever clock the worker has: the change comes from another process.
+            await asyncio.sleep(pause)
+            pause = min(pause * _SLOWER, _LONGEST_POLL_SECONDS)
+
+
+def _latest(connection: PostgresConnection) -> tuple[int, ...]:
+    found: tuple[int, ...] = connection.execute(LATEST_CHANGE).fetchone()
+    return found
