@@ -16,8 +16,8 @@ from receiver.stores import open_store
 def migrate(store: str | None) -> int:
     """Make the store, or migrate one of an older version.
 
-    `receiver serve` and `receiver work` do the same when they start. This command is for users of a database who may
-    create tables, where those of the other programs may not.
+    `receiver serve` and `receiver work` do the same when they start. This command is for a user of the database who
+    may create tables, where the user of the other programs may not.
     """
     settings = load_settings(store=store)
     opened = open_store(settings.store)

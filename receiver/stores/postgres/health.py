@@ -37,16 +37,16 @@ def _of_settings(connection: PostgresConnection) -> Iterator[str]:
         )
     if standbys and not synchronous:
         yield (
-            "the server does not wait for its standby: a failover loses the deliveries that were acknowledged last; "
-            "set synchronous_standby_names"
+            "the server does not wait for its standby: a failover loses the deliveries that were acknowledged "
+            "last; set synchronous_standby_names"
         )
 
 
 def _of_load(found: StoreFacts) -> Iterator[str]:
     if found.oldest_snapshot is not None and found.oldest_snapshot > _OLD_SNAPSHOT:
         yield (
-            f"a transaction on the server has been open for {in_words(found.oldest_snapshot)}: what died since then "
-            "cannot be tidied up, and claims become slower; pg_stat_activity shows whose it is"
+            f"a transaction on the server has been open for {in_words(found.oldest_snapshot)}: what died since "
+            "then cannot be tidied up, and claims become slower; pg_stat_activity shows whose it is"
         )
     elif found.dead_rows is not None and found.dead_rows > _MANY_DEAD_ROWS:
         yield (

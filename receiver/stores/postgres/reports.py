@@ -3,10 +3,12 @@
 import asyncio
 
 from receiver.core.search import SearchReach
+from receiver.core.work import StoreFacts
 from receiver.errors import StoreError
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import Database
 from receiver.stores.postgres.dialect import READS
+from receiver.stores.postgres.health import facts
 from receiver.stores.postgres.search import reach
 from receiver.stores.postgres.statements import reports as statements
 from receiver.stores.sql import narrowing
@@ -19,14 +21,19 @@ _POLL_SECONDS = 0.1
 class PostgresReports(SqlReports):
     """A Reports."""
 
-    def __init__(self, database: Database, *, narrow_limit: int = narrowing.SCAN_LIMIT) -> None:
+    def __init__(self, database: Database, schema: str, *, narrow_limit: int = narrowing.SCAN_LIMIT) -> None:
         super().__init__(database, READS, narrow_limit=narrow_limit)
+        self._schema = schema
         self._identity: int | None = None
         self._seen: int | None = None
 
     async def search_reach(self) -> SearchReach | None:
         """Return how far the index of words reaches, None without one."""
         return await self.database.call(reach)
+
+    async def facts(self) -> StoreFacts:
+        """Return how large the store is, and how its server keeps up."""
+        return await self.database.call(lambda connection: facts(connection, self._schema))
 
     async def changed(self) -> None:
         """Return when somebody has committed since the last call, in any database of the server."""

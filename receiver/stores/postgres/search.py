@@ -49,13 +49,13 @@ def reach(connection: PostgresConnection) -> SearchReach | None:
     return SearchReach(behind, None if through is None else from_micros(through))
 
 
-def restore(connection: PostgresConnection, bodies: Sequence[tuple[int, bytes]]) -> None:
-    """Index deliveries whose bodies were restored, inside a transaction of the caller. Do nothing without an index.
+def restore(connection: PostgresConnection, seq: int, body: bytes) -> None:
+    """Index a delivery whose body was restored, inside a transaction of the caller. Do nothing without an index.
 
     A delivery that the index has not reached yet is indexed too: the index may be at this place just now.
     """
-    if bodies and number(connection, statements.EXISTS, {}):
-        insert_words(connection, [(seq, texts_of(body)) for seq, body in bodies])
+    if number(connection, statements.EXISTS, {}):
+        insert_words(connection, [(seq, texts_of(body))])
 
 
 def insert_words(connection: PostgresConnection, rows: Sequence[tuple[int, Texts]]) -> None:
