@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 
 from receiver.cli.main import receiver, run
+from receiver.stores import open_store
+from receiver.stores.copying import open_copy
+from receiver.stores.sql.copying import StoreCopy
 from tests.cli.kept import DEAD, DONE, HELD, QUEUED, SKIPPED, STORE, WAITING, delivery, fill
 from tests.cli.replaying import keep
+from tests.stores.outside import PostgresTables, SqliteTables, Tables
 from tests.stores.rows import execute, select
 
 pytestmark = pytest.mark.usefixtures("configured")
@@ -108,3 +112,88 @@ def test_wrong_addresses_are_refused(
     assert invoke("store", "copy", source, target, "--yes") == code
     assert said in capsys.readouterr().err
     assert not COPY.exists()
+
+
+COLUMNS = {
+    "deliveries": "seq, key, type, job_id, webhook_id, success, received_at, size, duplicates, origin, pruned_at",
+    "bodies": "seq, headers, body, coding",
+    "quarantine": "id, received_at, reason, detail, key, headers, body",
+    "work_items": "id, delivery_seq, handler, state, attempts, trigger, due_at, recheck_at, lane, heads_lane",
+    "attempts": "work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue",
+    "handlers": "name, switch, paced_until",
+    "once_keys": "handler, key, asked_at, expires_at",
+}
+
+
+def contents(tables: Tables) -> dict[str, list[tuple[object, ...]]]:
+    """Return the rows of every table, equal for equal stores of any kind."""
+    return {
+        table: list(tables.select(f"SELECT {columns} FROM {table} ORDER BY 1, 2"))
+        for table, columns in COLUMNS.items()
+    }
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_store_goes_to_postgresql_and_back(postgres_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each copy is equal to its source, with every byte, and the stores can be used afterwards."""
+    execute(
+        KEPT,
+        "UPDATE bodies SET body = x'00ff0d0a', headers = '[[\"a\",\"\\u0000\"]]' WHERE seq = 2",
+        "UPDATE bodies SET body = x'789c030000000001', coding = 1 WHERE seq = 3",
+        "UPDATE deliveries SET success = NULL, job_id = NULL WHERE seq = 4",
+        "DELETE FROM bodies WHERE seq = 5",
+        "UPDATE deliveries SET pruned_at = 7 WHERE seq = 5",
+        "INSERT INTO quarantine (received_at, reason, detail, headers, body) VALUES (1, 'conflict', '', '', x'00')",
+        "INSERT INTO once_keys VALUES ('one', 'k', 1, NULL)",
+    )
+    assert invoke("store", "copy", STORE, postgres_url, "--yes") == 0
+    assert "both stores are equal: 6 events" in capsys.readouterr().out
+    assert contents(PostgresTables(postgres_url)) == contents(SqliteTables(KEPT))
+
+    assert invoke("store", "copy", postgres_url, TO, "--yes") == 0
+    assert contents(SqliteTables(COPY)) == contents(SqliteTables(KEPT))
+    for url in (postgres_url, TO):
+        assert invoke("events", "list", "--store", url, "--json") == 0
+        assert invoke("work-items", "list", "--store", url, "--json") == 0
+        assert invoke("work-items", "retry", "2", "--store", url, "--yes") == 0
+
+
+async def test_new_deliveries_come_behind_what_was_pruned(bare_environment: Path, postgres_url: str) -> None:
+    """The newest deliveries are pruned. A number that was given is not given again, or no worker would see it."""
+    async with open_store(STORE).log() as log:
+        for key in ("a", "b"):
+            await log.append(delivery(key))
+    execute(KEPT, "UPDATE marks SET value = 2 WHERE name = 'routed'", "DELETE FROM deliveries WHERE seq = 2")
+    execute(KEPT, "DELETE FROM bodies WHERE seq = 2")
+
+    for source, target in ((STORE, postgres_url), (postgres_url, TO)):
+        async with open_copy(source, target) as (reading, writing):
+            await StoreCopy(reading, writing).run()
+            assert await StoreCopy(reading, writing).differences() == 0
+    for url in (postgres_url, TO):
+        async with open_store(url).log() as log, open_store(url).queue() as queue:
+            await log.append(delivery("c"))
+            batch = await queue.routing_batch(limit=9, max_bytes=9_999)
+            assert [(one.seq, one.delivery.key) for one in batch.deliveries] == [(3, "c")]
+
+
+async def test_pages_and_bodies_are_copied_in_parts(bare_environment: Path, postgres_url: str) -> None:
+    """Here each page has two rows. A row that changes in the source after its page is found at the end."""
+    async with open_store(STORE).log() as log:
+        for n in range(7):
+            await log.append(delivery(f"k{n}"))
+
+    async with open_copy(STORE, postgres_url) as (reading, writing):
+        copy = StoreCopy(reading, writing, page_size=2)
+        await copy.run()
+        assert await copy.differences() == 0
+        execute(
+            KEPT,
+            "UPDATE bodies SET body = x'00' WHERE seq = 3",
+            "UPDATE deliveries SET duplicates = 1 WHERE seq = 6",
+        )
+        execute(KEPT, "DELETE FROM deliveries WHERE seq = 7")
+        assert await copy.differences() == 3
+        await copy.run()
+        assert await copy.differences() == 0
+    assert contents(PostgresTables(postgres_url)) == contents(SqliteTables(KEPT))

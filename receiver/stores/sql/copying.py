@@ -98,9 +98,10 @@ class StoreCopy:
         for table in statements.COPIED:
             async for after, rows, last in self._pages(table):
                 theirs = await self._theirs(table, after, last)
-                found += len(_differing(table, rows, theirs)) + len(_keys(table, theirs) - _keys(table, rows))
+                differing = _differing(table, rows, theirs)
+                found += len(differing) + len(_keys(table, theirs) - _keys(table, rows))
                 if table.has_bodies:
-                    found += await self._differing_bodies(table, rows)
+                    found += await self._differing_bodies(table, [row for row in rows if row not in differing])
                 self._advance(len(rows))
         heads = [set(await one.database.call(_heads)) for one in (self._source, self._target)]
         routed = [await one.database.call(partial(_mark, name="routed")) for one in (self._source, self._target)]
