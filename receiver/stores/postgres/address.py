@@ -9,6 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 from receiver.errors import ConfigurationError
 
 DEFAULT_SCHEMA = "receiver"
+_WRONG = "this is no address of a PostgreSQL database; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,10 @@ class Address:
 
 def parse_address(url: str) -> Address:
     """Read a postgresql:// address with `?schema=`. Raises ConfigurationError, which quotes nothing of it."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ConfigurationError(_WRONG) from None
     options = parse_qsl(parts.query, keep_blank_values=True)
     schema = dict(options).get("schema", DEFAULT_SCHEMA)
     query = urlencode([(name, value) for name, value in options if name != "schema"])
@@ -35,9 +39,7 @@ def parse_address(url: str) -> Address:
     try:
         known = conninfo_to_dict(conninfo)
     except ProgrammingError:
-        raise ConfigurationError(
-            "this is no address of a PostgreSQL database; write postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-        ) from None
+        raise ConfigurationError(_WRONG) from None
     host = known.get("host") or known.get("hostaddr") or "localhost"
     place = f" in schema {schema}" if schema != DEFAULT_SCHEMA else ""
     return Address(conninfo, schema, f"{known.get('dbname') or known.get('user') or ''} at {host}{place}".strip())

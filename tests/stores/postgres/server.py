@@ -50,15 +50,16 @@ class Server:
     def start(self) -> None:
         """Start the server, and return when it answers."""
         settings = [f"-c{name}={value}" for name, value in self._settings.items()]
-        command = [self._programs.folder / "postgres", "-D", self.data, "-p", str(self.port)]
-        listening = ["-clisten_addresses=127.0.0.1", "-cunix_socket_directories=", *settings]
+        command = [str(self._programs.folder / "postgres"), "-D", str(self.data), "-p", str(self.port), *settings]
+        command += ["-clisten_addresses=127.0.0.1", "-cunix_socket_directories="]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [*command, *listening], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd="/", **other_user()
+            process: subprocess.Popen[bytes] = subprocess.Popen(
+                command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd="/", **other_user()
             )
+        self.process = process
         end = time.monotonic() + _PATIENCE
         while not answers(self.port):
-            if self.process.poll() is not None or time.monotonic() > end:
+            if process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError((self.folder / "log").read_text(errors="replace")[-2_000:])
             time.sleep(0.01)
 

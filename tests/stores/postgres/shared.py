@@ -57,7 +57,7 @@ def drop_schema(server: str, name: str) -> None:
 
 
 def _start(programs: Programs, folder: Path) -> None:
-    command = [sys.executable, "-m", "tests.stores.postgres.shared", folder, programs.folder]
+    command = [sys.executable, "-m", "tests.stores.postgres.shared", str(folder), str(programs.folder)]
     with (folder / "postgres.log").open("wb") as log:
         keeper = subprocess.Popen([*command, str(int(programs.of_wheel))], cwd=ROOT, stdout=log, stderr=log)
     _KEEPERS.append(keeper)
