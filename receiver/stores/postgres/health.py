@@ -27,9 +27,7 @@ def notes(connection: PostgresConnection, schema: str) -> Sequence[str]:
 
 
 def _of_settings(connection: PostgresConnection) -> Iterator[str]:
-    fsync, full_pages, standbys, synchronous = connection.execute(statements.SETTINGS).fetchone()
-    if fsync == "off":
-        yield "the server has fsync=off: a crash of its machine loses acknowledged deliveries; set it to on"
+    full_pages, standbys, synchronous = connection.execute(statements.SETTINGS).fetchone()
     if full_pages == "off":
         yield (
             "the server has full_page_writes=off, and a crash can damage it: set it to on, unless its file system "

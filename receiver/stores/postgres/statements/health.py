@@ -15,7 +15,7 @@ STANDBY_LAG = "SELECT ceil(extract(epoch FROM max(replay_lag)))::bigint FROM pg_
 
 SETTINGS = """
 SELECT
-    current_setting('fsync'), current_setting('full_page_writes'), (SELECT count(*) FROM pg_stat_replication),
+    current_setting('full_page_writes'), (SELECT count(*) FROM pg_stat_replication),
     current_setting('synchronous_standby_names') <> ''
         AND current_setting('synchronous_commit') NOT IN ('off', 'local')
 """
