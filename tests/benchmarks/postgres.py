@@ -34,7 +34,8 @@ Sample = dict[str, Any]
 
 SAFE = {"fsync": "on", "synchronous_commit": "on", "shared_buffers": "256MB", "max_wal_size": "4GB"}
 """What a server has that keeps what it acknowledged, and memory as people give it."""
-_HANDLER = "benchmark.on_loop"
+ACKS = (("bare", 1), ("ours", 1), ("postgres", 1), ("postgres", 2))
+"""Contenders and their numbers of web processes; `ours` is the SQLite store."""
 _LONGEST_SECONDS = 300
 _POLL_SECONDS = 0.02
 
@@ -62,7 +63,7 @@ def acks(server: Server, parent: Path, args: argparse.Namespace) -> list[Sample]
     """Measure every contender, round by round."""
     samples = []
     for number in range(args.rounds):
-        for name, processes in (("bare", 1), ("ours", 1), ("postgres", 1), ("postgres", 2)):
+        for name, processes in ACKS:
             with real_folder(parent) as folder:
                 sample = _ack(server, name, folder, processes, args)
             samples.append({"round": number, "contender": name, "processes": processes, **sample})
@@ -184,8 +185,8 @@ def _empty(server: Server) -> None:
 
 def _number(server: Server, query: str) -> int:
     with psycopg.connect(server.url) as connection:
-        row = connection.execute(query).fetchone()  # type: ignore[call-overload]
-    return int(row[0])
+        rows = connection.execute(query.encode()).fetchall()
+    return int(rows[0][0])
 
 
 # --- the command

@@ -6,8 +6,11 @@ and the last, and the processor time. The clock is the same for all processes of
 
 import asyncio
 import json
+import logging
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from tests.benchmarks.payloads import Pages
 
@@ -97,23 +100,24 @@ class PgQueuerQueue:
             self.span = Span()
             await queue.run(batch_size=_BATCH, mode=QueueExecutionMode.drain)
 
-    async def _connect(self) -> object:
+    async def _connect(self) -> Any:
         import psycopg
 
         return await psycopg.AsyncConnection.connect(self._url, autocommit=True)
 
-    def _driver(self, connection: object) -> object:
+    def _driver(self, connection: Any) -> Any:
         from pgqueuer.db import PsycopgDriver
 
         return PsycopgDriver(connection)
 
 
-RIVALS = {"procrastinate": ProcrastinateQueue, "pgqueuer": PgQueuerQueue}
+RIVALS: dict[str, Callable[[str], Any]] = {"procrastinate": ProcrastinateQueue, "pgqueuer": PgQueuerQueue}
 
 
 def main() -> None:
     """Fill a queue or drain it."""
     name, url, action, *numbers = sys.argv[1:]
+    logging.getLogger("procrastinate").setLevel(logging.ERROR)
     queue = RIVALS[name](url)
     if action == "fill":
         count, size = map(int, numbers)
