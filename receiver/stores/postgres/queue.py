@@ -11,17 +11,20 @@ from receiver.stores.postgres.database import SYNCED, Database
 from receiver.stores.postgres.dialect import WRITES
 from receiver.stores.postgres.statements.waking import LATEST_CHANGE
 from receiver.stores.sql.queue import SqlQueue
+from receiver.stores.sql.writes import Writes
 
 _POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.25
 _SLOWER = 1.3
 """Factor from one pause to the next while nothing changes."""
+_LONGEST_WAIT_SECONDS = 1.0
+"""What other workers retry, lose or leave behind stirs nobody."""
 
 
 class PostgresQueue(SqlQueue):
     """A WorkQueue. Its commits are not synced: after a crash of the server a finished work item may run again."""
 
-    def __init__(self, database: Database) -> None:
-        super().__init__(database, WRITES)
+    def __init__(self, database: Database, writes: Writes = WRITES) -> None:
+        super().__init__(database, writes)
         self._database = database
         self._seen: tuple[int, ...] | None = None
 
@@ -48,19 +51,20 @@ class PostgresQueue(SqlQueue):
         return await self.database.call(write)
 
     async def changed(self) -> None:
-        """Return when somebody has appended a delivery or stirred the workers since the last call.
+        """Return when somebody has appended a delivery or stirred the workers since the last call, or after 1 s.
 
         It asks again and again: listening needs a session of its own, which a pooler does not give, and a hundred
         listeners slow every commit down.
         """
-        pause = _POLL_SECONDS
-        while True:
+        pause, waited = _POLL_SECONDS, 0.0
+        while waited < _LONGEST_WAIT_SECONDS:
             latest = await self.database.call(_latest)
             if latest != self._seen:
                 self._seen = latest
                 return
             # The real clock, whatever clock the worker has: the change comes from another process.
             await asyncio.sleep(pause)
+            waited += pause
             pause = min(pause * _SLOWER, _LONGEST_POLL_SECONDS)
 
 
