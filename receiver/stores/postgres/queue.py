@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
+from receiver.core.claims import RoutingBatch
 from receiver.core.clock import to_micros
+from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import HandlerName, WorkerId
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import SYNCED, Database
 from receiver.stores.postgres.dialect import WRITES
+from receiver.stores.postgres.routing_turn import RoutingTurn
+from receiver.stores.postgres.statements.routing import ROUTING
 from receiver.stores.postgres.statements.waking import LATEST_CHANGE
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sql.writes import Writes
@@ -23,10 +27,23 @@ _LONGEST_WAIT_SECONDS = 1.0
 class PostgresQueue(SqlQueue):
     """A WorkQueue. Its commits are not synced: after a crash of the server a finished work item may run again."""
 
-    def __init__(self, database: Database, writes: Writes = WRITES) -> None:
+    def __init__(self, database: Database, writes: Writes = WRITES, turn: RoutingTurn | None = None) -> None:
         super().__init__(database, writes)
         self._database = database
+        self._turn = turn or RoutingTurn()
         self._seen: tuple[int, ...] | None = None
+
+    async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
+        """Return the oldest deliveries that no worker has routed; none while another worker is about to do so."""
+
+        def read(connection: PostgresConnection) -> RoutingBatch:
+            routed, holder, any_new, any_backfilled = connection.execute(ROUTING).fetchone()
+            found: tuple[StoredDelivery, ...] = ()
+            if any_new and self._turn.take(connection, routed=routed, holder=holder):
+                found = self.unrouted(connection, after=routed, limit=limit, max_bytes=max_bytes)
+            return RoutingBatch(routed, found, any_backfilled)
+
+        return await self.database.call(read)
 
     async def enlist(self, worker: WorkerId) -> None:
         """Do nothing: no machine can tell whether a worker of another one lives."""
