@@ -41,6 +41,7 @@ class PostgresTables:
 
     def __init__(self, url: str) -> None:
         self._address = parse_address(url)
+        self.schema = self._address.schema
 
     def connect(self) -> psycopg.Connection[Any]:
         """Return a connection that finds the tables by their names."""

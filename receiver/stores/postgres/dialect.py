@@ -20,9 +20,15 @@ from receiver.stores.postgres.statements import (
     search,
     settling,
 )
-from receiver.stores.postgres.statements.locks import HANDLERS_WITH_LANES, LOCK_DELIVERIES, LOCK_HANDLERS
+from receiver.stores.postgres.statements.locks import (
+    HANDLERS_WITH_LANES,
+    KEEP_DELIVERIES,
+    LOCK_DELIVERIES,
+    LOCK_HANDLERS,
+)
 from receiver.stores.postgres.vectors import query
 from receiver.stores.sql.connection import SqlConnection, number
+from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.writes import Writes
 
@@ -114,6 +120,10 @@ class PostgresLocks:
         found = connection.execute(HANDLERS_WITH_LANES, {"ids": list(work_ids)}).fetchall()
         self.handlers(connection, [name for (name,) in found])
 
+    def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        """Share a lock on the rows of deliveries."""
+        connection.execute(KEEP_DELIVERIES, {"ids": list(work_ids)})
+
     def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:
         """Lock the rows of deliveries."""
         connection.execute(LOCK_DELIVERIES, {"seqs": list(seqs)})
@@ -135,20 +145,25 @@ def insert_with_ids(
     return list(chain.from_iterable(made.fetchall()))
 
 
+def writes(locks: Locks) -> Writes:
+    """Return all that writes, with these locks."""
+    return Writes(
+        DIALECT,
+        moments=moments,
+        routing=routing,
+        insert=insert,
+        insert_with_ids=insert_with_ids,
+        locks=locks,
+        claims=claims,
+        leases=leases,
+        settling=settling,
+        holds=holds,
+        once_keys=once_keys,
+        controls=controls,
+        pruning=maintenance,
+    )
+
+
 DIALECT = PostgresDialect()
 READS = Reads(DIALECT)
-WRITES = Writes(
-    DIALECT,
-    moments=moments,
-    routing=routing,
-    insert=insert,
-    insert_with_ids=insert_with_ids,
-    locks=PostgresLocks(),
-    claims=claims,
-    leases=leases,
-    settling=settling,
-    holds=holds,
-    once_keys=once_keys,
-    controls=controls,
-    pruning=maintenance,
-)
+WRITES = writes(PostgresLocks())

@@ -64,7 +64,7 @@ def translated(name: str) -> Iterator[None]:
         words = f"the database {name} cannot be used: {reason}"
         raise (StoreRefused(words) if code in _HOPELESS else StoreError(words)) from exc
     except UnicodeEncodeError as exc:
-        raise StoreError(f"the database {name} cannot keep a text that is no Unicode: {exc.reason}") from None
+        raise StoreError(f"the database {name} cannot keep a text that is no Unicode: {exc.reason}") from exc
 
 
 def _code_of(error: psycopg.Error) -> str:

@@ -119,6 +119,8 @@ class Claims:
     ) -> Sequence[int]:
         """Claim what is due, and return the ids in the order in which they are to run."""
         chosen = self._choose(connection, claimants, wanted, now)
+        if not chosen:
+            return chosen
         values = {
             "ids": self._dialect.array(chosen),
             "starting": self._dialect.array(chosen[: wanted.starting]),
@@ -130,6 +132,8 @@ class Claims:
 
     def read(self, connection: SqlConnection, ids: Sequence[int]) -> list[WorkItem]:
         """Return claimed items with their deliveries."""
+        if not ids:
+            return []
         return [_work_item(row) for row in connection.execute(self._sql.CLAIMED, {"ids": self._dialect.array(ids)})]
 
     def suspect_due(self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime) -> bool:

@@ -16,6 +16,9 @@ class Locks(Protocol):
     def lanes_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
         """Be alone with the lanes of the handlers of those work items that have a lane."""
 
+    def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        """Let nobody prune the deliveries of these work items."""
+
     def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:
         """Let nobody make or retry work of these deliveries."""
 
@@ -27,6 +30,9 @@ class NoLocks:
         """Do nothing: a transaction is alone."""
 
     def lanes_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        """Do nothing: a transaction is alone."""
+
+    def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
         """Do nothing: a transaction is alone."""
 
     def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:

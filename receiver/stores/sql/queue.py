@@ -36,20 +36,26 @@ class SqlQueue:
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed."""
-        sql = self._writes.routing
 
         def read(connection: SqlConnection) -> RoutingBatch:
             after = number(connection, ROUTED, {})
-            found: list[StoredDelivery] = []
-            taken = BatchSize(limit, max_bytes)
-            values = {"after": after, "limit": limit, "max_bytes": max_bytes}
-            for size, *row in connection.execute(sql.UNROUTED, values):
-                if not taken.take(size):
-                    break
-                found.append(stored_delivery(row))
-            return RoutingBatch(after, tuple(found), bool(number(connection, sql.ANY_BACKFILLED, {})))
+            found = self.unrouted(connection, after=after, limit=limit, max_bytes=max_bytes)
+            return RoutingBatch(after, found, bool(number(connection, self._writes.routing.ANY_BACKFILLED, {})))
 
         return await self.database.call(read)
+
+    def unrouted(
+        self, connection: SqlConnection, *, after: int, limit: int, max_bytes: int
+    ) -> tuple[StoredDelivery, ...]:
+        """Return the oldest deliveries behind a seq."""
+        found: list[StoredDelivery] = []
+        taken = BatchSize(limit, max_bytes)
+        values = {"after": after, "limit": limit, "max_bytes": max_bytes}
+        for size, *row in connection.execute(self._writes.routing.UNROUTED, values):
+            if not taken.take(size):
+                break
+            found.append(stored_delivery(row))
+        return tuple(found)
 
     async def route(
         self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime

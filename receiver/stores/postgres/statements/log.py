@@ -39,7 +39,7 @@ SELECT key FROM made
 
 KEPT = """
 SELECT d.key, d.seq, d.size, b.body, b.coding FROM deliveries AS d LEFT JOIN bodies AS b ON b.seq = d.seq
-WHERE d.key = ANY(:keys) ORDER BY d.seq FOR UPDATE OF d
+WHERE d.key = ANY(:keys) ORDER BY d.seq FOR NO KEY UPDATE OF d
 """
 
 COUNT_DUPLICATES = """

@@ -2,9 +2,25 @@
 
 from receiver.stores.sql.statements.columns import STORED
 
+# What is behind the mark, who is about to route it, and whether there is anything.
+ROUTING = """
+SELECT m.value, (SELECT value FROM marks WHERE name = 'routing'),
+    EXISTS (SELECT 1 FROM deliveries WHERE seq > m.value), EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled')
+FROM marks AS m WHERE m.name = 'routed'
+"""
+
+TAKE_TURN = """
+WITH unsynced AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+UPDATE marks SET value = :taker FROM unsynced WHERE name = 'routing' AND value = :holder
+"""
+
 ANY_BACKFILLED = "SELECT CAST(EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled') AS integer)"
 
-ADVANCE_ROUTED = "UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after"
+ADVANCE_ROUTED = """
+WITH free AS (UPDATE marks SET value = 0 WHERE name = 'routing' AND value <> 0)
+UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after
+"""
+"""And let the next worker read what is behind."""
 
 # Only as many as the batch takes, and one more: a body is not sent for nothing.
 UNROUTED = f"""
