@@ -5,6 +5,8 @@ from typing import Any
 from receiver.stores.postgres.database import Database
 from receiver.stores.postgres.dialect import DIALECT
 from receiver.stores.postgres.statements import copying as statements
+from receiver.stores.postgres.statements.job_rows import ADD_NEXT
+from receiver.stores.sql.connection import number
 
 
 class PostgresCopySide:
@@ -26,3 +28,7 @@ class PostgresCopySide:
 
     def finish(self, connection: Any) -> None:
         """Make the rows of jobs from the deliveries."""
+        bounds = {"after": 0, "through": number(connection, statements.LAST_SEQ, {})}
+        connection.execute(statements.NO_JOBS)
+        connection.execute(ADD_NEXT, bounds)
+        connection.execute(statements.SET_SUMMED, bounds)

@@ -4,13 +4,15 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
-from receiver.core.claims import RoutingBatch
+from receiver.core.claims import Lease, RoutingBatch
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.types import HandlerName, WorkerId
+from receiver.core.work import NewWork
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import SYNCED, Database
 from receiver.stores.postgres.dialect import WRITES
+from receiver.stores.postgres.job_rows import JobRows
 from receiver.stores.postgres.routing_turn import RoutingTurn
 from receiver.stores.postgres.statements.routing import ROUTING
 from receiver.stores.postgres.statements.waking import LATEST_CHANGE
@@ -31,6 +33,7 @@ class PostgresQueue(SqlQueue):
         super().__init__(database, writes)
         self._database = database
         self._turn = turn or RoutingTurn()
+        self._jobs = JobRows(database)
         self._seen: tuple[int, ...] | None = None
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
@@ -44,6 +47,16 @@ class PostgresQueue(SqlQueue):
             return RoutingBatch(routed, found, any_backfilled)
 
         return await self.database.call(read)
+
+    async def route(
+        self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
+    ) -> Sequence[int | None] | None:
+        """Make work items and mark the batch as routed, unless another worker was first."""
+        made = await super().route(batch, work, lease=lease, now=now)
+        if made is not None:
+            last_seq = batch.deliveries[-1].seq
+            await self.database.call(lambda connection: self._jobs.follow(connection, last_seq))
+        return made
 
     async def enlist(self, worker: WorkerId) -> None:
         """Do nothing: no machine can tell whether a worker of another one lives."""
