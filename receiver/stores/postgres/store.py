@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
+from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.maintenance import Maintenance
@@ -15,6 +17,7 @@ from receiver.core.ports.store import Schema
 from receiver.errors import ConfigurationError
 from receiver.stores.postgres import schema
 from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.clock import database_clock
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.controls import PostgresControls
 from receiver.stores.postgres.database import STATEMENT_DEADLINE, SYNCED, UNSYNCED, Database
@@ -54,6 +57,13 @@ class PostgresStore:
     async def require_search(self) -> None:
         """Raise ConfigurationError: there is no index of words yet."""
         raise ConfigurationError("a PostgreSQL store has no index of words: leave RECEIVER_SEARCH off")
+
+    @asynccontextmanager
+    async def clock(self, clock: Clock) -> AsyncIterator[Clock]:
+        """Open the clock of the database."""
+        connect = partial(Database, self._address, writes=False, deadline=self._append_deadline)
+        async with database_clock(connect, clock) as shown:
+            yield shown
 
     @asynccontextmanager
     async def log(self) -> AsyncIterator[DeliveryLog]:
