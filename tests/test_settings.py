@@ -479,6 +479,7 @@ def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None
         "TOKEN_HEADER": "X-Token",
         "API_KEY": HIDDEN,
         "METRICS_TOKEN": HIDDEN,
+        "STORE": f"postgresql://user:{HIDDEN}@host/database",
     }.items():
         monkeypatch.setenv(f"RECEIVER_{name}", value)
     settings = load_settings()
@@ -490,6 +491,7 @@ def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None
     assert settings.api_key is not None
     assert settings.api_key.get_secret_value() == HIDDEN
     assert settings.plain_metrics_token() == HIDDEN
+    assert settings.store == f"postgresql://user:{HIDDEN}@host/database"
 
 
 @pytest.mark.parametrize(

@@ -105,11 +105,11 @@ def _check_metrics(settings: Settings) -> str:
 async def _check_store(settings: Settings) -> str:
     store = open_store(settings.store)
     if not store.exists():
-        return f"{settings.store} does not exist yet; `receiver serve` creates it"
+        return f"{settings.shown_store()} does not exist yet; `receiver serve` creates it"
     schema = store.schema()
     if schema and schema.stored < schema.needed:
         return (
-            f"{settings.store} has schema {schema.stored}, and this version needs {schema.needed}: "
+            f"{settings.shown_store()} has schema {schema.stored}, and this version needs {schema.needed}: "
             "`receiver serve` migrates it when it starts; make a backup before"
         )
     async with store.log() as log, store.reports() as reports:
@@ -117,7 +117,7 @@ async def _check_store(settings: Settings) -> str:
         unfinished = await reports.count_unfinished()
         state = f"{counted(unfinished, 'delivery')} not finished" if unfinished else "all deliveries are finished"
         version = f"has schema {schema.stored} and " if schema else ""
-        return f"{settings.store} {version}can be written; {state}"
+        return f"{settings.shown_store()} {version}can be written; {state}"
 
 
 def _current_store(settings: Settings) -> Store | None:

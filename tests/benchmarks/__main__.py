@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import ack, conversion, cores, crawl, dispatch, replay
+from tests.benchmarks import ack, conversion, cores, crawl, dispatch, postgres, replay
 from tests.benchmarks.queue_rivals import rivals_here
 
 
@@ -49,6 +49,12 @@ def _cores_complete(written: dict[str, Any]) -> bool:
     return [(one["contender"], one["processes"]) for one in written["cores"]] == [("ours", 2), ("per-request", 2)]
 
 
+def _postgres_complete(written: dict[str, Any]) -> bool:
+    queues = {(one["queue"], one["workers"]) for one in written["handled"]}
+    contenders = [(one["contender"], one["processes"]) for one in written["acks"]]
+    return queues == {("ours", 2), ("procrastinate", 2), ("pgqueuer", 2)} and contenders == list(postgres.ACKS)
+
+
 def _conversion_complete(written: dict[str, Any]) -> bool:
     return [one["converter"] for one in written["conversion"]] == list(conversion.converters())
 
@@ -75,6 +81,11 @@ BENCHMARKS = {
         dispatch.main,
         "--stored 0 --waiting 20 --deliveries 20 --rounds 1 --batch 5 --repeat 2",
         _dispatch_complete,
+    ),
+    "postgres": Benchmark(
+        postgres.main,
+        "--connections 4 --rounds 1 --seconds 0.5 --warmup 0.2 --deliveries 40 --workers 2",
+        _postgres_complete,
     ),
     "replay": Benchmark(
         replay.main,

@@ -17,6 +17,7 @@ from receiver.stores.postgres.statements import (
     moments,
     once_keys,
     routing,
+    search,
     settling,
 )
 from receiver.stores.postgres.statements.locks import (
@@ -25,7 +26,8 @@ from receiver.stores.postgres.statements.locks import (
     LOCK_DELIVERIES,
     LOCK_HANDLERS,
 )
-from receiver.stores.sql.connection import SqlConnection
+from receiver.stores.postgres.vectors import query
+from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.writes import Writes
@@ -81,14 +83,13 @@ class PostgresDialect:
         return ""
 
     def words_query(self, phrases: Sequence[Phrase]) -> str:
-        """Return a query as PostgreSQL wants it (its manual, tsquery); words are only letters and digits."""
-        return " & ".join(
-            f"({' <-> '.join(repr(word) for word in one.words)}{':*' if one.prefix else ''})" for one in phrases
-        )
+        """Return a query as PostgreSQL wants it."""
+        return query(phrases)
 
     def require_index(self, connection: SqlConnection) -> None:
         """Raise an error if there is no index of words."""
-        raise NoSearchIndex
+        if not number(connection, search.EXISTS, {}):
+            raise NoSearchIndex
 
 
 _GLOB = re.compile(r"(?P<set>\[!?\]?[^\]]*\])|(?P<any>\*)|(?P<one>\?)|(?P<plain>.)", re.DOTALL)

@@ -8,6 +8,7 @@ from receiver.core.deliveries import Delivery
 from receiver.core.types import AppendOutcome, Origin
 from receiver.stores.postgres.arrivals import Kept, insert_new, kept
 from receiver.stores.postgres.connection import PostgresConnection
+from receiver.stores.postgres.search import restore
 from receiver.stores.postgres.statements import log as statements
 from receiver.stores.sql.rows import headers_text
 
@@ -49,4 +50,5 @@ def _known(connection: PostgresConnection, stored: Kept, delivery: Delivery) -> 
     if stored.body is None:
         connection.execute(statements.RESTORE_BODY, (stored.seq, headers_text(delivery.headers), delivery.body))
         connection.execute(statements.RESTORED, (stored.seq,))
+        restore(connection, stored.seq, delivery.body)
     return AppendOutcome.DUPLICATE

@@ -3,9 +3,14 @@
 import asyncio
 
 from receiver.core.search import SearchReach
+from receiver.core.work import StoreFacts
+from receiver.errors import StoreError
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.database import Database
 from receiver.stores.postgres.dialect import READS
+from receiver.stores.postgres.health import facts
+from receiver.stores.postgres.search import reach
+from receiver.stores.postgres.statements import reports as statements
 from receiver.stores.sql import narrowing
 from receiver.stores.sql.reports import SqlReports
 
@@ -16,28 +21,35 @@ _POLL_SECONDS = 0.1
 class PostgresReports(SqlReports):
     """A Reports."""
 
-    def __init__(self, database: Database, *, narrow_limit: int = narrowing.SCAN_LIMIT) -> None:
+    def __init__(self, database: Database, schema: str, *, narrow_limit: int = narrowing.SCAN_LIMIT) -> None:
         super().__init__(database, READS, narrow_limit=narrow_limit)
+        self._schema = schema
+        self._identity: int | None = None
         self._seen: int | None = None
 
     async def search_reach(self) -> SearchReach | None:
         """Return how far the index of words reaches, None without one."""
-        return None
+        return await self.database.call(reach)
+
+    async def facts(self) -> StoreFacts:
+        """Return how large the store is, and how its server keeps up."""
+        return await self.database.call(lambda connection: facts(connection, self._schema))
 
     async def changed(self) -> None:
-        """Return when somebody has committed since the last call."""
+        """Return when somebody has committed since the last call, in any database of the server."""
         while True:
-            latest = await self.database.call(_latest)
-            if latest != self._seen:
-                self._seen = latest
+            place = await self.database.call(self._place)
+            if place != self._seen:
+                self._seen = place
                 return
             # The real clock: the change comes from another process.
             await asyncio.sleep(_POLL_SECONDS)
 
-
-def _latest(connection: PostgresConnection) -> int:
-    """Return a number that grows with each commit (PostgreSQL manual, pg_snapshot_xmax)."""
-    (number,) = connection.execute(
-        "SELECT CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)"
-    ).fetchone()
-    return int(number)
+    def _place(self, connection: PostgresConnection) -> int:
+        """Return a number that every commit moves."""
+        identity, place = connection.execute(statements.PLACE).fetchone()
+        if self._identity is None:
+            self._identity = identity
+        if identity != self._identity:
+            raise StoreError("the database was replaced by another store")
+        return int(place)

@@ -18,7 +18,11 @@ log = event_log(__name__)
 
 _PATIENCE = timedelta(minutes=10)
 """How long a statement of a migration may take."""
-_HAS_TABLES = "SELECT to_regclass(:name) IS NOT NULL"
+# A function such as to_regclass may answer from a cache, which does not know yet what another process has made.
+_HAS_TABLES = """
+SELECT count(*) > 0 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema AND c.relname = 'schema_version'
+"""
 _VERSION = "SELECT max(version) FROM schema_version"
 _TURN = "SELECT pg_advisory_xact_lock(migrate_lock, 0)".replace("migrate_lock", ":migrate_lock")
 # Others that hold locks on the tables would be waited for, and everybody else behind this.
@@ -32,8 +36,7 @@ def newest() -> int:
 
 def stored_version(connection: PostgresConnection, translate: Translation) -> int:
     """Return the version of the schema, 0 where there are no tables."""
-    name = f'"{translate.schema}".schema_version'
-    (has_tables,) = connection.execute(_HAS_TABLES, {"name": name}).fetchone()
+    (has_tables,) = connection.execute(_HAS_TABLES, {"schema": translate.schema}).fetchone()
     return int(connection.execute(_VERSION).fetchone()[0] or 0) if has_tables else 0
 
 

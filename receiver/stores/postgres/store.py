@@ -14,17 +14,18 @@ from receiver.core.ports.queue import WorkQueue
 from receiver.core.ports.reports import Reports
 from receiver.core.ports.search import SearchIndex
 from receiver.core.ports.store import Schema
-from receiver.errors import ConfigurationError
 from receiver.stores.postgres import schema
 from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.clock import database_clock
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.controls import PostgresControls
 from receiver.stores.postgres.database import STATEMENT_DEADLINE, SYNCED, UNSYNCED, Database
+from receiver.stores.postgres.health import notes
 from receiver.stores.postgres.log import PostgresLog
 from receiver.stores.postgres.maintenance import PostgresMaintenance
 from receiver.stores.postgres.queue import PostgresQueue
 from receiver.stores.postgres.reports import PostgresReports
+from receiver.stores.postgres.search import PostgresSearch
 from receiver.stores.postgres.statements.controls import STIR
 from receiver.stores.postgres.translation import Translation
 
@@ -52,11 +53,11 @@ class PostgresStore:
 
     async def health_notes(self) -> Sequence[str]:
         """Return what could harm the database, each with what to do."""
-        return []
+        async with self._open(create=False, writes=False) as database:
+            return await database.call(lambda connection: notes(connection, self._address.schema))
 
     async def require_search(self) -> None:
-        """Raise ConfigurationError: there is no index of words yet."""
-        raise ConfigurationError("a PostgreSQL store has no index of words: leave RECEIVER_SEARCH off")
+        """Return: there can always be an index."""
 
     @asynccontextmanager
     async def clock(self, clock: Clock) -> AsyncIterator[Clock]:
@@ -83,10 +84,11 @@ class PostgresStore:
 
     @asynccontextmanager
     async def search(self) -> AsyncIterator[SearchIndex]:
-        """Open for indexing."""
-        await self.require_search()
-        raise AssertionError
-        yield
+        """Open for indexing; creates the tables if there are none."""
+        async with self._open(create=True, begin=UNSYNCED, deadline=READ_DEADLINE) as database:
+            index = PostgresSearch(database)
+            await index.make()
+            yield index
 
     @asynccontextmanager
     async def controls(self) -> AsyncIterator[Controls]:
@@ -104,7 +106,7 @@ class PostgresStore:
     async def reports(self) -> AsyncIterator[Reports]:
         """Open for reading."""
         async with self._open(create=False, writes=False, deadline=READ_DEADLINE) as database:
-            yield PostgresReports(database)
+            yield PostgresReports(database, self._address.schema)
 
     @asynccontextmanager
     async def _open(
