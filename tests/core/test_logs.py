@@ -154,6 +154,12 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"count": 2, "advice": "they will run again"},
         ("handlers_left_behind", "count=2", "they will run again"),
     ),
+    "clock_differs": ({"seconds": -90.5, "advice": "keep both"}, ("clock_differs", "seconds=-90.5", "keep both")),
+    "clock_not_compared": ({"reason": "it is away"}, ("clock_not_compared", "it is away")),
+    "schema_migrated": (
+        {"store": "db at host", "before": 1, "after": 2},
+        ("schema_migrated", "db at host", "before=1", "after=2"),
+    ),
     "worker_started": ({"handlers": 3, "worker": "host-1-ab"}, ("worker_started", "handlers=3", "host-1-ab")),
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
     "request_failed": ({}, ("request_failed",)),

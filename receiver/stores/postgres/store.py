@@ -4,7 +4,9 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
+from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.maintenance import Maintenance
@@ -14,6 +16,7 @@ from receiver.core.ports.search import SearchIndex
 from receiver.core.ports.store import Schema
 from receiver.stores.postgres import schema
 from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.clock import database_clock
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.controls import PostgresControls
 from receiver.stores.postgres.database import STATEMENT_DEADLINE, SYNCED, UNSYNCED, Database
@@ -55,6 +58,13 @@ class PostgresStore:
 
     async def require_search(self) -> None:
         """Return: there can always be an index."""
+
+    @asynccontextmanager
+    async def clock(self, clock: Clock) -> AsyncIterator[Clock]:
+        """Open the clock of the database."""
+        connect = partial(Database, self._address, writes=False, deadline=self._append_deadline)
+        async with database_clock(connect, clock) as shown:
+            yield shown
 
     @asynccontextmanager
     async def log(self) -> AsyncIterator[DeliveryLog]:

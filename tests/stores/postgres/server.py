@@ -30,7 +30,7 @@ class Server:
         self._programs = programs
         self.folder = folder
         self._settings = settings
-        self.port = _free_port()
+        self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -125,7 +125,8 @@ def _data_parent(parent: Path | None) -> str:
     return str(parent) if parent is not None else os.environ.get("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """Return a port on which nothing listens."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
