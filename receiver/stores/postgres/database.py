@@ -29,12 +29,16 @@ _SYNC_IF_OFF = """set_config('synchronous_commit', CASE current_setting('synchro
     WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, true)"""
 SYNCED = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT {_SYNC_IF_OFF}, {_PLANNER}"
 UNSYNCED = f"BEGIN ISOLATION LEVEL READ COMMITTED; SELECT set_config('synchronous_commit', 'off', true), {_PLANNER}"
+READING = f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SELECT {_PLANNER}"
+"""How a reader's calls begin: each is one transaction, and all its statements see the same state."""
 _PAUSES = (0.01, 0.05, 0.2, 0.5)
 """Seconds before a transaction is run again that another one has stopped."""
 
 
 class Database:
     """An SqlDatabase, open inside `async with`. `begin` is how its transactions begin.
+
+    With `around` each call is one transaction, which begins so.
 
     A broken connection is an error for the call that meets it, and the next call connects again. A function of
     `call` may run several times, each time from its start: it must change nothing but the database.
@@ -46,6 +50,7 @@ class Database:
         *,
         writes: bool = True,
         begin: str = UNSYNCED,
+        around: str = "",
         before_commit: str = "",
         deadline: timedelta = STATEMENT_DEADLINE,
         on_connect: Callable[[PostgresConnection], None] = lambda connection: None,
@@ -55,6 +60,7 @@ class Database:
         self._address = address
         self._writes = writes
         self._begin = begin
+        self._around = around
         self._before_commit = before_commit
         self._limit = deadline
         self._on_connect = on_connect
@@ -114,7 +120,7 @@ class Database:
     def _run_once(self, work: Callable[[PostgresConnection], T]) -> T:
         connection = self._usable()
         try:
-            return work(connection)
+            return self._worked(connection, work)
         except psycopg.Error as exc:
             connection.roll_back()
             if exc.sqlstate == "25006":  # it was the primary; another server of the address may be it now
@@ -127,6 +133,14 @@ class Database:
         except BaseException:
             connection.roll_back()
             raise
+
+    def _worked(self, connection: PostgresConnection, work: Callable[[PostgresConnection], T]) -> T:
+        if not self._around:
+            return work(connection)
+        connection.command(self._around)
+        result = work(connection)
+        connection.command("COMMIT")
+        return result
 
     def _usable(self) -> PostgresConnection:
         if self._connection is not None and not self._connection.is_usable():

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import chain
 
 from receiver.core.search import Phrase
@@ -36,11 +37,14 @@ from receiver.stores.sql.writes import Writes
 class PostgresDialect:
     """A Dialect. Arrays travel as arrays, and rows as JSON."""
 
-    snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     has_key = "d.key = :key"
     keys_from = "SELECT key FROM deliveries WHERE key >= :first AND key < :above ORDER BY key LIMIT :rows"
     words_seq = "s.seq"
     words_match = "s.words @@ CAST(:text AS tsquery)"
+
+    def snapshot(self, connection: SqlConnection) -> AbstractContextManager[None]:
+        """Do nothing: each call of a reader is a snapshot already."""
+        return nullcontext()
 
     def array(self, values: Sequence[object]) -> list[object]:
         """Return many values as one."""

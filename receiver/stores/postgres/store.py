@@ -19,7 +19,7 @@ from receiver.stores.postgres.address import parse_address
 from receiver.stores.postgres.clock import database_clock
 from receiver.stores.postgres.connection import PostgresConnection
 from receiver.stores.postgres.controls import PostgresControls
-from receiver.stores.postgres.database import STATEMENT_DEADLINE, SYNCED, UNSYNCED, Database
+from receiver.stores.postgres.database import READING, STATEMENT_DEADLINE, SYNCED, UNSYNCED, Database
 from receiver.stores.postgres.health import notes
 from receiver.stores.postgres.log import PostgresLog
 from receiver.stores.postgres.maintenance import PostgresMaintenance
@@ -105,7 +105,7 @@ class PostgresStore:
     @asynccontextmanager
     async def reports(self) -> AsyncIterator[Reports]:
         """Open for reading."""
-        async with self._open(create=False, writes=False, deadline=READ_DEADLINE) as database:
+        async with self._open(create=False, writes=False, around=READING, deadline=READ_DEADLINE) as database:
             yield PostgresReports(database, self._address.schema)
 
     @asynccontextmanager
@@ -115,6 +115,7 @@ class PostgresStore:
         create: bool,
         writes: bool = True,
         begin: str = UNSYNCED,
+        around: str = "",
         before_commit: str = "",
         deadline: timedelta = STATEMENT_DEADLINE,
     ) -> AsyncIterator[Database]:
@@ -124,6 +125,7 @@ class PostgresStore:
             self._address,
             writes=writes,
             begin=begin,
+            around=around,
             before_commit=before_commit,
             deadline=deadline,
             on_connect=self._require_current,

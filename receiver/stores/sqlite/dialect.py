@@ -2,7 +2,8 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from receiver.core.search import Phrase
 from receiver.errors import ConfigurationError, NoSearchIndex
@@ -29,11 +30,19 @@ from receiver.stores.sqlite.statements import (
 class SqliteDialect:
     """A Dialect. Arrays travel as JSON."""
 
-    snapshot = "BEGIN"
     has_key = delivery_keys.HAS_KEY
     keys_from = delivery_keys.KEYS_FROM
     words_seq = "s.rowid"
     words_match = "s.words MATCH :text"
+
+    @contextmanager
+    def snapshot(self, connection: SqlConnection) -> Iterator[None]:
+        """Let the statements of a block see the same state."""
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("COMMIT")
 
     def array(self, values: Sequence[object]) -> str:
         """Return many values as one."""

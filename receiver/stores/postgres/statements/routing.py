@@ -2,10 +2,11 @@
 
 from receiver.stores.sql.statements.columns import STORED
 
-# What is behind the mark, who is about to route it, and whether there is anything.
+# What is behind the mark, who is about to route it, and whether there is anything. The index gives the highest
+# number; for any higher one, a planner without statistics would look at all rows.
 ROUTING = """
 SELECT m.value, (SELECT value FROM marks WHERE name = 'routing'),
-    EXISTS (SELECT 1 FROM deliveries WHERE seq > m.value), EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled')
+    coalesce((SELECT max(seq) FROM deliveries), 0) > m.value, EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled')
 FROM marks AS m WHERE m.name = 'routed'
 """
 
