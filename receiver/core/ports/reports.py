@@ -17,8 +17,11 @@ from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, W
 class DeliveryReader(Protocol):
     """Read stored deliveries."""
 
-    def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
-        """Yield the wanted deliveries, the newest first, in flat memory."""
+    def deliveries(self, wanted: DeliveryFilter, *, before: int | None = None) -> AsyncIterator[DeliverySummary]:
+        """Yield the wanted deliveries, the newest first, in flat memory.
+
+        `before` is a seq: only earlier deliveries come, such as those of the next page.
+        """
 
     async def plan(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
@@ -76,8 +79,8 @@ class FeedReader(Protocol):
 class WorkReader(Protocol):
     """Read work items."""
 
-    def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
-        """Yield the wanted work items, the newest first, in flat memory."""
+    def work_items(self, wanted: WorkFilter, *, before: int | None = None) -> AsyncIterator[WorkSummary]:
+        """Yield the wanted work items, the newest first, in flat memory; with `before` those with a lower id."""
 
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts, or raise UnknownWork."""
@@ -94,8 +97,10 @@ class WorkReader(Protocol):
 class QuarantineReader(Protocol):
     """Read requests in quarantine."""
 
-    def quarantined_requests(self, wanted: QuarantineFilter) -> AsyncIterator[QuarantinedSummary]:
-        """Yield the requests in quarantine, the newest first, in flat memory."""
+    def quarantined_requests(
+        self, wanted: QuarantineFilter, *, before: int | None = None
+    ) -> AsyncIterator[QuarantinedSummary]:
+        """Yield the requests in quarantine, the newest first, in flat memory; with `before` those with a lower id."""
 
     async def quarantined_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine, or raise UnknownRequest."""
@@ -104,8 +109,11 @@ class QuarantineReader(Protocol):
 class JobReader(Protocol):
     """Read jobs of the service, as their deliveries show them."""
 
-    def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
-        """Yield the wanted jobs, the one whose last delivery came last first, in flat memory."""
+    def jobs(self, wanted: JobFilter, *, before: int | None = None) -> AsyncIterator[JobSummary]:
+        """Yield the wanted jobs, the one whose last delivery came last first, in flat memory.
+
+        `before` is a seq: only jobs whose last delivery is an earlier one come.
+        """
 
     async def resolve_job(self, prefix: str) -> str:
         """Return the one job id with this prefix, or raise UnknownJob, which names the candidates."""

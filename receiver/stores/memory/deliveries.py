@@ -19,9 +19,11 @@ from receiver.stores.prefixes import candidates
 class MemoryDeliveries(MemoryFace):
     """A DeliveryReader."""
 
-    async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
+    async def deliveries(
+        self, wanted: DeliveryFilter, *, before: int | None = None
+    ) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first."""
-        for _, summary in newest(self.state, wanted):
+        for _, summary in newest(self.state, wanted, before=before):
             yield summary
 
     async def plan(
