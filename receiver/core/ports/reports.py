@@ -100,7 +100,10 @@ class QuarantineReader(Protocol):
     def quarantined_requests(
         self, wanted: QuarantineFilter, *, before: int | None = None
     ) -> AsyncIterator[QuarantinedSummary]:
-        """Yield the requests in quarantine, the newest first, in flat memory; with `before` those with a lower id."""
+        """Yield the requests in quarantine, the newest first, in flat memory.
+
+        `before` is an id: only requests with a lower one come.
+        """
 
     async def quarantined_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine, or raise UnknownRequest."""

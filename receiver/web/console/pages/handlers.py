@@ -1,0 +1,67 @@
+"""Handlers: how each does, and its switch."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from receiver.core.types import HandlerName, HandlerSwitch, WorkState
+from receiver.core.views import waiting_items
+from receiver.core.work import WorkFilter
+from receiver.web.console.filters import WrongFilter
+from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
+
+_SWITCHES = {"pause": HandlerSwitch.PAUSED, "resume": HandlerSwitch.ON, "disable": HandlerSwitch.DISABLED}
+_LATEST = 20
+
+
+class HandlerPages:
+    """Handlers: how each does, and its switch."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """Return the routes of these pages."""
+        return [
+            get("/handlers", self.listing),
+            get("/handlers/{name}", self.show),
+            post("/handlers/{name}/{verb}", self.switch),
+        ]
+
+    async def listing(self, request: Request) -> Response:
+        async with self._parts.access.reading() as reports:
+            handlers = await reports.handlers()
+        content = {"rows": handlers, "waiting": {one.name: waiting_items(one) for one in handlers}}
+        return self._parts.pages.page(request, "handlers.html", content)
+
+    async def show(self, request: Request) -> Response:
+        name = HandlerName(request.path_params["name"])
+        async with self._parts.access.reading() as reports:
+            report = next((one for one in await reports.handlers() if one.name == name), None)
+            if report is None:
+                raise WrongFilter(f"no work item of a handler {name!r} is stored")
+            dead = [
+                one
+                async for one in reports.work_items(
+                    WorkFilter(handler=_literal(name), state=WorkState.DEAD, limit=_LATEST)
+                )
+            ]
+            latest = await reports.work_item(dead[0].id) if dead else None
+        content = {"one": report, "waiting": waiting_items(report), "dead": dead, "latest": latest}
+        return self._parts.pages.page(request, "handler.html", content)
+
+    async def switch(self, request: Request) -> Response:
+        name, verb = HandlerName(request.path_params["name"]), request.path_params["verb"]
+        if verb not in _SWITCHES:
+            raise WrongFilter(f"there is no switch {verb!r}")
+        async with self._parts.access.deciding() as (reports, controls):
+            if name not in {one.name for one in await reports.handlers()}:
+                raise WrongFilter(f"no work item of a handler {name!r} is stored")
+            await controls.switch(name, _SWITCHES[verb])
+        self._parts.runs.done(verb, f"handler {name}", client_of(request), changed=1)
+        return go_to(request, f"/handlers/{name}")
+
+
+def _literal(name: str) -> str:
+    """Return a glob that matches only this name."""
+    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
