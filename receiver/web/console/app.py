@@ -24,6 +24,7 @@ from receiver.errors import (
 )
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.changes import StoreChanges
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.gate import Gate
 from receiver.web.console.pages import all_routes
@@ -37,13 +38,15 @@ class ConsoleApp:
 
     def __init__(self, store: Store, clock: Clock, options: ConsoleOptions) -> None:
         sessions = Sessions(options.password)
+        access = StoreAccess(store)
         self.parts = ConsoleParts(
-            StoreAccess(store),
+            access,
             Pages(clock, version=options.version),
             clock,
             sessions,
             ActionRuns(clock),
             options,
+            StoreChanges(access, clock),
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)
@@ -78,6 +81,7 @@ class ConsoleApp:
         try:
             yield
         finally:
+            self.parts.changes.end()
             await self.parts.runs.aclose()
             await self.parts.access.aclose()
 

@@ -16,7 +16,8 @@ def bars(points: Sequence[tuple[datetime, int, int]], *, step: timedelta, noun: 
     """Return bars of counts over time; each point has its moment, what went well, and what failed."""
     most = max((good + bad for _, good, bad in points), default=0)
     total = sum(good + bad for _, good, bad in points)
-    label = f"{total:,} {noun} in {len(points)} steps of {step.total_seconds() / 60:.0f} minutes, at most {most:,} in one"
+    minutes = step.total_seconds() / 60
+    label = f"{total:,} {noun} in {len(points)} steps of {minutes:.0f} minutes, at most {most:,} in one"
     width = (_WIDTH - 2 * _LEFT) / max(1, len(points))
     drawn = Markup()
     for at, (moment, good, bad) in enumerate(points):
@@ -61,5 +62,6 @@ def timeline(deliveries: Sequence[DeliverySummary]) -> Markup:
 
 
 def _svg(drawn: Markup, label: str, height: int) -> Markup:
-    template = '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
-    return Markup(template).format(_WIDTH, height, label, drawn)
+    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
+        _WIDTH, height, label, drawn
+    )

@@ -10,6 +10,7 @@ from starlette.routing import Route
 from receiver.core.clock import Clock
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.changes import StoreChanges
 from receiver.web.console.filters import Query
 from receiver.web.console.gate import scope_root
 from receiver.web.console.rendering import Pages
@@ -63,6 +64,7 @@ class ConsoleParts:
     sessions: Sessions
     runs: ActionRuns
     options: ConsoleOptions
+    changes: StoreChanges
 
     def query(self, request: Request) -> Query:
         """Return the query of a page."""

@@ -80,8 +80,9 @@ class Pages:
             return Markup("-")
         seconds = (self._clock.now() - moment).total_seconds()
         exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
-        template = '<time datetime="{}" title="{}" data-ago>{}</time>'
-        return Markup(template).format(iso(moment), exact, _relative(seconds))
+        return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
+            iso(moment), exact, _relative(seconds)
+        )
 
 
 def safe_markdown(text: str) -> Markup:

@@ -18,9 +18,9 @@ class DeadLetterPage:
 
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
-        return [get("/dead", self.show)]
+        return [get("/dead", self._show)]
 
-    async def show(self, request: Request) -> Response:
+    async def _show(self, request: Request) -> Response:
         wanted = WorkFilter(state=WorkState.DEAD, limit=EXAMINED)
         async with self._parts.access.reading() as reports:
             items = [one async for one in reports.work_items(wanted)]

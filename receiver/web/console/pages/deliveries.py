@@ -36,13 +36,13 @@ class DeliveryPages:
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
         return [
-            get("/deliveries", self.listing),
-            get("/deliveries/{key}", self.show),
-            get("/deliveries/{key}/body", self.download),
-            post("/deliveries/{key}/run-again", self.run_again),
+            get("/deliveries", self._listing),
+            get("/deliveries/{key}", self._show),
+            get("/deliveries/{key}/body", self._download),
+            post("/deliveries/{key}/run-again", self._run_again),
         ]
 
-    async def listing(self, request: Request) -> Response:
+    async def _listing(self, request: Request) -> Response:
         query = self._parts.query(request)
         wanted = query.deliveries(self._parts.clock.now())
         async with self._parts.access.reading() as reports:
@@ -65,7 +65,7 @@ class DeliveryPages:
         template = "deliveries_rows.html" if request.headers.get("hx-request") else "deliveries.html"
         return self._parts.pages.page(request, template, content)
 
-    async def show(self, request: Request) -> Response:
+    async def _show(self, request: Request) -> Response:
         async with self._parts.access.reading() as reports:
             detail = await reports.detail(await reports.resolve(request.path_params["key"]))
             work = [await reports.work_item(one.id) for one in detail.work]
@@ -83,7 +83,7 @@ class DeliveryPages:
         }
         return self._parts.pages.page(request, "delivery.html", content)
 
-    async def download(self, request: Request) -> Response:
+    async def _download(self, request: Request) -> Response:
         async with self._parts.access.reading() as reports:
             detail = await reports.detail(DeliveryKey(request.path_params["key"]))
         if detail.body is None:
@@ -97,7 +97,7 @@ class DeliveryPages:
             headers={"content-disposition": f'attachment; filename="{name}.json"'},
         )
 
-    async def run_again(self, request: Request) -> Response:
+    async def _run_again(self, request: Request) -> Response:
         key, handler = request.path_params["key"], self._parts.form(request).text("handler")
         async with self._parts.access.deciding() as (reports, controls):
             detail = await reports.detail(DeliveryKey(key))

@@ -23,18 +23,18 @@ class HandlerPages:
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
         return [
-            get("/handlers", self.listing),
-            get("/handlers/{name}", self.show),
-            post("/handlers/{name}/{verb}", self.switch),
+            get("/handlers", self._listing),
+            get("/handlers/{name}", self._show),
+            post("/handlers/{name}/{verb}", self._switch),
         ]
 
-    async def listing(self, request: Request) -> Response:
+    async def _listing(self, request: Request) -> Response:
         async with self._parts.access.reading() as reports:
             handlers = await reports.handlers()
         content = {"rows": handlers, "waiting": {one.name: waiting_items(one) for one in handlers}}
         return self._parts.pages.page(request, "handlers.html", content)
 
-    async def show(self, request: Request) -> Response:
+    async def _show(self, request: Request) -> Response:
         name = HandlerName(request.path_params["name"])
         async with self._parts.access.reading() as reports:
             report = next((one for one in await reports.handlers() if one.name == name), None)
@@ -50,7 +50,7 @@ class HandlerPages:
         content = {"one": report, "waiting": waiting_items(report), "dead": dead, "latest": latest}
         return self._parts.pages.page(request, "handler.html", content)
 
-    async def switch(self, request: Request) -> Response:
+    async def _switch(self, request: Request) -> Response:
         name, verb = HandlerName(request.path_params["name"]), request.path_params["verb"]
         if verb not in _SWITCHES:
             raise WrongFilter(f"there is no switch {verb!r}")

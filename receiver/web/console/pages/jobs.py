@@ -25,9 +25,9 @@ class JobPages:
 
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
-        return [get("/jobs", self.listing), get("/jobs/{job_id}", self.show)]
+        return [get("/jobs", self._listing), get("/jobs/{job_id}", self._show)]
 
-    async def listing(self, request: Request) -> Response:
+    async def _listing(self, request: Request) -> Response:
         query, now = self._parts.query(request), self._parts.clock.now()
         wanted = replace(query.jobs(now), limit=PAGE_SIZE + 1)
         async with self._parts.access.reading() as reports:
@@ -45,7 +45,7 @@ class JobPages:
         }
         return self._parts.pages.page(request, "jobs.html", content)
 
-    async def show(self, request: Request) -> Response:
+    async def _show(self, request: Request) -> Response:
         async with self._parts.access.reading() as reports:
             job_id = await reports.resolve_job(request.path_params["job_id"])
             detail = await reports.job(job_id)

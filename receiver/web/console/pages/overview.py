@@ -41,9 +41,9 @@ class OverviewPage:
 
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
-        return [get("/", self.show)]
+        return [get("/", self._show)]
 
-    async def show(self, request: Request) -> Response:
+    async def _show(self, request: Request) -> Response:
         now = self._parts.clock.now()
         async with self._parts.access.reading() as reports:
             backlog = await reports.backlog(now)

@@ -24,12 +24,12 @@ class QuarantinePages:
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
         return [
-            get("/quarantine", self.listing),
-            get("/quarantine/{number:int}", self.show),
-            post("/quarantine/{number:int}/release", self.release),
+            get("/quarantine", self._listing),
+            get("/quarantine/{number:int}", self._show),
+            post("/quarantine/{number:int}/release", self._release),
         ]
 
-    async def listing(self, request: Request) -> Response:
+    async def _listing(self, request: Request) -> Response:
         query = self._parts.query(request)
         wanted = replace(query.quarantine(self._parts.clock.now()), limit=PAGE_SIZE + 1)
         async with self._parts.access.reading() as reports:
@@ -43,7 +43,7 @@ class QuarantinePages:
         }
         return self._parts.pages.page(request, "quarantine.html", content)
 
-    async def show(self, request: Request) -> Response:
+    async def _show(self, request: Request) -> Response:
         return await self._page(request, request.path_params["number"], "")
 
     async def _page(self, request: Request, number: int, note: str) -> Response:
@@ -58,7 +58,7 @@ class QuarantinePages:
         }
         return self._parts.pages.page(request, "quarantined.html", content)
 
-    async def release(self, request: Request) -> Response:
+    async def _release(self, request: Request) -> Response:
         number = request.path_params["number"]
         async with self._parts.access.deciding() as (reports, controls):
             one = await reports.quarantined_request(number)

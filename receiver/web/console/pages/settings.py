@@ -15,9 +15,9 @@ class SettingsPage:
 
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
-        return [get("/settings", self.show)]
+        return [get("/settings", self._show)]
 
-    async def show(self, request: Request) -> Response:
+    async def _show(self, request: Request) -> Response:
         notes = await self._parts.access.store.health_notes()
         return self._parts.pages.page(
             request, "settings.html", {"rows": self._parts.options.settings, "notes": notes}

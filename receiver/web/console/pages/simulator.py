@@ -32,12 +32,19 @@ class SimulatorPage:
 
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
-        return [get("/simulator", self.show)]
+        return [get("/simulator", self._show)]
 
-    async def show(self, request: Request) -> Response:
+    async def _show(self, request: Request) -> Response:
         query = self._parts.query(request)
         given = {name: query.text(name) or default for name, default in _DEFAULTS.items()}
-        content: dict[str, Any] = {"given": given, "kinds": list(OutageKind), "error": "", "charts": (), "answer": "", "words": ()}
+        content: dict[str, Any] = {
+            "given": given,
+            "kinds": list(OutageKind),
+            "error": "",
+            "charts": (),
+            "answer": "",
+            "words": (),
+        }
         try:
             scenario = _scenario(Query(given))
         except (WrongFilter, ValueError) as exc:

@@ -51,15 +51,15 @@ class WorkItemPages:
     def routes(self) -> list[Route]:
         """Return the routes of these pages."""
         return [
-            get("/work-items", self.listing),
-            get("/work-items/{work_id:int}", self.show),
-            get("/work-items/{verb}/plan", self.plan),
-            post("/work-items/{verb}", self.act),
-            get("/actions", self.actions),
-            get("/actions/{number:int}", self.one_action),
+            get("/work-items", self._listing),
+            get("/work-items/{work_id:int}", self._show),
+            get("/work-items/{verb}/plan", self._plan),
+            post("/work-items/{verb}", self._act),
+            get("/actions", self._actions),
+            get("/actions/{number:int}", self._one_action),
         ]
 
-    async def listing(self, request: Request) -> Response:
+    async def _listing(self, request: Request) -> Response:
         query = self._parts.query(request)
         wanted = query.work(self._parts.clock.now())
         async with self._parts.access.reading() as reports:
@@ -83,7 +83,7 @@ class WorkItemPages:
         }
         return self._parts.pages.page(request, "work_items.html", content)
 
-    async def show(self, request: Request) -> Response:
+    async def _show(self, request: Request) -> Response:
         async with self._parts.access.reading() as reports:
             detail = await reports.work_item(request.path_params["work_id"])
         summary = detail.summary
@@ -97,7 +97,7 @@ class WorkItemPages:
         }
         return self._parts.pages.page(request, "work_item.html", content)
 
-    async def plan(self, request: Request) -> Response:
+    async def _plan(self, request: Request) -> Response:
         wanted = _wanted(self._parts, request.path_params["verb"], self._parts.query(request))
         async with self._parts.access.reading() as reports:
             if wanted.ids:
@@ -115,7 +115,7 @@ class WorkItemPages:
         }
         return self._parts.pages.page(request, "work_plan.html", content)
 
-    async def act(self, request: Request) -> Response:
+    async def _act(self, request: Request) -> Response:
         form = self._parts.form(request)
         wanted = _wanted(self._parts, request.path_params["verb"], form)
         reason = form.text("reason") or "buried in the console"
@@ -135,10 +135,10 @@ class WorkItemPages:
         )
         return go_to(request, f"/actions/{run.id}")
 
-    async def actions(self, request: Request) -> Response:
+    async def _actions(self, request: Request) -> Response:
         return self._parts.pages.page(request, "actions.html", {"runs": self._parts.runs.newest_first()})
 
-    async def one_action(self, request: Request) -> Response:
+    async def _one_action(self, request: Request) -> Response:
         run = self._parts.runs.find(request.path_params["number"])
         if run is None:
             text = "This action is not known any more; the log tells of it."
