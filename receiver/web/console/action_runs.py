@@ -82,11 +82,15 @@ class ActionRuns:
         task.add_done_callback(self._tasks.discard)
         return run
 
+    async def idle(self) -> None:
+        """Return when no action runs."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
     async def aclose(self) -> None:
         """End what runs after its present chunk. The same action goes on with the rest, asked for again."""
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.idle()
 
     async def _carry_out(self, run: ActionRun, carry_out: Callable[["ActionRun"], Awaitable[None]]) -> None:
         try:

@@ -29,7 +29,7 @@ from receiver.web.console.filters import WrongFilter
 from receiver.web.console.gate import Gate
 from receiver.web.console.pages import all_routes
 from receiver.web.console.parts import ConsoleOptions, ConsoleParts
-from receiver.web.console.rendering import Pages
+from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
 
 
@@ -41,7 +41,7 @@ class ConsoleApp:
         access = StoreAccess(store)
         self.parts = ConsoleParts(
             access,
-            Pages(clock, version=options.version),
+            PageRenderer(clock, version=options.version),
             clock,
             sessions,
             ActionRuns(clock),

@@ -13,7 +13,7 @@ from receiver.web.console.action_runs import ActionRuns
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.filters import Query
 from receiver.web.console.gate import scope_root
-from receiver.web.console.rendering import Pages
+from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
 
 Page = Callable[[Request], Awaitable[Response]]
@@ -59,7 +59,7 @@ class ConsoleParts:
     """What the pages use."""
 
     access: StoreAccess
-    pages: Pages
+    pages: PageRenderer
     clock: Clock
     sessions: Sessions
     runs: ActionRuns

@@ -30,7 +30,7 @@ MAX_MARKDOWN = 512 * 1024
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough")
 
 
-class Pages:
+class PageRenderer:
     """Renders the templates of the console."""
 
     def __init__(self, clock: Clock, *, version: str) -> None:

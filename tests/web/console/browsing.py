@@ -1,6 +1,7 @@
 """A browser without pictures: it keeps cookies, and sends forms with the token that their page had."""
 
 import re
+from collections.abc import Mapping
 from html import unescape
 
 import httpx
@@ -15,10 +16,11 @@ class Browser:
     """Visits the pages of a console."""
 
     def __init__(self, app: ConsoleApp, base: str = BASE, client: str = "10.0.0.7") -> None:
+        self.app = app
         transport = httpx.ASGITransport(app, client=(client, 5000))
         self.http = httpx.AsyncClient(transport=transport, base_url=base)
 
-    async def page(self, path: str, status: int = 200, **headers: str) -> str:
+    async def page(self, path: str, status: int = 200, headers: Mapping[str, str] | None = None) -> str:
         """Return the text of a page."""
         answer = await self.http.get(path, headers=headers)
         assert answer.status_code == status, answer.text

@@ -20,7 +20,7 @@ PASSWORD = "correct horse"
 async def test_it_answers_to_its_own_names(browse: MakeBrowser, opened: Opened, host: str) -> None:
     browser = browse(names=("ops.example.com",))
 
-    await browser.page("/", host=host)
+    await browser.page("/", headers={"host": host})
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ async def test_it_answers_to_its_own_names(browse: MakeBrowser, opened: Opened, 
 )
 async def test_it_refuses_other_host_names(browser: Browser, opened: Opened, host: str) -> None:
     """A foreign page whose name leads here sends its own name (DNS rebinding)."""
-    await browser.page("/", 421, host=host)
+    await browser.page("/", 421, {"host": host})
 
 
 async def test_every_answer_forbids_scripts_frames_and_caching(browser: Browser, opened: Opened) -> None:
@@ -149,7 +149,7 @@ async def test_a_session_ends_after_twelve_hours(browse: MakeBrowser, opened: Op
 async def test_a_made_up_cookie_is_no_session(browse: MakeBrowser, opened: Opened, cookie: str) -> None:
     browser = browse(password=PASSWORD)
 
-    answer = await browser.http.get("/", headers={"cookie": f"{COOKIE}={cookie}".encode()})
+    answer = await browser.http.get("/", headers=[(b"cookie", f"{COOKIE}={cookie}".encode())])
 
     assert answer.status_code == 303
 

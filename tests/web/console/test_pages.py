@@ -12,7 +12,7 @@ from tests.stores.opened import DEAD, DONE, ONE, TWO, Opened, ended
 from tests.web.console.browsing import Browser, links
 from tests.web.console.conftest import MakeBrowser
 
-EVERY_PAGE = (
+EVERY_PAGE: tuple[str, ...] = (
     "/",
     "/deliveries",
     "/jobs",
@@ -130,7 +130,7 @@ async def test_deliveries_are_filtered(browser: Browser, opened: Opened, query: 
 async def test_live_rows_are_the_rows_alone(browser: Browser, opened: Opened) -> None:
     await opened.add(delivery("a"))
 
-    page = await browser.page("/deliveries", **{"hx-request": "true"})
+    page = await browser.page("/deliveries", headers={"hx-request": "true"})
 
     assert "<html" not in page
     assert "/deliveries/a" in page
@@ -210,7 +210,7 @@ async def test_the_simulator_answers_what_an_outage_costs(browser: Browser, open
     assert "240 of 3,600 deliveries fail for good" in page
     assert page.count("<svg") == 4
 
-    shorter = await browser.page("/simulator?outage_for=5m", **{"hx-request": "true"})
+    shorter = await browser.page("/simulator?outage_for=5m", headers={"hx-request": "true"})
     assert "Nothing is lost" in shorter
     assert "<html" not in shorter
 

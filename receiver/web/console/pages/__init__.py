@@ -5,7 +5,7 @@ from starlette.routing import Route
 from receiver.web.console.pages.dead import DeadLetterPage
 from receiver.web.console.pages.deliveries import DeliveryPages
 from receiver.web.console.pages.handlers import HandlerPages
-from receiver.web.console.pages.jobs import JobPages
+from receiver.web.console.pages.jobs import JobListPages
 from receiver.web.console.pages.overview import OverviewPage
 from receiver.web.console.pages.quarantine import QuarantinePages
 from receiver.web.console.pages.settings import SettingsPage
@@ -20,7 +20,7 @@ _SUBJECTS = (
     DeliveryPages,
     DeadLetterPage,
     WorkItemPages,
-    JobPages,
+    JobListPages,
     HandlerPages,
     QuarantinePages,
     SimulatorPage,

@@ -17,7 +17,7 @@ _MAX_MARKS = 2_000
 """Deliveries in a timeline, the newest."""
 
 
-class JobPages:
+class JobListPages:
     """Jobs of the service: how far each is, and the timeline of one."""
 
     def __init__(self, parts: ConsoleParts) -> None:
