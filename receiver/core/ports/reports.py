@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from receiver.core.arrivals import Arrivals
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
@@ -65,6 +66,15 @@ class FeedReader(Protocol):
 
     async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
         """Return the wanted ones of the deliveries with these seqs, the oldest first; `limit` is ignored."""
+
+    async def arrivals(self, *, after: int, limit: int) -> Arrivals:
+        """Count the next deliveries behind the seq `after`, at most `limit`, by the minute of their arrival."""
+
+    async def last_seq_before(self, moment: datetime) -> int:
+        """Return the seq of the newest delivery that arrived before a moment, 0 if there is none.
+
+        It reads all deliveries that arrived since then.
+        """
 
     async def open_seqs(self, *, limit: int) -> Sequence[int]:
         """Return the seqs of deliveries that are NEW or WORKING, the newest first, at most so many."""

@@ -31,6 +31,8 @@ from receiver.web.console.pages import all_routes
 from receiver.web.console.parts import ConsoleOptions, ConsoleParts
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
+from receiver.web.console.snapshots import Snapshot
+from receiver.web.console.traffic import Traffic
 
 
 class ConsoleApp:
@@ -39,6 +41,7 @@ class ConsoleApp:
     def __init__(self, store: Store, clock: Clock, options: ConsoleOptions) -> None:
         sessions = Sessions(options.password)
         access = StoreAccess(store)
+        self._counting = StoreAccess(store)  # a connection of its own: pages do not wait for what is counted
         self.parts = ConsoleParts(
             access,
             PageRenderer(clock, version=options.version),
@@ -47,6 +50,8 @@ class ConsoleApp:
             ActionRuns(clock),
             options,
             StoreChanges(access, clock),
+            Traffic(self._counting, clock),
+            Snapshot(self._counting, lambda reports: reports.handlers()),
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)
@@ -83,6 +88,9 @@ class ConsoleApp:
         finally:
             self.parts.changes.end()
             await self.parts.runs.aclose()
+            await self.parts.traffic.aclose()
+            await self.parts.handlers.aclose()
+            await self._counting.aclose()
             await self.parts.access.aclose()
 
     async def _http_error(self, request: Request, exc: Exception) -> Response:

@@ -8,36 +8,30 @@ from markupsafe import Markup
 from receiver.core.deliveries import DeliverySummary
 from receiver.core.jobs import ends_job, is_page
 
-_WIDTH, _HEIGHT = 720, 120
+_WIDTH, _HEIGHT = 720, 96
 _LEFT = 4
+_ABOVE = 20
+"""Room for the text above the bars."""
 
 
-def bars(points: Sequence[tuple[datetime, int, int]], *, step: timedelta, noun: str) -> Markup:
-    """Return bars of counts over time; each point has its moment, what went well, and what failed."""
-    most = max((good + bad for _, good, bad in points), default=0)
-    total = sum(good + bad for _, good, bad in points)
-    minutes = step.total_seconds() / 60
-    label = f"{total:,} {noun} in {len(points)} steps of {minutes:.0f} minutes, at most {most:,} in one"
+def bars(points: Sequence[tuple[datetime, int]], *, step: timedelta) -> Markup:
+    """Return a bar for each point: how many deliveries came in a step of time."""
+    most = max((count for _, count in points), default=0)
+    total, minutes = sum(count for _, count in points), step.total_seconds() / 60
     width = (_WIDTH - 2 * _LEFT) / max(1, len(points))
     drawn = Markup()
-    for at, (moment, good, bad) in enumerate(points):
-        left = _LEFT + at * width
-        tip = f"{moment:%H:%M} UTC: {good:,} {noun}" + (f", {bad:,} failed" if bad else "")
-        high = (_HEIGHT - 8) * (good + bad) / most if most else 0
-        low = (_HEIGHT - 8) * bad / most if most else 0
-        drawn += Markup(
-            '<g><title>{}</title><rect class="slot" x="{:.1f}" y="0" width="{:.1f}" height="{}"/>'
-        ).format(tip, left, width, _HEIGHT)
-        if high:
-            drawn += Markup(
-                '<rect class="good" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1"/>'
-            ).format(left + width * 0.1, _HEIGHT - high, width * 0.8, high - low)
-        if low:
-            drawn += Markup(
-                '<rect class="bad" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1"/>'
-            ).format(left + width * 0.1, _HEIGHT - low, width * 0.8, low)
+    for at, (moment, count) in enumerate(points):
+        left, high = _LEFT + at * width, max(2.0, (_HEIGHT - _ABOVE) * count / most) if count else 0.0
+        drawn += Markup("<g><title>{}</title>").format(f"{moment:%d %b %H:%M} UTC: {count:,}")
+        drawn += _rectangle("slot", left, 0, width, _HEIGHT)
+        if count:
+            drawn += _rectangle("bar", left + width * 0.12, _HEIGHT - high, width * 0.76, high)
         drawn += Markup("</g>")
-    return _svg(drawn, label, _HEIGHT)
+    above = f"at most {most:,} in {minutes:.0f} min"
+    drawn += Markup('<text class="label" x="{}" y="12">{}</text>').format(_LEFT, above)
+    drawn += Markup('<line class="ground" x1="0" x2="{}" y1="{}" y2="{}"/>').format(_WIDTH, _HEIGHT, _HEIGHT)
+    label = f"{total:,} deliveries, at most {most:,} in {minutes:.0f} minutes"
+    return _svg(drawn, label, _HEIGHT + 1)
 
 
 def timeline(deliveries: Sequence[DeliverySummary]) -> Markup:
@@ -59,6 +53,12 @@ def timeline(deliveries: Sequence[DeliverySummary]) -> Markup:
         )
     label = f"{len(deliveries):,} deliveries from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
     return _svg(drawn, label, 84)
+
+
+def _rectangle(kind: str, left: float, top: float, width: float, height: float) -> Markup:
+    return Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
+        kind, left, top, width, height
+    )
 
 
 def _svg(drawn: Markup, label: str, height: int) -> Markup:

@@ -8,6 +8,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from receiver.core.clock import Clock
+from receiver.core.work import HandlerReport
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
 from receiver.web.console.changes import StoreChanges
@@ -15,6 +16,8 @@ from receiver.web.console.filters import Query
 from receiver.web.console.gate import scope_root
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
+from receiver.web.console.snapshots import Snapshot
+from receiver.web.console.traffic import Traffic
 
 Page = Callable[[Request], Awaitable[Response]]
 
@@ -65,6 +68,9 @@ class ConsoleParts:
     runs: ActionRuns
     options: ConsoleOptions
     changes: StoreChanges
+    traffic: Traffic
+    handlers: Snapshot[Sequence[HandlerReport]]
+    """How the handlers do: counting their work takes long in a large store."""
 
     def query(self, request: Request) -> Query:
         """Return the query of a page."""

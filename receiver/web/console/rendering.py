@@ -24,8 +24,8 @@ _TONES = {
     "queued": "quiet", "held": "quiet", "skipped": "quiet", "paused": "warn", "disabled": "warn",
     "cancelled": "warn",
 }  # fmt: skip
-MAX_MARKDOWN = 512 * 1024
-"""Characters of a page's Markdown that are rendered; a longer text is cut."""
+MAX_MARKDOWN = 64 * 1024
+"""Characters of a page's Markdown that are rendered; a longer text is cut. Brackets take quadratic time."""
 # Raw HTML stays text. Links are shown as they are and never followed by the console itself.
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough")
 
@@ -89,7 +89,7 @@ def safe_markdown(text: str) -> Markup:
     """Return Markdown from outside as HTML without anything that acts: no scripts, styles, images or forms."""
     import nh3  # a page of Markdown is rare
 
-    rendered = _MARKDOWN.render(shortened(text, MAX_MARKDOWN))
+    rendered = _MARKDOWN.render(escape_controls(shortened(text, MAX_MARKDOWN), keep="\n\t"))
     cleaned = nh3.clean(
         rendered,
         tags={

@@ -29,17 +29,16 @@ class HandlerPages:
         ]
 
     async def _listing(self, request: Request) -> Response:
-        async with self._parts.access.reading() as reports:
-            handlers = await reports.handlers()
+        handlers = await self._parts.handlers.get() or ()
         content = {"rows": handlers, "waiting": {one.name: waiting_items(one) for one in handlers}}
         return self._parts.pages.page(request, "handlers.html", content)
 
     async def _show(self, request: Request) -> Response:
         name = HandlerName(request.path_params["name"])
+        report = next((one for one in await self._parts.handlers.get() or () if one.name == name), None)
+        if report is None:
+            raise WrongFilter(f"no work item of a handler {name!r} is known")
         async with self._parts.access.reading() as reports:
-            report = next((one for one in await reports.handlers() if one.name == name), None)
-            if report is None:
-                raise WrongFilter(f"no work item of a handler {name!r} is stored")
             dead = [
                 one
                 async for one in reports.work_items(
@@ -55,7 +54,7 @@ class HandlerPages:
         if verb not in _SWITCHES:
             raise WrongFilter(f"there is no switch {verb!r}")
         async with self._parts.access.deciding() as (reports, controls):
-            if name not in {one.name for one in await reports.handlers()}:
+            if name not in await reports.handler_names():
                 raise WrongFilter(f"no work item of a handler {name!r} is stored")
             await controls.switch(name, _SWITCHES[verb])
         self._parts.runs.done(verb, f"handler {name}", client_of(request), changed=1)

@@ -16,11 +16,14 @@ from receiver.core.text import counted
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.core.views import waiting_items, with_subjects
 from receiver.core.work import Backlog, HandlerReport, WorkFilter
+from receiver.web.console.charts import bars
 from receiver.web.console.dead_letters import EXAMINED, DeadGroup, grouped
 from receiver.web.console.parts import ConsoleParts, get
 
 _LATEST = 12
 _LATE = timedelta(minutes=5)
+_MINUTE = timedelta(minutes=1)
+_HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
 
 
@@ -45,9 +48,9 @@ class OverviewPage:
 
     async def _show(self, request: Request) -> Response:
         now = self._parts.clock.now()
+        handlers = await self._parts.handlers.get() or ()
         async with self._parts.access.reading() as reports:
             backlog = await reports.backlog(now)
-            handlers = await reports.handlers()
             dead_items = WorkFilter(state=WorkState.DEAD, limit=EXAMINED)
             dead = grouped([one async for one in reports.work_items(dead_items)])
             refused = QuarantineFilter(since=now - _DAY, limit=_LATEST)
@@ -55,7 +58,12 @@ class OverviewPage:
             jobs = [one async for one in reports.jobs(JobFilter(limit=_LATEST))]
             newest = [one async for one in reports.deliveries(DeliveryFilter(limit=_LATEST))]
             rows = await with_subjects(reports, newest)
+        traffic = self._parts.traffic
+        traffic.look()
         content = {
+            "hour": bars(traffic.last(_HOUR, _MINUTE), step=_MINUTE),
+            "day": bars(traffic.last(_DAY, 15 * _MINUTE), step=15 * _MINUTE),
+            "is_counted": traffic.is_counted,
             "backlog": backlog,
             "handlers": handlers,
             "waiting": {one.name: waiting_items(one) for one in handlers},
