@@ -68,7 +68,7 @@ async def _serve(settings: Settings, *, with_parent: bool) -> int:
     if with_parent:
         await _call_at_end_of_input(stop)
     async with app.lifespan():
-        log.info("console_listening", extra={"url": address(listener), "read_only": settings.console_read_only})
+        log.info("console_serving", extra={"url": address(listener), "read_only": settings.console_read_only})
         await server.serve(sockets=[listener])
     log.info("console_stopped")
     return OK

@@ -141,7 +141,7 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "worker_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("worker_ended", "exit code 1", "2.0")),
     "console_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("console_ended", "exit code 1", "2.0")),
     "console_killed": ({"reason": "it did not stop"}, ("console_killed", "it did not stop")),
-    "console_listening": ({"url": "http://127.0.0.1:8001"}, ("console_listening", "http://127.0.0.1:8001")),
+    "console_serving": ({"url": "http://127.0.0.1:8001"}, ("console_serving", "http://127.0.0.1:8001")),
     "console_stopped": ({}, ("console_stopped",)),
     "console_action": (
         {"action": "retry", "about": "work item #7", "client": "127.0.0.1", "changed": 1, "error": None},
