@@ -24,7 +24,7 @@ _HEADERS = {
     ),
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with no-referrer a browser sends forms with `Origin: null`
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }

@@ -39,7 +39,7 @@ async def test_every_answer_forbids_scripts_frames_and_caching(browser: Browser,
         assert "unsafe" not in answer.headers["content-security-policy"]
         assert answer.headers["x-frame-options"] == "DENY"
         assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
     assert (await browser.http.get("/")).headers["cache-control"] == "no-store"
 
 
