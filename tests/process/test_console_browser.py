@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -214,3 +215,27 @@ async def test_nobody_comes_in_without_the_password(tmp_path: Path) -> None:
         await tab.page.get_by_role("button", name="Sign out").click()
         await tab.page.wait_for_url("**/sign-in")
         await asyncio.sleep(0)
+
+
+async def test_axe_finds_nothing_serious(tmp_path: Path) -> None:
+    """axe-core looks at each page, light and dark: contrast, names of fields, headings, landmarks."""
+    engine = (files("axe_playwright_python") / "axe.min.js").read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {}
+    async with visiting(tmp_path) as visit:
+        for scheme in ("light", "dark"):
+            tab = await visit.tab(color_scheme=scheme)
+            for path in (
+                *PAGES,
+                "/deliveries/w1",
+                "/work-items/1",
+                "/jobs/job-1",
+                "/work-items/retry/plan?ids=1",
+                "/sign-in",
+            ):
+                await tab.go(path)
+                await tab.page.evaluate(engine)
+                result = await tab.page.evaluate("axe.run()")
+                serious = [one for one in result["violations"] if one["impact"] in ("serious", "critical")]
+                found[f"{scheme} {path}"] = [f"{one['id']}: {one['nodes'][0]['html'][:160]}" for one in serious]
+
+    assert {path: faults for path, faults in found.items() if faults} == {}
