@@ -24,6 +24,7 @@ _COMMANDS = {
     "store": "receiver.cli.store.group:store",
     "send": "receiver.cli.send:send",
     "emulate": "receiver.cli.emulate.command:emulate",
+    "console": "receiver.cli.console:console",
     "tail": "receiver.cli.tail.command:tail",
     "simulate": "receiver.cli.simulate.command:simulate",
     "events": "receiver.cli.events.group:events",
