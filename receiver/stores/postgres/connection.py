@@ -78,6 +78,11 @@ class PostgresConnection:
         with self._limited():
             return self.raw.execute(sql.encode()).statusmessage or ""
 
+    def tame_planner(self) -> None:
+        """Let no plan scan a table, and compile none. Transactions say so themselves where sessions are shared."""
+        if self.raw.prepare_threshold is not None:
+            self.command("SET jit = off; SET enable_seqscan = off")
+
     def roll_back(self) -> None:
         """Undo an open transaction, or close the connection where that fails."""
         if self.raw.info.transaction_status == TransactionStatus.IDLE:

@@ -128,10 +128,14 @@ class PostgresStore:
             around=around,
             before_commit=before_commit,
             deadline=deadline,
-            on_connect=self._require_current,
+            on_connect=self._check_and_tame if create else self._require_current,
         )
         async with database:
             yield database
+
+    def _check_and_tame(self, connection: PostgresConnection) -> None:
+        self._require_current(connection)
+        connection.tame_planner()
 
     def _require_current(self, connection: PostgresConnection) -> None:
         schema.require_current(connection, self._translate, self._address)

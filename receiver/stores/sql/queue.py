@@ -87,13 +87,14 @@ class SqlQueue:
         claims, steady = self._writes.claims, steady or now
 
         def write(connection: SqlConnection) -> Sequence[WorkItem]:
-            if not claims.anything_to_do(connection, claimants, wanted, now, steady):
+            look = claims.look(connection, claimants, wanted, now, steady)
+            if look is None:
                 return ()  # most often; asked without the write lock, which acks need too
             with self.database.transaction(connection):
-                claims.tidy(connection, claimants, now, steady)
-                chosen = claims.claim(connection, claimants, wanted, lease, now)
+                claimable = claims.tidy(connection, look, claimants, now, steady)
+                claimed = claims.claim(connection, claimable, wanted, lease, now)
             # The rows are ours by now, and bodies never change: reading them need not hold up an ack.
-            return claims.read(connection, chosen)
+            return claims.read(connection, claimed)
 
         return await self.database.call(write)
 

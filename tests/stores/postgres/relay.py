@@ -2,8 +2,10 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
+
+from tests.doubles import soon
 
 
 class Relay:
@@ -16,6 +18,7 @@ class Relay:
         self._passes.set()
         self._drops_answers = False
         self._writers: set[asyncio.StreamWriter] = set()
+        self._ended: list[asyncio.Event] = []
         self._parts = parts
         self.url = ""
         self.dropped = asyncio.Event()
@@ -48,13 +51,19 @@ class Relay:
             server.close()
             for writer in list(self._writers):
                 writer.close()
+            for ended in self._ended:
+                await soon(ended.wait())
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        there, back = await asyncio.open_connection(self._host, self._port)
-        self._writers |= {writer, back}
-        with suppress(OSError):
-            await asyncio.gather(self._pass(reader, back, answers=False), self._pass(there, writer, answers=True))
-        self._writers -= {writer, back}
+        ended = asyncio.Event()
+        self._ended.append(ended)
+        try:
+            there, back = await asyncio.open_connection(self._host, self._port)
+            self._writers |= {writer, back}
+            passing = self._pass(reader, back, answers=False), self._pass(there, writer, answers=True)
+            await asyncio.gather(*passing, return_exceptions=True)
+        finally:
+            ended.set()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool) -> None:
         while data := await reader.read(65_536):
@@ -64,5 +73,4 @@ class Relay:
                 self.dropped.set()
                 break
             writer.write(data)
-            await writer.drain()
         writer.close()

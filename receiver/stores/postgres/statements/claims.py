@@ -2,15 +2,19 @@
 
 from receiver.core.rules import SUSPECT_LOSSES
 from receiver.core.work_states import SKIPPABLE
+from receiver.stores.postgres.statements.moments import LATEST
 from receiver.stores.sql.statements.columns import STORED
 
 # The leases of all handlers: this worker may not have the code of some, and their work must not run for ever.
-LEASES_ENDED = """
-SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :steady ORDER BY lease_until, id LIMIT :limit
+LOOK = f"""
+SELECT EXISTS (SELECT 1 FROM work_items WHERE state = 'running' AND lease_until <= :steady), ({LATEST})
 """
 
 # What another worker has locked, it takes back itself.
-TAKE_LEASES_ENDED = f"{LEASES_ENDED} FOR UPDATE SKIP LOCKED"
+TAKE_LEASES_ENDED = """
+SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :steady
+ORDER BY lease_until, id LIMIT :limit FOR UPDATE SKIP LOCKED
+"""
 
 LOSE_ATTEMPTS = """
 INSERT INTO attempts (work_id, number, trigger, ended_at, outcome, error, overdue)
@@ -69,21 +73,22 @@ TAKE_DUE = f"{DUE} FOR UPDATE SKIP LOCKED"
 
 TAKE_DUE_SUSPECTS = f"{DUE_SUSPECTS} FOR UPDATE SKIP LOCKED"
 
-CLAIM = """
-UPDATE work_items SET
-    state = 'running', due_at = NULL, lease_until = :until, worker = :worker, attempts = attempts + 1,
-    started = CASE WHEN id = ANY(:starting) THEN 1 ELSE 0 END
-WHERE id = ANY(:ids)
-"""
-
-CLAIMED = f"""
-SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {STORED}
-FROM unnest(CAST(:ids AS bigint[])) WITH ORDINALITY AS ids (id, place)
-CROSS JOIN LATERAL (SELECT * FROM work_items AS i WHERE i.id = ids.id OFFSET 0) AS w
+# Deliveries are looked up row by row, whatever the statistics say of their number.
+CLAIM = f"""
+WITH w AS (
+    UPDATE work_items SET
+        state = 'running', due_at = NULL, lease_until = :until, worker = :worker, attempts = attempts + 1,
+        started = CASE WHEN id = ANY(:starting) THEN 1 ELSE 0 END
+    WHERE id = ANY(:ids)
+    RETURNING id, handler, attempts, uncounted, deaths, trigger, delivery_seq
+)
+SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {STORED} FROM w
 CROSS JOIN LATERAL (SELECT * FROM deliveries AS e WHERE e.seq = w.delivery_seq OFFSET 0) AS d
 CROSS JOIN LATERAL (SELECT * FROM bodies AS c WHERE c.seq = d.seq OFFSET 0) AS b
-ORDER BY ids.place
+ORDER BY array_position(CAST(:ids AS bigint[]), w.id)
 """
+
+CLAIMED: str | None = None
 
 SUSPECT_DUE = """
 SELECT 1 FROM work_items WHERE handler = :handler AND state = 'waiting' AND suspect = 1 AND due_at <= :now LIMIT 1

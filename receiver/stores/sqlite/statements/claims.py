@@ -3,11 +3,14 @@
 from receiver.core.rules import SUSPECT_LOSSES
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.statements.columns import STORED
+from receiver.stores.sqlite.statements.moments import LATEST
 
 # The leases of all handlers: this worker may not have the code of some, and their work must not run for ever.
-LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :steady LIMIT :limit"
+LOOK = f"""
+SELECT EXISTS (SELECT 1 FROM work_items WHERE state = 'running' AND lease_until <= :steady), ({LATEST})
+"""
 
-TAKE_LEASES_ENDED = LEASES_ENDED
+TAKE_LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :steady LIMIT :limit"
 
 LOSE_ATTEMPTS = """
 INSERT INTO attempts (work_id, number, trigger, ended_at, outcome, error, overdue)
@@ -70,7 +73,7 @@ UPDATE work_items SET
 WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
-CLAIMED = f"""
+CLAIMED: str | None = f"""
 SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {STORED}
 FROM json_each(:ids) AS ids
 JOIN work_items AS w ON w.id = ids.value
