@@ -3,6 +3,7 @@
     attacks      large bodies, many and slow clients, leaks, locks, a full disk, stops: survived without help
     fuzz         a million mutated requests: one right answer to each, nothing lost, bounded memory
     kill         SIGKILL at any moment loses nothing that was acknowledged
+    machines     the same with PostgreSQL, three web processes and three workers, whose server breaks too
     soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
     sdk          the end-to-end suite of the service's SDK, against the emulator
     model        random histories of work on both stores, compared with a model of the rules
@@ -15,12 +16,13 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tests.proofs import attacks, depth, fuzz, kill, sdk, soak
+from tests.proofs import attacks, depth, fuzz, kill, machines, sdk, soak
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "attacks": attacks.main,
     "fuzz": fuzz.main,
     "kill": kill.main,
+    "machines": machines.main,
     "soak": soak.main,
     "sdk": sdk.main,
     "model": depth.model,

@@ -67,6 +67,7 @@ class Database:
         self._thread: ConnectionThread | None = None
         self._deadline: Deadline | None = None
         self._connection: PostgresConnection | None = None
+        self._was_open = False
 
     async def __aenter__(self) -> Self:
         self._thread = ConnectionThread(f"store {self.name}")
@@ -91,7 +92,7 @@ class Database:
         """
         if self._thread is None:
             raise StoreError(f"the database {self.name} is closed")
-        with translated(self.name):
+        with translated(self.name, was_open=self._was_open):
             return await self._thread.call(partial(self._run, work))
 
     @contextmanager
@@ -153,7 +154,7 @@ class Database:
             except BaseException:
                 connection.close()
                 raise
-            self._connection = connection
+            self._connection, self._was_open = connection, True
         return self._connection
 
     def _disconnect(self) -> None:

@@ -1,5 +1,6 @@
 """PostgreSQL's errors in our own words (PostgreSQL manual, Appendix A, Error Codes)."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -31,17 +32,12 @@ _WORDS = {
 }
 _HOPELESS = {"42501", "3D000", "28P01", "28000"}
 _REFUSALS = {
-    "password authentication failed": "28P01",
-    "no password supplied": "28P01",
-    "no pg_hba.conf entry": "28000",
-    "role ": "28000",
-    "database ": "3D000",
-    "permission denied": "42501",
-    "too many clients": "53300",
-    "remaining connection slots": "53300",
-    "too many connections": "53300",
-    "starting up": "57P03",
-    "shutting down": "57P03",
+    r"password authentication failed|no password supplied": "28P01",
+    r"no pg_hba\.conf entry|role \".*\" does not exist|role \".*\" is not permitted": "28000",
+    r"database \".*\" does not exist": "3D000",
+    r"permission denied for": "42501",
+    r"too many clients|remaining connection slots|too many connections": "53300",
+    r"system is (starting up|shutting down|not yet accepting|not accepting|in recovery)": "57P03",
 }
 """Before a connection is made, libpq tells the text of an error, and not its code."""
 
@@ -54,22 +50,25 @@ def is_poisonous(error: BaseException) -> bool:
 
 
 @contextmanager
-def translated(name: str) -> Iterator[None]:
-    """Turn errors of the driver into StoreError, or StoreRefused where waiting cannot help."""
+def translated(name: str, *, was_open: bool = False) -> Iterator[None]:
+    """Turn errors of the driver into StoreError, or StoreRefused where waiting cannot help.
+
+    It can help where the database `was_open` before: somebody takes a right away, or a name, and gives it back.
+    """
     try:
         yield
     except psycopg.Error as exc:
         code = exc.sqlstate or _code_of(exc)
         reason = _WORDS.get(code, _said(exc))
         words = f"the database {name} cannot be used: {reason}"
-        raise (StoreRefused(words) if code in _HOPELESS else StoreError(words)) from exc
+        raise (StoreRefused(words) if code in _HOPELESS and not was_open else StoreError(words)) from exc
     except UnicodeEncodeError as exc:
         raise StoreError(f"the database {name} cannot keep a text that is no Unicode: {exc.reason}") from exc
 
 
 def _code_of(error: psycopg.Error) -> str:
-    text = _said(error)
-    return next((code for part, code in _REFUSALS.items() if part in text and "FATAL" in str(error)), "")
+    said = _said(error)
+    return next((code for pattern, code in _REFUSALS.items() if re.search(pattern, said)), "")
 
 
 def _said(error: psycopg.Error) -> str:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import psycopg
+
 from tests.stores.postgres.programs import Programs, give_to_other_user, other_user
 
 FAST: Mapping[str, str] = {
@@ -62,6 +64,15 @@ class Server:
             if process.poll() is not None or time.monotonic() > end:
                 raise RuntimeError((self.folder / "log").read_text(errors="replace")[-2_000:])
             time.sleep(0.01)
+
+    def pids(self) -> Sequence[int]:
+        """Return the ids of all processes of the server."""
+        assert self.process is not None
+        with psycopg.connect(self.url) as connection:
+            sessions = connection.execute(
+                b"SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+            ).fetchall()
+        return [self.process.pid, *(pid for (pid,) in sessions)]
 
     def stop(self, how: int = signal.SIGINT) -> None:
         """Stop the server: SIGINT ends connections first, SIGQUIT is an immediate end, as after a crash."""
