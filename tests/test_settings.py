@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from receiver.cli.scaffold import env_example
+from receiver.console import shown_settings
 from receiver.errors import ConfigurationError
 from receiver.settings import Settings, export_env_file, load_settings
 
@@ -478,7 +479,7 @@ def test_a_database_url_of_another_kind_is_ignored(monkeypatch: pytest.MonkeyPat
 
 
 def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """repr, str, a dump and JSON do not show it."""
+    """repr, str, a dump, JSON and the console do not show it."""
     for name, value in {
         "SECRETS": f"{HIDDEN},other",
         "TOKENS": f'["{HIDDEN}"]',
@@ -490,7 +491,8 @@ def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setenv(f"RECEIVER_{name}", value)
     settings = load_settings()
 
-    for text in (repr(settings), str(settings), repr(settings.model_dump()), settings.model_dump_json()):
+    dumps = (repr(settings.model_dump()), settings.model_dump_json())
+    for text in (repr(settings), str(settings), *dumps, repr(shown_settings(settings))):
         assert HIDDEN not in text
     assert settings.plain_secrets() == (HIDDEN, "other")
     assert settings.plain_tokens() == (HIDDEN,)

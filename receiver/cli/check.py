@@ -16,6 +16,7 @@ from receiver.cli.common.setting_flags import listening_flags, running_flags, we
 from receiver.cli.handlers.rows import left_waiting
 from receiver.core.clock import SystemClock
 from receiver.core.ports.store import Store
+from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
@@ -117,7 +118,8 @@ async def _check_store(settings: Settings) -> str:
         unfinished = await reports.count_unfinished()
         state = f"{counted(unfinished, 'delivery')} not finished" if unfinished else "all deliveries are finished"
         version = f"has schema {schema.stored} and " if schema else ""
-        return f"{settings.shown_store()} {version}can be written; {state}"
+        size = shown_size((await reports.facts()).bytes)
+        return f"{settings.shown_store()} {version}can be written; {state}; its size is {size}"
 
 
 def _current_store(settings: Settings) -> Store | None:

@@ -98,7 +98,7 @@ def work(server: Server, parent: Path, args: argparse.Namespace) -> list[Sample]
     """Measure our workers and those of others, round by round."""
     samples = []
     for number in range(args.rounds):
-        for name in ("ours", *RIVALS):
+        for name in args.queues:
             for workers in args.workers:
                 with real_folder(parent) as folder:
                     _empty(server)
@@ -223,7 +223,8 @@ def work_rows(samples: Sequence[Sample]) -> list[dict[str, object]]:
     rows = []
     for name, workers in dict.fromkeys((one["queue"], one["workers"]) for one in samples):
         mine = [one for one in samples if (one["queue"], one["workers"]) == (name, workers)]
-        ratios = [{"r": rates[one["round"], "ours", workers] / one["handled_per_second"]} for one in mine]
+        ours = [rates.get((one["round"], "ours", workers), 0.0) for one in mine]
+        ratios = [{"r": rate / one["handled_per_second"]} for rate, one in zip(ours, mine, strict=True)]
         rows.append(
             {
                 "queue": name,
@@ -246,6 +247,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=1.0)
     parser.add_argument("--deliveries", type=int, default=20_000, help="to be handled in one measurement")
     parser.add_argument("--workers", type=_numbers, default=[1, 2, 4])
+    parser.add_argument("--queues", type=lambda text: text.split(","), default=["ours", *RIVALS])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where to put the data; must be on a real disk")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every round")

@@ -23,10 +23,11 @@ def facts(connection: PostgresConnection, schema: str) -> StoreFacts:
 
 def notes(connection: PostgresConnection, schema: str) -> Sequence[str]:
     """Return what could harm a store on this server, each with what to do."""
-    return [*_of_settings(connection), *_of_load(facts(connection, schema))]
+    return [*setting_notes(connection), *load_notes(facts(connection, schema))]
 
 
-def _of_settings(connection: PostgresConnection) -> Iterator[str]:
+def setting_notes(connection: PostgresConnection) -> Iterator[str]:
+    """Yield what the settings of the server put at risk."""
     full_pages, standbys, synchronous = connection.execute(statements.SETTINGS).fetchone()
     if full_pages == "off":
         yield (
@@ -40,7 +41,8 @@ def _of_settings(connection: PostgresConnection) -> Iterator[str]:
         )
 
 
-def _of_load(found: StoreFacts) -> Iterator[str]:
+def load_notes(found: StoreFacts) -> Iterator[str]:
+    """Yield why the server cannot tidy up."""
     if found.oldest_snapshot is not None and found.oldest_snapshot > _OLD_SNAPSHOT:
         yield (
             f"a transaction on the server has been open for {in_words(found.oldest_snapshot)}: what died since "

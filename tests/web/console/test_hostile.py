@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from receiver.core.text import storable
 from receiver.web.console.rendering import safe_markdown, tree
 from tests.doubles import delivery
 from tests.stores.opened import DEAD, ONE, Opened, ended
@@ -30,10 +31,15 @@ async def test_a_script_in_every_field_stays_text(browser: Browser, opened: Open
         {"type": "crawl.page", "id": "job", "webhookId": "w", "error": harm, "data": [page], harm: harm}
     )
     await opened.add(
-        delivery("w", body=body.encode(), kind=f"crawl.{harm}"[:60], headers=(("user-agent", harm), (harm, "x")))
+        delivery(
+            "w",
+            body=body.encode(),
+            kind=storable(f"crawl.{harm}")[:60],
+            headers=(("user-agent", harm), (harm, "x")),
+        )
     )
     (work_id,) = await opened.route(ONE)
-    await opened.settle(ended(work_id, DEAD, error=f"ValueError: {harm}"))
+    await opened.settle(ended(work_id, DEAD, error=storable(f"ValueError: {harm}")))
 
     for path in (
         "/",

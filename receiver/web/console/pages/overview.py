@@ -51,6 +51,7 @@ class OverviewPage:
         handlers = await self._parts.handlers.get() or ()
         async with self._parts.access.reading() as reports:
             backlog = await reports.backlog(now)
+            facts = await reports.facts()
             dead_items = WorkFilter(state=WorkState.DEAD, limit=EXAMINED)
             dead = grouped([one async for one in reports.work_items(dead_items)])
             refused = QuarantineFilter(since=now - _DAY, limit=_LATEST)
@@ -65,6 +66,7 @@ class OverviewPage:
             "day": bars(traffic.last(_DAY, 15 * _MINUTE), step=15 * _MINUTE),
             "is_counted": traffic.is_counted,
             "backlog": backlog,
+            "facts": facts,
             "handlers": handlers,
             "waiting": {one.name: waiting_items(one) for one in handlers},
             "dead_count": sum(one.counts.get(WorkState.DEAD, 0) for one in handlers),
