@@ -36,7 +36,19 @@ def save(event):
 def tell(event):
     pass
 """
-PAGES = ("/", "/deliveries", "/jobs", "/dead", "/work-items", "/handlers", "/quarantine", "/simulator", "/settings")
+PAGES = (
+    "/",
+    "/deliveries",
+    "/jobs",
+    "/dead",
+    "/work-items",
+    "/handlers",
+    "/quarantine",
+    "/monitors",
+    "/drift",
+    "/simulator",
+    "/settings",
+)
 
 
 class Tab:
