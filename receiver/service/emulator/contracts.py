@@ -54,3 +54,6 @@ class JobAccount(Protocol):
 
     def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
         """Take an amount of credits off, never below 0, as a part of a transaction of the state."""
+
+    def pay_within(self, connection: sqlite3.Connection, team: str, amount: int) -> bool:
+        """Do the same if the team has as many credits left; otherwise do nothing, and return False."""

@@ -146,15 +146,21 @@ class MadeAccount:
     """An account that counts."""
 
     charged: int = 0
+    had: int = 1_000_000
 
     async def remaining(self, team: str) -> int:
-        return 1_000_000 - self.charged
+        return self.had - self.charged
 
     async def charge(self, team: str, amount: int) -> None:
         self.charged += amount
 
     def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
         self.charged += amount
+
+    def pay_within(self, connection: sqlite3.Connection, team: str, amount: int) -> bool:
+        paid = self.charged + amount <= self.had
+        self.charged += amount if paid else 0
+        return paid
 
 
 @dataclass

@@ -12,7 +12,13 @@ from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.jobs import table
 from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, LinkFollower
-from receiver.service.emulator.jobs.outcomes import PageFailed, PageScraped
+from receiver.service.emulator.jobs.outcomes import (
+    CANCELLED,
+    OUT_OF_CREDITS,
+    CreditsUsedUp,
+    PageFailed,
+    PageScraped,
+)
 from receiver.service.emulator.jobs.page_queue import PageQueue
 from receiver.service.emulator.jobs.records import EmulatedJobState, JobRecord, WaitingPage
 from receiver.service.emulator.jobs.settling import PageSettler
@@ -35,6 +41,7 @@ class JobRunner:
         self._follower: LinkFollower | None = None
         self._rest = Rest(context.activity)
         self._cancelled = False
+        self._cannot_pay = False
         if job.state is EmulatedJobState.CANCELLED:
             self.cancel()
 
@@ -54,7 +61,7 @@ class JobRunner:
         self._queue.notify()
 
     async def run(self) -> None:
-        """Return when the job has ended. A fault of the emulator fails the job."""
+        """Return when the job has ended. It fails when credits run out, and by a fault of the emulator."""
         try:
             if isinstance(self.job.plan, CrawlPlan):
                 await self._prepare_crawl(self.job.plan)
@@ -62,12 +69,22 @@ class JobRunner:
             while not ended:
                 await self._scrape_all()
                 if self._cancelled:
-                    await self._settler.cancel_waiting()
+                    await self._settler.fail_waiting(CANCELLED)
+                elif self._cannot_pay:
+                    return await self._end_unpaid()
                 ended = await self._settler.end()
         except Exception:
             fault = self._context.ids.new()
             log.exception("job_crashed", extra={"job_id": self.job.id, "fault": fault})
             await self._settler.fail(f"The job ended by a fault of the emulator; its log has it as {fault}")
+
+    async def _end_unpaid(self) -> None:
+        """End the job without the pages that it cannot pay for.
+
+        No public page says what the service does here. A job that was told as completed would look whole.
+        """
+        await self._settler.fail_waiting(OUT_OF_CREDITS)
+        await self._settler.fail("Insufficient credits: they ran out before the job had scraped all of its pages")
 
     async def _prepare_crawl(self, plan: CrawlPlan) -> None:
         rules = await self._context.open_site(plan)
@@ -111,8 +128,11 @@ class JobRunner:
                     self._rest = self._rest if self._cancelled else Rest(self._context.activity)
                 is_first = False
                 async with self._context.slots.of(self.job.team):
-                    if not self._cancelled:
+                    if not self._cancelled and not self._cannot_pay:
                         await self._scrape(page)
+            except CreditsUsedUp:
+                self._cannot_pay = True
+                self._queue.close()
             finally:
                 self._queue.done()
 
