@@ -18,6 +18,7 @@ from receiver.service.emulator.account.idempotency import IdempotencyKeys
 from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.account.queue import EmptyQueue
 from receiver.service.emulator.account.rates import RateLimits
+from receiver.service.emulator.account.slots import pages_at_once
 from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.admin.faults import InjectedFaults
@@ -149,7 +150,7 @@ class Emulator:
             base.ledger,
             next((one.queues for one in parts if one.queues is not None), EmptyQueue()),
             self.clock,
-            max_concurrency=options.max_concurrency,
+            max_concurrency=pages_at_once(options.plan, options.max_concurrency),
         )
         operations = [*account.operations(), *(operation for one in parts for operation in one.operations)]
         gate = CallGate(

@@ -10,10 +10,11 @@ from typing import Any
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
+from receiver.service.emulator.account.slots import TeamSlots
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.extraction.extractor import Extractor
 from receiver.service.emulator.extraction.model import LanguageModel
-from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapedPage, ScrapePlan
 from receiver.service.emulator.scraping.answers import PageAnswers
@@ -76,7 +77,7 @@ class _ScrapeWork:
 
 
 class PageScraper:
-    """Scrapes pages: the emulator's Scraper. It works on a limited number of pages at one time."""
+    """Scrapes pages: the emulator's Scraper. It works on a limited number of pages of a team at one time."""
 
     def __init__(
         self,
@@ -91,8 +92,12 @@ class PageScraper:
         model: LanguageModel | None = None,
         activity: Activity | None = None,
         cached_delay: timedelta = timedelta(0),
+        refuses: bool = False,
     ) -> None:
-        """A page from the cache takes `cached_delay` of real time; others take what fetching takes."""
+        """A page from the cache takes `cached_delay` of real time; others take what fetching takes.
+
+        With `refuses`, a scrape that waited for a place in vain is a TooManyAtOnce, else a time-out.
+        """
         self._fetch = fetch
         self._cached_delay = cached_delay
         self._read = read
@@ -101,7 +106,8 @@ class PageScraper:
         self._ids = ids
         self._guard = guard or NoThreats()
         self._activity = activity or Activity()
-        self._places = asyncio.Semaphore(max_concurrency)
+        self._slots = TeamSlots(max_concurrency)
+        self._refuses = refuses
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
         self._extractor = Extractor(model)
@@ -139,19 +145,26 @@ class PageScraper:
     @asynccontextmanager
     async def _place(self, work: _ScrapeWork) -> AsyncIterator[None]:
         """Hold one of the places. The wait for it is part of the time-out, and ends earlier."""
-        if self._places.locked():
+        places = self._slots.of(work.team)
+        if places.locked():
             loop = asyncio.get_running_loop()
             begun = loop.time()
-            async with asyncio.timeout(_QUEUE_SHARE * work.plan.timeout / 1000):
-                await self._places.acquire()
+            try:
+                async with asyncio.timeout(_QUEUE_SHARE * work.plan.timeout / 1000):
+                    await places.acquire()
+            except TimeoutError:
+                # The interface specification, section Errors: 429 where a plan has a limit of concurrency.
+                if self._refuses:
+                    raise TooManyAtOnce(self._slots.most) from None
+                raise
             work.waited_ms = max(1, round(1000 * (loop.time() - begun)))
             work.warnings.append("The scrape waited for a free place, because many pages are scraped at one time.")
         else:
-            await self._places.acquire()
+            await places.acquire()
         try:
             yield
         finally:
-            self._places.release()
+            places.release()
 
     async def _scrape(self, work: _ScrapeWork) -> ScrapedPage:
         plan = work.plan

@@ -67,7 +67,8 @@ async def test_the_status_says_why_and_credits_are_never_negative() -> None:
     """A PDF of two pages costs two credits. What is left does not pay for the last of three."""
     async with checked_service(credits=5) as service:
         urls = [f"{ORIGIN}/two.pdf?{number}" for number in range(3)]
-        started = await service.ask("POST", "/v2/batch/scrape", {"urls": urls, "webhook": HOOK, "maxConcurrency": 1})
+        body = {"urls": urls, "webhook": HOOK, "maxConcurrency": 1}
+        started = await service.ask("POST", "/v2/batch/scrape", body)
         events = await service.events()
         status = await service.ask("GET", f"/v2/batch/scrape/{started['id']}")
         usage = await service.ask("GET", "/v2/team/credit-usage")
