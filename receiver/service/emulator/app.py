@@ -32,6 +32,7 @@ from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.ids import open_ids
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts, OpenParts
+from receiver.service.emulator.state import kept_time
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks import table as webhook_tables
 from receiver.service.emulator.webhooks.outbox import Outbox
@@ -41,6 +42,7 @@ SCHEMAS: tuple[str, ...] = (
     credit_tables.SCHEMA,
     idempotency_tables.SCHEMA,
     webhook_tables.SCHEMA,
+    kept_time.SCHEMA,
     *families.SCHEMAS,
 )
 """The tables of all parts that this module puts together."""
@@ -116,6 +118,15 @@ class Emulator:
     async def _open_base(self, stack: AsyncExitStack) -> EmulatorBase:
         options, clock = self.options, self.clock
         state = await stack.enter_async_context(StateDatabase(options.state, self._schemas))
+        kept = kept_time.KeptTime(clock)
+        await state.run(kept.restore)
+        state.before_commit = kept.keep
+
+        async def keep_time() -> None:
+            await state.run(kept.keep)
+
+        clock.after_advance = keep_time
+        stack.callback(setattr, clock, "after_advance", None)
         ids = await open_ids(state, clock, options.seed)
         client = await stack.enter_async_context(httpx.AsyncClient(transport=self._transport, trust_env=False))
         outbox = await stack.enter_async_context(

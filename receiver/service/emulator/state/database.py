@@ -29,6 +29,8 @@ class StateDatabase:
     """
 
     def __init__(self, file: Path | None, schemas: Iterable[str]) -> None:
+        self.before_commit: Callable[[sqlite3.Connection], None] | None = None
+        """Is called at the end of each transaction that has changed something, as a part of it."""
         self._file = file
         self._schemas = tuple(schemas)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="emulator-state")
@@ -52,7 +54,11 @@ class StateDatabase:
         def transaction() -> T:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                return work(self._connection)
+                before = self._connection.total_changes
+                result = work(self._connection)
+                if self.before_commit is not None and self._connection.total_changes != before:
+                    self.before_commit(self._connection)
+                return result
 
         return await self._in_thread(transaction)
 
