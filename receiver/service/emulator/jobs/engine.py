@@ -262,7 +262,7 @@ class JobEngine:
             results.delete_documents(connection, table.expire(connection, now))
 
         self._sweep_timer = self._clock.call_later(_SWEEP_EVERY, lambda: self._spawn(self._sweep()))
-        await self._database.run(work)
+        await self._database.run(work, patient=True)
 
 
 def _existing(job: JobRecord | None) -> JobRecord:

@@ -23,6 +23,7 @@ from receiver.service.emulator.jobs.page_queue import PageQueue
 from receiver.service.emulator.jobs.records import EmulatedJobState, JobRecord, WaitingPage
 from receiver.service.emulator.jobs.settling import PageSettler
 from receiver.service.emulator.scrapes import ScrapedPage
+from receiver.service.emulator.state.database import StateUnwritable
 from receiver.service.emulator.wire.plans import CrawlPlan
 
 log = event_log(__name__)
@@ -90,14 +91,14 @@ class JobRunner:
         rules = await self._context.open_site(plan)
         self._follower = follower = LinkFollower(plan, rules)
         key = follower.seed_key()
-        await self._context.database.run(lambda c: table.take_key(c, self.job.seq, key))
+        await self._context.database.run(lambda c: table.take_key(c, self.job.seq, key), patient=True)
         if plan.sitemap == "skip" or self.job.sitemap_read:
             return
         async with aclosing(rules.sitemap()) as urls:
             async for some in urls:
                 if self._cancelled or not await self._take_up(follower, some):
                     break
-        await self._context.database.run(lambda c: table.note_sitemap(c, self.job.seq))
+        await self._context.database.run(lambda c: table.note_sitemap(c, self.job.seq), patient=True)
 
     async def _take_up(self, follower: LinkFollower, urls: Sequence[str]) -> bool:
         """Take up pages of a sitemap; False if the job has no place left for them."""
@@ -151,9 +152,13 @@ class JobRunner:
             follower.remember(links, looked_at)
 
     async def _scraped(self, page: WaitingPage) -> ScrapedPage | PageFailed:
+        plan = replace(self.job.plan.scrape, url=page.url)
         try:
-            plan = replace(self.job.plan.scrape, url=page.url)
-            return await self._context.scraper.scrape(plan, history_team=self.job.team)
+            while True:
+                try:
+                    return await self._context.scraper.scrape(plan, history_team=self.job.team)
+                except StateUnwritable:  # the page is not at fault: it is scraped again when there is room
+                    await asyncio.sleep(self._context.database.pause)
         except ScrapeFailed as exc:
             return PageFailed(exc.code, str(exc), credits=exc.credits)
         except Exception:

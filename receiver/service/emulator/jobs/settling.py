@@ -58,7 +58,7 @@ class PageSettler:
             table.add_blocked(connection, seq, (*blocked, *links.blocked))
             return table.add_links(connection, seq, links.found, page.depth + 1)
 
-        looked_at = await self._context.database.run(work)
+        looked_at = await self._context.database.run(work, patient=True)
         self._told(event)
         return looked_at
 
@@ -70,7 +70,7 @@ class PageSettler:
             table.add_blocked(connection, seq, links.blocked)
             return table.add_links(connection, seq, links.found, 0)
 
-        looked_at = await self._context.database.run(work)
+        looked_at = await self._context.database.run(work, patient=True)
         self._context.changed(self._job.id)
         return looked_at
 
@@ -92,7 +92,7 @@ class PageSettler:
                 self._context.outbox.keep(connection, event)
             return ended
 
-        ended = await self._context.database.run(work)
+        ended = await self._context.database.run(work, patient=True)
         self._told(event)
         return ended
 
@@ -105,11 +105,13 @@ class PageSettler:
             table.fail_job(connection, self._job.seq, error, now)
             self._context.outbox.keep(connection, event)
 
-        await self._context.database.run(work)
+        await self._context.database.run(work, patient=True)
         self._told(event)
 
     async def _waiting(self, last: int) -> list[WaitingPage]:
-        return await self._context.database.run(lambda c: table.waiting_pages(c, self._job.seq, last, _AT_ONCE))
+        return await self._context.database.run(
+            lambda c: table.waiting_pages(c, self._job.seq, last, _AT_ONCE), patient=True
+        )
 
     async def _fail_pages(self, pages: Sequence[WaitingPage], reason: PageFailed) -> None:
         seq = self._job.seq
@@ -121,7 +123,7 @@ class PageSettler:
                     table.count_failed(connection, seq, page.number, error)
                     self._context.outbox.keep(connection, event)
 
-        await self._context.database.run(work)
+        await self._context.database.run(work, patient=True)
         self._told(*(event for _, _, event in ends))
 
     def _told(self, *events: PreparedDelivery | None) -> None:

@@ -31,7 +31,7 @@ from receiver.service.emulator.scraping.ports import AddressGuard, FetchPage, No
 from receiver.service.emulator.scraping.prices import credits_of
 from receiver.service.emulator.scraping.redaction import redact
 from receiver.service.emulator.scraping.tracking import ChangeTracker
-from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.state.database import StateDatabase, StateUnwritable
 
 log = event_log(__name__)
 
@@ -135,6 +135,8 @@ class PageScraper:
             raise ScrapeFailed("SCRAPE_TIMEOUT", text, credits=work.check_credits) from None
         except ScrapeFailed as exc:
             exc.credits += work.check_credits
+            raise
+        except StateUnwritable:
             raise
         except Exception as exc:
             # A page that nobody foresaw is an error of that page, never of its job or of the emulator.
