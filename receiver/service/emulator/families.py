@@ -118,7 +118,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *MonitorOperations(monitors).operations(),
                 *maps.operations(),
             ],
-            sockets=JobSockets(engine, keys.team_of).app(),
+            sockets=JobSockets(engine, keys).app(),
             queues=engine,
             reset=reset,
         )
