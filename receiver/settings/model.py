@@ -225,7 +225,9 @@ class Settings(BaseSettings):
             raise NoApiKey(f"no {PREFIX}API_KEY is set: take it from your account at the service")
         return self.api_key.get_secret_value()
 
-    def webhook(self, *, events: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> "WebhookConfig":
+    def webhook(
+        self, *, events: Sequence[str] = (), metadata: Mapping[str, object] | None = None
+    ) -> "WebhookConfig":
         """Return the `webhook` field of a request, so that the service sends a job's events to this receiver.
 
         `events` are short or full names; without it the service sends all events. `metadata` comes back in every

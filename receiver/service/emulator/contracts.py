@@ -14,7 +14,7 @@ class WebhookTarget:
     """Where to post."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers beside those of the service, by name."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     """What comes back in each event."""
     events: tuple[str, ...] = ()
     """Names as they were given: full types, or what comes after the family. Empty: all events."""

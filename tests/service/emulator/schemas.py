@@ -187,7 +187,7 @@ WEBHOOK = _table(
     url=_TEXT,
     events=_TEXTS,
     headers={"type": "object", "additionalProperties": _TEXT},
-    metadata={"type": "object", "additionalProperties": _TEXT},
+    metadata={"type": "object"},
 )
 """Section Webhook configuration."""
 
@@ -342,7 +342,7 @@ def _event(items: Schema | None, success: Schema = _YES_OR_NO) -> Schema:
         webhookId=_UUID,
         data=data,
         error=_TEXT,
-        metadata={"type": "object", "additionalProperties": _TEXT},
+        metadata={"type": "object"},
     )
     return {**schema, "additionalProperties": False}
 
