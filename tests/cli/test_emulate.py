@@ -18,12 +18,12 @@ import click
 import httpx
 import pytest
 
-from receiver.cli.common.extras import EMULATOR_MODULES, require_emulator
 from receiver.cli.emulate.command import emulate
 from receiver.cli.emulate.serving import serve_emulator, start_lines
 from receiver.cli.main import receiver, run
 from receiver.errors import ConfigurationError
 from receiver.service.emulator.options import EmulatorOptions
+from receiver.service.extras import EMULATOR_MODULES, require_emulator
 from tests.cases import for_each
 from tests.doubles import LONG, eventually
 

@@ -2,11 +2,11 @@
 
 import zlib
 from collections.abc import Sequence
-from importlib.util import find_spec
 
-_HAS_BROTLI, _HAS_ZSTD = (find_spec(name) is not None for name in ("brotli", "zstandard"))
-ACCEPTED_CODINGS = ", ".join(["gzip", "deflate", *["br"] * _HAS_BROTLI, *["zstd"] * _HAS_ZSTD])
-"""What `decoded` understands here: two of the codings need a package of the extra."""
+import brotli
+import zstandard
+
+ACCEPTED_CODINGS = "gzip, deflate, br, zstd"
 _GZIP, _ZLIB, _RAW = 31, 15, -15
 """How zlib is told what wraps the data: https://docs.python.org/3/library/zlib.html#zlib.decompress."""
 _PIECE_BYTES = 64 * 1024
@@ -40,9 +40,9 @@ def decoded(data: bytes, codings: Sequence[str], limit: int, *, cut: bool = Fals
             # RFC 9110, section 8.4.1.2: some leave out the wrapper.
             bits = _ZLIB if data[:1] and data[0] & 0x0F == 8 and int.from_bytes(data[:2]) % 31 == 0 else _RAW
             return _inflated(data, bits, limit, cut=cut)
-        case ["br"] if _HAS_BROTLI:
+        case ["br"]:
             return _unbrotlied(data, limit, cut=cut)
-        case ["zstd"] if _HAS_ZSTD:
+        case ["zstd"]:
             return _unzstandarded(data, limit, cut=cut)
     raise BrokenCoding(f"the content coding {', '.join(codings)[:40]!r} is not known")
 
@@ -76,8 +76,6 @@ def _inflated(data: bytes, bits: int, limit: int, *, cut: bool) -> bytes:
 
 
 def _unbrotlied(data: bytes, limit: int, *, cut: bool) -> bytes:
-    import brotli
-
     stream = brotli.Decompressor()
     out = bytearray()
     place = 0
@@ -98,8 +96,6 @@ def _unbrotlied(data: bytes, limit: int, *, cut: bool) -> bytes:
 
 
 def _unzstandarded(data: bytes, limit: int, *, cut: bool) -> bytes:
-    import zstandard
-
     decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES)
     out = bytearray()
     place, members, is_begun = 0, 0, False
