@@ -133,6 +133,9 @@ class MadeRules:
             return LinkDenial("a filter leaves it out", by_paths=True)
         return None if url.startswith(self.origin) else LinkDenial("it is elsewhere")
 
+    def nearest(self, url: str) -> int:
+        return 2
+
     async def move_to(self, url: str) -> None:
         self.origin = "/".join(url.split("/")[:3])
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpcore
 
+from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.fetching.refusals import no_such_host, not_allowed
 from receiver.service.emulator.fetching.zones import NetworkZone, is_address, is_local_name, zone_of
 
@@ -72,6 +73,18 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
             except (httpcore.ConnectError, httpcore.ConnectTimeout, TimeoutError):
                 continue
         return await self._sockets.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
+
+    async def zone_of_host(self, host: str, port: int) -> NetworkZone:
+        """Return where a host is; for one with several addresses, the most public of them.
+
+        The internet is said to have what nobody knows, or may ask for.
+        """
+        try:
+            found = await self._addresses(host.removesuffix(".").lower(), port)
+        except ScrapeFailed:
+            return NetworkZone.INTERNET
+        zones = [zone for address in found if (zone := zone_of(address)) is not None]
+        return min(zones, default=NetworkZone.INTERNET)
 
     async def sleep(self, seconds: float) -> None:
         """Wait between two tries to connect."""

@@ -164,6 +164,11 @@ class GivenSites:
         """The origins, such as `https://docs.acme.test`."""
         return tuple(self._sites)
 
+    def has(self, url: httpx.URL) -> bool:
+        """Tell whether a URL is of a given site, or redirected to it."""
+        host = url.netloc.decode("ascii").removesuffix(".").lower()
+        return any(f"{scheme}://{host}" in self._sites for scheme in ("http", "https"))
+
     def answer(self, url: httpx.URL, max_bytes: int) -> SiteAnswer | None:
         """Return what a given site answers to a GET of this URL; None if the URL is of no given site.
 

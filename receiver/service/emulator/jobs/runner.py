@@ -152,7 +152,8 @@ class JobRunner:
             follower.remember(links, looked_at)
 
     async def _scraped(self, page: WaitingPage) -> ScrapedPage | PageFailed:
-        plan = replace(self.job.plan.scrape, url=page.url)
+        follower = self._follower
+        plan = replace(self.job.plan.scrape, url=page.url) if follower is None else follower.plan_of(page)
         try:
             while True:
                 try:
