@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import httpcore
 
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.fetching.refusals import no_such_host, not_allowed
+from receiver.service.emulator.fetching.refusals import HostNotAllowed, no_such_host
 from receiver.service.emulator.fetching.zones import NetworkZone, is_address, is_local_name, zone_of
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -112,4 +112,4 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         raise self._refusal(host, [NetworkZone.INTERNET])  # and no server on the internet hears of the name
 
     def _refusal(self, host: str, zones: Iterable[NetworkZone | None]) -> Exception:
-        return not_allowed(host, next((_SWITCHES[zone] for zone in zones if zone in _SWITCHES), _NEVER))
+        return HostNotAllowed(host, next((_SWITCHES[zone] for zone in zones if zone in _SWITCHES), _NEVER))
