@@ -389,3 +389,18 @@ async def test_every_operation_has_a_schema() -> None:
     """A new operation needs a row in the table."""
     async with checked_service() as service:
         assert {(one.method, one.path) for one in service.operations} == ANSWERS.keys()
+
+
+async def test_parsers_of_a_pdf() -> None:
+    """The document has its pages one by one; what needs OCR says that there is none."""
+    async with checked_service() as service:
+        body: Json = {
+            "url": f"{ORIGIN}/two.pdf",
+            "parsers": [{"type": "pdf", "pages": True, "maxPages": 1}, "image"],
+        }
+        answer = await service.ask("POST", "/v2/scrape", body)
+
+    assert answer["data"]["pages"] == [{"pageNumber": 1, "markdown": "One"}]
+    assert answer["data"]["metadata"]["numPages"] == 1
+    assert answer["data"]["metadata"]["totalPages"] == 2
+    assert "image needs OCR" in answer["warning"]
