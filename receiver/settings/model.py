@@ -307,6 +307,11 @@ def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
     return Settings(_env_file=env_file, **given)
 
 
+def load_reading_settings(**flags: Any) -> Settings:
+    """Read all settings but the secrets, for a command that only reads: those may still be the placeholder."""
+    return load_settings(secrets=(), **flags)
+
+
 def _reasons(error: ValidationError) -> dict[str, str]:
     """Return the first reason for each wrong setting, without the input: it may be a secret."""
     found: dict[str, str] = {}

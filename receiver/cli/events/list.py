@@ -16,7 +16,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted
 from receiver.core.views import event_rows
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 
 @click.command("list")
@@ -39,7 +39,7 @@ def list_(wanted: DeliveryFilter, words: str | None, form: ListForm, store: str 
         if words is not None:
             await _note_unindexed(reports)
 
-    read(load_settings(store=store), report)
+    read(load_reading_settings(store=store), report)
 
 
 async def _note_unindexed(reports: Reports) -> None:
