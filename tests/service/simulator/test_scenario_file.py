@@ -123,7 +123,7 @@ def test_the_default_rate_is_only_for_a_scenario_without_arrivals() -> None:
         ),
         (
             '[[outage]]\nfrom = "1s"\nto = "5m"\nstart = "1s"',
-            'no key "outage[0].start"; there are from, to, kind, status',
+            'no key "outage[0].start"; did you mean status? there are from, to, kind, status',
         ),
         (
             '[[outage]]\nfrom = "1s"\nto = "2s"\nkind = "off"',
