@@ -64,6 +64,8 @@ class _ScrapeWork:
     """Its id."""
     ends_at: float
     """When its time is over, on the event loop's clock."""
+    waits: bool = False
+    """Whether it waits for a place."""
     waited_ms: int = 0
     """Milliseconds for which it waited for a place."""
     check_credits: int = 0
@@ -131,6 +133,9 @@ class PageScraper:
                 async with asyncio.timeout_at(ends_at), self._place(work):
                     return await self._scrape(work)
         except TimeoutError:
+            # The interface specification, section Errors: 429 where a plan has a limit of concurrency.
+            if work.waits and self._refuses:
+                raise TooManyAtOnce(self._slots.most) from None
             text = f"The page was not scraped within the timeout of {plan.timeout} ms"
             raise ScrapeFailed("SCRAPE_TIMEOUT", text, credits=work.check_credits) from None
         except ScrapeFailed as exc:
@@ -151,14 +156,10 @@ class PageScraper:
         if places.locked():
             loop = asyncio.get_running_loop()
             begun = loop.time()
-            try:
-                async with asyncio.timeout(_QUEUE_SHARE * work.plan.timeout / 1000):
-                    await places.acquire()
-            except TimeoutError:
-                # The interface specification, section Errors: 429 where a plan has a limit of concurrency.
-                if self._refuses:
-                    raise TooManyAtOnce(self._slots.most) from None
-                raise
+            work.waits = True
+            async with asyncio.timeout(_QUEUE_SHARE * work.plan.timeout / 1000):
+                await places.acquire()
+            work.waits = False
             work.waited_ms = max(1, round(1000 * (loop.time() - begun)))
             work.warnings.append("The scrape waited for a free place, because many pages are scraped at one time.")
         else:
