@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.activity import Rest
-from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.jobs import table
 from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, LinkFollower
@@ -158,6 +158,10 @@ class JobRunner:
             while True:
                 try:
                     return await self._context.scraper.scrape(plan, history_team=self.job.team)
+                except (
+                    TooManyAtOnce
+                ):  # scrapes of the team have all places: a job waits for one, and is not refused
+                    continue
                 except StateUnwritable:  # the page is not at fault: it is scraped again when there is room
                     await asyncio.sleep(self._context.database.pause)
         except ScrapeFailed as exc:
