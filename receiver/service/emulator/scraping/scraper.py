@@ -15,6 +15,7 @@ from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.extraction.extractor import Extractor
 from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
+from receiver.service.emulator.fetching.web_urls import request_url
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapedPage, ScrapePlan
 from receiver.service.emulator.scraping.answers import PageAnswers
@@ -220,7 +221,7 @@ class PageScraper:
                 await asyncio.sleep(self._cached_delay.total_seconds())
             return page, True, True
         page = await self._fetch(plan)
-        if page.url != plan.url:
+        if page.url != str(request_url(plan.url)):  # a slash that was left out makes no other URL
             work.check_credits += await self._guard.check(page.url, plan.threat_protection)
         return page, looked_up, False
 
