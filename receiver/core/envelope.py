@@ -91,6 +91,4 @@ def _text(value: Any) -> str | None:
 
 def readable(text: str) -> str:
     """Return text that every store and terminal takes: short, without control characters and lone surrogates."""
-    if len(text) <= MAX_TEXT_LENGTH and text.isprintable():
-        return text
     return escape_controls(text[:MAX_TEXT_LENGTH])[:MAX_TEXT_LENGTH]

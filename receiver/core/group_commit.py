@@ -33,14 +33,12 @@ class GroupCommit(Generic[Item, Result]):
         self._max_bytes = max_bytes
         self._size_of = size_of
         self._gathered: deque[tuple[Item, asyncio.Future[Result]]] = deque()
-        self._gathered_bytes = 0
         self._writer: asyncio.Task[None] | None = None
 
     def submit(self, item: Item) -> asyncio.Future[Result]:
         """Put an item into the next batch. It stays there even if the future is cancelled."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._gathered.append((item, future))
-        self._gathered_bytes += self._size_of(item)
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_all())
         return future
@@ -63,7 +61,6 @@ class GroupCommit(Generic[Item, Result]):
         for _, future in self._gathered:
             future.cancel()
         self._gathered.clear()
-        self._gathered_bytes = 0
 
     async def _write_batch(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         try:
@@ -81,16 +78,10 @@ class GroupCommit(Generic[Item, Result]):
                     future.set_result(result)
 
     def _next_batch(self) -> list[tuple[Item, asyncio.Future[Result]]]:
-        batch: list[tuple[Item, asyncio.Future[Result]]] = []
-        if len(self._gathered) <= self._max_items and self._gathered_bytes <= self._max_bytes:
-            batch += self._gathered
-            self._gathered.clear()
-            self._gathered_bytes = 0
-            return batch
         taken = BatchSize(self._max_items, self._max_bytes)
+        batch: list[tuple[Item, asyncio.Future[Result]]] = []
         while self._gathered and taken.take(self._size_of(self._gathered[0][0])):
             batch.append(self._gathered.popleft())
-        self._gathered_bytes -= taken.bytes
         return batch
 
 

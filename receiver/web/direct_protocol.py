@@ -13,11 +13,6 @@ from receiver.web.http_protocol import BoundedProtocol
 from receiver.web.reception import Client, Reception
 from receiver.web.replies import Reply
 
-Headers = tuple[tuple[bytes, bytes], ...]
-
-_MAX_HEADS = 100
-"""Heads that are kept: an answer's status and length are all that differs."""
-
 
 class DirectEndpoint(Protocol):
     """Answers a POST without ASGI: `WebhookEndpoint` describes it."""
@@ -34,31 +29,8 @@ class DirectEndpoint(Protocol):
         """Begin to receive a request."""
 
 
-class _Heads:
-    """The heads of answers. Nearly all answers within a second have the same: to make each one took 1.5 µs."""
-
-    def __init__(self) -> None:
-        self._headers: Sequence[tuple[bytes, bytes]] = ()
-        self._made: dict[tuple[int, Headers], bytes] = {}
-
-    def of(self, reply: Reply, headers: Sequence[tuple[bytes, bytes]]) -> bytes:
-        """Return the head of an answer without its last line, with the headers of the server before its own."""
-        if headers is not self._headers or len(self._made) > _MAX_HEADS:  # uvicorn makes a new list each second
-            self._headers = headers
-            self._made.clear()
-        kind = reply.status, reply.headers
-        if (head := self._made.get(kind)) is None:
-            lines = b"".join(b"%b: %b\r\n" % header for header in (*headers, *reply.headers))
-            head = self._made[kind] = STATUS_LINE[reply.status] + lines
-        return head
-
-
 class DirectProtocol(BoundedProtocol):
     """Serves plain POST requests for which `direct` returns an endpoint."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._heads: _Heads = vars(self.server_state).setdefault("heads", _Heads())
 
     @staticmethod
     def direct(path: bytes) -> DirectEndpoint | None:
@@ -75,11 +47,8 @@ class DirectProtocol(BoundedProtocol):
         """Begin a request. Only ASGI needs a scope."""
         self._complete = False
         self.url = b""
+        self.expect_100_continue = False
         self.headers = []
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header. uvicorn would look at each for what only ASGI needs."""
-        self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
         """Begin to receive a webhook request; leave any other to ASGI."""
@@ -115,9 +84,11 @@ class DirectProtocol(BoundedProtocol):
 
     def finish(self, cycle: "DirectCycle", reply: Reply) -> None:
         """Write the answer of a request."""
-        head = self._heads.of(reply, self.server_state.default_headers)
-        end = b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n"
-        if not self.joining.write_now(head + end + reply.body):
+        head = [STATUS_LINE[reply.status]]
+        for name, value in (*self.server_state.default_headers, *reply.headers):
+            head += (name, b": ", value, b"\r\n")
+        head.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
+        if not self.joining.write_now(b"".join(head) + reply.body):
             return
         if not cycle.keep_alive:
             self.transport.close()
@@ -141,12 +112,9 @@ class DirectProtocol(BoundedProtocol):
         return self.direct(self.url)
 
     def _make_scope(self) -> None:
-        url, headers = self.url, self.headers
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
         super().on_message_begin()
-        self.url = url
-        self.expect_100_continue = any(
-            name == b"expect" and value.lower() == b"100-continue" for name, value in headers
-        )
+        self.url, self.expect_100_continue = url, expects
         self.headers += headers
 
 

@@ -1,7 +1,6 @@
 """The HTTP answers of this server."""
 
 import json
-from functools import lru_cache
 from typing import NamedTuple
 
 from starlette.types import Message, Send
@@ -43,12 +42,8 @@ def reply(status: int, content: dict[str, str], *headers: tuple[bytes, bytes]) -
 def _reply(
     status: int, body: bytes, *headers: tuple[bytes, bytes], content_type: bytes = b"application/json"
 ) -> Reply:
-    return Reply(status, _framing(len(body), content_type) + headers, body)
-
-
-@lru_cache(maxsize=100)
-def _framing(length: int, content_type: bytes) -> tuple[tuple[bytes, bytes], ...]:
-    return (b"content-type", content_type), (b"content-length", b"%d" % length)
+    framing = ((b"content-type", content_type), (b"content-length", b"%d" % len(body)))
+    return Reply(status, (*framing, *headers), body)
 
 
 def acknowledged(receipt: Receipt) -> Reply:
