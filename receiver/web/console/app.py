@@ -24,14 +24,15 @@ from receiver.errors import (
 )
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.gate import Gate
+from receiver.web.console.monitor_checks import read_checks
 from receiver.web.console.pages import all_routes
 from receiver.web.console.parts import ConsoleOptions, ConsoleParts
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
-from receiver.web.console.snapshots import Snapshot
 from receiver.web.console.traffic import Traffic
 
 
@@ -51,7 +52,8 @@ class ConsoleApp:
             options,
             StoreChanges(access, clock),
             Traffic(self._counting, clock),
-            Snapshot(self._counting, lambda reports: reports.handlers()),
+            BackgroundReport(self._counting, lambda reports: reports.handlers()),
+            BackgroundReport(self._counting, read_checks),
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)
@@ -90,6 +92,7 @@ class ConsoleApp:
             await self.parts.runs.aclose()
             await self.parts.traffic.aclose()
             await self.parts.handlers.aclose()
+            await self.parts.checks.aclose()
             await self._counting.aclose()
             await self.parts.access.aclose()
 
