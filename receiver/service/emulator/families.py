@@ -8,6 +8,7 @@ from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
+from receiver.service.emulator.api.parse import ParseOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.api.sockets import JobSockets
 from receiver.service.emulator.content.readers import PageReaders
@@ -86,12 +87,14 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             activity=base.activity,
             policy=base.policy,
         )
+        kept = KeptScrapes(base.state, base.clock)
         scrapes = ScrapeOperations(
             scraper=scraper,
             read=lambda body, version: read_scrape(body, version, base.policy),
             account=base.ledger,
-            kept=KeptScrapes(base.state, base.clock),
+            kept=kept,
         )
+        files = ParseOperations(files=scraper, account=base.ledger, kept=kept, policy=base.policy)
         maps = MapOperations(
             fetcher=fetcher,
             scraper=scraper,
@@ -110,6 +113,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         yield EmulatorParts(
             operations=[
                 *scrapes.operations(),
+                *files.operations(),
                 *crawl_operations(engine, base.policy),
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),

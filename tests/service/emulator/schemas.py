@@ -117,6 +117,30 @@ DOCUMENT_V1 = _document(CHANGE_TRACKING_V1)
 """Section Scrape response, `data`."""
 DOCUMENT_V2 = _document(CHANGE_TRACKING_V2)
 
+_FILE_METADATA = {**METADATA, "required": ["statusCode", "contentType", "scrapeId", "creditsUsed"]}
+PARSE = _answer(
+    "data",
+    data={**DOCUMENT_V2, "properties": {**DOCUMENT_V2["properties"], "metadata": _FILE_METADATA}},
+    warning=_TEXT,
+)
+"""A file has the document of a page, without URLs."""
+PARSE_FORMATS = _answer(
+    "data",
+    data=_table(
+        ("formats",),
+        formats=_list(
+            _table(
+                ("format", "kind", "extensions", "mimeTypes", "available"),
+                format=_TEXT,
+                kind={"enum": ["html", "document"]},
+                extensions=_TEXTS,
+                mimeTypes=_TEXTS,
+                available=_YES_OR_NO,
+            )
+        ),
+    ),
+)
+
 SCRAPE_V1 = _answer("data", data=DOCUMENT_V1)
 SCRAPE_V2 = _answer("data", data=DOCUMENT_V2, warning=_TEXT)
 SUCCESS = _answer()

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -49,6 +49,7 @@ _NEED_MARKDOWN = (
     "changeTracking",
 )
 _NEED_HTML = ("json", "deterministicJson", "extract", "changeTracking")
+_NOT_OF_A_FILE = ("url", "sourceURL", "proxyUsed")
 
 
 @dataclass(slots=True)
@@ -117,13 +118,41 @@ class PageScraper:
             raise ScrapeFailed(
                 "SCRAPE_ACTIONS_NOT_SUPPORTED", "Actions need a browser, which the emulator does not have"
             )
-        loop = asyncio.get_running_loop()
-        ends_at = loop.time() + plan.timeout / 1000
-        work = _ScrapeWork(plan, history_team, self._ids.new(), ends_at)
+        return await self._within(self._work(plan, history_team), self._scrape)
+
+    async def read_file(self, plan: ScrapePlan, body: bytes, *, read_as: str, sent_as: str) -> ScrapedPage:
+        """Return the document of a file, within the plan's time-out. Raises ScrapeFailed, and nothing else.
+
+        Its kind is that of the media type `read_as`; the document tells `sent_as`, and no URL.
+        """
+        work = self._work(plan, "")
+        file = FetchedPage(
+            source_url="", url="", status=200, content_type=read_as, body=body, fetched_at=self._clock.now()
+        )
+
+        async def read(work: _ScrapeWork) -> ScrapedPage:
+            page = await self._made(work, file, looked_up=False, is_hit=False)
+            metadata = page.document["metadata"]
+            for name in _NOT_OF_A_FILE:
+                metadata.pop(name, None)
+            metadata["contentType"] = sent_as
+            return page
+
+        return await self._within(work, read)
+
+    def _work(self, plan: ScrapePlan, team: str) -> _ScrapeWork:
+        ends_at = asyncio.get_running_loop().time() + plan.timeout / 1000
+        return _ScrapeWork(plan, team, self._ids.new(), ends_at)
+
+    async def _within(
+        self, work: _ScrapeWork, make: Callable[[_ScrapeWork], Awaitable[ScrapedPage]]
+    ) -> ScrapedPage:
+        """Return what is made within the time-out. Every failure is a ScrapeFailed."""
+        plan = work.plan
         try:
             with self._activity.running():
-                async with asyncio.timeout_at(ends_at), self._place(work):
-                    return await self._scrape(work)
+                async with asyncio.timeout_at(work.ends_at), self._place(work):
+                    return await make(work)
         except TimeoutError:
             text = f"The page was not scraped within the timeout of {plan.timeout} ms"
             raise ScrapeFailed("SCRAPE_TIMEOUT", text, credits=work.check_credits) from None
@@ -154,8 +183,12 @@ class PageScraper:
             self._places.release()
 
     async def _scrape(self, work: _ScrapeWork) -> ScrapedPage:
-        plan = work.plan
         page, looked_up, is_hit = await self._page(work)
+        return await self._made(work, page, looked_up=looked_up, is_hit=is_hit)
+
+    async def _made(self, work: _ScrapeWork, page: FetchedPage, *, looked_up: bool, is_hit: bool) -> ScrapedPage:
+        """Return the document of a page."""
+        plan = work.plan
         full = _full_plan(plan)
         content = await self._read(page, full)
         document = page_keys(plan, content)
@@ -230,7 +263,7 @@ class PageScraper:
         plan = work.plan
         cached = fetched and is_kept(plan)
         compared = plan.format("markdown") is not None or plan.format("changeTracking") is not None
-        tracked = compared and not plan.zero_data_retention
+        tracked = compared and bool(plan.url) and not plan.zero_data_retention  # a file has no earlier scrape
         if not cached and not tracked:
             return
         now = self._clock.now()
