@@ -10,6 +10,7 @@ from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.api.parse import ParseOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
+from receiver.service.emulator.api.search import SearchOperations
 from receiver.service.emulator.api.sockets import JobSockets
 from receiver.service.emulator.content.readers import PageReaders
 from receiver.service.emulator.extraction.model import LanguageModel
@@ -28,6 +29,11 @@ from receiver.service.emulator.scraping import kept as kept_tables
 from receiver.service.emulator.scraping.kept import KeptScrapes
 from receiver.service.emulator.scraping.known_urls import KnownUrls
 from receiver.service.emulator.scraping.scraper import PageScraper
+from receiver.service.emulator.search import index as search_tables
+from receiver.service.emulator.search.engine import SearchEngine
+from receiver.service.emulator.search.index import FullTextIndex
+from receiver.service.emulator.search.searxng import SearxngClient
+from receiver.service.emulator.search.site_reading import SiteReader
 from receiver.service.emulator.wire.scrape import read_scrape
 
 SCHEMAS = (
@@ -36,6 +42,7 @@ SCHEMAS = (
     history_tables.SCHEMA,
     kept_tables.SCHEMA,
     monitor_tables.SCHEMA,
+    search_tables.SCHEMA,
 )
 """The tables of the families."""
 
@@ -50,6 +57,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         model = _model(options)
         if model is not None:
             stack.push_async_callback(model.close)
+        index = FullTextIndex()
         scraper = PageScraper(
             fetch=fetcher.fetch,
             read=readers.read,
@@ -61,6 +69,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             model=model,
             activity=base.activity,
             cached_delay=options.page_delay,
+            index=index,
         )
         open_site = site_opener(fetcher)
         engine = JobEngine(
@@ -102,6 +111,28 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             known=KnownUrls(base.state),
             policy=base.policy,
         )
+        sites = SiteReader(
+            sites=fetcher.sites,
+            read=readers.read,
+            index=index,
+            state=base.state,
+            clock=base.clock,
+            activity=base.activity,
+            max_bytes=options.max_page_bytes,
+        )
+        stack.push_async_callback(sites.close)
+        searxng = _searxng(base)
+        if searxng is not None:
+            stack.push_async_callback(searxng.close)
+        searches = SearchOperations(
+            engine=SearchEngine(state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng),
+            scraper=scraper,
+            limits=fetcher,
+            account=base.ledger,
+            kept=kept,
+            ids=base.ids,
+            policy=base.policy,
+        )
         await stack.enter_async_context(engine)
         await stack.enter_async_context(monitors)
         keys = ApiKeys(options.keys, open_access=options.open_access)
@@ -109,11 +140,14 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         async def reset() -> None:
             await engine.stop_all()
             await monitors.reset()
+            await sites.close()
+            await base.state.run(search_tables.empty)
 
         yield EmulatorParts(
             operations=[
                 *scrapes.operations(),
                 *files.operations(),
+                *searches.operations(),
                 *crawl_operations(engine, base.policy),
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
@@ -129,3 +163,9 @@ def _model(options: EmulatorOptions) -> LanguageModel | None:
     if options.model_url is None:
         return None
     return LanguageModel(options.model_url, key=options.model_key, name=options.model_name)
+
+
+def _searxng(base: EmulatorBase) -> SearxngClient | None:
+    if base.options.searxng_url is None:
+        return None
+    return SearxngClient(base.options.searxng_url, transport=base.transport)

@@ -63,6 +63,8 @@ ONCE: dict[tuple[str, str], Schema] = {
     ("POST", "/v1/scrape"): schemas.SCRAPE_V1,
     ("POST", "/v2/scrape"): schemas.SCRAPE_V2,
     ("GET", "/v2/scrape/{id}"): schemas.SCRAPE_V2,
+    ("POST", "/v1/search"): schemas.SEARCH_V1,
+    ("POST", "/v2/search"): schemas.SEARCH_V2,
     ("POST", "/v2/parse"): schemas.PARSE,
     ("GET", "/v2/parse/formats"): schemas.PARSE_FORMATS,
     ("POST", "/v1/map"): schemas.MAP_V1,

@@ -192,6 +192,53 @@ PREVIEW = _answer("data", data=_table(("url",), url=_TEXT, includePaths=_TEXTS, 
 MAP_V1 = _answer("links", links=_TEXTS, warning=_TEXT)
 MAP_V2 = _answer("links", links=_list(_table(("url",), url=_TEXT, title=_TEXT, description=_TEXT)), warning=_TEXT)
 
+_WEB_HIT = _table(
+    ("url", "title", "description", "position"),
+    url=_TEXT,
+    title=_TEXT,
+    description=_TEXT,
+    position=_NUMBER,
+    category=_TEXT,
+    markdown=_TEXT,
+    metadata={"type": "object"},
+)
+_NEWS_HIT = _table(
+    ("title", "url", "snippet", "position"),
+    title=_TEXT,
+    url=_TEXT,
+    snippet=_TEXT,
+    date=_TEXT,
+    imageUrl=_TEXT,
+    position=_NUMBER,
+)
+_IMAGE_HIT = _table(
+    ("title", "imageUrl", "url", "position"),
+    title=_TEXT,
+    imageUrl=_TEXT,
+    imageWidth=_NUMBER,
+    imageHeight=_NUMBER,
+    url=_TEXT,
+    position=_NUMBER,
+)
+SEARCH_V2 = _answer(
+    "data",
+    "creditsUsed",
+    "id",
+    data={
+        **_table((), web=_list(_WEB_HIT), news=_list(_NEWS_HIT), images=_list(_IMAGE_HIT)),
+        "additionalProperties": False,
+    },
+    creditsUsed=_NUMBER,
+    id=_UUID,
+    warning=_TEXT,
+)
+SEARCH_V1 = _answer(
+    "data",
+    data=_list(_table(("url", "title", "description"), url=_TEXT, title=_TEXT, description=_TEXT, markdown=_TEXT)),
+    id=_UUID,
+    warning=_TEXT,
+)
+
 SUMMARY = _table(
     ("changed", "error", "new", "removed", "same", "totalPages"),
     changed=_NUMBER,

@@ -1,4 +1,4 @@
-"""Uploads: what is read, what is refused, what it costs, and how our own client and the service's SDK ask for it."""
+"""Uploads: what is read, what is refused, what it costs, and how our client and the SDK ask for it."""
 
 import json
 from typing import Any

@@ -26,7 +26,15 @@ from receiver.service.emulator.scraping.document import (
 )
 from receiver.service.emulator.scraping.extracting import extract, extracting_format, program_of
 from receiver.service.emulator.scraping.history import HistoryEntry, PageHistory, entry_of, insert_entry
-from receiver.service.emulator.scraping.ports import AddressGuard, FetchPage, NoThreats, ReadContent, ReadPage
+from receiver.service.emulator.scraping.ports import (
+    AddressGuard,
+    FetchPage,
+    NoThreats,
+    PageIndex,
+    ReadContent,
+    ReadPage,
+    WritePage,
+)
 from receiver.service.emulator.scraping.prices import credits_of
 from receiver.service.emulator.scraping.redaction import redact
 from receiver.service.emulator.scraping.tracking import ChangeTracker
@@ -49,6 +57,7 @@ _NEED_MARKDOWN = (
     "changeTracking",
 )
 _NEED_HTML = ("json", "deterministicJson", "extract", "changeTracking")
+_GONE = (404, 410)
 _NOT_OF_A_FILE = ("url", "sourceURL", "proxyUsed")
 
 
@@ -92,8 +101,12 @@ class PageScraper:
         model: LanguageModel | None = None,
         activity: Activity | None = None,
         cached_delay: timedelta = timedelta(0),
+        index: PageIndex | None = None,
     ) -> None:
-        """A page from the cache takes `cached_delay` of real time; others take what fetching takes."""
+        """A page from the cache takes `cached_delay` of real time; others take what fetching takes.
+
+        What goes into the cache goes into `index`, too.
+        """
         self._fetch = fetch
         self._cached_delay = cached_delay
         self._read = read
@@ -102,6 +115,7 @@ class PageScraper:
         self._ids = ids
         self._guard = guard or NoThreats()
         self._activity = activity or Activity()
+        self._index = index
         self._places = asyncio.Semaphore(max_concurrency)
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
@@ -189,7 +203,8 @@ class PageScraper:
     async def _made(self, work: _ScrapeWork, page: FetchedPage, *, looked_up: bool, is_hit: bool) -> ScrapedPage:
         """Return the document of a page."""
         plan = work.plan
-        full = _full_plan(plan)
+        is_indexed = self._index is not None and is_kept(plan) and not is_hit and page.status < 300
+        full = _full_plan(replace(plan, is_indexed=is_indexed))
         content = await self._read(page, full)
         document = page_keys(plan, content)
         document |= await self._words(work, content)
@@ -268,28 +283,38 @@ class PageScraper:
             return
         now = self._clock.now()
 
-        def compress() -> tuple[CachedCopy | None, HistoryEntry | None]:
+        def compress() -> tuple[CachedCopy | None, HistoryEntry | None, WritePage | None]:
             entry = (
                 entry_of(work.team, plan, work.scrape_id, now, content.markdown or "", page) if tracked else None
             )
-            return copy_of(plan, page) if cached else None, entry
+            return copy_of(plan, page) if cached else None, entry, self._searched(page, content, cached=cached)
 
-        copy, entry = await asyncio.to_thread(compress)
+        copy, entry, searched = await asyncio.to_thread(compress)
 
         def write(connection: sqlite3.Connection) -> None:
             if copy is not None:
                 self._cache.insert(connection, copy)
             if entry is not None:
                 insert_entry(connection, entry)
+            if searched is not None:
+                searched(connection)
 
         await self._database.run(write)
+
+    def _searched(self, page: FetchedPage, content: ReadContent, *, cached: bool) -> WritePage | None:
+        """Return what brings the search index up to date; None if the page does not concern it."""
+        if self._index is None or not cached:
+            return None
+        if page.status in _GONE:
+            return self._index.removal(page)
+        return None if content.outline is None else self._index.entry(page, content)
 
 
 def _full_plan(plan: ScrapePlan) -> ScrapePlan:
     """Return the plan with the formats that others are made of."""
     names = [one["type"] for one in plan.formats]
     added: list[Json] = []
-    if "markdown" not in names and any(name in _NEED_MARKDOWN for name in names):
+    if "markdown" not in names and (plan.is_indexed or any(name in _NEED_MARKDOWN for name in names)):
         added.append({"type": "markdown"})
     if "rawHtml" not in names and any(name in _NEED_HTML for name in names):
         added.append({"type": "rawHtml"})

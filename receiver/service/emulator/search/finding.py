@@ -1,0 +1,228 @@
+"""Looks queries up in the index. The work for a query is bounded, however many pages have its words."""
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from receiver.core.clock import to_micros
+from receiver.service.emulator.search.queries import SearchQuery, SearchTerm, SitePart
+from receiver.service.emulator.search.words import EVERY, any_of, mark, months_between, quoted
+
+RANKED = 20_000
+"""The most pages that are ranked by their whole text. Of more, those with the words in the title come first."""
+CANDIDATES = 200
+"""The most pages that are looked at more closely."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchScope:
+    """Which pages count, beside the words of the query."""
+
+    sites: Sequence[SitePart] = ()
+    """Pages of these; without any, of every host."""
+    other_sites: Sequence[SitePart] = ()
+    """Pages of none of these."""
+    kinds: Sequence[SearchQuery] = ()
+    """Pages that fit the sites and file types of one of these; without any, all."""
+    since: datetime | None = None
+    """Pages that are not older."""
+    until: datetime | None = None
+    """Pages that are not newer."""
+    only_news: bool = False
+    """Only articles with a date."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRow:
+    """A page or an image that has the words of a query."""
+
+    id: int
+    """Its number in the index."""
+    score: float
+    """How well it fits: more is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TextTable:
+    """One full text of the index."""
+
+    name: str
+    """The table."""
+    weights: tuple[float, ...]
+    """How much each column counts; what stands before its last one, the marks."""
+    columns: dict[str, str] = field(default_factory=dict)
+    """The column that stands for `title`, `place` and `body`; what is missing cannot be asked for."""
+
+
+_TEXTS = _TextTable(
+    "search_texts", (10.0, 5.0, 4.0, 3.0, 1.0, 0.0), {"title": "title", "place": "place", "body": "body"}
+)
+_HEADS = _TextTable("search_heads", (10.0, 5.0, 4.0, 0.0), {"title": "title", "place": "place"})
+_IMAGES = _TextTable(
+    "search_image_texts", (10.0, 3.0, 2.0, 0.0), {"title": "title", "place": "place", "body": "context"}
+)
+_PAGE_OF = "CROSS JOIN search_pages AS p ON p.id = t.rowid"
+_IMAGE_OF = "CROSS JOIN search_images AS i ON i.id = t.rowid CROSS JOIN search_pages AS p ON p.id = i.page"
+
+
+def find_pages(connection: sqlite3.Connection, query: SearchQuery, scope: SearchScope, most: int) -> list[FoundRow]:
+    """Return the pages that fit best, the best first: those with all words, then those with some."""
+    rest = _Condition.of(query, scope)
+    found = _ranked(connection, _TEXTS, _PAGE_OF, _Groups.all_of(query), rest)
+    if len(found) >= RANKED:
+        heads = _ranked(connection, _HEADS, _PAGE_OF, _Groups.all_of(query), rest)
+        found = _merged([_best(heads, most), _best(found, most)])
+    if len(found) < most and len(query.optional) > 1:
+        some = _ranked(connection, _TEXTS, _PAGE_OF, _Groups.some_of(query), rest)
+        if len(some) >= RANKED:
+            some = _merged([_best(_ranked(connection, _HEADS, _PAGE_OF, _Groups.some_of(query), rest), most), some])
+        found = _merged([found, _best(some, most)])
+    return _best(found, most)
+
+
+def find_images(
+    connection: sqlite3.Connection, query: SearchQuery, scope: SearchScope, most: int
+) -> list[FoundRow]:
+    """Return the images that fit best by what pages say of them, the best first."""
+    rest = _Condition.of(query, scope)
+    rest.add_sizes(query)
+    found = _ranked(connection, _IMAGES, _IMAGE_OF, _Groups.all_of(query), rest)
+    if len(found) < most and len(query.optional) > 1:
+        found = _merged([found, _ranked(connection, _IMAGES, _IMAGE_OF, _Groups.some_of(query), rest)])
+    return _best(found, most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The words that are looked for in one go."""
+
+    needed: Sequence[tuple[SearchTerm, ...]]
+    """A page has a term of each of these."""
+    some: Sequence[SearchTerm]
+    """And one of these, if there are any."""
+    excluded: Sequence[SearchTerm]
+    """And none of these."""
+
+    @classmethod
+    def all_of(cls, query: SearchQuery) -> "_Groups":
+        return cls(query.groups, (), query.excluded)
+
+    @classmethod
+    def some_of(cls, query: SearchQuery) -> "_Groups":
+        optional = query.optional
+        needed = [group for group in query.groups if group not in optional]
+        return cls(needed, [term for group in optional for term in group], query.excluded)
+
+    def expression(self, columns: dict[str, str], marks: "_Condition") -> str | None:
+        """Return the query in the language of FTS5; None if the table lacks a column that it needs."""
+        groups = [*self.needed, *([tuple(self.some)] if self.some else [])]
+        try:
+            parts = ["(" + " OR ".join(_phrase(term, columns) for term in group) + ")" for group in groups]
+            without = [_phrase(term, columns) for term in self.excluded if (term.column or "title") in columns]
+        except KeyError:
+            return None
+        wanted = marks.wanted if marks.wanted or parts else [any_of([mark(EVERY, "")])]
+        text = " AND ".join([*parts, *(f"marks : {one}" for one in wanted)])
+        unwanted = [*without, *(f"marks : {quoted(word)}" for word in marks.unwanted)]
+        return f"({text}) NOT ({' OR '.join(unwanted)})" if unwanted else text
+
+
+def _phrase(term: SearchTerm, columns: dict[str, str]) -> str:
+    return quoted(term.text) if term.column is None else f"{columns[term.column]} : {quoted(term.text)}"
+
+
+@dataclass(slots=True)
+class _Condition:
+    """What a page has to be, as far as it is no word: marks in the full text, and conditions in SQL."""
+
+    wanted: list[str] = field(default_factory=list)
+    """Each is a choice of marks; a page has one of each."""
+    unwanted: list[str] = field(default_factory=list)
+    """Marks that a page does not have."""
+    sql: list[str] = field(default_factory=list)
+    """Conditions on the row."""
+    values: list[object] = field(default_factory=list)
+    """Their values."""
+
+    @classmethod
+    def of(cls, query: SearchQuery, scope: SearchScope) -> "_Condition":
+        made = cls()
+        for sites in (query.sites, scope.sites):
+            made._add_sites(sites)
+        for part in (*query.other_sites, *scope.other_sites):
+            if part.path:
+                made._add_sql("instr(p.url, ?) = 0", f"{part.host}{part.path}")
+            else:
+                made.unwanted.append(mark("host", part.host))
+        if query.file_types:
+            made.wanted.append(any_of(mark("type", one) for one in query.file_types))
+        made.unwanted += [mark("type", one) for one in query.other_file_types]
+        if scope.kinds:
+            made.wanted.append(any_of(word for kind in scope.kinds for word in _marks_of(kind)))
+        if scope.only_news:
+            made.wanted.append(any_of([mark("news", "")]))
+        made._add_dates(scope.since, scope.until)
+        return made
+
+    def add_sizes(self, query: SearchQuery) -> None:
+        """Let only images of a size count."""
+        if query.image_size is not None:
+            self._add_sql("i.width = ? AND i.height = ?", *query.image_size)
+        if query.larger_than is not None:
+            self._add_sql("i.width > ? AND i.height > ?", *query.larger_than)
+
+    def _add_sites(self, sites: Iterable[SitePart]) -> None:
+        sites = list(sites)[:50]
+        if not sites:
+            return
+        self.wanted.append(any_of(mark("host", part.host) for part in sites))
+        if any(part.path for part in sites):
+            places = [f"{part.host}{part.path}" for part in sites]
+            self._add_sql(" OR ".join(["instr(p.url, ?) > 0"] * len(places)), *places)
+
+    def _add_dates(self, since: datetime | None, until: datetime | None) -> None:
+        if since is not None and until is not None and (months := months_between(since, until)) is not None:
+            self.wanted.append(any_of(mark("month", month) for month in months))
+        if since is not None:
+            self._add_sql("p.dated_at >= ?", to_micros(since))
+        if until is not None:
+            self._add_sql("p.dated_at <= ?", to_micros(until))
+
+    def _add_sql(self, text: str, *values: object) -> None:
+        self.sql.append(f"({text})")
+        self.values += values
+
+
+def _marks_of(kind: SearchQuery) -> list[str]:
+    return [mark("host", part.host) for part in kind.sites] + [mark("type", one) for one in kind.file_types]
+
+
+def _ranked(
+    connection: sqlite3.Connection, table: _TextTable, joined: str, groups: _Groups, rest: _Condition
+) -> list[FoundRow]:
+    """Return up to RANKED rows that fit, in no order."""
+    expression = groups.expression(table.columns, rest)
+    if expression is None:
+        return []
+    join = joined if rest.sql else ""
+    conditions = "".join(f" AND {one}" for one in rest.sql)
+    weights = ", ".join(map(str, table.weights))
+    statement = (
+        f"SELECT t.rowid, bm25({table.name}, {weights}) FROM {table.name} AS t {join}"  # noqa: S608 - constants
+        f" WHERE {table.name} MATCH ?{conditions} LIMIT {RANKED}"
+    )
+    return [FoundRow(row[0], -row[1]) for row in connection.execute(statement, (expression, *rest.values))]
+
+
+def _best(found: Iterable[FoundRow], most: int) -> list[FoundRow]:
+    return sorted(found, key=lambda one: (-one.score, one.id))[:most]
+
+
+def _merged(lists: Iterable[Iterable[FoundRow]]) -> list[FoundRow]:
+    """Return each row once, with the score that it has in the first list in which it is."""
+    found: dict[int, FoundRow] = {}
+    for rows in lists:
+        for row in rows:
+            found.setdefault(row.id, row)
+    return list(found.values())
