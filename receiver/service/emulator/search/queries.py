@@ -108,6 +108,8 @@ def _tokens(text: str) -> Iterator[tuple[str, str, str, str]]:
         if count >= 4 * MOST_TERMS:
             return
         sign, operator, phrase, word = (part or "" for part in found.groups())
+        if word.endswith(":") and word[:-1].lower() in _OPERATORS:  # a space follows the colon
+            operator, word = word[:-1], ""
         if operator and operator.lower() not in _OPERATORS:
             operator, phrase, word = "", "", f"{operator}:{phrase or word}"
         yield sign, operator.lower(), phrase, word
