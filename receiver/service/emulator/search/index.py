@@ -92,7 +92,7 @@ def put(connection: sqlite3.Connection, entry: PageEntry) -> None:
     context = f"{entry.title}\n{entry.headings}"[:1_000]
     for image in entry.images:
         row = connection.execute(_INSERT_IMAGE, (page, image.url, image.width, image.height)).lastrowid
-        name = image.url.rpartition("/")[2][:200]
+        name = f"{image.url.rpartition('/')[2][:200]} {entry.place}"
         connection.execute(_INSERT_IMAGE_TEXT, (row, image.title, name, context, entry.marks))
 
 
