@@ -112,7 +112,7 @@ class SearchEngine:
         most = min(CANDIDATES, 50 + 3 * plan.limit)
 
         def find(connection: sqlite3.Connection) -> list[tuple[FoundRow, sqlite3.Row]]:
-            return load_pages(connection, find_pages(connection, query, scope, most))
+            return load_pages(connection, find_pages(connection, query, scope, limit=plan.limit, most=most))
 
         loaded = await self._state.run(find)
         own = await asyncio.to_thread(page_hits, loaded, query, plan.limit, by_date=period.by_date)
@@ -136,7 +136,7 @@ class SearchEngine:
         most = min(CANDIDATES, 3 * plan.limit)
 
         def find(connection: sqlite3.Connection) -> list[tuple[FoundRow, sqlite3.Row]]:
-            return load_images(connection, find_images(connection, query, scope, most))
+            return load_images(connection, find_images(connection, query, scope, limit=plan.limit, most=most))
 
         own = image_hits(await self._state.run(find), plan.limit)
         return await self._allowed(plan, found, [*elsewhere, *own])

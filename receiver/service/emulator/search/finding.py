@@ -9,7 +9,7 @@ from receiver.core.clock import to_micros
 from receiver.service.emulator.search.queries import SearchQuery, SearchTerm, SitePart
 from receiver.service.emulator.search.words import EVERY, any_of, mark, months_between, quoted
 
-RANKED = 20_000
+RANKED = 10_000
 """The most pages that are ranked by their whole text. Of more, those with the words in the title come first."""
 CANDIDATES = 200
 """The most pages that are looked at more closely."""
@@ -66,31 +66,29 @@ _PAGE_OF = "CROSS JOIN search_pages AS p ON p.id = t.rowid"
 _IMAGE_OF = "CROSS JOIN search_images AS i ON i.id = t.rowid CROSS JOIN search_pages AS p ON p.id = i.page"
 
 
-def find_pages(connection: sqlite3.Connection, query: SearchQuery, scope: SearchScope, most: int) -> list[FoundRow]:
-    """Return the pages that fit best, the best first: those with all words, then those with some."""
+def find_pages(
+    connection: sqlite3.Connection, query: SearchQuery, scope: SearchScope, *, limit: int, most: int
+) -> list[FoundRow]:
+    """Return up to `most` pages, the best first: those with all words, and others if these are below `limit`."""
     rest = _Condition.of(query, scope)
-    found = _ranked(connection, _TEXTS, _PAGE_OF, _Groups.all_of(query), rest)
-    if len(found) >= RANKED:
-        heads = _ranked(connection, _HEADS, _PAGE_OF, _Groups.all_of(query), rest)
-        found = _merged([_best(heads, most), _best(found, most)])
-    if len(found) < most and len(query.optional) > 1:
-        some = _ranked(connection, _TEXTS, _PAGE_OF, _Groups.some_of(query), rest)
-        if len(some) >= RANKED:
-            some = _merged([_best(_ranked(connection, _HEADS, _PAGE_OF, _Groups.some_of(query), rest), most), some])
-        found = _merged([found, _best(some, most)])
-    return _best(found, most)
+    look = _Lookup(connection, rest, most)
+    found = look.best(_Groups.all_of(query), (_TEXTS, _HEADS), _PAGE_OF)
+    if len(found) < limit and len(query.optional) > 1:
+        found = _merged(found, look.best(look.rarest(_Groups.some_of(query)), (_TEXTS, _HEADS), _PAGE_OF))
+    return found[:most]
 
 
 def find_images(
-    connection: sqlite3.Connection, query: SearchQuery, scope: SearchScope, most: int
+    connection: sqlite3.Connection, query: SearchQuery, scope: SearchScope, *, limit: int, most: int
 ) -> list[FoundRow]:
-    """Return the images that fit best by what pages say of them, the best first."""
+    """Return up to `most` images by what pages say of them, as `find_pages` does it with pages."""
     rest = _Condition.of(query, scope)
     rest.add_sizes(query)
-    found = _ranked(connection, _IMAGES, _IMAGE_OF, _Groups.all_of(query), rest)
-    if len(found) < most and len(query.optional) > 1:
-        found = _merged([found, _ranked(connection, _IMAGES, _IMAGE_OF, _Groups.some_of(query), rest)])
-    return _best(found, most)
+    look = _Lookup(connection, rest, most)
+    found = look.best(_Groups.all_of(query), (_IMAGES,), _IMAGE_OF)
+    if len(found) < limit and len(query.optional) > 1:
+        found = _merged(found, look.best(_Groups.some_of(query), (_IMAGES,), _IMAGE_OF))
+    return found[:most]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +110,7 @@ class _Groups:
     def some_of(cls, query: SearchQuery) -> "_Groups":
         optional = query.optional
         needed = [group for group in query.groups if group not in optional]
-        return cls(needed, [term for group in optional for term in group], query.excluded)
+        return cls(needed, tuple(term for group in optional for term in group), query.excluded)
 
     def expression(self, columns: dict[str, str], marks: "_Condition") -> str | None:
         """Return the query in the language of FTS5; None if the table lacks a column that it needs."""
@@ -198,31 +196,62 @@ def _marks_of(kind: SearchQuery) -> list[str]:
     return [mark("host", part.host) for part in kind.sites] + [mark("type", one) for one in kind.file_types]
 
 
-def _ranked(
-    connection: sqlite3.Connection, table: _TextTable, joined: str, groups: _Groups, rest: _Condition
-) -> list[FoundRow]:
-    """Return up to RANKED rows that fit, in no order."""
-    expression = groups.expression(table.columns, rest)
-    if expression is None:
-        return []
-    join = joined if rest.sql else ""
-    conditions = "".join(f" AND {one}" for one in rest.sql)
-    weights = ", ".join(map(str, table.weights))
-    statement = (
-        f"SELECT t.rowid, bm25({table.name}, {weights}) FROM {table.name} AS t {join}"  # noqa: S608 - constants
-        f" WHERE {table.name} MATCH ?{conditions} LIMIT {RANKED}"
-    )
-    return [FoundRow(row[0], -row[1]) for row in connection.execute(statement, (expression, *rest.values))]
+class _Lookup:
+    """Looks into the full texts for one query."""
+
+    def __init__(self, connection: sqlite3.Connection, rest: _Condition, most: int) -> None:
+        self._connection = connection
+        self._rest = rest
+        self._most = most
+
+    def best(self, groups: _Groups, tables: Sequence[_TextTable], joined: str) -> list[FoundRow]:
+        """Return the best rows of the first table. If it has too many to be ranked, the others come before it."""
+        first, *others = tables
+        if not others or not self._is_many(groups, first):
+            return self._ranked(groups, first, joined, RANKED)
+        found: list[FoundRow] = []
+        for table in others:
+            found = _merged(found, self._ranked(groups, table, joined, RANKED))
+        if len(found) < self._most:
+            found = _merged(found, self._ranked(groups, first, joined, RANKED))
+        return found
+
+    def rarest(self, groups: _Groups) -> _Groups:
+        """Return the same with the rare ones of its words alone, if there are any: frequent ones tell nothing."""
+        some = [
+            term
+            for term in groups.some
+            if not self._is_many(_Groups((*groups.needed, (term,)), (), groups.excluded), _TEXTS)
+        ]
+        return _Groups(groups.needed, some, groups.excluded) if some else groups
+
+    def _is_many(self, groups: _Groups, table: _TextTable) -> bool:
+        """Tell whether more rows have the words than can be ranked. Dates and paths do not count."""
+        expression = groups.expression(table.columns, self._rest)
+        statement = f"SELECT count(*) FROM (SELECT 1 FROM {table.name} WHERE {table.name} MATCH ? LIMIT ?)"  # noqa: S608
+        row = self._connection.execute(statement, (expression, RANKED + 1)).fetchone()
+        return int(row[0]) > RANKED
+
+    def _ranked(self, groups: _Groups, table: _TextTable, joined: str, bound: int) -> list[FoundRow]:
+        """Return the best of the first rows that fit."""
+        expression = groups.expression(table.columns, self._rest)
+        if expression is None:
+            return []
+        join = joined if self._rest.sql else ""
+        conditions = "".join(f" AND {one}" for one in self._rest.sql)
+        weights = ", ".join(map(str, table.weights))
+        statement = (
+            "SELECT id, score FROM ("  # noqa: S608 - constants
+            f"SELECT t.rowid AS id, bm25({table.name}, {weights}) AS score FROM {table.name} AS t {join}"
+            f" WHERE {table.name} MATCH ?{conditions} LIMIT ?) ORDER BY score, id LIMIT ?"
+        )
+        values = (expression, *self._rest.values, bound, self._most)
+        return [FoundRow(row[0], -row[1]) for row in self._connection.execute(statement, values)]
 
 
-def _best(found: Iterable[FoundRow], most: int) -> list[FoundRow]:
-    return sorted(found, key=lambda one: (-one.score, one.id))[:most]
-
-
-def _merged(lists: Iterable[Iterable[FoundRow]]) -> list[FoundRow]:
-    """Return each row once, with the score that it has in the first list in which it is."""
-    found: dict[int, FoundRow] = {}
-    for rows in lists:
-        for row in rows:
-            found.setdefault(row.id, row)
+def _merged(first: Sequence[FoundRow], then: Iterable[FoundRow]) -> list[FoundRow]:
+    """Return each row once, with the score that it has where it comes first."""
+    found = {row.id: row for row in first}
+    for row in then:
+        found.setdefault(row.id, row)
     return list(found.values())

@@ -44,7 +44,7 @@ HOSTILE = (
 
 def entry(number: int, **fields: Any) -> PageEntry:
     """Return the entry of a made page."""
-    known = {
+    known: dict[str, Any] = {
         "key": f"//a.test/{number}",
         "url": f"https://a.test/{number}",
         "host": "a.test",
@@ -79,9 +79,12 @@ def everything(connection: sqlite3.Connection, text: str, tbs: str = "") -> int:
     query, period = read_query(text), period_of(tbs, NOW)
     scope = SearchScope(since=period.since, until=period.until)
     pages = page_hits(
-        load_pages(connection, find_pages(connection, query, scope, 50)), query, 10, by_date=period.by_date
+        load_pages(connection, find_pages(connection, query, scope, limit=10, most=50)),
+        query,
+        10,
+        by_date=period.by_date,
     )
-    images = image_hits(load_images(connection, find_images(connection, query, scope, 50)), 10)
+    images = image_hits(load_images(connection, find_images(connection, query, scope, limit=10, most=50)), 10)
     return len(pages) + len(images)
 
 
@@ -125,7 +128,7 @@ def test_words_of_more_pages_than_can_be_ranked_are_found_in_titles_first() -> N
     for number in range(RANKED + 10):
         put(made, entry(number, body="common words"))
     put(made, entry(RANKED + 10, title="Something common", body="common"))
-    found = find_pages(made, read_query("common"), SearchScope(), 10)
+    found = find_pages(made, read_query("common"), SearchScope(), limit=10, most=10)
     first = page_hits(load_pages(made, found), read_query("common"), 10, by_date=False)[0]
     made.close()
 
@@ -143,7 +146,7 @@ def test_a_page_that_is_written_again_is_there_once() -> None:
     assert made.total_changes == before
     put(made, entry(1, body="new"))
     rows = made.execute("SELECT count(*) FROM search_texts").fetchone()[0]
-    assert (rows, len(find_pages(made, read_query("body"), SearchScope(), 5))) == (1, 0)
+    assert (rows, len(find_pages(made, read_query("body"), SearchScope(), limit=5, most=5))) == (1, 0)
     remove(made, "//a.test/1")
     remove(made, "//a.test/1")
     assert made.execute("SELECT count(*) FROM search_texts").fetchone()[0] == 0

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from firecrawl import V1FirecrawlApp
 
+from receiver.requests import ScrapeOptions
 from receiver.service.client import AsyncClient
 from tests.doubles import soon
 from tests.service.emulator.answering import CheckedService, checked_service
@@ -221,11 +222,12 @@ async def test_domains_and_categories_narrow_a_search() -> None:
         "https://docs.acme.co.uk": {"/": "<title>Lamp docs</title><main>A lamp</main>", "/a.pdf": pdf("lamp")},
     }
     async with checked_service(sites=sites) as service:
-        for options, expected in (
+        cases: list[tuple[Json, set[str]]] = [
             ({"includeDomains": ["acme.co.uk"]}, {"docs.acme.co.uk"}),
             ({"includeDomains": ["github.com", "arxiv.org"]}, {"github.com", "arxiv.org"}),
             ({"excludeDomains": ["acme.co.uk", "github.com"]}, {"arxiv.org"}),
-        ):
+        ]
+        for options, expected in cases:
             hits = (await search(service, "lamp", **options))["data"]["web"]
             assert {httpx.URL(hit["url"]).host for hit in hits} == expected
         wanted = ["github", {"type": "research"}, "pdf"]
@@ -410,7 +412,10 @@ async def test_our_client_and_the_sdk_search() -> None:
         transport = httpx.ASGITransport(service.emulator)
         async with AsyncClient("fc-test", "http://emulator.test", transport=transport) as client:
             answer = await client.search(
-                "harbour burned", limit=2, sources=["web", "news"], scrape_options={"formats": ["markdown"]}
+                "harbour burned",
+                limit=2,
+                sources=["web", "news"],
+                scrape_options=ScrapeOptions(formats=["markdown"]),
             )
     first = answer.data.web[0]
     assert (first.url, first.position) == (f"{SITE}/fire", 1)
