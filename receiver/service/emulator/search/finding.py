@@ -7,7 +7,7 @@ from datetime import datetime
 
 from receiver.core.clock import to_micros
 from receiver.service.emulator.search.queries import SearchQuery, SearchTerm, SitePart
-from receiver.service.emulator.search.words import EVERY, any_of, mark, months_between, quoted
+from receiver.service.emulator.search.words import EVERY, any_of, mark, months_between, quoted, words_in
 
 RANKED = 10_000
 """The most pages that are ranked by their whole text. Of more, those with the words in the title come first."""
@@ -101,6 +101,11 @@ class _Groups:
     """And one of these, if there are any."""
     excluded: Sequence[SearchTerm]
     """And none of these."""
+
+    @property
+    def has_phrase(self) -> bool:
+        """Whether words have to stand next to each other."""
+        return any(len(words_in(term.text)) > 1 for group in self.needed for term in group)
 
     @classmethod
     def all_of(cls, query: SearchQuery) -> "_Groups":
@@ -207,9 +212,16 @@ class _Lookup:
     def best(self, groups: _Groups, tables: Sequence[_TextTable], joined: str) -> list[FoundRow]:
         """Return the best rows of the first table. If it has too many to be ranked, the others come before it."""
         first, *others = tables
+        if groups.has_phrase:
+            # Each look at all pages with a phrase takes long, so they are not counted first.
+            found = self._ranked(groups, first, joined, RANKED)
+            if len(found) == self._most:
+                for table in others:
+                    found = _merged(self._ranked(groups, table, joined, RANKED), found)
+            return found
         if not others or not self._is_many(groups, first):
             return self._ranked(groups, first, joined, RANKED)
-        found: list[FoundRow] = []
+        found = []
         for table in others:
             found = _merged(found, self._ranked(groups, table, joined, RANKED))
         if len(found) < self._most:
