@@ -1,9 +1,9 @@
 """How fast a large index is searched: `python -m tests.benchmarks.search [--pages N] [--json FILE]`.
 
 The index of the emulator is filled with made pages: words by Zipf's law, some 80 a page. Then queries of several
-kinds are answered one after the other, from the text of the query to the hits with their passages: rare words, words
-of one sentence, a question, a phrase, words within one host and one week, and the most frequent words, which nearly
-every page has.
+kinds are answered one after the other, from the text of the query to the hits with their passages: rare words,
+words of one sentence, a question, a phrase, words within one host and one week, and the most frequent words, which
+nearly every page has.
 """
 
 import argparse
