@@ -1,6 +1,9 @@
 """Assembly of the console: where settings, the store and the pages meet."""
 
+import asyncio
+import json
 import os
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -15,8 +18,9 @@ from receiver.core.signing import sign
 from receiver.settings import PREFIX, Settings, load_settings
 from receiver.stores import open_store
 from receiver.web.console.app import ConsoleApp
-from receiver.web.console.parts import ConsoleOptions, ShownSetting
+from receiver.web.console.parts import CheckedPart, ConsoleOptions, ShownSetting
 
+_CHECK_SECONDS = 60.0
 _HIDDEN = "set, not shown"
 
 
@@ -69,8 +73,38 @@ def _options(settings: Settings) -> ConsoleOptions:
         version=version("crawl-receiver"),
         settings=shown_settings(settings),
         webhook_url=f"http://{settings.host}:{settings.port}{settings.path}",
+        check=check_deployment,
         sign=(lambda body: {settings.signature_header: sign(body, secrets[0])}) if secrets else None,
     )
+
+
+async def check_deployment() -> Sequence[CheckedPart]:
+    """Return what `receiver check` says. It imports the handlers, so it runs in a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "receiver", "check", "--json"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            output, errors = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return [
+            CheckedPart(
+                "check", False, f"it took more than {_CHECK_SECONDS:.0f} seconds; a handler's import blocks"
+            )
+        ]
+    try:
+        rows = [json.loads(line) for line in output.splitlines()]
+        return [CheckedPart(str(row["part"]), bool(row["ok"]), str(row["text"])) for row in rows] or [
+            CheckedPart("check", False, errors.decode("utf-8", "replace").strip())
+        ]
+    except (ValueError, KeyError, TypeError):
+        return [CheckedPart("check", False, "its answer could not be read; run `receiver check`")]
 
 
 def shown_settings(settings: Settings) -> Sequence[ShownSetting]:

@@ -81,6 +81,21 @@ async def test_a_server_starts_one_beside_it_and_stops_it(tmp_path: Path) -> Non
         await serving.line("console_stopped")
 
 
+async def test_the_page_of_settings_checks_the_deployment(tmp_path: Path) -> None:
+    """In a process of its own, which imports the handlers. No secret is on the page."""
+    deployment = Deployment(tmp_path, console_port="0")
+    async with (
+        deployment.serve("--console") as serving,
+        httpx.AsyncClient(base_url=await address(serving), timeout=PATIENCE_SECONDS) as client,
+    ):
+        page = (await client.get("/settings")).text
+        found = re.search(r'name="token" value="(\w+)"', page)
+        assert found
+        checked = (await client.post("/settings/check", data={"token": found[1]})).text
+    assert "handlers:router has 1: handlers.record" in checked
+    assert SECRET not in page + checked
+
+
 async def test_it_ends_with_a_server_that_is_killed(tmp_path: Path) -> None:
     deployment = Deployment(tmp_path, console_port="0")
     async with deployment.serve("--console") as serving:

@@ -36,7 +36,19 @@ def save(event):
 def tell(event):
     pass
 """
-PAGES = ("/", "/deliveries", "/jobs", "/dead", "/work-items", "/handlers", "/quarantine", "/simulator", "/settings")
+PAGES = (
+    "/",
+    "/deliveries",
+    "/jobs",
+    "/dead",
+    "/work-items",
+    "/handlers",
+    "/quarantine",
+    "/monitors",
+    "/drift",
+    "/simulator",
+    "/settings",
+)
 
 
 class Tab:
@@ -46,12 +58,18 @@ class Tab:
         self.page = page
         self.url = url
         self.faults: list[str] = []
-        page.on("console", lambda line: line.type in ("error", "warning") and self.faults.append(line.text))
+        page.on("console", self._hear)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("request", self._look_at)
-        page.on(
-            "response", lambda answer: answer.status >= 500 and self.faults.append(f"{answer.status} {answer.url}")
-        )
+        page.on("response", self._read)
+
+    def _hear(self, line: Any) -> None:
+        if line.type in ("error", "warning"):
+            self.faults.append(line.text)
+
+    def _read(self, answer: Any) -> None:
+        if answer.status >= 500:
+            self.faults.append(f"{answer.status} {answer.url}")
 
     def _look_at(self, request: Any) -> None:
         if not request.url.startswith((self.url, "data:")):

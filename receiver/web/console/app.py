@@ -24,6 +24,7 @@ from receiver.errors import (
 )
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.gate import Gate
@@ -31,7 +32,6 @@ from receiver.web.console.pages import all_routes
 from receiver.web.console.parts import ConsoleOptions, ConsoleParts
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
-from receiver.web.console.snapshots import Snapshot
 from receiver.web.console.traffic import Traffic
 
 
@@ -51,7 +51,7 @@ class ConsoleApp:
             options,
             StoreChanges(access, clock),
             Traffic(self._counting, clock),
-            Snapshot(self._counting, lambda reports: reports.handlers()),
+            BackgroundReport(self._counting, lambda reports: reports.handlers()),
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)

@@ -11,12 +11,12 @@ from receiver.core.clock import Clock
 from receiver.core.work import HandlerReport
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.filters import Query
 from receiver.web.console.gate import scope_root
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
-from receiver.web.console.snapshots import Snapshot
 from receiver.web.console.traffic import Traffic
 
 Page = Callable[[Request], Awaitable[Response]]
@@ -43,6 +43,18 @@ class ShownSetting:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckedPart:
+    """What `receiver check` says of one part."""
+
+    part: str
+    """Its name."""
+    ok: bool
+    """Whether it can work."""
+    text: str
+    """Why, or what to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class ConsoleOptions:
     """What a deployment decides about its console."""
 
@@ -53,6 +65,8 @@ class ConsoleOptions:
     settings: Sequence[ShownSetting] = ()
     webhook_url: str = ""
     """Where deliveries are received, for commands to copy."""
+    check: Callable[[], Awaitable[Sequence[CheckedPart]]] | None = None
+    """Checks the deployment as `receiver check` does. None where that is not possible."""
     sign: Callable[[bytes], dict[str, str]] | None = None
     """Returns the headers that authenticate a body, for a request to copy. None without secrets."""
 
@@ -69,7 +83,7 @@ class ConsoleParts:
     options: ConsoleOptions
     changes: StoreChanges
     traffic: Traffic
-    handlers: Snapshot[Sequence[HandlerReport]]
+    handlers: BackgroundReport[Sequence[HandlerReport]]
     """How the handlers do: counting their work takes long in a large store."""
 
     def query(self, request: Request) -> Query:

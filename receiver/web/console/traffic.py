@@ -25,12 +25,13 @@ class Traffic:
         self._clock = clock
         self._minutes: Counter[datetime] = Counter()
         self._through: int | None = None
+        self._is_counted = False
         self._counting: asyncio.Task[None] | None = None
 
     @property
     def is_counted(self) -> bool:
         """Whether the last day was counted once."""
-        return self._through is not None and (self._counting is None or self._counting.done())
+        return self._is_counted
 
     def look(self) -> None:
         """Begin to count what is new, unless that is going on."""
@@ -63,6 +64,7 @@ class Traffic:
             if self._through is None:
                 self._through = await reports.last_seq_before(since)
             await self._count_new(reports, self._through)
+        self._is_counted = True
         for minute in [one for one in self._minutes if one < since]:
             del self._minutes[minute]
 

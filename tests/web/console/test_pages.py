@@ -20,6 +20,8 @@ EVERY_PAGE: tuple[str, ...] = (
     "/work-items",
     "/handlers",
     "/quarantine",
+    "/monitors",
+    "/drift",
     "/simulator",
     "/actions",
 )
@@ -245,3 +247,48 @@ async def test_a_tree_shows_json_as_json(browser: Browser, opened: Opened) -> No
 
     for written in ("1.5", "true", "null", "[]"):
         assert f'<span class="value">{written}</span>' in page
+
+
+async def test_checks_of_monitors_are_listed_by_monitor(browser: Browser, opened: Opened) -> None:
+    kind = "monitor.check.completed"
+    for number, changed in enumerate((0, 2)):
+        check = {
+            "monitorId": "m-1",
+            "checkId": f"c-{number}",
+            "status": "completed",
+            "summary": {"changed": changed},
+        }
+        body = body_of(kind, id=f"c-{number}", webhookId=f"w{number}", data=[check])
+        await opened.add(delivery(f"w{number}", kind=kind, job_id=f"c-{number}", body=body))
+    await opened.add(delivery("odd", kind=kind, body=b"{"))
+
+    page = await browser.page("/monitors")
+
+    assert page.count("<code>m-1</code>") == 1
+    assert "<b>2</b>" in page
+    assert page.index("/jobs/c-1") < page.index("/jobs/c-0")
+
+
+async def test_changes_of_a_page_are_coloured(browser: Browser, opened: Opened) -> None:
+    page = {
+        "url": "https://a.test",
+        "status": "changed",
+        "diff": {"text": "--- a\n+++ b\n@@ -1 +1 @@\n-old <b>\n+new\n"},
+    }
+    await opened.add(delivery("a", kind="monitor.page", body=body_of("monitor.page", id="c", data=[page])))
+
+    shown = await browser.page("/deliveries/a")
+
+    assert '<span class="removed">-old &lt;b&gt;</span>' in shown
+    assert '<span class="added">+new</span>' in shown
+    assert '<span class="place">@@ -1 +1 @@</span>' in shown
+
+
+async def test_unknown_fields_are_listed(browser: Browser, opened: Opened) -> None:
+    await opened.add(delivery("a", body=body_of(id="job", webhookId="a", data=[{"markdown": "x", "novelty": 1}])))
+    await opened.add(delivery("b", kind="crawl.odd", body=body_of("crawl.odd", id="job", webhookId="b")))
+
+    page = await browser.page("/drift")
+
+    assert "novelty" in page
+    assert "crawl.odd" in page

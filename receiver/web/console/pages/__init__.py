@@ -4,8 +4,10 @@ from starlette.routing import Route
 
 from receiver.web.console.pages.dead import DeadLetterPage
 from receiver.web.console.pages.deliveries import DeliveryPages
+from receiver.web.console.pages.drift import DriftPage
 from receiver.web.console.pages.handlers import HandlerPages
 from receiver.web.console.pages.jobs import JobListPages
+from receiver.web.console.pages.monitors import MonitorPages
 from receiver.web.console.pages.overview import OverviewPage
 from receiver.web.console.pages.quarantine import QuarantinePages
 from receiver.web.console.pages.settings import SettingsPage
@@ -21,8 +23,10 @@ _SUBJECTS = (
     DeadLetterPage,
     WorkItemPages,
     JobListPages,
+    MonitorPages,
     HandlerPages,
     QuarantinePages,
+    DriftPage,
     SimulatorPage,
     SettingsPage,
     ChangeStream,

@@ -12,7 +12,7 @@ from starlette.routing import Route
 from receiver.core.deliveries import DeliveryDetail
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.subjects import subject_of
-from receiver.core.text import counted
+from receiver.core.text import counted, escape_controls, shortened
 from receiver.core.types import DeliveryKey, DeliveryState, Trigger
 from receiver.core.views import explanation, run_time, with_subjects
 from receiver.core.work import NewWork
@@ -23,6 +23,7 @@ from receiver.web.console.rendering import safe_markdown, tree
 MAX_SHOWN_BODY = 2 * 1024 * 1024
 """Bytes of a body that is shown as a tree. A longer one can be downloaded."""
 _RAW_SHOWN = 20_000
+_DIFF_LINES, _DIFF_WIDTH = 400, 400
 _MAX_COPIED = 60_000
 """Bytes of a body inside of a command to copy."""
 
@@ -134,13 +135,32 @@ def _content_of(detail: DeliveryDetail) -> dict[str, Any]:
 
 def _page_of(item: dict[str, Any]) -> dict[str, Any] | None:
     markdown, screenshot = item.get("markdown"), item.get("screenshot")
-    if not isinstance(markdown, str) and not isinstance(screenshot, str):
+    diff = _diff_of(item)
+    if not isinstance(markdown, str) and not isinstance(screenshot, str) and not diff:
         return None
     is_link = isinstance(screenshot, str) and screenshot.startswith(("https://", "http://"))
     return {
         "markdown": safe_markdown(markdown) if isinstance(markdown, str) and markdown else None,
         "screenshot": screenshot if is_link else None,
+        "diff": diff,
     }
+
+
+def _diff_of(item: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return the lines of a page's changes with how each is shown; none if there is no text of changes."""
+    tracking = item.get("changeTracking")
+    found = item.get("diff") or (tracking.get("diff") if isinstance(tracking, dict) else None)
+    text = found.get("text") if isinstance(found, dict) else found
+    if not isinstance(text, str):
+        return []
+    lines = text.splitlines()[:_DIFF_LINES]
+    return [(_diff_tone(line), shortened(escape_controls(line), _DIFF_WIDTH)) for line in lines]
+
+
+def _diff_tone(line: str) -> str:
+    if line.startswith(("---", "+++", "@@")):
+        return "place"
+    return {"+": "added", "-": "removed"}.get(line[:1], "same")
 
 
 def _copies(detail: DeliveryDetail, parts: ConsoleParts) -> list[tuple[str, str]]:

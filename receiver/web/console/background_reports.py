@@ -13,7 +13,7 @@ PATIENCE_SECONDS = 0.1
 """How long a page waits for a report before it shows the last one."""
 
 
-class Snapshot(Generic[T]):
+class BackgroundReport(Generic[T]):
     """One report. Each page asks for a new one, and at most one is being read at a time."""
 
     def __init__(self, access: StoreAccess, read: Callable[[Reports], Awaitable[T]]) -> None:
