@@ -34,6 +34,7 @@ from receiver.service.emulator.search.engine import SearchEngine
 from receiver.service.emulator.search.index import FullTextIndex
 from receiver.service.emulator.search.searxng import SearxngClient
 from receiver.service.emulator.search.site_reading import SiteReader
+from receiver.service.emulator.search.watching import SearchWatcher
 from receiver.service.emulator.wire.scrape import read_scrape
 
 SCHEMAS = (
@@ -83,6 +84,20 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             max_concurrency=options.max_concurrency,
             activity=base.activity,
         )
+        sites = SiteReader(
+            sites=fetcher.sites,
+            read=readers.read,
+            index=index,
+            state=base.state,
+            clock=base.clock,
+            activity=base.activity,
+            max_bytes=options.max_page_bytes,
+        )
+        stack.push_async_callback(sites.close)
+        searxng = _searxng(base)
+        if searxng is not None:
+            stack.push_async_callback(searxng.close)
+        finder = SearchEngine(state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng)
         monitors = Monitors(
             database=base.state,
             scraper=scraper,
@@ -91,6 +106,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             clock=base.clock,
             ids=base.ids,
             sites=QuietCrawler(scraper, open_site),
+            searches=SearchWatcher(finder),
             model=model,
             jitter=options.jitter,
             activity=base.activity,
@@ -111,19 +127,6 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             known=KnownUrls(base.state),
             policy=base.policy,
         )
-        sites = SiteReader(
-            sites=fetcher.sites,
-            read=readers.read,
-            index=index,
-            state=base.state,
-            clock=base.clock,
-            activity=base.activity,
-            max_bytes=options.max_page_bytes,
-        )
-        stack.push_async_callback(sites.close)
-        searxng = _searxng(base)
-        if searxng is not None:
-            stack.push_async_callback(searxng.close)
         searches = SearchOperations(
             engine=SearchEngine(state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng),
             scraper=scraper,
