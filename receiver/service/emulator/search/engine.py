@@ -104,7 +104,7 @@ class SearchEngine:
             asked = _as_text(plan)
             try:
                 elsewhere = await self._searxng.pages(
-                    asked, source, plan.limit, time_range=period.time_range, seconds=_SHARE * plan.timeout / 1000
+                    asked, source, plan.limit, time_range=period.time_range, seconds=_seconds(plan)
                 )
             except SearxngFailed as exc:
                 found.warnings.append(f"The SearXNG server was of no use: {exc}. The index was searched.")
@@ -128,7 +128,7 @@ class SearchEngine:
                     _as_text(plan),
                     plan.limit,
                     time_range=period.time_range,
-                    seconds=_SHARE * plan.timeout / 1000,
+                    seconds=_seconds(plan),
                 )
             except SearxngFailed as exc:
                 found.warnings.append(f"The SearXNG server was of no use: {exc}. The index was searched.")
@@ -159,6 +159,11 @@ class SearchEngine:
         if blocked:
             found.warnings.append(f"Threat protection left out {blocked} of the hits.")
         return list(kept.values())
+
+
+def _seconds(plan: SearchPlan) -> float:
+    """Return how long another search engine may take for one source."""
+    return _SHARE * plan.timeout / 1000 / len(plan.sources)
 
 
 def _scope(plan: SearchPlan, period: SearchPeriod, *, only_news: bool) -> SearchScope:
