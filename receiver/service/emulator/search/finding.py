@@ -103,9 +103,10 @@ class _Groups:
     """And none of these."""
 
     @property
-    def has_phrase(self) -> bool:
-        """Whether words have to stand next to each other."""
-        return any(len(words_in(term.text)) > 1 for group in self.needed for term in group)
+    def phrases(self) -> list[list[str]]:
+        """The words of each phrase: they have to stand next to each other."""
+        found = [words_in(term.text) for group in self.needed for term in group]
+        return [words for words in found if len(words) > 1]
 
     @classmethod
     def all_of(cls, query: SearchQuery) -> "_Groups":
@@ -212,21 +213,31 @@ class _Lookup:
     def best(self, groups: _Groups, tables: Sequence[_TextTable], joined: str) -> list[FoundRow]:
         """Return the best rows of the first table. If it has too many to be ranked, the others come before it."""
         first, *others = tables
-        if groups.has_phrase:
-            # Each look at all pages with a phrase takes long, so they are not counted first.
-            found = self._ranked(groups, first, joined, RANKED)
-            if len(found) == self._most:
-                for table in others:
-                    found = _merged(self._ranked(groups, table, joined, RANKED), found)
-            return found
+        if self._is_costly(groups):
+            return _merged(self._of_others(groups, others, joined), self._some(groups, first, joined))
         if not others or not self._is_many(groups, first):
             return self._ranked(groups, first, joined, RANKED)
-        found = []
-        for table in others:
-            found = _merged(found, self._ranked(groups, table, joined, RANKED))
+        found = self._of_others(groups, others, joined)
         if len(found) < self._most:
             found = _merged(found, self._ranked(groups, first, joined, RANKED))
         return found
+
+    def _of_others(self, groups: _Groups, tables: Sequence[_TextTable], joined: str) -> list[FoundRow]:
+        found: list[FoundRow] = []
+        for table in tables:
+            found = _merged(found, self._ranked(groups, table, joined, RANKED))
+        return found
+
+    def _is_costly(self, groups: _Groups) -> bool:
+        """Tell whether a phrase has frequent words alone: each look at all pages with it takes long."""
+        return any(
+            all(self._is_many(_Groups((), (SearchTerm(word),), ()), _TEXTS) for word in words)
+            for words in groups.phrases
+        )
+
+    def _some(self, groups: _Groups, table: _TextTable, joined: str) -> list[FoundRow]:
+        """Return the first rows that fit, as if they fitted equally well."""
+        return self._selected(groups, table, joined, "SELECT t.rowid, -1.0", "LIMIT ?", (self._most,))
 
     def rarest(self, groups: _Groups) -> _Groups:
         """Return the same with the rare ones of its words alone, if there are any: frequent ones tell nothing."""
@@ -246,18 +257,24 @@ class _Lookup:
 
     def _ranked(self, groups: _Groups, table: _TextTable, joined: str, bound: int) -> list[FoundRow]:
         """Return the best of the first rows that fit."""
+        weights = ", ".join(map(str, table.weights))
+        score = f"bm25({table.name}, {weights})"
+        columns = f"SELECT id, score FROM (SELECT t.rowid AS id, {score} AS score"
+        return self._selected(
+            groups, table, joined, columns, "LIMIT ?) ORDER BY score, id LIMIT ?", (bound, self._most)
+        )
+
+    def _selected(
+        self, groups: _Groups, table: _TextTable, joined: str, columns: str, end: str, bounds: Sequence[int]
+    ) -> list[FoundRow]:
         expression = groups.expression(table.columns, self._rest)
         if expression is None:
             return []
         join = joined if self._rest.sql else ""
         conditions = "".join(f" AND {one}" for one in self._rest.sql)
-        weights = ", ".join(map(str, table.weights))
-        statement = (
-            "SELECT id, score FROM ("  # noqa: S608 - constants
-            f"SELECT t.rowid AS id, bm25({table.name}, {weights}) AS score FROM {table.name} AS t {join}"
-            f" WHERE {table.name} MATCH ?{conditions} LIMIT ?) ORDER BY score, id LIMIT ?"
-        )
-        values = (expression, *self._rest.values, bound, self._most)
+        rows = f"FROM {table.name} AS t {join} WHERE {table.name} MATCH ?{conditions}"
+        statement = f"{columns} {rows} {end}"
+        values = (expression, *self._rest.values, *bounds)
         return [FoundRow(row[0], -row[1]) for row in self._connection.execute(statement, values)]
 
 

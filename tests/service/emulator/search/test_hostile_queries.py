@@ -120,19 +120,22 @@ def test_a_query_has_a_limited_number_of_terms() -> None:
 
 
 def test_words_of_more_pages_than_can_be_ranked_are_found_in_titles_first() -> None:
-    """The one page that has the word in its title comes first, although it was the last to come in."""
+    """The one page that has the words in its title comes first, although it was the last to come in."""
     made = sqlite3.connect(":memory:", isolation_level=None)
     made.row_factory = sqlite3.Row
     made.executescript(SCHEMA)
     made.execute("BEGIN")
     for number in range(RANKED + 10):
         put(made, entry(number, body="common words"))
-    put(made, entry(RANKED + 10, title="Something common", body="common"))
-    found = find_pages(made, read_query("common"), SearchScope(), limit=10, most=10)
-    first = page_hits(load_pages(made, found), read_query("common"), 10, by_date=False)[0]
+    put(made, entry(RANKED + 10, title="Some common words", body="common"))
+    answers = []
+    for text in ("common", '"common words"', '"words common"'):
+        found = find_pages(made, read_query(text), SearchScope(), limit=10, most=10)
+        answers.append(page_hits(load_pages(made, found), read_query(text), 10, by_date=False))
     made.close()
 
-    assert (len(found), first.title) == (10, "Something common")
+    assert [len(hits) for hits in answers] == [10, 10, 0]
+    assert {hits[0].title for hits in answers[:2]} == {"Some common words"}
 
 
 def test_a_page_that_is_written_again_is_there_once() -> None:
