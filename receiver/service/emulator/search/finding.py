@@ -272,7 +272,7 @@ class _Lookup:
             return []
         join = joined if self._rest.sql else ""
         conditions = "".join(f" AND {one}" for one in self._rest.sql)
-        rows = f"FROM {table.name} AS t {join} WHERE {table.name} MATCH ?{conditions}"
+        rows = f"FROM {table.name} AS t {join} WHERE {table.name} MATCH ?{conditions}"  # noqa: S608 - constants
         statement = f"{columns} {rows} {end}"
         values = (expression, *self._rest.values, *bounds)
         return [FoundRow(row[0], -row[1]) for row in self._connection.execute(statement, values)]
