@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from receiver.service.emulator.account.keys import ApiKeys
+from receiver.service.emulator.account.slots import pages_at_once
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.api.map import MapOperations
@@ -52,6 +53,7 @@ SCHEMAS = (
 async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
     """Open what scrapes, crawls and monitors for as long as the block lasts."""
     options = base.options
+    at_once = pages_at_once(options.plan, options.max_concurrency)
     async with AsyncExitStack() as stack:
         fetcher = await stack.enter_async_context(Fetcher(options, base.clock, transport=base.transport))
         readers = await stack.enter_async_context(PageReaders())
@@ -65,7 +67,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             database=base.state,
             clock=base.clock,
             ids=base.ids,
-            max_concurrency=options.max_concurrency,
+            max_concurrency=at_once,
+            refuses=options.plan is not None,
             guard=base.guard,
             model=model,
             activity=base.activity,
@@ -81,7 +84,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             clock=base.clock,
             ids=base.ids,
             open_site=open_site,
-            max_concurrency=options.max_concurrency,
+            max_concurrency=at_once,
             activity=base.activity,
         )
         sites = SiteReader(
@@ -156,7 +159,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *MonitorOperations(monitors).operations(),
                 *maps.operations(),
             ],
-            sockets=JobSockets(engine, keys.team_of).app(),
+            sockets=JobSockets(engine, keys).app(),
             queues=engine,
             reset=reset,
         )

@@ -18,7 +18,9 @@ _PART = "file"
 class FileReader(Protocol):
     """Makes documents of files."""
 
-    async def read_file(self, plan: ScrapePlan, body: bytes, *, read_as: str, sent_as: str) -> ScrapedPage:
+    async def read_file(
+        self, plan: ScrapePlan, body: bytes, *, team: str, read_as: str, sent_as: str
+    ) -> ScrapedPage:
         """Return the document of a file, within the plan's time-out. Raises ScrapeFailed for a bad file."""
 
 
@@ -48,7 +50,7 @@ class ParseOperations:
             text = f"Files of this kind cannot be read; these can: {known}"
             raise CallRefused(400, text, code="UNSUPPORTED_FILE_TYPE")
         page = await self._files.read_file(
-            plan, upload.data, read_as=read_as, sent_as=upload.content_type or read_as
+            plan, upload.data, team=call.team, read_as=read_as, sent_as=upload.content_type or read_as
         )
         await self._account.charge(call.team, page.credits)
         if not plan.zero_data_retention:

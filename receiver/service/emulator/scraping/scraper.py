@@ -10,10 +10,12 @@ from typing import Any
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
+from receiver.service.emulator.account.slots import TeamSlots
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.extraction.extractor import Extractor
 from receiver.service.emulator.extraction.model import LanguageModel
-from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
+from receiver.service.emulator.fetching.web_urls import request_url
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapedPage, ScrapePlan
 from receiver.service.emulator.scraping.answers import PageAnswers
@@ -38,7 +40,7 @@ from receiver.service.emulator.scraping.ports import (
 from receiver.service.emulator.scraping.prices import credits_of
 from receiver.service.emulator.scraping.redaction import redact
 from receiver.service.emulator.scraping.tracking import ChangeTracker
-from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.state.database import StateDatabase, StateUnwritable
 
 log = event_log(__name__)
 
@@ -73,6 +75,8 @@ class _ScrapeWork:
     """Its id."""
     ends_at: float
     """When its time is over, on the event loop's clock."""
+    waits: bool = False
+    """Whether it waits for a place."""
     waited_ms: int = 0
     """Milliseconds for which it waited for a place."""
     check_credits: int = 0
@@ -86,7 +90,7 @@ class _ScrapeWork:
 
 
 class PageScraper:
-    """Scrapes pages: the emulator's Scraper. It works on a limited number of pages at one time."""
+    """Scrapes pages: the emulator's Scraper. It works on a limited number of pages of a team at one time."""
 
     def __init__(
         self,
@@ -102,10 +106,12 @@ class PageScraper:
         activity: Activity | None = None,
         cached_delay: timedelta = timedelta(0),
         index: PageIndex | None = None,
+        refuses: bool = False,
     ) -> None:
         """A page from the cache takes `cached_delay` of real time; others take what fetching takes.
 
-        What goes into the cache goes into `index`, too.
+        What goes into the cache goes into `index`, too. With `refuses`, a scrape that waited for a place in vain is
+        a TooManyAtOnce, else a time-out.
         """
         self._fetch = fetch
         self._cached_delay = cached_delay
@@ -116,7 +122,8 @@ class PageScraper:
         self._guard = guard or NoThreats()
         self._activity = activity or Activity()
         self._index = index
-        self._places = asyncio.Semaphore(max_concurrency)
+        self._slots = TeamSlots(max_concurrency)
+        self._refuses = refuses
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
         self._extractor = Extractor(model)
@@ -134,12 +141,14 @@ class PageScraper:
             )
         return await self._within(self._work(plan, history_team), self._scrape)
 
-    async def read_file(self, plan: ScrapePlan, body: bytes, *, read_as: str, sent_as: str) -> ScrapedPage:
+    async def read_file(
+        self, plan: ScrapePlan, body: bytes, *, team: str, read_as: str, sent_as: str
+    ) -> ScrapedPage:
         """Return the document of a file, within the plan's time-out. Raises ScrapeFailed, and nothing else.
 
         Its kind is that of the media type `read_as`; the document tells `sent_as`, and no URL.
         """
-        work = self._work(plan, "")
+        work = self._work(plan, team)
         file = FetchedPage(
             source_url="", url="", status=200, content_type=read_as, body=body, fetched_at=self._clock.now()
         )
@@ -168,10 +177,15 @@ class PageScraper:
                 async with asyncio.timeout_at(work.ends_at), self._place(work):
                     return await make(work)
         except TimeoutError:
+            # The interface specification, section Errors: 429 where a plan has a limit of concurrency.
+            if work.waits and self._refuses:
+                raise TooManyAtOnce(self._slots.most) from None
             text = f"The page was not scraped within the timeout of {plan.timeout} ms"
             raise ScrapeFailed("SCRAPE_TIMEOUT", text, credits=work.check_credits) from None
         except ScrapeFailed as exc:
             exc.credits += work.check_credits
+            raise
+        except StateUnwritable:
             raise
         except Exception as exc:
             # A page that nobody foresaw is an error of that page, never of its job or of the emulator.
@@ -182,19 +196,22 @@ class PageScraper:
     @asynccontextmanager
     async def _place(self, work: _ScrapeWork) -> AsyncIterator[None]:
         """Hold one of the places. The wait for it is part of the time-out, and ends earlier."""
-        if self._places.locked():
+        places = self._slots.of(work.team)
+        if places.locked():
             loop = asyncio.get_running_loop()
             begun = loop.time()
+            work.waits = True
             async with asyncio.timeout(_QUEUE_SHARE * work.plan.timeout / 1000):
-                await self._places.acquire()
+                await places.acquire()
+            work.waits = False
             work.waited_ms = max(1, round(1000 * (loop.time() - begun)))
             work.warnings.append("The scrape waited for a free place, because many pages are scraped at one time.")
         else:
-            await self._places.acquire()
+            await places.acquire()
         try:
             yield
         finally:
-            self._places.release()
+            places.release()
 
     async def _scrape(self, work: _ScrapeWork) -> ScrapedPage:
         page, looked_up, is_hit = await self._page(work)
@@ -252,7 +269,7 @@ class PageScraper:
                 await asyncio.sleep(self._cached_delay.total_seconds())
             return page, True, True
         page = await self._fetch(plan)
-        if page.url != plan.url:
+        if page.url != str(request_url(plan.url)):  # a slash that was left out makes no other URL
             work.check_credits += await self._guard.check(page.url, plan.threat_protection)
         return page, looked_up, False
 

@@ -259,7 +259,7 @@ class _Lookup:
         """Return the best of the first rows that fit."""
         weights = ", ".join(map(str, table.weights))
         score = f"bm25({table.name}, {weights})"
-        columns = f"SELECT id, score FROM (SELECT t.rowid AS id, {score} AS score"
+        columns = f"SELECT id, score FROM (SELECT t.rowid AS id, {score} AS score"  # noqa: S608 - constants
         return self._selected(
             groups, table, joined, columns, "LIMIT ?) ORDER BY score, id LIMIT ?", (bound, self._most)
         )
@@ -272,7 +272,7 @@ class _Lookup:
             return []
         join = joined if self._rest.sql else ""
         conditions = "".join(f" AND {one}" for one in self._rest.sql)
-        rows = f"FROM {table.name} AS t {join} WHERE {table.name} MATCH ?{conditions}"  # noqa: S608 - constants
+        rows = f"FROM {table.name} AS t {join} WHERE {table.name} MATCH ?{conditions}"
         statement = f"{columns} {rows} {end}"
         values = (expression, *self._rest.values, *bounds)
         return [FoundRow(row[0], -row[1]) for row in self._connection.execute(statement, values)]
