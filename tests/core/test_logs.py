@@ -198,6 +198,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"url": "https://docs.example.com/a", "scrape": "019f2c10"},
         ("scrape_crashed", "url=https://docs.example.com/a", "scrape=019f2c10"),
     ),
+    "site_not_indexed": (
+        {"url": "https://docs.example.com"},
+        ("site_not_indexed", "url=https://docs.example.com"),
+    ),
     "emulated_call_failed": (
         {"id": "019f2c10", "path": "/v2/crawl"},
         ("emulated_call_failed", "id=019f2c10", "path=/v2/crawl"),

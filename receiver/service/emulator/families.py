@@ -9,7 +9,9 @@ from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
+from receiver.service.emulator.api.parse import ParseOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
+from receiver.service.emulator.api.search import SearchOperations
 from receiver.service.emulator.api.sockets import JobSockets
 from receiver.service.emulator.content.readers import PageReaders
 from receiver.service.emulator.extraction.model import LanguageModel
@@ -28,6 +30,12 @@ from receiver.service.emulator.scraping import kept as kept_tables
 from receiver.service.emulator.scraping.kept import KeptScrapes
 from receiver.service.emulator.scraping.known_urls import KnownUrls
 from receiver.service.emulator.scraping.scraper import PageScraper
+from receiver.service.emulator.search import index as search_tables
+from receiver.service.emulator.search.engine import SearchEngine
+from receiver.service.emulator.search.index import FullTextIndex
+from receiver.service.emulator.search.searxng import SearxngClient
+from receiver.service.emulator.search.site_reading import SiteReader
+from receiver.service.emulator.search.watching import SearchWatcher
 from receiver.service.emulator.wire.scrape import read_scrape
 
 SCHEMAS = (
@@ -36,6 +44,7 @@ SCHEMAS = (
     history_tables.SCHEMA,
     kept_tables.SCHEMA,
     monitor_tables.SCHEMA,
+    search_tables.SCHEMA,
 )
 """The tables of the families."""
 
@@ -51,6 +60,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         model = _model(options)
         if model is not None:
             stack.push_async_callback(model.close)
+        index = FullTextIndex()
         scraper = PageScraper(
             fetch=fetcher.fetch,
             read=readers.read,
@@ -63,6 +73,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             model=model,
             activity=base.activity,
             cached_delay=options.page_delay,
+            index=index,
         )
         open_site = site_opener(fetcher)
         engine = JobEngine(
@@ -76,6 +87,20 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             max_concurrency=at_once,
             activity=base.activity,
         )
+        sites = SiteReader(
+            sites=fetcher.sites,
+            read=readers.read,
+            index=index,
+            state=base.state,
+            clock=base.clock,
+            activity=base.activity,
+            max_bytes=options.max_page_bytes,
+        )
+        stack.push_async_callback(sites.close)
+        searxng = _searxng(base)
+        if searxng is not None:
+            stack.push_async_callback(searxng.close)
+        finder = SearchEngine(state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng)
         monitors = Monitors(
             database=base.state,
             scraper=scraper,
@@ -84,22 +109,34 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             clock=base.clock,
             ids=base.ids,
             sites=QuietCrawler(scraper, open_site),
+            searches=SearchWatcher(finder),
             model=model,
             jitter=options.jitter,
             activity=base.activity,
             policy=base.policy,
         )
+        kept = KeptScrapes(base.state, base.clock)
         scrapes = ScrapeOperations(
             scraper=scraper,
             read=lambda body, version: read_scrape(body, version, base.policy),
             account=base.ledger,
-            kept=KeptScrapes(base.state, base.clock),
+            kept=kept,
         )
+        files = ParseOperations(files=scraper, account=base.ledger, kept=kept, policy=base.policy)
         maps = MapOperations(
             fetcher=fetcher,
             scraper=scraper,
             account=base.ledger,
             known=KnownUrls(base.state),
+            policy=base.policy,
+        )
+        searches = SearchOperations(
+            engine=SearchEngine(state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng),
+            scraper=scraper,
+            limits=fetcher,
+            account=base.ledger,
+            kept=kept,
+            ids=base.ids,
             policy=base.policy,
         )
         await stack.enter_async_context(engine)
@@ -109,10 +146,14 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         async def reset() -> None:
             await engine.stop_all()
             await monitors.reset()
+            await sites.close()
+            await base.state.run(search_tables.empty)
 
         yield EmulatorParts(
             operations=[
                 *scrapes.operations(),
+                *files.operations(),
+                *searches.operations(),
                 *crawl_operations(engine, base.policy),
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
@@ -128,3 +169,9 @@ def _model(options: EmulatorOptions) -> LanguageModel | None:
     if options.model_url is None:
         return None
     return LanguageModel(options.model_url, key=options.model_key, name=options.model_name)
+
+
+def _searxng(base: EmulatorBase) -> SearxngClient | None:
+    if base.options.searxng_url is None:
+        return None
+    return SearxngClient(base.options.searxng_url, transport=base.transport)

@@ -241,8 +241,18 @@ async def test_monitors() -> None:
         search = {"targets": [{"type": "search", "queries": ["lamps"]}]}
         assert (await service.ask("PATCH", monitor, search))["data"]["targets"][0]["type"] == "search"
         await service.ask("POST", f"{monitor}/run")
-        failed = (await service.events())[-1]
-        assert (failed["data"][0]["status"], bool(failed["error"])) == ("failed", True)
+        *hits, ended = await service.events()
+        assert ended["data"][0]["status"] == "completed"
+        assert [(one["data"][0]["status"], one["data"][0]["currentScrapeId"]) for one in hits] == [
+            ("new", None)
+        ] * len(hits)
+        assert f"{ORIGIN}/lamp" in {one["data"][0]["url"] for one in hits}
+        await service.ask("POST", f"{monitor}/run")
+        (again,) = await service.events()
+        check = await service.ask("GET", f"{monitor}/checks/{again['id']}")
+        assert {one["metadata"]["searchStatus"] for one in check["data"]["pages"]} == {"already_seen"}
+        result = check["data"]["targetResults"][0]
+        assert (result["searchCompleted"], result["matches"], result["resultCount"]) == (True, 0, len(hits))
 
         assert (await service.ask("PATCH", monitor, {"status": "paused"}))["data"]["nextRunAt"] is None
         await service.ask("POST", f"{monitor}/run", status=409)

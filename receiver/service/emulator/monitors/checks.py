@@ -9,12 +9,12 @@ from datetime import datetime, timedelta
 from receiver.core.clock import Clock, time_limit
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.contracts import Account, Outgoing
-from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.failures import CallRefused, ScrapeFailed
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.monitors.estimates import JUDGED, comparison_mode, credits_of_check, scrape_plan
-from receiver.service.emulator.monitors.findings import PageFinding, compare_page, failed_page
+from receiver.service.emulator.monitors.findings import PageFinding, compare_page, failed_page, hit_finding
 from receiver.service.emulator.monitors.judge import ChangeJudge
-from receiver.service.emulator.monitors.ports import SiteCrawler, SitePage
+from receiver.service.emulator.monitors.ports import HitFinder, SiteCrawler, SitePage
 from receiver.service.emulator.monitors.records import NO_PAGES, written
 from receiver.service.emulator.monitors.table import MonitorRow, MonitorTable, RememberedPage
 from receiver.service.emulator.scrapes import Json, ScrapePlan, Scraper
@@ -26,7 +26,7 @@ STALE_AFTER = timedelta(minutes=60)
 """A check in which nothing happens for so long has failed."""
 PAGES_AT_ONCE = 4
 """Pages of a check that are scraped at one time. They are recorded in their order."""
-_NO_SEARCH = "The emulator cannot search the web yet, so search targets cannot be checked"
+_NO_SEARCH = "The emulator was put together without searches, so it cannot search"
 _NO_CRAWL = "The emulator was put together without crawls, so sites cannot be checked"
 
 
@@ -78,6 +78,7 @@ class CheckRunner:
         ids: IdSource,
         judge: ChangeJudge,
         sites: SiteCrawler | None = None,
+        searches: HitFinder | None = None,
     ) -> None:
         self._table = table
         self._scraper = scraper
@@ -87,6 +88,7 @@ class CheckRunner:
         self._ids = ids
         self._judge = judge
         self._sites = sites
+        self._searches = searches
 
     async def run(self, monitor: MonitorRow, plan: MonitorPlan, check: Json) -> None:
         """Run a queued check to its end. It never raises for a page or a target; a crash fails the check."""
@@ -128,8 +130,8 @@ class CheckRunner:
                 result |= {"type": "crawl", "crawlId": self._ids.new()}
                 result["removedProcessed"] = await self._site(work, target)
             case QueriesTarget():
-                result |= {"type": "search", "searchCompleted": False, "degradedReason": _NO_SEARCH}
-                work.errors.append(_NO_SEARCH)
+                result |= {"type": "search", "searchCompleted": False}
+                await self._queries(work, target, result)
 
     async def _pages(self, work: _CheckWork, plan: ScrapePlan, urls: tuple[str, ...]) -> AsyncGenerator[SitePage]:
         """Yield the pages of a list of URLs in its order; some are scraped ahead."""
@@ -176,6 +178,34 @@ class CheckRunner:
                 finding = PageFinding(url=url, status="removed", previous_scrape_id=scrape_id, memory=memory)
                 await self._record(work, target.id, finding)
         return True
+
+    async def _queries(self, work: _CheckWork, target: QueriesTarget, result: Json) -> None:
+        """Record the hits of a target's searches. Those that no check before had are new, and are told."""
+        if self._searches is None:
+            result["degradedReason"] = _NO_SEARCH
+            work.errors.append(_NO_SEARCH)
+            return
+        try:
+            found = await self._searches.find(target)
+        except CallRefused as exc:
+            result["degradedReason"] = exc.error
+            work.errors.append(exc.error)
+            return
+        matches = 0
+        for hit in found.hits:
+            before = await self._table.remembered(work.monitor_id, target.id, hit.url)
+            finding = hit_finding(hit, before)
+            await self._record(work, target.id, finding)
+            if finding.status == "new":
+                matches += 1
+                await self._tell(work, finding)
+        work.cost += found.cost
+        result |= {
+            "searchCompleted": True,
+            "resultCount": len(found.hits),
+            "matches": matches,
+            "searchCredits": found.cost,
+        }
 
     async def _page(self, work: _CheckWork, target_id: str, page: SitePage, mode: str) -> str | None:
         """Compare and record a page, tell of it, and return the id of its scrape."""

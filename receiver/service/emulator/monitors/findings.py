@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.monitors.ports import WatchedHit
 from receiver.service.emulator.monitors.table import RememberedPage
 from receiver.service.emulator.scrapes import Json, ScrapedPage
 from receiver.service.emulator.scraping.comparison import changed_paths, is_same_text
@@ -95,6 +96,20 @@ def failed_page(url: str, failure: ScrapeFailed, before: RememberedPage | None =
         previous_scrape_id=None if before is None else before.scrape_id,
         error=str(failure),
         cost=failure.credits,
+    )
+
+
+def hit_finding(hit: WatchedHit, before: RememberedPage | None) -> PageFinding:
+    """Return the finding for a hit of a search: it is not scraped, and only its first time matters."""
+    return PageFinding(
+        url=hit.url,
+        status="new" if before is None else "same",
+        metadata={
+            "title": hit.title,
+            "description": hit.passage,
+            "searchStatus": "alert" if before is None else "already_seen",
+        },
+        memory=RememberedPage(scrape_id="", is_removed=False, markdown=hit.passage, data=None),
     )
 
 

@@ -14,7 +14,7 @@ from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.monitors.checks import CheckRunner
 from receiver.service.emulator.monitors.estimates import credits_per_month
 from receiver.service.emulator.monitors.judge import ChangeJudge
-from receiver.service.emulator.monitors.ports import SiteCrawler
+from receiver.service.emulator.monitors.ports import HitFinder, SiteCrawler
 from receiver.service.emulator.monitors.records import monitor_record
 from receiver.service.emulator.monitors.scheduler import MonitorScheduler
 from receiver.service.emulator.monitors.table import MonitorRow, MonitorTable
@@ -49,6 +49,7 @@ class Monitors:
         clock: Clock,
         ids: IdSource,
         sites: SiteCrawler | None = None,
+        searches: HitFinder | None = None,
         model: LanguageModel | None = None,
         jitter: bool = False,
         activity: Activity | None = None,
@@ -68,6 +69,7 @@ class Monitors:
             ids=ids,
             judge=ChangeJudge(model),
             sites=sites,
+            searches=searches,
         )
         self._scheduler = MonitorScheduler(
             table=self._table,
