@@ -4,8 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from receiver.service.emulator.account.keys import ApiKeys
+from receiver.service.emulator.api.agent import agent_operations
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.crawl import crawl_operations
+from receiver.service.emulator.api.extract import extract_operations
 from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
@@ -21,6 +23,9 @@ from receiver.service.emulator.monitors import table as monitor_tables
 from receiver.service.emulator.monitors.service import Monitors
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
+from receiver.service.emulator.research import engine as research_tables
+from receiver.service.emulator.research.context import ResearchContext
+from receiver.service.emulator.research.engine import ResearchEngine
 from receiver.service.emulator.scraping import cache as cache_tables
 from receiver.service.emulator.scraping import history as history_tables
 from receiver.service.emulator.scraping import kept as kept_tables
@@ -35,6 +40,7 @@ SCHEMAS = (
     history_tables.SCHEMA,
     kept_tables.SCHEMA,
     monitor_tables.SCHEMA,
+    research_tables.SCHEMA,
 )
 """The tables of the families."""
 
@@ -99,13 +105,29 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             known=KnownUrls(base.state),
             policy=base.policy,
         )
+        research = ResearchEngine(
+            ResearchContext(
+                database=base.state,
+                scraper=scraper,
+                outbox=base.outbox,
+                account=base.ledger,
+                clock=base.clock,
+                ids=base.ids,
+                list_site=maps.urls_of_site,
+                search=None,
+                width=options.max_concurrency,
+            ),
+            base.activity,
+        )
         await stack.enter_async_context(engine)
         await stack.enter_async_context(monitors)
+        await stack.enter_async_context(research)
         keys = ApiKeys(options.keys, open_access=options.open_access)
 
         async def reset() -> None:
             await engine.stop_all()
             await monitors.reset()
+            await research.stop_all()
 
         yield EmulatorParts(
             operations=[
@@ -114,6 +136,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
                 *maps.operations(),
+                *extract_operations(research, base.policy),
+                *agent_operations(research, base.policy),
             ],
             sockets=JobSockets(engine, keys.team_of).app(),
             queues=engine,

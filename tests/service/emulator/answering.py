@@ -74,6 +74,10 @@ ONCE: dict[tuple[str, str], Schema] = {
     ("POST", "/v2/monitor/{id}/run"): schemas.MONITOR_RUN,
     ("GET", "/v2/monitor/{id}/checks"): schemas.CHECK_LIST,
     ("GET", "/v2/monitor/{id}/checks/{checkId}"): schemas.CHECK_ANSWER,
+    ("POST", "/v2/agent"): schemas.AGENT_STARTED,
+    ("GET", "/v2/agent"): schemas.AGENT_LIST,
+    ("GET", "/v2/agent/{id}"): schemas.AGENT_STATUS,
+    ("DELETE", "/v2/agent/{id}"): schemas.SUCCESS,
     ("GET", "/v1/team/credit-usage"): schemas.usage(
         "remaining_credits", "plan_credits", "billing_period_start", "billing_period_end"
     ),
@@ -93,6 +97,8 @@ ONCE: dict[tuple[str, str], Schema] = {
 def of_version(version: str, document: Schema) -> dict[tuple[str, str], Schema]:
     """Return the answers of the operations that both versions have, with the documents of one of them."""
     found: dict[tuple[str, str], Schema] = {
+        ("POST", f"/{version}/extract"): schemas.EXTRACT_STARTED,
+        ("GET", f"/{version}/extract/{{id}}"): schemas.EXTRACT_STATUS,
         ("GET", f"/{version}/crawl/active"): schemas.ACTIVE_CRAWLS,
         ("GET", f"/{version}/crawl/ongoing"): schemas.ACTIVE_CRAWLS,
         ("GET", f"/{version}/team/credit-usage/historical"): schemas.history("creditsUsed"),

@@ -307,6 +307,65 @@ QUEUE = _answer(
 )
 CONCURRENCY = _answer("concurrency", "maxConcurrency", concurrency=_NUMBER, maxConcurrency=_NUMBER)
 
+_DEPRECATED = {"warnings": _TEXTS, "replacement": _TEXT}
+EXTRACT_STARTED = _answer(
+    "id", "urlTrace", *_DEPRECATED, id=_UUID, urlTrace=_list({}), invalidURLs=_TEXTS, **_DEPRECATED
+)
+_SOURCES: Schema = {"type": "object", "additionalProperties": _TEXTS}
+
+
+def _ending(**properties: Schema) -> Schema:
+    """Return the schema of the status of a job with a result."""
+    return _table(
+        ("success", "status", "expiresAt", "creditsUsed"),
+        success=_YES_OR_NO,
+        expiresAt=_MOMENT,
+        creditsUsed=_NUMBER,
+        error=_TEXT,
+        warning=_TEXT,
+        **properties,
+    )
+
+
+EXTRACT_STATUS = _ending(
+    status={"enum": ["processing", "completed", "failed"]},
+    tokensUsed=_NUMBER,
+    sources=_SOURCES,
+    **_DEPRECATED,
+)
+EXTRACT_STATUS["required"] += ["data", "tokensUsed", *_DEPRECATED]
+AGENT_STARTED = _answer("id", "threadId", "threadTurn", id=_UUID, threadId=_UUID, threadTurn=_NUMBER)
+AGENT_STATUS = _ending(
+    status={"enum": ["processing", "completed", "failed"]}, model=_TEXT, threadId=_UUID, threadTurn=_NUMBER
+)
+AGENT_STATUS["required"] += ["model"]
+_AGENT_ITEM = _table(
+    ("id", "createdAt", "targetHint", "origin", "settings", "status", "options"),
+    id=_UUID,
+    createdAt=_MOMENT,
+    targetHint=_TEXT,
+    status={"enum": ["processing", "completed", "failed"]},
+    options=_table(("prompt",), prompt=_TEXT, urls=_TEXTS, schema={"type": "object"}, model=_TEXT),
+)
+AGENT_LIST = _answer("agents", agents=_list(_AGENT_ITEM), next=_TEXT)
+_EXTRACTED = _table(
+    ("success", "data", "extractId"),
+    success={"const": True},
+    extractId=_UUID,
+    totalUrlsScraped=_NUMBER,
+    sources=_SOURCES,
+    tokensBilled=_NUMBER,
+    creditsBilled=_NUMBER,
+    warning=_TEXT,
+)
+_AGENT_STEP = _table(
+    ("creditsUsed", "action", "input"),
+    creditsUsed=_NUMBER,
+    action={"enum": ["scrape", "search"]},
+    input={"type": "object"},
+)
+_AGENT_COST: Schema = {**_table(("creditsUsed",), creditsUsed=_NUMBER), "maxProperties": 1}
+
 _ERROR_PAGE = {**_table(("metadata",), metadata=_table(("sourceURL",), sourceURL=_TEXT)), "maxProperties": 1}
 _PAGE_EVENT = _table(
     ("monitorId", "checkId", "url", "status", "isMeaningful", "judgment", "diff"),
@@ -347,9 +406,13 @@ def _event(items: Schema | None, success: Schema = _YES_OR_NO) -> Schema:
     return {**schema, "additionalProperties": False}
 
 
+def _with_error(schema: Schema) -> Schema:
+    return {**schema, "required": [*schema["required"], "error"]}
+
+
 def _page_event(document: Schema) -> Schema:
     failed = _event(_ERROR_PAGE, {"const": False})
-    return {"anyOf": [_event(document, {"const": True}), {**failed, "required": [*failed["required"], "error"]}]}
+    return {"anyOf": [_event(document, {"const": True}), _with_error(failed)]}
 
 
 def events(document: Schema) -> dict[str, Schema]:
@@ -364,8 +427,17 @@ def events(document: Schema) -> dict[str, Schema]:
             ("failed", _event(None, {"const": False})),
         )
     }
+    failed = {"const": False}
     return {
         **jobs,
+        "extract.started": _event(None, {"const": True}),
+        "extract.completed": _event(_EXTRACTED, {"const": True}),
+        "extract.failed": _with_error(_event(None, failed)),
+        "agent.started": _event(None, {"const": True}),
+        "agent.action": _event(_AGENT_STEP, {"const": True}),
+        "agent.completed": _event(_table(("creditsUsed", "data"), creditsUsed=_NUMBER), {"const": True}),
+        "agent.failed": _with_error(_event(_AGENT_COST, failed)),
+        "agent.cancelled": _event(_AGENT_COST, failed),
         "monitor.page": _event(_PAGE_EVENT),
         "monitor.check.completed": _event(_CHECK_EVENT),
     }

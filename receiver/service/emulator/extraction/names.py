@@ -39,7 +39,12 @@ _SYNONYMS = {name: frozenset(group) for group in _SAME for name in group}
 @lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """Return the words of a name in lower case and in the singular."""
-    return tuple(_singular(word.lower()) for word in _WORD.findall(name[:MAX_NAME]))
+    return words_in(name[:MAX_NAME])
+
+
+def words_in(text: str) -> tuple[str, ...]:
+    """Return the words of a text of any length in lower case and in the singular."""
+    return tuple(_singular(word.lower()) for word in _WORD.findall(text))
 
 
 def _singular(word: str) -> str:
