@@ -7,7 +7,7 @@ from typing import Any
 
 from receiver.core.text import first_of
 from receiver.service.emulator.research.merging import MergedData, merged
-from receiver.service.emulator.research.records import PageFinding, ResearchResult
+from receiver.service.emulator.research.records import ResearchedPage, ResearchResult
 from receiver.service.emulator.wire.research import ResearchPlan
 
 _SHOWN = 10
@@ -19,16 +19,16 @@ _OF_ONE_PAGE = ("json: the page has no value", "json: without a schema")
 
 
 @dataclass(frozen=True, slots=True)
-class Findings:
+class ResearchFindings:
     """The findings of a job so far."""
 
     plan: ResearchPlan
     """What was asked for."""
-    pages: Sequence[PageFinding]
+    pages: Sequence[ResearchedPage]
     """What became of its pages, the most trusted ones first."""
 
     @property
-    def scraped(self) -> list[PageFinding]:
+    def scraped(self) -> list[ResearchedPage]:
         """The pages that were scraped."""
         return [one for one in self.pages if one.error is None]
 
@@ -73,7 +73,7 @@ def _answers(data: Any) -> bool:
     return data is not None and not (isinstance(data, dict) and data.keys() <= _NOTHING_ASKED)
 
 
-def _page_warnings(pages: Iterable[PageFinding]) -> dict[str, None]:
+def _page_warnings(pages: Iterable[ResearchedPage]) -> dict[str, None]:
     """Return the warnings of pages, each once, without those about what this one page lacks."""
     parts = (part.strip() for page in pages for part in _PARTS.split(page.warning or ""))
     return dict.fromkeys(part for part in parts if part and not part.startswith(_OF_ONE_PAGE))

@@ -96,7 +96,7 @@ class NextPage:
 
 
 @dataclass(frozen=True, slots=True)
-class PageFinding:
+class ResearchedPage:
     """What became of a page."""
 
     url: str
@@ -113,7 +113,7 @@ class PageFinding:
 
 _PLAN = TypeAdapter(ResearchPlan)
 _RESULT = TypeAdapter(ResearchResult)
-_FINDING = TypeAdapter(PageFinding)
+_FINDING = TypeAdapter(ResearchedPage)
 
 
 def plan_to_json(plan: ResearchPlan) -> bytes:
@@ -136,11 +136,11 @@ def result_from_json(text: bytes) -> ResearchResult:
     return _RESULT.validate_json(text)
 
 
-def finding_to_json(finding: PageFinding) -> bytes:
+def finding_to_json(finding: ResearchedPage) -> bytes:
     """Return a finding for the state."""
     return _FINDING.dump_json(finding)
 
 
-def finding_from_json(text: bytes) -> PageFinding:
+def finding_from_json(text: bytes) -> ResearchedPage:
     """Return the finding that `finding_to_json` wrote."""
     return _FINDING.validate_json(text)

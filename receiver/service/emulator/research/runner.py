@@ -20,8 +20,8 @@ from receiver.service.emulator.research.choosing import (
     wanted_words,
 )
 from receiver.service.emulator.research.context import ResearchContext
-from receiver.service.emulator.research.outcome import Findings
-from receiver.service.emulator.research.records import CandidatePage, NextPage, PageFinding, ResearchRecord
+from receiver.service.emulator.research.outcome import ResearchFindings
+from receiver.service.emulator.research.records import CandidatePage, NextPage, ResearchedPage, ResearchRecord
 from receiver.service.emulator.research.settling import ResearchSettler
 from receiver.service.emulator.scrapes import ScrapedPage
 from receiver.service.emulator.wire.research import WILDCARD, is_wildcard
@@ -149,9 +149,9 @@ class ResearchRunner:
 
         return await self._context.database.run(work)
 
-    async def _findings(self) -> Findings:
+    async def _findings(self) -> ResearchFindings:
         pages = await self._context.database.run(lambda c: table.findings(c, self.job.seq))
-        return Findings(self._plan, pages)
+        return ResearchFindings(self._plan, pages)
 
     async def _step(self, page: NextPage) -> None:
         """Scrape a page, and note what was found there and where its links lead."""
@@ -160,7 +160,7 @@ class ResearchRunner:
             plan = replace(self._plan.scrape, url=page.url)
             scraped = await self._context.scraper.scrape(plan, history_team=self.job.team)
         except ScrapeFailed as exc:
-            finding = PageFinding(page.url, error=str(exc), credits=exc.credits)
+            finding = ResearchedPage(page.url, error=str(exc), credits=exc.credits)
         else:
             finding = _finding(page, scraped)
             links = await asyncio.to_thread(self._links, page, scraped)
@@ -187,11 +187,11 @@ class ResearchRunner:
             await self._settler.complete(result)
 
 
-def _finding(page: NextPage, scraped: ScrapedPage) -> PageFinding:
+def _finding(page: NextPage, scraped: ScrapedPage) -> ResearchedPage:
     if scraped.status >= 400:
-        return PageFinding(page.url, error=f"the page answered {scraped.status}", credits=scraped.credits)
+        return ResearchedPage(page.url, error=f"the page answered {scraped.status}", credits=scraped.credits)
     data = scraped.document.get("json")
-    return PageFinding(page.url, data, scraped.warning, credits=scraped.credits)
+    return ResearchedPage(page.url, data, scraped.warning, credits=scraped.credits)
 
 
 def _query(prompt: str | None, names: list[str]) -> str:

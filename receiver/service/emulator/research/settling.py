@@ -9,7 +9,7 @@ from receiver.service.emulator.research.context import ResearchContext
 from receiver.service.emulator.research.records import (
     CandidatePage,
     NextPage,
-    PageFinding,
+    ResearchedPage,
     ResearchRecord,
     ResearchResult,
     ResearchState,
@@ -56,7 +56,7 @@ class ResearchSettler:
         await self._context.database.run(work)
         self._context.outbox.wake(event)
 
-    async def settle(self, page: NextPage, finding: PageFinding, links: Sequence[CandidatePage]) -> None:
+    async def settle(self, page: NextPage, finding: ResearchedPage, links: Sequence[CandidatePage]) -> None:
         """Note what became of a page, its cost, the links to follow, and the event of the step."""
         seq = self._job.seq
         formats = ["json", "markdown"]

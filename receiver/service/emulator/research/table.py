@@ -8,7 +8,7 @@ from receiver.core.clock import from_micros, to_micros
 from receiver.service.emulator.research.records import (
     CandidatePage,
     NextPage,
-    PageFinding,
+    ResearchedPage,
     ResearchRecord,
     ResearchResult,
     ResearchState,
@@ -162,7 +162,7 @@ def next_pages(connection: sqlite3.Connection, seq: int, count: int) -> list[Nex
     return [NextPage(int(row[0]), str(row[1]), int(row[2])) for row in rows]
 
 
-def settle_page(connection: sqlite3.Connection, seq: int, number: int, finding: PageFinding) -> bool:
+def settle_page(connection: sqlite3.Connection, seq: int, number: int, finding: ResearchedPage) -> bool:
     """Note what became of a page; False if its job has ended, or the page was settled before."""
     if not is_running(connection, seq):
         return False
@@ -178,7 +178,7 @@ def settle_page(connection: sqlite3.Connection, seq: int, number: int, finding: 
     return True
 
 
-def findings(connection: sqlite3.Connection, seq: int) -> list[PageFinding]:
+def findings(connection: sqlite3.Connection, seq: int) -> list[ResearchedPage]:
     """Return what became of the pages of a job, the most trusted pages first."""
     rows = connection.execute(
         "SELECT finding FROM research_pages WHERE job = ? AND finding IS NOT NULL ORDER BY score DESC, number",
