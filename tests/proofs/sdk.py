@@ -19,11 +19,10 @@ from tests.process.harness import Deployment
 LEFT_OUT = (
     "screenshot",  # needs a browser
     "search",
-    "extract",
     "parse",
 )
 """Words in the names of the suite's tests and files that this version leaves out."""
-FEWEST = 80
+FEWEST = 84
 """Tests of the suite that have to be there: its words and files may change."""
 
 PAGES = {
