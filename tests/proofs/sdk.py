@@ -80,6 +80,8 @@ PYTEST = (
     "asyncio_mode=auto",
     "-p",
     "no:cacheprovider",
+    "-W",
+    "ignore:The extract endpoint is in maintenance mode:DeprecationWarning",
 )
 
 

@@ -44,7 +44,7 @@ class StateDatabase:
         self._thread.shutdown()
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """ApiCall `work` in a transaction, which is committed if it returns and rolled back if it raises.
+        """Call `work` in a transaction, which is committed if it returns and rolled back if it raises.
 
         Once begun it runs to its end, also if the caller is cancelled.
         """

@@ -116,7 +116,8 @@ def read_agent(body: Json, policy: RequestPolicy = _DEFAULT_POLICY) -> ResearchP
     if strict and not urls:
         rule = "strictConstrainToURLs: it needs urls"
         raise refusal([custom_issue(rule, "strictConstrainToURLs")])
-    options = PageOptionsBody(threat_protection=read.threat_protection)
+    # Links to what is wanted often stand in menus and footers.
+    options = PageOptionsBody(only_main_content=False, threat_protection=read.threat_protection)
     return ResearchPlan(
         kind="agent",
         urls=urls,
