@@ -93,9 +93,7 @@ async def test_agents_run_and_are_listed(sdk: Calls) -> None:
     started = await sdk.call("start_agent", [f"{SHOP}/"], prompt="the bike", schema=SCHEMA, model="spark-1-pro")
     await sdk.settled()
     done = await sdk.call("get_agent_status", started.id)
-    listed = await sdk.shop.call(
-        "list_agents"
-    )  # the client for async code cannot
+    listed = await sdk.shop.call("list_agents")  # the client for async code cannot
 
     assert (done.status, done.data, done.credits_used) == ("completed", BIKE, 5)
     assert (done.model, done.thread_id, done.thread_turn) == ("spark-1-pro", started.thread_id, 1)
