@@ -16,8 +16,8 @@ _ANY_KEY = (
     "POST email, agent_name and accept_terms to /v2/agent-signup for a key of your own."
 )
 _KNOWN_KEYS = (
-    "This emulator of the service takes the keys that it was started with, by `receiver emulate --key`. It makes none "
-    "itself: ask whoever started it."
+    "This emulator of the service takes the keys that it was started with, by `receiver emulate --key`. "
+    "It makes none itself: ask whoever started it."
 )
 
 

@@ -39,6 +39,8 @@ class _OpenBlock:
 
     tag: str
     """Its tag."""
+    heading: str = ""
+    """The last heading before it."""
     names: tuple[str, ...] = ()
     """What its classes call it."""
     signature: str = ""
@@ -52,7 +54,7 @@ class _OpenBlock:
     inline: bool = True
     """Whether all in it is part of a line."""
     children: list[tuple[str, str]] = field(default_factory=list)
-    """Tags and texts of its first elements."""
+    """Tags and texts of its first elements; no tag for those that have elements themselves."""
     fields: dict[str, Any] = field(default_factory=dict)
     """The named values in it."""
     groups: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
@@ -81,7 +83,7 @@ class MarkReader:
     def begin(self, tag: str, attributes: dict[str, str | None]) -> None:
         """Hear that an element begins."""
         self._count += 1
-        block = _OpenBlock(tag)
+        block = _OpenBlock(tag, self._heading)
         if self._count <= MAX_ELEMENTS:
             classes = (attributes.get("class") or "")[:500].split()
             named = (name for one in classes if not _UTILITY.search(one.lower()) for name in _names_in(one))
@@ -162,7 +164,7 @@ class MarkReader:
             parent.size += len(text) + 1
         parent.inline = parent.inline and block.tag in _INLINE | _STRUCK and block.inline
         if text and len(parent.children) < 3:
-            parent.children.append((block.tag, text))
+            parent.children.append((block.tag if not block.children else "", text))
         if block.tag in _APART or block.tag == "table":
             return
         if block.tag in _BLOCKS and len(block.fields) > 1 and len(parent.groups) < MAX_GROUPS:
@@ -179,7 +181,7 @@ class MarkReader:
                 _merge(block, rows[0])
             elif len(self.rows) < MAX_GROUPS:
                 names = " ".join((*block.names[:2], signature.partition(".")[2].replace(".", " ")))
-                self.rows.append((f"{self._heading} {names}".strip(), list(rows)))
+                self.rows.append((f"{block.heading} {names}".strip(), list(rows)))
 
 
 def _merge(parent: _OpenBlock, fields: dict[str, Any]) -> None:

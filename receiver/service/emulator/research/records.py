@@ -1,5 +1,7 @@
 """Extractions and agents as they are kept."""
 
+import dataclasses
+import json
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -7,6 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from receiver.service.emulator.json_text import to_json
 from receiver.service.emulator.wire.research import ResearchPlan
 
 Json = dict[str, Any]
@@ -112,8 +115,6 @@ class ResearchedPage:
 
 
 _PLAN = TypeAdapter(ResearchPlan)
-_RESULT = TypeAdapter(ResearchResult)
-_FINDING = TypeAdapter(ResearchedPage)
 
 
 def plan_to_json(plan: ResearchPlan) -> bytes:
@@ -127,20 +128,20 @@ def plan_from_json(text: bytes) -> ResearchPlan:
 
 
 def result_to_json(result: ResearchResult) -> bytes:
-    """Return a result for the state."""
-    return _RESULT.dump_json(result)
+    """Return a result for the state. Its texts are those of pages, which may hold anything."""
+    return to_json({"data": result.data, "sources": result.sources, "warning": result.warning})
 
 
 def result_from_json(text: bytes) -> ResearchResult:
     """Return the result that `result_to_json` wrote."""
-    return _RESULT.validate_json(text)
+    return ResearchResult(**json.loads(text))
 
 
-def finding_to_json(finding: ResearchedPage) -> bytes:
-    """Return a finding for the state."""
-    return _FINDING.dump_json(finding)
+def page_to_json(page: ResearchedPage) -> bytes:
+    """Return what became of a page for the state."""
+    return to_json(dataclasses.asdict(page))
 
 
-def finding_from_json(text: bytes) -> ResearchedPage:
-    """Return the finding that `finding_to_json` wrote."""
-    return _FINDING.validate_json(text)
+def page_from_json(text: bytes) -> ResearchedPage:
+    """Return what `page_to_json` wrote."""
+    return ResearchedPage(**json.loads(text))

@@ -144,7 +144,7 @@ class ResearchRunner:
         seq, most = self.job.seq, self._plan.max_pages
 
         def work(connection: Any) -> list[NextPage]:
-            left = most - len(table.findings(connection, seq))
+            left = most - table.count_settled(connection, seq)
             return table.next_pages(connection, seq, min(count, left)) if left > 0 else []
 
         return await self._context.database.run(work)

@@ -12,8 +12,8 @@ from receiver.service.emulator.research.records import (
     ResearchRecord,
     ResearchResult,
     ResearchState,
-    finding_from_json,
-    finding_to_json,
+    page_from_json,
+    page_to_json,
     plan_from_json,
     plan_to_json,
     result_from_json,
@@ -168,7 +168,7 @@ def settle_page(connection: sqlite3.Connection, seq: int, number: int, finding: 
         return False
     cursor = connection.execute(
         "UPDATE research_pages SET finding = ? WHERE job = ? AND number = ? AND finding IS NULL",
-        (pack(finding_to_json(finding)), seq, number),
+        (pack(page_to_json(finding)), seq, number),
     )
     if cursor.rowcount != 1:
         return False
@@ -184,7 +184,13 @@ def findings(connection: sqlite3.Connection, seq: int) -> list[ResearchedPage]:
         "SELECT finding FROM research_pages WHERE job = ? AND finding IS NOT NULL ORDER BY score DESC, number",
         (seq,),
     )
-    return [finding_from_json(unpack(row[0])) for row in rows]
+    return [page_from_json(unpack(row[0])) for row in rows]
+
+
+def count_settled(connection: sqlite3.Connection, seq: int) -> int:
+    """Return how many pages of a job were scraped, or could not be."""
+    query = "SELECT count(*) FROM research_pages WHERE job = ? AND finding IS NOT NULL"
+    return int(connection.execute(query, (seq,)).fetchone()[0])
 
 
 def end_job(

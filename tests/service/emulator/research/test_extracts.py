@@ -178,3 +178,15 @@ async def test_options_of_pages_are_used() -> None:
         options = {"onlyMainContent": False, "formats": ["html"], "redactPII": True}
         ended = await done(service, "/v2/extract", urls=urls("lamp"), schema=schema, scrapeOptions=options)
         assert (ended["data"], ended["creditsUsed"]) == ({"price": 12}, 9)
+
+
+async def test_hostile_texts_of_pages_are_kept_and_told() -> None:
+    """Half of a surrogate pair, which JSON for programs may hold, is in the answer and in the event."""
+    async with research() as service:
+        head = '<script type="application/ld+json">{"@type": "Product", "name": "a\\ud800b", "price": 1}</script>'
+        service.pages["/odd"] = f"<html><head>{head}</head><body><main>x</main></body></html>"
+        job = await started(service, "/v2/extract", urls=urls("odd"), schema=LAMP, showSources=True)
+        last = (await service.events())[-1]
+        ended = await service.ask("GET", job)
+
+        assert ended["data"] == last["data"][0]["data"] == {"name": "a\ud800b", "price": 1}
