@@ -99,7 +99,8 @@ class ResearchRunner:
             urls = await self._context.search(query, team=self.job.team, limit=_HITS)
         except ScrapeFailed as exc:
             self._notes.append(f"The search failed: {exc}")
-            urls = []
+            await self._settler.searched(query, [], 0)
+            return
         self._credits += prices.SEARCH
         await self._settler.searched(query, given(urls, FOUND + _HITS), prices.SEARCH)
 
