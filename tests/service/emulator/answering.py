@@ -78,6 +78,9 @@ ONCE: dict[tuple[str, str], Schema] = {
     ("GET", "/v2/agent"): schemas.AGENT_LIST,
     ("GET", "/v2/agent/{id}"): schemas.AGENT_STATUS,
     ("DELETE", "/v2/agent/{id}"): schemas.SUCCESS,
+    ("GET", "/v2/agent/{id}/trace"): schemas.AGENT_TRACE,
+    ("GET", "/v2/agent/{id}/snapshots/{snapshotId}"): schemas.AGENT_SNAPSHOT,
+    ("GET", "/v2/agent/threads/{id}"): schemas.AGENT_THREAD,
     ("GET", "/v1/team/credit-usage"): schemas.usage(
         "remaining_credits", "plan_credits", "billing_period_start", "billing_period_end"
     ),

@@ -348,6 +348,45 @@ _AGENT_ITEM = _table(
     options=_table(("prompt",), prompt=_TEXT, urls=_TEXTS, schema={"type": "object"}, model=_TEXT),
 )
 AGENT_LIST = _answer("agents", agents=_list(_AGENT_ITEM), next=_TEXT)
+_TRACE_ERROR = _table(
+    ("code", "source", "retryable", "message"),
+    code={"enum": ["cancelled", "credit_limit_reached", "internal"]},
+    source={"enum": ["agent", "billing", "system"]},
+    retryable=_YES_OR_NO,
+    message=_TEXT,
+)
+_TRACE_EVENT = _table(
+    ("schemaVersion", "eventId", "runId", "occurredAt", "producerSequence", "agent", "type"),
+    schemaVersion={"const": 1},
+    eventId=_UUID,
+    runId=_UUID,
+    occurredAt=_MOMENT,
+    producerSequence=_NUMBER,
+    agent=_table(("id", "role", "name"), id=_UUID, role={"const": "orchestrator"}, name=_TEXT),
+    type=_TEXT,
+    error=_nullable(_TRACE_ERROR),
+)
+AGENT_TRACE = _answer("id", "events", "creditsUsed", id=_UUID, events=_list(_TRACE_EVENT), creditsUsed=_NUMBER)
+AGENT_SNAPSHOT = _answer("id", "snapshotId", "snapshot", id=_UUID, snapshotId=_UUID, snapshot=_TEXT)
+_THREAD_RUN = _table(
+    ("id", "turn", "prompt", "status", "createdAt"),
+    id=_UUID,
+    turn=_NUMBER,
+    createdAt=_MOMENT,
+    finishedAt=_NULLABLE_MOMENT,
+    creditsUsed=_NUMBER,
+)
+AGENT_THREAD = _answer(
+    "thread",
+    thread=_table(
+        ("id", "createdAt", "updatedAt", "status", "runs"),
+        id=_UUID,
+        createdAt=_MOMENT,
+        updatedAt=_MOMENT,
+        status={"enum": ["idle", "running"]},
+        runs=_list(_THREAD_RUN),
+    ),
+)
 _EXTRACTED = _table(
     ("success", "data", "extractId"),
     success={"const": True},

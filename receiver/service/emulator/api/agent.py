@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation, CallRefused, Json
 from receiver.service.emulator.api.jobs import job_id, translated_failures
+from receiver.service.emulator.api.traces import snapshot_id, snapshot_text, trace_of
 from receiver.service.emulator.research.engine import ResearchEngine
 from receiver.service.emulator.research.records import ResearchRecord, ResearchState
 from receiver.service.emulator.times import wire_time
@@ -44,6 +45,36 @@ class AgentOperations:
             await self._engine.cancel("agent", job_id(call), call.team)
         return Answer({"success": True})
 
+    async def trace(self, call: ApiCall) -> Answer:
+        """Return what an agent did, event by event."""
+        with translated_failures():
+            job = await self._engine.get("agent", job_id(call), call.team)
+        events = trace_of(job, await self._engine.steps(job))
+        return Answer({"success": True, "id": job.id, "events": events, "creditsUsed": job.credits})
+
+    async def snapshot(self, call: ApiCall) -> Answer:
+        """Return the result of an agent as a text, by the id in its trace."""
+        with translated_failures():
+            job = await self._engine.get("agent", job_id(call), call.team)
+        text = snapshot_text(job)
+        if text is None or call.path["snapshotId"] != snapshot_id(job):
+            raise CallRefused(404, "Snapshot not found")
+        return Answer({"success": True, "id": job.id, "snapshotId": snapshot_id(job), "snapshot": text})
+
+    async def thread(self, call: ApiCall) -> Answer:
+        """Return a conversation: its agents, the oldest first, with their data if that is asked for."""
+        with translated_failures():
+            jobs = await self._engine.thread(job_id(call), call.team)
+        with_data = call.query.get("includeData") == "true"
+        thread = {
+            "id": jobs[0].thread_id,
+            "createdAt": wire_time(jobs[0].created_at),
+            "updatedAt": wire_time(jobs[-1].ended_at or jobs[-1].created_at),
+            "status": "idle" if all(job.ended_at is not None for job in jobs) else "running",
+            "runs": [_run(job, with_data=with_data) for job in jobs],
+        }
+        return Answer({"success": True, "thread": thread})
+
     async def listing(self, call: ApiCall) -> Answer:
         """Return the newest agents, twenty in one answer."""
         jobs, more = await self._engine.listing("agent", call.team, _before(call))
@@ -62,6 +93,9 @@ def agent_operations(engine: ResearchEngine, policy: RequestPolicy) -> list[ApiO
         ApiOperation("GET", "/v2/agent", agents.listing, "extractStatus"),
         ApiOperation("GET", "/v2/agent/{id}", agents.status, "extractStatus", "rules"),
         ApiOperation("DELETE", "/v2/agent/{id}", agents.cancel, "extractStatus"),
+        ApiOperation("GET", "/v2/agent/{id}/trace", agents.trace, "extractStatus"),
+        ApiOperation("GET", "/v2/agent/{id}/snapshots/{snapshotId}", agents.snapshot, "extractStatus"),
+        ApiOperation("GET", "/v2/agent/threads/{id}", agents.thread, "extractStatus"),
     ]
 
 
@@ -88,6 +122,22 @@ def _status_body(job: ResearchRecord) -> Json:
     if job.result.warning is not None:
         body["warning"] = job.result.warning
     return body
+
+
+def _run(job: ResearchRecord, *, with_data: bool) -> Json:
+    run: Json = {
+        "id": job.id,
+        "turn": job.turn,
+        "mode": "extract",
+        "prompt": job.plan.prompt,
+        "urls": list(job.plan.urls),
+        "schema": job.plan.schema,
+        "status": _shown_state(job),
+        "createdAt": wire_time(job.created_at),
+        "finishedAt": None if job.ended_at is None else wire_time(job.ended_at),
+        "creditsUsed": job.credits,
+    }
+    return run | ({"data": job.result.data} if with_data else {})
 
 
 def _item(job: ResearchRecord) -> Json:

@@ -14,7 +14,7 @@ from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.jobs.records import JobEnded, JobExpired, JobNotFound
 from receiver.service.emulator.research import table
 from receiver.service.emulator.research.context import ResearchContext
-from receiver.service.emulator.research.records import ResearchRecord, ResearchResult, ResearchState
+from receiver.service.emulator.research.records import ResearchRecord, ResearchResult, ResearchState, ResearchStep
 from receiver.service.emulator.research.runner import ResearchRunner
 from receiver.service.emulator.research.settling import ResearchSettler
 from receiver.service.emulator.wire.research import ResearchPlan
@@ -97,6 +97,17 @@ class ResearchEngine:
         """Return a team's newest jobs that were started before a moment, and whether there are more."""
         jobs = await self._database.run(lambda c: table.jobs_before(c, kind, team, before, LIST_PAGE + 1))
         return jobs[:LIST_PAGE], len(jobs) > LIST_PAGE
+
+    async def steps(self, job: ResearchRecord) -> list[ResearchStep]:
+        """Return the steps of an agent in their order."""
+        return await self._database.run(lambda c: table.steps(c, job.seq))
+
+    async def thread(self, thread_id: str, team: str) -> list[ResearchRecord]:
+        """Return the agents of a conversation in their order. Raises JobNotFound if there is none."""
+        jobs = await self._database.run(lambda c: table.jobs_of_thread(c, team, thread_id))
+        if not jobs:
+            raise JobNotFound("Thread not found")
+        return jobs
 
     async def stop_all(self) -> None:
         """Stop every job where it is. It goes on only when the engine is entered anew."""

@@ -99,6 +99,20 @@ class NextPage:
 
 
 @dataclass(frozen=True, slots=True)
+class ResearchStep:
+    """A step of an agent."""
+
+    at: datetime
+    """When it was done."""
+    action: str
+    """`search` or `scrape`."""
+    input: Json
+    """What was searched for, or scraped."""
+    outcome: Json
+    """What came of it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ResearchedPage:
     """What became of a page."""
 

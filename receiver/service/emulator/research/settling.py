@@ -13,6 +13,7 @@ from receiver.service.emulator.research.records import (
     ResearchRecord,
     ResearchResult,
     ResearchState,
+    ResearchStep,
 )
 from receiver.service.emulator.webhooks.table import PreparedDelivery
 
@@ -42,13 +43,17 @@ class ResearchSettler:
     async def searched(self, query: str, pages: Sequence[CandidatePage], cost: int) -> None:
         """Note a search with its hits."""
         seq = self._job.seq
-        event = self._action("search", {"query": query}, cost) if cost else None
+        given = {"query": query}
+        event = self._action("search", given, cost) if cost else None
+        step = self._step("search", given, {"urls": [page.url for page in pages]}) if cost else None
 
         def work(connection: sqlite3.Connection) -> None:
             if not table.is_running(connection, seq):
                 return
             table.add_candidates(connection, seq, pages)
             table.note_searched(connection, seq)
+            if step is not None:
+                table.add_step(connection, seq, step)
             table.add_credits(connection, seq, cost)
             self._context.account.charge_within(connection, self._job.team, cost)
             self._context.outbox.keep(connection, event)
@@ -59,12 +64,15 @@ class ResearchSettler:
     async def settle(self, page: NextPage, finding: ResearchedPage, links: Sequence[CandidatePage]) -> None:
         """Note what became of a page, its cost, the links to follow, and the event of the step."""
         seq = self._job.seq
-        formats = ["json", "markdown"]
-        event = self._action("scrape", {"url": page.url, "formats": formats}, finding.credits)
+        given = {"url": page.url, "formats": ["json", "markdown"]}
+        event = self._action("scrape", given, finding.credits)
+        step = self._step("scrape", given, {"found": finding.data is not None, "error": finding.error})
 
         def work(connection: sqlite3.Connection) -> None:
             if table.settle_page(connection, seq, page.number, finding):
                 table.add_candidates(connection, seq, links)
+                if step is not None:
+                    table.add_step(connection, seq, step)
                 self._context.account.charge_within(connection, self._job.team, finding.credits)
                 self._context.outbox.keep(connection, event)
 
@@ -107,6 +115,11 @@ class ResearchSettler:
         if self._job.plan.kind != "agent":
             return None
         return self._event("action", data=[{"creditsUsed": self._spent, "action": name, "input": given}])
+
+    def _step(self, action: str, given: Json, outcome: Json) -> ResearchStep | None:
+        """Return the step for the trace, which only agents have."""
+        is_agent = self._job.plan.kind == "agent"
+        return ResearchStep(self._context.clock.now(), action, given, outcome) if is_agent else None
 
     def _event(
         self, kind: str, *, success: bool = True, data: list[Json] | None = None, error: str | None = None

@@ -1,5 +1,6 @@
 """The tables of extractions and agents. Every function runs inside of a transaction of the state database."""
 
+import json
 import sqlite3
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,6 +13,7 @@ from receiver.service.emulator.research.records import (
     ResearchRecord,
     ResearchResult,
     ResearchState,
+    ResearchStep,
     page_from_json,
     page_to_json,
     plan_from_json,
@@ -54,6 +56,15 @@ CREATE TABLE IF NOT EXISTS research_pages (
     PRIMARY KEY (job, number),
     UNIQUE (job, key)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS research_steps (
+    job INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    action TEXT NOT NULL,
+    input TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    PRIMARY KEY (job, number)
+) STRICT, WITHOUT ROWID;
 """
 
 MAX_CANDIDATES = 2_000
@@ -187,6 +198,29 @@ def findings(connection: sqlite3.Connection, seq: int) -> list[ResearchedPage]:
     return [page_from_json(unpack(row[0])) for row in rows]
 
 
+def add_step(connection: sqlite3.Connection, seq: int, step: ResearchStep) -> None:
+    """Note a step of an agent."""
+    connection.execute(
+        "INSERT INTO research_steps (job, number, at, action, input, outcome)"
+        " SELECT ?, count(*) + 1, ?, ?, ?, ? FROM research_steps WHERE job = ?",
+        (seq, to_micros(step.at), step.action, json.dumps(step.input), json.dumps(step.outcome), seq),
+    )
+
+
+def steps(connection: sqlite3.Connection, seq: int) -> list[ResearchStep]:
+    """Return the steps of an agent in their order."""
+    rows = connection.execute("SELECT * FROM research_steps WHERE job = ? ORDER BY number", (seq,))
+    return [
+        ResearchStep(from_micros(row["at"]), row["action"], json.loads(row["input"]), json.loads(row["outcome"]))
+        for row in rows
+    ]
+
+
+def jobs_of_thread(connection: sqlite3.Connection, team: str, thread_id: str) -> list[ResearchRecord]:
+    """Return the jobs of a conversation in their order."""
+    return _records(connection, "team = ? AND thread = ? ORDER BY turn LIMIT 1000", team, thread_id)
+
+
 def count_settled(connection: sqlite3.Connection, seq: int) -> int:
     """Return how many pages of a job were scraped, or could not be."""
     query = "SELECT count(*) FROM research_pages WHERE job = ? AND finding IS NOT NULL"
@@ -216,10 +250,12 @@ def end_job(
 
 def expire(connection: sqlite3.Connection, moment: datetime) -> None:
     """Delete the results of jobs that have expired."""
+    expired = "expires_at <= ? AND ended_at IS NOT NULL"
     connection.execute(
-        "UPDATE research_jobs SET result = NULL WHERE expires_at <= ? AND ended_at IS NOT NULL",
+        f"DELETE FROM research_steps WHERE job IN (SELECT seq FROM research_jobs WHERE {expired})",  # noqa: S608 - ours
         (to_micros(moment),),
     )
+    connection.execute(f"UPDATE research_jobs SET result = NULL WHERE {expired}", (to_micros(moment),))  # noqa: S608
 
 
 def _records(connection: sqlite3.Connection, where: str, *values: object) -> list[ResearchRecord]:

@@ -1,5 +1,6 @@
 """Agents: they look at pages step by step, until nothing is missing."""
 
+import json
 from typing import Any
 
 import pytest
@@ -129,6 +130,52 @@ async def test_a_conversation_goes_on() -> None:
 
         assert (first["threadTurn"], second["threadTurn"]) == (1, 2)
         assert second["threadId"] == first["threadId"]
+        thread = (await service.ask("GET", f"/v2/agent/threads/{first['threadId']}?includeData=true"))["thread"]
+        assert [(run["id"], run["turn"]) for run in thread["runs"]] == [(first["id"], 1), (second["id"], 2)]
+        assert (thread["status"], bool(thread["runs"][0]["data"])) == ("idle", True)
+        await service.ask("GET", f"/v2/agent/threads/{UNKNOWN}", status=404)
+
+
+async def test_a_trace_tells_what_an_agent_did() -> None:
+    """Its calls in their order, and the result, which has an id of its own."""
+    async with research() as service:
+        job = await started(service, "/v2/agent", prompt="the phone", urls=urls("start"), schema=COMPANY)
+        begun = await service.ask("GET", f"{job}/trace")
+        await service.clock.settle()
+        events = (await service.ask("GET", f"{job}/trace"))["events"]
+        (artifact,) = [one["artifact"] for one in events if one["type"] == "artifact.updated"]
+        snapshot = await service.ask("GET", f"{job}/snapshots/{artifact['snapshotId']}")
+
+        assert [one["type"] for one in begun["events"][:2]] == ["run.started", "agent.started"]
+        calls = [one["parameters"]["url"] for one in events if one["type"] == "tool_call.started"]
+        assert calls[0] == f"{ORIGIN}/start"
+        assert len(calls) == 4
+        assert [one["producerSequence"] for one in events] == list(range(1, len(events) + 1))
+        assert (events[-1]["type"], events[-1]["outcome"]) == ("run.finished", "succeeded")
+        assert json.loads(snapshot["snapshot"])["founded"] == 1999
+        await service.ask("GET", f"{job}/snapshots/{UNKNOWN}", status=404)
+        await service.ask("GET", f"/v2/agent/{UNKNOWN}/trace", status=404)
+
+
+@pytest.mark.parametrize(
+    ("more", "cancel", "outcome"),
+    [
+        ({"maxCredits": 7}, False, "credit_limit_reached"),
+        ({}, True, "cancelled"),
+        ({"urls": urls("loop"), "strictConstrainToURLs": True}, False, "failed"),
+    ],
+)
+async def test_a_trace_tells_how_an_agent_ended(more: Json, cancel: bool, outcome: str) -> None:
+    async with research() as service:
+        body: Json = {"prompt": "all of it", "urls": urls("start"), "schema": COMPANY, **more}
+        job = await started(service, "/v2/agent", **body)
+        if cancel:
+            await service.ask("DELETE", job)
+        await service.clock.settle()
+        events = (await service.ask("GET", f"{job}/trace"))["events"]
+
+        assert (events[-1]["type"], events[-1]["outcome"]) == ("run.finished", outcome)
+        assert events[-1]["error"]["message"]
 
 
 @pytest.mark.parametrize(

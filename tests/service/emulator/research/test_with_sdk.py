@@ -95,7 +95,15 @@ async def test_agents_run_and_are_listed(sdk: Calls) -> None:
     done = await sdk.call("get_agent_status", started.id)
     listed = await sdk.shop.call("list_agents")  # the client for async code cannot
 
+    trace = await sdk.shop.call("get_agent_trace", started.id)
+    artifact = next(one.artifact for one in trace.events if one.type == "artifact.updated")
+    snapshot = await sdk.shop.call("get_agent_snapshot", started.id, artifact.snapshot_id)
+    thread = await sdk.shop.call("get_agent_thread", started.thread_id, include_data=True)
+
     assert (done.status, done.data, done.credits_used) == ("completed", BIKE, 5)
+    assert [one.type for one in trace.events][2:4] == ["tool_call.started", "tool_call.finished"]
+    assert snapshot.snapshot == '{"name":"City bike","price":5}'
+    assert [run.data for run in thread.thread.runs] == [BIKE]
     assert (done.model, done.thread_id, done.thread_turn) == ("spark-1-pro", started.thread_id, 1)
     assert [(one.id, one.status, one.options.prompt) for one in listed.agents] == [
         (started.id, "completed", "the bike")
