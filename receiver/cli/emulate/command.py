@@ -56,6 +56,7 @@ def _serve(host: str, port: int, options: Mapping[str, Any]) -> int:
         model_url=options["model_url"],
         model_key=options["model_key"],
         model_name=options["model_name"],
+        searxng_url=options["searxng_url"],
         max_concurrency=options["max_concurrency"],
         page_delay=options["page_delay"],
         jitter=options["jitter"],

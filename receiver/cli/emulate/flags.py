@@ -103,6 +103,7 @@ _OPTIONS = (
     click.option("--model-url", type=text, metavar="URL", help="Extract by this OpenAI-compatible endpoint."),
     click.option("--model-key", type=text, metavar="KEY", help="The key of that endpoint."),
     click.option("--model", "model_name", type=text, metavar="NAME", default="gpt-4o-mini", help="The model."),
+    click.option("--searxng-url", type=text, metavar="URL", help="Search the web by this SearXNG server, too."),
     click.option("--max-concurrency", type=click.IntRange(1, 1000), default=10, help="Pages at one time."),
     click.option("--jitter", is_flag=True, help="Start monitors some minutes late, as the service does."),
     click.option(

@@ -214,6 +214,10 @@ def _is_admin(path: str) -> bool:
 
 
 def _empty_tables(connection: sqlite3.Connection) -> None:
-    names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'")
+    # Shadow tables are the inside of virtual ones, which look after them.
+    names = connection.execute(
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'virtual')"
+        " AND name NOT LIKE 'sqlite_%'"
+    )
     for (name,) in names.fetchall():
         connection.execute(f'DELETE FROM "{name}"')  # noqa: S608 - a name of ours

@@ -10,7 +10,9 @@ from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.api.extract import extract_operations
 from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
+from receiver.service.emulator.api.parse import ParseOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
+from receiver.service.emulator.api.search import SearchOperations
 from receiver.service.emulator.api.sockets import JobSockets
 from receiver.service.emulator.content.readers import PageReaders
 from receiver.service.emulator.extraction.model import LanguageModel
@@ -26,12 +28,18 @@ from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
 from receiver.service.emulator.research import engine as research_tables
 from receiver.service.emulator.research.context import ResearchContext
 from receiver.service.emulator.research.engine import ResearchEngine
+from receiver.service.emulator.research.searching import ResearchSearch
 from receiver.service.emulator.scraping import cache as cache_tables
 from receiver.service.emulator.scraping import history as history_tables
 from receiver.service.emulator.scraping import kept as kept_tables
 from receiver.service.emulator.scraping.kept import KeptScrapes
 from receiver.service.emulator.scraping.known_urls import KnownUrls
 from receiver.service.emulator.scraping.scraper import PageScraper
+from receiver.service.emulator.search import index as search_tables
+from receiver.service.emulator.search.engine import SearchEngine
+from receiver.service.emulator.search.index import FullTextIndex
+from receiver.service.emulator.search.searxng import SearxngClient
+from receiver.service.emulator.search.site_reading import SiteReader
 from receiver.service.emulator.wire.scrape import read_scrape
 
 SCHEMAS = (
@@ -41,6 +49,7 @@ SCHEMAS = (
     kept_tables.SCHEMA,
     monitor_tables.SCHEMA,
     research_tables.SCHEMA,
+    search_tables.SCHEMA,
 )
 """The tables of the families."""
 
@@ -55,6 +64,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         model = _model(options)
         if model is not None:
             stack.push_async_callback(model.close)
+        index = FullTextIndex()
         scraper = PageScraper(
             fetch=fetcher.fetch,
             read=readers.read,
@@ -66,6 +76,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             model=model,
             activity=base.activity,
             cached_delay=options.page_delay,
+            index=index,
         )
         open_site = site_opener(fetcher)
         engine = JobEngine(
@@ -92,17 +103,44 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             activity=base.activity,
             policy=base.policy,
         )
+        kept = KeptScrapes(base.state, base.clock)
         scrapes = ScrapeOperations(
             scraper=scraper,
             read=lambda body, version: read_scrape(body, version, base.policy),
             account=base.ledger,
-            kept=KeptScrapes(base.state, base.clock),
+            kept=kept,
         )
+        files = ParseOperations(files=scraper, account=base.ledger, kept=kept, policy=base.policy)
         maps = MapOperations(
             fetcher=fetcher,
             scraper=scraper,
             account=base.ledger,
             known=KnownUrls(base.state),
+            policy=base.policy,
+        )
+        sites = SiteReader(
+            sites=fetcher.sites,
+            read=readers.read,
+            index=index,
+            state=base.state,
+            clock=base.clock,
+            activity=base.activity,
+            max_bytes=options.max_page_bytes,
+        )
+        stack.push_async_callback(sites.close)
+        searxng = _searxng(base)
+        if searxng is not None:
+            stack.push_async_callback(searxng.close)
+        search_engine = SearchEngine(
+            state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng
+        )
+        searches = SearchOperations(
+            engine=search_engine,
+            scraper=scraper,
+            limits=fetcher,
+            account=base.ledger,
+            kept=kept,
+            ids=base.ids,
             policy=base.policy,
         )
         research = ResearchEngine(
@@ -114,7 +152,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 clock=base.clock,
                 ids=base.ids,
                 list_site=maps.urls_of_site,
-                search=None,
+                search=ResearchSearch(search_engine),
                 width=options.max_concurrency,
             ),
             base.activity,
@@ -128,10 +166,14 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             await engine.stop_all()
             await monitors.reset()
             await research.stop_all()
+            await sites.close()
+            await base.state.run(search_tables.empty)
 
         yield EmulatorParts(
             operations=[
                 *scrapes.operations(),
+                *files.operations(),
+                *searches.operations(),
                 *crawl_operations(engine, base.policy),
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
@@ -149,3 +191,9 @@ def _model(options: EmulatorOptions) -> LanguageModel | None:
     if options.model_url is None:
         return None
     return LanguageModel(options.model_url, key=options.model_key, name=options.model_name)
+
+
+def _searxng(base: EmulatorBase) -> SearxngClient | None:
+    if base.options.searxng_url is None:
+        return None
+    return SearxngClient(base.options.searxng_url, transport=base.transport)

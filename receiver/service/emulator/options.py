@@ -48,6 +48,8 @@ class EmulatorOptions:
     """The key of that endpoint."""
     model_name: str = "gpt-4o-mini"
     """The model asked for there."""
+    searxng_url: str | None = None
+    """Base URL of a SearXNG server that searches the web; None searches scraped pages and given sites alone."""
     max_page_bytes: int = 20 * 1024 * 1024
     """The largest page, after its content coding is removed."""
     max_concurrency: int = 10

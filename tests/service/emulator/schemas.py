@@ -117,6 +117,30 @@ DOCUMENT_V1 = _document(CHANGE_TRACKING_V1)
 """Section Scrape response, `data`."""
 DOCUMENT_V2 = _document(CHANGE_TRACKING_V2)
 
+_FILE_METADATA = {**METADATA, "required": ["statusCode", "contentType", "scrapeId", "creditsUsed"]}
+PARSE = _answer(
+    "data",
+    data={**DOCUMENT_V2, "properties": {**DOCUMENT_V2["properties"], "metadata": _FILE_METADATA}},
+    warning=_TEXT,
+)
+"""A file has the document of a page, without URLs."""
+PARSE_FORMATS = _answer(
+    "data",
+    data=_table(
+        ("formats",),
+        formats=_list(
+            _table(
+                ("format", "kind", "extensions", "mimeTypes", "available"),
+                format=_TEXT,
+                kind={"enum": ["html", "document"]},
+                extensions=_TEXTS,
+                mimeTypes=_TEXTS,
+                available=_YES_OR_NO,
+            )
+        ),
+    ),
+)
+
 SCRAPE_V1 = _answer("data", data=DOCUMENT_V1)
 SCRAPE_V2 = _answer("data", data=DOCUMENT_V2, warning=_TEXT)
 SUCCESS = _answer()
@@ -167,6 +191,53 @@ PREVIEW = _answer("data", data=_table(("url",), url=_TEXT, includePaths=_TEXTS, 
 """The options that the prompt of a crawl stands for."""
 MAP_V1 = _answer("links", links=_TEXTS, warning=_TEXT)
 MAP_V2 = _answer("links", links=_list(_table(("url",), url=_TEXT, title=_TEXT, description=_TEXT)), warning=_TEXT)
+
+_WEB_HIT = _table(
+    ("url", "title", "description", "position"),
+    url=_TEXT,
+    title=_TEXT,
+    description=_TEXT,
+    position=_NUMBER,
+    category=_TEXT,
+    markdown=_TEXT,
+    metadata={"type": "object"},
+)
+_NEWS_HIT = _table(
+    ("title", "url", "snippet", "position"),
+    title=_TEXT,
+    url=_TEXT,
+    snippet=_TEXT,
+    date=_TEXT,
+    imageUrl=_TEXT,
+    position=_NUMBER,
+)
+_IMAGE_HIT = _table(
+    ("title", "imageUrl", "url", "position"),
+    title=_TEXT,
+    imageUrl=_TEXT,
+    imageWidth=_NUMBER,
+    imageHeight=_NUMBER,
+    url=_TEXT,
+    position=_NUMBER,
+)
+SEARCH_V2 = _answer(
+    "data",
+    "creditsUsed",
+    "id",
+    data={
+        **_table((), web=_list(_WEB_HIT), news=_list(_NEWS_HIT), images=_list(_IMAGE_HIT)),
+        "additionalProperties": False,
+    },
+    creditsUsed=_NUMBER,
+    id=_UUID,
+    warning=_TEXT,
+)
+SEARCH_V1 = _answer(
+    "data",
+    data=_list(_table(("url", "title", "description"), url=_TEXT, title=_TEXT, description=_TEXT, markdown=_TEXT)),
+    id=_UUID,
+    warning=_TEXT,
+)
 
 SUMMARY = _table(
     ("changed", "error", "new", "removed", "same", "totalPages"),

@@ -15,11 +15,14 @@ from receiver.service.emulator.content.kinds import ContentKind, kind_of
 from receiver.service.emulator.content.markdown.texts import fenced
 from receiver.service.emulator.content.markdown.writer import to_markdown
 from receiver.service.emulator.content.metadata import metadata_of
+from receiver.service.emulator.content.outline import outline_of
 from receiver.service.emulator.content.parsing import parse_html
 from receiver.service.emulator.content.urls import Resolver, resolver_of
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 
+MAX_INDEXED = 200_000
+"""Characters of a page that a search index takes."""
 _WITHOUT_MARKDOWN = [
     "html",
     "rawHtml",
@@ -63,6 +66,9 @@ class PageContent:
     """Pages of a PDF that were read."""
     total_pages: int | None = None
     """Pages that the PDF has."""
+    outline: dict[str, Any] | None = None
+    """What a search index needs, if the plan asks for it: see `outline_of`, and `text`, the Markdown of the page
+    without what its plan left out or added."""
 
 
 def read_page(page: FetchedPage, plan: ScrapePlan) -> PageContent:
@@ -87,6 +93,8 @@ def _read(kind: ContentKind, body: bytes, content_type: str, url: str, plan: Scr
         raise ScrapeFailed(
             "SCRAPE_ALL_ENGINES_FAILED", f"The page could not be read as {kind.value}: {type(error).__name__}."
         ) from error
+    if plan.is_indexed and kind is not ContentKind.HTML:
+        content.outline = {**(content.outline or {}), "text": content.markdown[:MAX_INDEXED]}
     if plan.format("rawBase64") is not None:
         content.raw_base64 = base64.b64encode(body).decode()
     return content
@@ -100,6 +108,8 @@ def _from_html(kind: ContentKind, text: str, url: str, plan: ScrapePlan) -> Page
     tree = parse_html(text)
     resolver = resolver_of(tree, url)
     content = PageContent(kind=kind, raw_html=text, metadata=metadata_of(tree, resolver))
+    if plan.is_indexed:
+        content.outline = outline_of(tree, resolver, content.metadata)
     if plan.format("images") is not None:
         content.images = images_of(tree, resolver)
     if (wanted := plan.format("attributes")) is not None:
@@ -110,10 +120,20 @@ def _from_html(kind: ContentKind, text: str, url: str, plan: ScrapePlan) -> Page
         # Many pages have all their content in something with the class of a heading or a menu.
         cleaned = _clean(parse_html(text), resolver, plan, only_main=False)
         content.markdown = _markdown(cleaned, plan)
+    if content.outline is not None:
+        content.outline["text"] = _indexed_text(content.markdown, text, resolver, plan)
     content.links = tuple(cleaned.links)
     content.warnings = tuple(cleaned.warnings)
     content.html = (cleaned.tree.html or "") if plan.format("html") is not None else ""
     return content
+
+
+def _indexed_text(markdown: str, text: str, resolver: Resolver, plan: ScrapePlan) -> str:
+    """Return the Markdown of a page's main content, whatever the plan keeps of it."""
+    if not plan.include_tags and not plan.exclude_tags:
+        return markdown[:MAX_INDEXED]
+    page = clean(parse_html(text), resolver)
+    return to_markdown(page.root, base64_images=False)[:MAX_INDEXED]
 
 
 def _clean(tree: LexborHTMLParser, resolver: Resolver, plan: ScrapePlan, *, only_main: bool) -> CleanPage:

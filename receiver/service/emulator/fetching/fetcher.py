@@ -26,7 +26,7 @@ from receiver.service.emulator.fetching.network import Resolve, SystemResolver
 from receiver.service.emulator.fetching.refusals import site_error, timed_out, too_large
 from receiver.service.emulator.fetching.sites import GivenSites, SiteAnswer
 from receiver.service.emulator.fetching.web_urls import joined, request_url, without_credentials
-from receiver.service.emulator.fetching.zones import NetworkZone, allowed_zones
+from receiver.service.emulator.fetching.zones import NetworkZone, allowed_zones, is_address, is_local_name, zone_of
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 
@@ -147,6 +147,20 @@ class Fetcher:
                 cut=cut,
             ),
         )
+
+    def refuses(self, url: str) -> bool:
+        """Tell whether nothing is fetched from this address. What its name leads to is not asked."""
+        made = request_url(url)
+        if made is None:
+            return True
+        if self._transport is not None or self.sites.has(made):
+            return False
+        host = made.host.removesuffix(".").lower()
+        if is_address(host):
+            return zone_of(host) not in self._zones
+        is_here = host == "localhost" or host.endswith(".localhost")
+        outside = NetworkZone.PRIVATE if is_local_name(host) else NetworkZone.INTERNET
+        return not is_here and outside not in self._zones
 
     async def _open_exchange(self) -> Exchange:
         if self._transport is not None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -26,7 +26,15 @@ from receiver.service.emulator.scraping.document import (
 )
 from receiver.service.emulator.scraping.extracting import extract, extracting_format, program_of
 from receiver.service.emulator.scraping.history import HistoryEntry, PageHistory, entry_of, insert_entry
-from receiver.service.emulator.scraping.ports import AddressGuard, FetchPage, NoThreats, ReadContent, ReadPage
+from receiver.service.emulator.scraping.ports import (
+    AddressGuard,
+    FetchPage,
+    NoThreats,
+    PageIndex,
+    ReadContent,
+    ReadPage,
+    WritePage,
+)
 from receiver.service.emulator.scraping.prices import credits_of
 from receiver.service.emulator.scraping.redaction import redact
 from receiver.service.emulator.scraping.tracking import ChangeTracker
@@ -49,6 +57,8 @@ _NEED_MARKDOWN = (
     "changeTracking",
 )
 _NEED_HTML = ("json", "deterministicJson", "extract", "changeTracking")
+_GONE = (404, 410)
+_NOT_OF_A_FILE = ("url", "sourceURL", "proxyUsed")
 
 
 @dataclass(slots=True)
@@ -91,8 +101,12 @@ class PageScraper:
         model: LanguageModel | None = None,
         activity: Activity | None = None,
         cached_delay: timedelta = timedelta(0),
+        index: PageIndex | None = None,
     ) -> None:
-        """A page from the cache takes `cached_delay` of real time; others take what fetching takes."""
+        """A page from the cache takes `cached_delay` of real time; others take what fetching takes.
+
+        What goes into the cache goes into `index`, too.
+        """
         self._fetch = fetch
         self._cached_delay = cached_delay
         self._read = read
@@ -101,6 +115,7 @@ class PageScraper:
         self._ids = ids
         self._guard = guard or NoThreats()
         self._activity = activity or Activity()
+        self._index = index
         self._places = asyncio.Semaphore(max_concurrency)
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
@@ -117,13 +132,41 @@ class PageScraper:
             raise ScrapeFailed(
                 "SCRAPE_ACTIONS_NOT_SUPPORTED", "Actions need a browser, which the emulator does not have"
             )
-        loop = asyncio.get_running_loop()
-        ends_at = loop.time() + plan.timeout / 1000
-        work = _ScrapeWork(plan, history_team, self._ids.new(), ends_at)
+        return await self._within(self._work(plan, history_team), self._scrape)
+
+    async def read_file(self, plan: ScrapePlan, body: bytes, *, read_as: str, sent_as: str) -> ScrapedPage:
+        """Return the document of a file, within the plan's time-out. Raises ScrapeFailed, and nothing else.
+
+        Its kind is that of the media type `read_as`; the document tells `sent_as`, and no URL.
+        """
+        work = self._work(plan, "")
+        file = FetchedPage(
+            source_url="", url="", status=200, content_type=read_as, body=body, fetched_at=self._clock.now()
+        )
+
+        async def read(work: _ScrapeWork) -> ScrapedPage:
+            page = await self._made(work, file, looked_up=False, is_hit=False)
+            metadata = page.document["metadata"]
+            for name in _NOT_OF_A_FILE:
+                metadata.pop(name, None)
+            metadata["contentType"] = sent_as
+            return page
+
+        return await self._within(work, read)
+
+    def _work(self, plan: ScrapePlan, team: str) -> _ScrapeWork:
+        ends_at = asyncio.get_running_loop().time() + plan.timeout / 1000
+        return _ScrapeWork(plan, team, self._ids.new(), ends_at)
+
+    async def _within(
+        self, work: _ScrapeWork, make: Callable[[_ScrapeWork], Awaitable[ScrapedPage]]
+    ) -> ScrapedPage:
+        """Return what is made within the time-out. Every failure is a ScrapeFailed."""
+        plan = work.plan
         try:
             with self._activity.running():
-                async with asyncio.timeout_at(ends_at), self._place(work):
-                    return await self._scrape(work)
+                async with asyncio.timeout_at(work.ends_at), self._place(work):
+                    return await make(work)
         except TimeoutError:
             text = f"The page was not scraped within the timeout of {plan.timeout} ms"
             raise ScrapeFailed("SCRAPE_TIMEOUT", text, credits=work.check_credits) from None
@@ -154,9 +197,14 @@ class PageScraper:
             self._places.release()
 
     async def _scrape(self, work: _ScrapeWork) -> ScrapedPage:
-        plan = work.plan
         page, looked_up, is_hit = await self._page(work)
-        full = _full_plan(plan)
+        return await self._made(work, page, looked_up=looked_up, is_hit=is_hit)
+
+    async def _made(self, work: _ScrapeWork, page: FetchedPage, *, looked_up: bool, is_hit: bool) -> ScrapedPage:
+        """Return the document of a page."""
+        plan = work.plan
+        is_indexed = self._index is not None and is_kept(plan) and not is_hit and page.status < 300
+        full = _full_plan(replace(plan, is_indexed=is_indexed))
         content = await self._read(page, full)
         document = page_keys(plan, content)
         document |= await self._words(work, content)
@@ -230,33 +278,43 @@ class PageScraper:
         plan = work.plan
         cached = fetched and is_kept(plan)
         compared = plan.format("markdown") is not None or plan.format("changeTracking") is not None
-        tracked = compared and not plan.zero_data_retention
+        tracked = compared and bool(plan.url) and not plan.zero_data_retention  # a file has no earlier scrape
         if not cached and not tracked:
             return
         now = self._clock.now()
 
-        def compress() -> tuple[CachedCopy | None, HistoryEntry | None]:
+        def compress() -> tuple[CachedCopy | None, HistoryEntry | None, WritePage | None]:
             entry = (
                 entry_of(work.team, plan, work.scrape_id, now, content.markdown or "", page) if tracked else None
             )
-            return copy_of(plan, page) if cached else None, entry
+            return copy_of(plan, page) if cached else None, entry, self._searched(page, content, cached=cached)
 
-        copy, entry = await asyncio.to_thread(compress)
+        copy, entry, searched = await asyncio.to_thread(compress)
 
         def write(connection: sqlite3.Connection) -> None:
             if copy is not None:
                 self._cache.insert(connection, copy)
             if entry is not None:
                 insert_entry(connection, entry)
+            if searched is not None:
+                searched(connection)
 
         await self._database.run(write)
+
+    def _searched(self, page: FetchedPage, content: ReadContent, *, cached: bool) -> WritePage | None:
+        """Return what brings the search index up to date; None if the page does not concern it."""
+        if self._index is None or not cached:
+            return None
+        if page.status in _GONE:
+            return self._index.removal(page)
+        return None if content.outline is None else self._index.entry(page, content)
 
 
 def _full_plan(plan: ScrapePlan) -> ScrapePlan:
     """Return the plan with the formats that others are made of."""
     names = [one["type"] for one in plan.formats]
     added: list[Json] = []
-    if "markdown" not in names and any(name in _NEED_MARKDOWN for name in names):
+    if "markdown" not in names and (plan.is_indexed or any(name in _NEED_MARKDOWN for name in names)):
         added.append({"type": "markdown"})
     if "rawHtml" not in names and any(name in _NEED_HTML for name in names):
         added.append({"type": "rawHtml"})
