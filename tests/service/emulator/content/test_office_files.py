@@ -132,3 +132,31 @@ def test_strange_parts_of_a_presentation_do_not_matter() -> None:
     assert read_file(files.archive(looping), "a.pptx", "", plan()).markdown == "text\n\n> text"
     broken = entries | {"ppt/slides/_rels/slide1.xml.rels": RELATIONS.format("a.xml"), "ppt/slides/a.xml": "<a>"}
     assert read_file(files.archive(broken), "a.pptx", "", plan()).markdown == "text"
+
+
+def test_a_pdf_has_headings_and_items_by_its_letters_and_marks() -> None:
+    """Larger letters are headings, which may go over lines; a line that goes on belongs to its item."""
+
+    def line(size: int, y: int, text: str) -> str:
+        return f") Tj ET BT /F1 {size} Tf 72 {y} Td ({text}"
+
+    bullet = "\xb7"
+    first = files.pdf(
+        line(24, 760, "The lamps")
+        + line(24, 730, "of 2026")
+        + line(12, 700, "All of them are cheap, and most of them are bright.")
+        + line(12, 680, f"{bullet} red lamps with a")
+        + line(12, 660, "long cord")
+        + line(12, 640, f"{bullet} green lamps.")
+        + line(12, 620, "# No heading")
+        + line(16, 600, "Prices")
+        + line(12, 580, "They cost five euros.")
+    )
+    page = read_file(first, "a.pdf", "", plan(formats=({"type": "markdown"}, {"type": "html"})))
+
+    assert page.markdown == (
+        "# The lamps of 2026\n\nAll of them are cheap, and most of them are bright."
+        "\n\n- red lamps with a long cord\n- green lamps.\n\n\\# No heading\n\n## Prices\n\nThey cost five euros."
+    )
+    for part in ("<h1>The lamps of 2026</h1>", "<li>green lamps.</li></ul>", "<h2>Prices</h2>"):
+        assert part in page.html

@@ -63,10 +63,15 @@ class _Group:
     into: str = "text"
     """Where text goes: `text`, `skip`, or the name of something that is read apart."""
     bold: bool = False
+    """Whether text is bold."""
     italic: bool = False
+    """Whether text is in italics."""
     href: str = ""
+    """Where text leads to; empty if nowhere."""
     font: int = 0
+    """The number of the font, which has a character set."""
     unicode_skip: int = 1
+    """How many bytes stand for a character that is given as Unicode."""
 
 
 @dataclass(slots=True)
@@ -74,11 +79,17 @@ class _Paragraph:
     """What holds for the paragraph that is being read."""
 
     style: int = 0
+    """The number of its style."""
     outline: int | None = None
+    """The level of a heading, from 0; None for text."""
     level: int = 0
+    """How deep an item stands, from 0."""
     marker: str = ""
+    """What stands before an item."""
     is_listed: bool = False
+    """Whether it is an item."""
     in_table: bool = False
+    """Whether it is a part of a cell."""
 
 
 @dataclass(slots=True)
@@ -86,6 +97,7 @@ class _Apart:
     """Texts that are no part of the document, by where they go."""
 
     texts: dict[str, str] = field(default_factory=dict)
+    """The texts."""
 
     def add(self, name: str, text: str) -> None:
         self.texts[name] = (self.texts.get(name, "") + text)[:10_000]
