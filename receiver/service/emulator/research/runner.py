@@ -23,8 +23,8 @@ from receiver.service.emulator.research.context import ResearchContext
 from receiver.service.emulator.research.outcome import ResearchFindings
 from receiver.service.emulator.research.records import CandidatePage, NextPage, ResearchedPage, ResearchRecord
 from receiver.service.emulator.research.settling import ResearchSettler
-from receiver.service.emulator.scrapes import ScrapedPage
-from receiver.service.emulator.wire.research import WILDCARD, is_wildcard
+from receiver.service.emulator.scrapes import Json, ScrapedPage
+from receiver.service.emulator.wire.research import is_wildcard, wildcard_root
 
 log = event_log(__name__)
 
@@ -72,14 +72,11 @@ class ResearchRunner:
             if is_wildcard(url):
                 pages += await self._below(url)
         await self._settler.prepare(pages)
-        if self._plan.kind == "extract" and self._plan.searches:
-            await self._search()
 
     async def _below(self, url: str) -> list[CandidatePage]:
         """Return the pages below a URL, those first that share words with what is wanted."""
-        root = url.removesuffix(WILDCARD) + "/"
         try:
-            urls = await self._context.list_site(root, team=self.job.team, limit=_LISTED)
+            urls = await self._context.list_site(wildcard_root(url), team=self.job.team, limit=_LISTED)
         except ScrapeFailed as exc:
             self._notes.append(f"{url}: {exc}")
             return []
@@ -106,6 +103,8 @@ class ResearchRunner:
 
     async def _scrape_all(self) -> str | None:
         """Scrape the pages that were found, some of them at one time."""
+        if self._searches():
+            await self._search()
         while pages := await self._next(self._context.width):
             async with asyncio.TaskGroup() as group:
                 for page in pages:
@@ -116,18 +115,23 @@ class ResearchRunner:
         """Scrape the given pages, then what they lead to, until nothing is missing. Return why it had to stop."""
         while True:
             page = next(iter(await self._next(1)), None)
-            if page is None or page.score < _GIVEN_SCORES:
-                findings = await self._findings()
-                if findings.is_satisfied():
-                    return None
-                if page is None and self._searches():
-                    await self._search()
-                    continue
-                if page is None:
-                    return None
-            if (reason := await self._cannot_pay(prices.JSON)) is not None:
-                return None if (await self._findings()).is_satisfied() else reason
-            await self._step(page)
+            over = page is None and not self._searches()
+            is_given = page is not None and page.score >= _GIVEN_SCORES
+            if over or (not is_given and await self._is_satisfied()):
+                return None
+            cost = prices.SEARCH if page is None else self._page_price
+            if (reason := await self._cannot_pay(cost)) is not None:
+                return None if await self._is_satisfied() else reason
+            await (self._search() if page is None else self._step(page))
+
+    @property
+    def _page_price(self) -> int:
+        """What a page costs at least, with the checks of its address and of one it leads to."""
+        checks = 0 if self._plan.scrape.threat_protection is None else 2 * prices.URL_CHECK
+        return prices.JSON + checks
+
+    async def _is_satisfied(self) -> bool:
+        return await asyncio.to_thread((await self._findings()).is_satisfied)
 
     def _searches(self) -> bool:
         return self._plan.searches and not self._searched
@@ -158,7 +162,7 @@ class ResearchRunner:
         """Scrape a page, and note what was found there and where its links lead."""
         links: Sequence[CandidatePage] = ()
         try:
-            plan = replace(self._plan.scrape, url=page.url)
+            plan = replace(self._plan.scrape, url=page.url, parsers=self._parsers())
             scraped = await self._context.scraper.scrape(plan, history_team=self.job.team)
         except ScrapeFailed as exc:
             finding = ResearchedPage(page.url, error=str(exc), credits=exc.credits)
@@ -167,6 +171,17 @@ class ResearchRunner:
             links = await asyncio.to_thread(self._links, page, scraped)
         self._credits += finding.credits
         await self._settler.settle(page, finding, links)
+
+    def _parsers(self) -> tuple[Json, ...]:
+        """Return how files are read: of a PDF, whose pages cost a credit each, only what can be paid."""
+        parsers, most = self._plan.scrape.parsers, self._plan.max_credits
+        if most is None:
+            return parsers
+        pages = max(1, most - self._credits - self._page_price + prices.PAGE)
+        return tuple(
+            {**one, "maxPages": min(one.get("maxPages", pages), pages)} if one["type"] == "pdf" else one
+            for one in parsers
+        )
 
     def _links(self, page: NextPage, scraped: ScrapedPage) -> list[CandidatePage]:
         external = self._plan.external and page.score >= _GIVEN_SCORES

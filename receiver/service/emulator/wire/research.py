@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from receiver.requests.webhooks import Operation
 from receiver.service.emulator.contracts import WebhookTarget
@@ -157,3 +157,9 @@ def _extracting(plan: ScrapePlan, schema: Json | None, prompt: str | None, syste
 def is_wildcard(url: str) -> bool:
     """Tell whether a URL stands for all pages below it."""
     return urlsplit(url).path.endswith(WILDCARD)
+
+
+def wildcard_root(url: str) -> str:
+    """Return the URL that the pages are below for which a URL stands: `https://a.test/docs/` for `…/docs/*`."""
+    parts = urlsplit(url)
+    return urlunsplit((parts.scheme, parts.netloc, parts.path.removesuffix("*"), "", ""))

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.service.emulator.answering import HOOK, ORIGIN, Json
+from tests.service.emulator.content.files import pdf
 from tests.service.emulator.research.looking import COMPANY, LAMP, TEXT, UNKNOWN, done, research, started, urls
 
 
@@ -64,6 +65,25 @@ async def test_an_agent_whose_credits_do_not_suffice_fails_with_what_it_has() ->
         assert "data" not in ended
         assert (last["type"], last["error"]) == ("agent.failed", "Max credits exceeded")
         assert last["data"] == [{"creditsUsed": 10}]
+
+
+async def test_of_a_long_file_an_agent_reads_what_it_can_pay_for() -> None:
+    """Each page of a PDF costs a credit; the bound of the agent holds, whatever it meets."""
+    async with research() as service:
+        service.pages["/long.pdf"] = pdf(*(f"Page {number}" for number in range(30)))
+        body: Json = {"prompt": "isbn", "urls": urls("long.pdf"), "schema": {"properties": {"isbn": TEXT}}}
+        ended = await done(service, "/v2/agent", **body, maxCredits=12, strictConstrainToURLs=True)
+        whole = await done(service, "/v2/agent", **body, strictConstrainToURLs=True)
+
+        assert (ended["status"], ended["creditsUsed"]) == ("completed", 12)
+        assert whole["creditsUsed"] == 34
+
+
+async def test_a_search_is_paid_for_too() -> None:
+    async with research() as service:
+        ended = await done(service, "/v2/agent", prompt="phone", maxCredits=1)
+
+        assert (ended["status"], ended["creditsUsed"]) == ("failed", 0)
 
 
 async def test_an_agent_ends_when_the_account_is_empty() -> None:

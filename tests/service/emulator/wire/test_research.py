@@ -11,7 +11,13 @@ from receiver.service.emulator.contracts import WebhookTarget
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.research.records import plan_from_json, plan_to_json
 from receiver.service.emulator.wire.policy import RequestPolicy
-from receiver.service.emulator.wire.research import ResearchPlan, is_wildcard, read_agent, read_extract
+from receiver.service.emulator.wire.research import (
+    ResearchPlan,
+    is_wildcard,
+    read_agent,
+    read_extract,
+    wildcard_root,
+)
 
 URL = "https://example.com/page"
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "default": None}}}
@@ -72,6 +78,20 @@ def test_every_field_of_an_extraction_is_read() -> None:
     assert plan.scrape.threat_protection == {"blockedTlds": ["zip"]}
     assert plan.without_effect == ("agent",)
     assert plan_from_json(plan_to_json(plan)) == plan
+
+
+@pytest.mark.parametrize(
+    ("url", "root"),
+    [
+        ("https://a.test/*", "https://a.test/"),
+        ("https://a.test/docs/*", "https://a.test/docs/"),
+        ("https://a.test/docs/*?page=2#x", "https://a.test/docs/"),
+        ("https://a.test/docs*", None),
+        ("https://a.test/docs?x=/*", None),
+    ],
+)
+def test_a_wildcard_stands_at_the_end_of_a_path(url: str, root: str | None) -> None:
+    assert (wildcard_root(url) if is_wildcard(url) else None) == root
 
 
 def test_version_1_has_older_fields() -> None:
