@@ -27,6 +27,7 @@ from receiver.service.emulator.admin.operations import AdminOperations
 from receiver.service.emulator.api.account import AccountOperations
 from receiver.service.emulator.api.admin import PREFIX, AdminEndpoint
 from receiver.service.emulator.api.dispatch import CallGate, Dispatcher
+from receiver.service.emulator.api.registration import RegistrationOperations
 from receiver.service.emulator.api.routes import RouteTable
 from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.ids import open_ids
@@ -163,9 +164,14 @@ class Emulator:
             self.clock,
             max_concurrency=pages_at_once(options.plan, options.max_concurrency),
         )
-        operations = [*account.operations(), *(operation for one in parts for operation in one.operations)]
+        keys = ApiKeys(options.keys, open_access=options.open_access)
+        operations = [
+            *account.operations(),
+            *RegistrationOperations(keys, base.ledger).operations(),
+            *(operation for one in parts for operation in one.operations),
+        ]
         gate = CallGate(
-            keys=ApiKeys(options.keys, open_access=options.open_access),
+            keys=keys,
             rates=rates,
             account=base.ledger,
             idempotency=IdempotencyKeys(base.state),

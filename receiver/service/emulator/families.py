@@ -5,8 +5,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.account.slots import pages_at_once
+from receiver.service.emulator.api.agent import agent_operations
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.crawl import crawl_operations
+from receiver.service.emulator.api.extract import extract_operations
 from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.api.parse import ParseOperations
@@ -24,6 +26,10 @@ from receiver.service.emulator.monitors import table as monitor_tables
 from receiver.service.emulator.monitors.service import Monitors
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
+from receiver.service.emulator.research import engine as research_tables
+from receiver.service.emulator.research.context import ResearchContext
+from receiver.service.emulator.research.engine import ResearchEngine
+from receiver.service.emulator.research.searching import ResearchSearch
 from receiver.service.emulator.scraping import cache as cache_tables
 from receiver.service.emulator.scraping import history as history_tables
 from receiver.service.emulator.scraping import kept as kept_tables
@@ -44,6 +50,7 @@ SCHEMAS = (
     history_tables.SCHEMA,
     kept_tables.SCHEMA,
     monitor_tables.SCHEMA,
+    research_tables.SCHEMA,
     search_tables.SCHEMA,
 )
 """The tables of the families."""
@@ -131,7 +138,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             policy=base.policy,
         )
         searches = SearchOperations(
-            engine=SearchEngine(state=base.state, clock=base.clock, sites=sites, guard=base.guard, searxng=searxng),
+            engine=finder,
             scraper=scraper,
             limits=fetcher,
             account=base.ledger,
@@ -139,13 +146,29 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             ids=base.ids,
             policy=base.policy,
         )
+        research = ResearchEngine(
+            ResearchContext(
+                database=base.state,
+                scraper=scraper,
+                outbox=base.outbox,
+                account=base.ledger,
+                clock=base.clock,
+                ids=base.ids,
+                list_site=maps.urls_of_site,
+                search=ResearchSearch(finder),
+                width=at_once,
+            ),
+            base.activity,
+        )
         await stack.enter_async_context(engine)
         await stack.enter_async_context(monitors)
+        await stack.enter_async_context(research)
         keys = ApiKeys(options.keys, open_access=options.open_access)
 
         async def reset() -> None:
             await engine.stop_all()
             await monitors.reset()
+            await research.stop_all()
             await sites.close()
             await base.state.run(search_tables.empty)
 
@@ -158,6 +181,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
                 *maps.operations(),
+                *extract_operations(research, base.policy),
+                *agent_operations(research, base.policy),
             ],
             sockets=JobSockets(engine, keys).app(),
             queues=engine,

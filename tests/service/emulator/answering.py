@@ -21,6 +21,7 @@ from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
 from receiver.testing import SteppedClock
 from tests.service.emulator import schemas
 from tests.service.emulator.content.files import pdf
+from tests.service.emulator.research import schemas as research
 from tests.service.emulator.schemas import Schema
 
 Json = dict[str, Any]
@@ -78,6 +79,13 @@ ONCE: dict[tuple[str, str], Schema] = {
     ("POST", "/v2/monitor/{id}/run"): schemas.MONITOR_RUN,
     ("GET", "/v2/monitor/{id}/checks"): schemas.CHECK_LIST,
     ("GET", "/v2/monitor/{id}/checks/{checkId}"): schemas.CHECK_ANSWER,
+    ("POST", "/v2/agent"): research.AGENT_STARTED,
+    ("GET", "/v2/agent"): research.AGENT_LIST,
+    ("GET", "/v2/agent/{id}"): research.AGENT_STATUS,
+    ("DELETE", "/v2/agent/{id}"): schemas.SUCCESS,
+    ("GET", "/v2/agent/{id}/trace"): research.AGENT_TRACE,
+    ("GET", "/v2/agent/{id}/snapshots/{snapshotId}"): research.AGENT_SNAPSHOT,
+    ("GET", "/v2/agent/threads/{id}"): research.AGENT_THREAD,
     ("GET", "/v1/team/credit-usage"): schemas.usage(
         "remaining_credits", "plan_credits", "billing_period_start", "billing_period_end"
     ),
@@ -97,6 +105,8 @@ ONCE: dict[tuple[str, str], Schema] = {
 def of_version(version: str, document: Schema) -> dict[tuple[str, str], Schema]:
     """Return the answers of the operations that both versions have, with the documents of one of them."""
     found: dict[tuple[str, str], Schema] = {
+        ("POST", f"/{version}/extract"): research.EXTRACT_STARTED,
+        ("GET", f"/{version}/extract/{{id}}"): research.EXTRACT_STATUS,
         ("GET", f"/{version}/crawl/active"): schemas.ACTIVE_CRAWLS,
         ("GET", f"/{version}/crawl/ongoing"): schemas.ACTIVE_CRAWLS,
         ("GET", f"/{version}/team/credit-usage/historical"): schemas.history("creditsUsed"),
@@ -117,8 +127,8 @@ def of_version(version: str, document: Schema) -> dict[tuple[str, str], Schema]:
 ANSWERS = {**ONCE, **of_version("v1", schemas.DOCUMENT_V1), **of_version("v2", schemas.DOCUMENT_V2)}
 """The answer of each operation that succeeds."""
 EVENTS = {
-    "v1": schemas.events(schemas.DOCUMENT_V1),
-    "v2": schemas.events(schemas.DOCUMENT_V2),
+    "v1": schemas.events(schemas.DOCUMENT_V1) | research.EVENTS,
+    "v2": schemas.events(schemas.DOCUMENT_V2) | research.EVENTS,
 }
 
 

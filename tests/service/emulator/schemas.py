@@ -418,9 +418,13 @@ def _event(items: Schema | None, success: Schema = _YES_OR_NO) -> Schema:
     return {**schema, "additionalProperties": False}
 
 
+def _with_error(schema: Schema) -> Schema:
+    return {**schema, "required": [*schema["required"], "error"]}
+
+
 def _page_event(document: Schema) -> Schema:
     failed = _event(_ERROR_PAGE, {"const": False})
-    return {"anyOf": [_event(document, {"const": True}), {**failed, "required": [*failed["required"], "error"]}]}
+    return {"anyOf": [_event(document, {"const": True}), _with_error(failed)]}
 
 
 def events(document: Schema) -> dict[str, Schema]:

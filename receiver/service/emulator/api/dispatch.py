@@ -15,7 +15,7 @@ from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.account.charges import affordable, require_credits
 from receiver.service.emulator.account.idempotency import HEADER, IdempotencyKeys
-from receiver.service.emulator.account.keys import ApiKeys
+from receiver.service.emulator.account.keys import OPEN_TEAM, ApiKeys
 from receiver.service.emulator.account.rates import RateLimits
 from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
@@ -154,7 +154,9 @@ class Dispatcher:
             return Answer(_HELLO)
         found = self._routes.find("GET" if request.method == "HEAD" else request.method, path)
         operation = _require(found, request)
-        notes.team = team = self._gate.keys.team_of(request.headers.get("authorization"))
+        team = OPEN_TEAM
+        if operation.needs_key:
+            notes.team = team = self._gate.keys.team_of(request.headers.get("authorization"))
         fault = self._gate.faults.take(operation.method, operation.path, operation.limit)
         if fault is not None:
             notes.faked = True

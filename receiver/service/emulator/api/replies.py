@@ -25,13 +25,15 @@ def reply(body: Json, status: int = 200, headers: Mapping[str, str] | None = Non
 
 
 def refusal_body(refused: CallRefused) -> Json:
-    """Return the service's error body: `{success: false, code?, error, details?}`."""
+    """Return the service's error body: `{success: false, code?, error, details?, agent_hints?}`."""
     body: Json = {"success": False}
     if refused.code is not None:
         body["code"] = refused.code
     body["error"] = refused.error
     if refused.details is not None:
         body["details"] = refused.details
+    if refused.hints:
+        body["agent_hints"] = list(refused.hints)
     return body
 
 
