@@ -110,6 +110,7 @@ class Emulator:
 
     async def advance(self, duration: timedelta) -> None:
         """Move the clock forward, and let everything happen that is due on the way."""
+        await self.settled()
         await self.clock.advance(duration, self.settled)
 
     async def _open_base(self, stack: AsyncExitStack) -> EmulatorBase:

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,25 +18,6 @@ class WebhookTarget:
     """What comes back in each event."""
     events: tuple[str, ...] = ()
     """Names as they were given: full types, or what comes after the family. Empty: all events."""
-
-
-class Outgoing(Protocol):
-    """Takes the events of jobs and monitors, and delivers them by the schedule of the service."""
-
-    async def put(
-        self,
-        target: WebhookTarget | None,
-        event_type: str,
-        job_id: str,
-        *,
-        success: bool = True,
-        data: list[dict[str, Any]] | None = None,
-        error: str | None = None,
-    ) -> None:
-        """Keep an event for delivery; without a target, or when its filter refuses the type, do nothing.
-
-        When this returns, the event survives the end of the process, if the state is a file.
-        """
 
 
 class Account(Protocol):

@@ -76,15 +76,16 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         monitors = Monitors(
             database=base.state,
             scraper=scraper,
-            outgoing=base.outbox,
+            events=base.outbox,
             account=base.ledger,
             clock=base.clock,
             ids=base.ids,
-            sites=QuietCrawler(scraper, open_site),
+            sites=QuietCrawler(base.state, scraper, open_site, clock=base.clock, activity=base.activity),
             model=model,
             jitter=options.jitter,
             activity=base.activity,
             policy=base.policy,
+            horizon=base.clock.horizon,
         )
         scrapes = ScrapeOperations(
             scraper=scraper,

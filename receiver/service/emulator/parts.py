@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 import httpx
 from starlette.types import ASGIApp
 
-from receiver.core.clock import Clock
 from receiver.service.emulator.account.credits import CreditLedger
 from receiver.service.emulator.account.queue import QueueSource
 from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.api.calls import ApiOperation
+from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.state.database import StateDatabase
@@ -26,7 +26,7 @@ class EmulatorBase:
 
     options: EmulatorOptions
     """What was chosen."""
-    clock: Clock
+    clock: EmulatorClock
     """The emulator's time."""
     ids: IdSource
     """Makes ids."""

@@ -133,6 +133,7 @@ class AdminOperations:
 
     async def _move_clock(self, body: Json, query: Mapping[str, str]) -> Json:
         duration: timedelta = read_body(ClockBody, body, _POLICY).advance
+        await self._settled_soon()
         await self.clock.advance(duration, self._settled_soon)
         return await self._tell_clock(body, query)
 

@@ -14,7 +14,7 @@ from receiver.service.emulator.account.queue import TeamQueue
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.contracts import JobAccount
 from receiver.service.emulator.ids import IdSource
-from receiver.service.emulator.jobs import results, table
+from receiver.service.emulator.jobs import results, site_table, table
 from receiver.service.emulator.jobs.changes import JobChanges, JobWatch
 from receiver.service.emulator.jobs.context import JobContext, TeamSlots
 from receiver.service.emulator.jobs.records import (
@@ -37,7 +37,7 @@ from receiver.service.emulator.wire.plans import BatchPlan, CrawlPlan
 
 log = event_log(__name__)
 
-SCHEMA = table.SCHEMA + results.SCHEMA
+SCHEMA = table.SCHEMA + results.SCHEMA + site_table.SCHEMA
 LIFETIME = timedelta(hours=24)
 """How long the results of a job are kept."""
 _SWEEP_EVERY = timedelta(hours=1)
@@ -259,6 +259,7 @@ class JobEngine:
 
         def work(connection: sqlite3.Connection) -> None:
             results.delete_documents(connection, table.expire(connection, now))
+            site_table.forget_origins(connection)
 
         self._sweep_timer = self._clock.call_later(_SWEEP_EVERY, lambda: self._spawn(self._sweep()))
         await self._database.run(work)

@@ -9,7 +9,7 @@ from datetime import timedelta
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.activity import Rest
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.jobs import table
+from receiver.service.emulator.jobs import site_table, table
 from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, LinkFollower
 from receiver.service.emulator.jobs.outcomes import PageFailed, PageScraped
@@ -74,6 +74,9 @@ class JobRunner:
         self._follower = follower = LinkFollower(plan, rules)
         key = follower.seed_key()
         await self._context.database.run(lambda c: table.take_key(c, self.job.seq, key))
+        origin = await self._context.database.run(lambda c: site_table.origin_of(c, self.job.id))
+        if origin is not None:
+            await follower.move_to(origin)
         if plan.sitemap == "skip" or self.job.sitemap_read:
             return
         async with aclosing(rules.sitemap()) as urls:

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from receiver.service.emulator.jobs import table
+from receiver.service.emulator.jobs import site_table, table
 from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, ChosenLinks
 from receiver.service.emulator.jobs.outcomes import CANCELLED, PageFailed, PageOutcome, PageScraped
@@ -51,6 +51,7 @@ class PageSettler:
             else:
                 position = table.count_completed(connection, seq, outcome.page.credits)
                 insert_document(connection, seq, position, content)
+                site_table.keep_origin(connection, self._job.id, outcome.origin)
                 self._context.account.charge_within(connection, self._job.team, outcome.page.credits)
             self._context.outbox.keep(connection, event)
             table.add_blocked(connection, seq, (*blocked, *links.blocked))

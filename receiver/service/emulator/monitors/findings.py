@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.monitors.table import RememberedPage
+from receiver.service.emulator.monitors.check_table import RememberedPage
 from receiver.service.emulator.scrapes import Json, ScrapedPage
 from receiver.service.emulator.scraping.comparison import changed_paths, is_same_text
 from receiver.service.emulator.scraping.diffs import diff_pages

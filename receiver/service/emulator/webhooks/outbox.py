@@ -27,7 +27,7 @@ _MAX_ON_THE_WAY = 32
 
 
 class Outbox:
-    """The Outgoing of the emulator: a webhook delivery is kept before it is sent.
+    """Keeps and sends webhooks: a webhook delivery is kept before it is sent.
 
     Deliveries to one address start in the order in which they were kept, each after the answer to the one before.
     A failed one comes again later, and does not hold the others back. While an address does not answer at all,

@@ -1,6 +1,7 @@
 """Monitors over a small web, as the operations use them."""
 
-from collections.abc import AsyncIterator, Awaitable
+import sqlite3
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -35,8 +36,9 @@ class MadeSite:
     urls: list[str] = field(default_factory=list)
     failure: ScrapeFailed | None = None
     crawled: list[CrawlPlan] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
 
-    async def pages(self, plan: CrawlPlan, *, team: str) -> AsyncIterator[SitePage]:
+    async def pages(self, plan: CrawlPlan, *, team: str, crawl_id: str) -> AsyncGenerator[SitePage, None]:
         self.crawled.append(plan)
         if self.failure is not None:
             raise self.failure
@@ -46,6 +48,9 @@ class MadeSite:
                 yield SitePage(url, await self.scene.scraper.scrape(scraping, history_team=team))
             except ScrapeFailed as exc:
                 yield SitePage(url, exc)
+
+    def forget(self, connection: sqlite3.Connection, crawl_id: str) -> None:
+        self.forgotten.append(crawl_id)
 
 
 @dataclass(slots=True)
@@ -131,7 +136,7 @@ async def studio(
         made = Monitors(
             database=one.database,
             scraper=one.scraper,
-            outgoing=mailbox,
+            events=mailbox,
             account=purse,
             clock=one.clock,
             ids=IdSource(one.clock, 2),
