@@ -28,6 +28,7 @@ from receiver.service.emulator.scraping.kept import KeptScrapes
 from receiver.service.emulator.scraping.known_urls import KnownUrls
 from receiver.service.emulator.scraping.scraper import PageScraper
 from receiver.service.emulator.wire.scrape import read_scrape
+from receiver.service.emulator.working.processes import WorkProcesses
 
 SCHEMAS = (
     job_tables.SCHEMA,
@@ -45,13 +46,15 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
     options = base.options
     async with AsyncExitStack() as stack:
         fetcher = await stack.enter_async_context(Fetcher(options, base.clock, transport=base.transport))
-        readers = await stack.enter_async_context(PageReaders())
+        work = await stack.enter_async_context(WorkProcesses())
+        readers = await stack.enter_async_context(PageReaders(work))
         model = _model(options)
         if model is not None:
             stack.push_async_callback(model.close)
         scraper = PageScraper(
             fetch=fetcher.fetch,
             read=readers.read,
+            work=work,
             database=base.state,
             clock=base.clock,
             ids=base.ids,
@@ -76,6 +79,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         monitors = Monitors(
             database=base.state,
             scraper=scraper,
+            work=work,
             events=base.outbox,
             account=base.ledger,
             clock=base.clock,

@@ -4,7 +4,7 @@ import asyncio
 import json
 import sqlite3
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from receiver.service.emulator.scraping.ports import AddressGuard, ReadPage
 from receiver.service.emulator.scraping.scraper import PageScraper
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks.table import PreparedDelivery
+from receiver.service.emulator.working.processes import HeavyWork, WorkProcesses
 
 Json = dict[str, Any]
 HOME = "https://shop.example/"
@@ -79,6 +80,7 @@ class Scene:
     web: Web
     clock: VirtualClock
     database: StateDatabase
+    work: HeavyWork
 
     async def scrape(self, url: str = HOME, *formats: str | Json, team: str = TEAM, **options: Any) -> Json:
         page = await self.scraper.scrape(plan_of(url, *formats, **options), history_team=team)
@@ -102,12 +104,16 @@ async def scene(
     guard: AddressGuard | None = None,
     model: LanguageModel | None = None,
     read: ReadPage | None = None,
+    work: HeavyWork | None = None,
     max_concurrency: int = 10,
     schemas: tuple[str, ...] = (),
 ) -> AsyncIterator[Scene]:
     clock = clock or VirtualClock()
     web = Web(clock)
-    async with StateDatabase(file, (*SCHEMAS, *schemas)) as database, PageReaders() as readers:
+    async with AsyncExitStack() as stack:
+        database = await stack.enter_async_context(StateDatabase(file, (*SCHEMAS, *schemas)))
+        processes = await stack.enter_async_context(WorkProcesses())
+        readers = await stack.enter_async_context(PageReaders(processes))
         scraper = PageScraper(
             fetch=web.fetch,
             read=read or readers.read,
@@ -116,9 +122,10 @@ async def scene(
             ids=IdSource(clock, 1),
             guard=guard,
             model=model,
+            work=work or processes,
             max_concurrency=max_concurrency,
         )
-        yield Scene(scraper, web, clock, database)
+        yield Scene(scraper, web, clock, database, work or processes)
 
 
 async def failure_of(scraping: Any) -> ScrapeFailed:

@@ -24,6 +24,7 @@ from receiver.service.emulator.monitors.table import MonitorRow, MonitorTable
 from receiver.service.emulator.monitors.work import CheckWork
 from receiver.service.emulator.scrapes import Json, ScrapedPage, ScrapePlan, Scraper
 from receiver.service.emulator.wire.plans import MonitorPlan, PagesTarget, QueriesTarget, SiteTarget
+from receiver.service.emulator.working.processes import HeavyWork
 
 log = event_log(__name__)
 
@@ -52,6 +53,7 @@ class CheckRunner:
         clock: Clock,
         ids: IdSource,
         judge: ChangeJudge,
+        work: HeavyWork,
         sites: SiteCrawler | None = None,
     ) -> None:
         self._table = table
@@ -60,6 +62,7 @@ class CheckRunner:
         self._clock = clock
         self._ids = ids
         self._judge = judge
+        self._work = work
         self._sites = sites
 
     async def run(self, monitor: MonitorRow, plan: MonitorPlan, check: Json) -> None:
@@ -188,7 +191,7 @@ class CheckRunner:
         before = await self._table.remembered(work.monitor_id, target_id, page.url)
         if isinstance(page.result, ScrapeFailed):
             return failed_page(page.url, page.result, before)
-        finding = await asyncio.to_thread(compare_page, page.url, page.result, before, mode)
+        finding = await compare_page(self._work, page.url, page.result, before, mode)
         if finding.status == "changed" and work.plan.goal and work.plan.judge_enabled:
             finding.judgment = await self._judge.judge(work.plan.goal, finding)
             finding.cost += JUDGED

@@ -24,6 +24,7 @@ from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.wire.monitors import read_monitor, read_monitor_changes
 from receiver.service.emulator.wire.plans import MonitorPlan
 from receiver.service.emulator.wire.policy import RequestPolicy
+from receiver.service.emulator.working.processes import HeavyWork, InThreads
 
 
 class MonitorBusy(Exception):
@@ -51,12 +52,16 @@ class Monitors:
         ids: IdSource,
         sites: SiteCrawler | None = None,
         model: LanguageModel | None = None,
+        work: HeavyWork | None = None,
         jitter: bool = False,
         activity: Activity | None = None,
         policy: RequestPolicy | None = None,
         horizon: Callable[[], datetime] | None = None,
     ) -> None:
-        """`horizon` tells up to which moment the clock is being moved; without it, it only passes."""
+        """`horizon` tells up to which moment the clock is being moved; without it, it only passes.
+
+        Pages are compared by `work`; without it, in threads.
+        """
         self._clock = clock
         self._ids = ids
         self._policy = policy or RequestPolicy()
@@ -69,6 +74,7 @@ class Monitors:
             clock=clock,
             ids=ids,
             judge=ChangeJudge(model),
+            work=work or InThreads(),
             sites=sites,
         )
         self._scheduler = MonitorScheduler(

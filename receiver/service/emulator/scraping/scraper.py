@@ -31,6 +31,7 @@ from receiver.service.emulator.scraping.prices import credits_of
 from receiver.service.emulator.scraping.redaction import redact
 from receiver.service.emulator.scraping.tracking import ChangeTracker
 from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.working.processes import HeavyWork, InThreads
 
 log = event_log(__name__)
 
@@ -90,9 +91,13 @@ class PageScraper:
         guard: AddressGuard | None = None,
         model: LanguageModel | None = None,
         activity: Activity | None = None,
+        work: HeavyWork | None = None,
         cached_delay: timedelta = timedelta(0),
     ) -> None:
-        """A page from the cache takes `cached_delay` of real time; others take what fetching takes."""
+        """A page from the cache takes `cached_delay` of real time; others take what fetching takes.
+
+        What may take long is done by `work`; without it, in threads.
+        """
         self._fetch = fetch
         self._cached_delay = cached_delay
         self._read = read
@@ -104,9 +109,10 @@ class PageScraper:
         self._places = asyncio.Semaphore(max_concurrency)
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
-        self._extractor = Extractor(model)
-        self._answers = PageAnswers(model)
-        self._tracker = ChangeTracker(self._history, self._extractor, read)
+        self._work = work or InThreads()
+        self._extractor = Extractor(model, self._work)
+        self._answers = PageAnswers(model, self._work)
+        self._tracker = ChangeTracker(self._history, self._extractor, read, self._work)
 
     async def scrape(self, plan: ScrapePlan, *, history_team: str = "") -> ScrapedPage:
         """Return the page, within the plan's time-out. Raises ScrapeFailed, and nothing else for a bad page.

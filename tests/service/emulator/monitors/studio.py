@@ -19,6 +19,7 @@ from receiver.service.emulator.monitors import table
 from receiver.service.emulator.monitors.ports import SitePage
 from receiver.service.emulator.monitors.service import Monitors
 from receiver.service.emulator.wire.plans import CrawlPlan
+from receiver.service.emulator.working.processes import HeavyWork
 from tests.doubles import turns
 from tests.service.emulator.pages import HOME, TEAM, Mailbox, Purse, Scene, Web, plan_of, scene
 
@@ -129,13 +130,15 @@ async def studio(
     *,
     clock: VirtualClock | None = None,
     model: LanguageModel | None = None,
+    work: HeavyWork | None = None,
     **options: Any,
 ) -> AsyncIterator[Studio]:
-    async with scene(file, clock=clock, schemas=(table.SCHEMA,)) as one:
+    async with scene(file, clock=clock, work=work, schemas=(table.SCHEMA,)) as one:
         mailbox, purse, site, activity = Mailbox(), Purse(), MadeSite(one), Activity()
         made = Monitors(
             database=one.database,
             scraper=one.scraper,
+            work=one.work,
             events=mailbox,
             account=purse,
             clock=one.clock,
