@@ -142,11 +142,11 @@ def _from_html(kind: ContentKind, text: str, url: str, plan: ScrapePlan) -> Page
     if (wanted := plan.format("attributes")) is not None:
         content.attributes = _attributes(tree, wanted.get("selectors") or ())
     cleaned = _clean(tree, resolver, plan, only_main=plan.only_main_content)
-    content.markdown = _markdown(cleaned, plan)
+    content.markdown = _markdown(cleaned, plan, len(text))
     if plan.only_main_content and not content.markdown and not _has_content(cleaned):
         # Many pages have all their content in something with the class of a heading or a menu.
         cleaned = _clean(parse_html(text), resolver, plan, only_main=False)
-        content.markdown = _markdown(cleaned, plan)
+        content.markdown = _markdown(cleaned, plan, len(text))
     content.links = tuple(cleaned.links)
     content.warnings = tuple(cleaned.warnings)
     content.html = (cleaned.tree.html or "") if plan.format("html") is not None else ""
@@ -157,10 +157,11 @@ def _clean(tree: LexborHTMLParser, resolver: Resolver, plan: ScrapePlan, *, only
     return clean(tree, resolver, include=plan.include_tags, exclude=plan.exclude_tags, only_main=only_main)
 
 
-def _markdown(page: CleanPage, plan: ScrapePlan) -> str:
+def _markdown(page: CleanPage, plan: ScrapePlan, size: int) -> str:
     if all(one["type"] in _WITHOUT_MARKDOWN for one in plan.formats):
         return ""
-    return without_skip_link(to_markdown(page.root, base64_images=not plan.remove_base64_images)).strip()
+    keeps_images = not plan.remove_base64_images
+    return without_skip_link(to_markdown(page.root, size=size, base64_images=keeps_images)).strip()
 
 
 def _has_content(page: CleanPage) -> bool:
