@@ -5,7 +5,7 @@ import json
 import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from receiver.service.emulator.jobs import engine as jobs
 from receiver.service.emulator.jobs.engine import JobEngine
 from receiver.service.emulator.jobs.records import JobRecord
 from receiver.service.emulator.jobs.site_rules import LinkDenial, SiteRules
+from receiver.service.emulator.json_text import to_json
 from receiver.service.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks import table
@@ -240,7 +241,8 @@ class World:
             base_url="http://127.0.0.1:3002",
             **more,
         )
-        return await operation.handle(call)
+        answer = await operation.handle(call)
+        return replace(answer, body=json.loads(to_json(answer.body)))
 
 
 def _found(operations: Sequence[ApiOperation], method: str, path: str) -> tuple[ApiOperation, dict[str, str]]:

@@ -31,7 +31,7 @@ from receiver.service.emulator.scraping.prices import credits_of
 from receiver.service.emulator.scraping.redaction import redact
 from receiver.service.emulator.scraping.tracking import ChangeTracker
 from receiver.service.emulator.state.database import StateDatabase
-from receiver.service.emulator.working.processes import HeavyWork, InThreads
+from receiver.service.emulator.working.processes import HeavyWork, InThreads, WorkLost
 
 log = event_log(__name__)
 
@@ -174,7 +174,7 @@ class PageScraper:
         await self._keep(work, page, content, fetched=not is_hit)
         cost = credits_of(plan, num_pages=content.num_pages, check_credits=work.check_credits, reused=reused)
         if plan.redact_pii:
-            document = await asyncio.to_thread(_redacted, document)
+            document = await self._redacted(document)
         document["metadata"] = metadata_of(
             plan,
             page,
@@ -230,6 +230,14 @@ class PageScraper:
         if format_["type"] != "deterministicJson" or work.plan.zero_data_retention:
             return False
         return not await self._history.is_new_program(program_of(work.plan, format_))
+
+    async def _redacted(self, document: Json) -> Json:
+        size = sum(len(one) for one in document.values() if isinstance(one, str))
+        try:
+            redacted: Json = await self._work.run(_redacted, document, size=size)
+        except WorkLost as exc:
+            raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", f"The page could not be redacted: {exc}") from None
+        return redacted
 
     async def _keep(self, work: _ScrapeWork, page: FetchedPage, content: ReadContent, *, fetched: bool) -> None:
         """Keep the page for the cache and for later comparisons."""

@@ -87,7 +87,7 @@ class Outbox:
         job_id: str,
         *,
         success: bool = True,
-        data: list[dict[str, Any]] | None = None,
+        data: list[Any] | None = None,
         error: str | None = None,
     ) -> None:
         """Keep an event for delivery; without a target, or when its filter refuses the type, do nothing.
@@ -106,7 +106,7 @@ class Outbox:
         job_id: str,
         *,
         success: bool = True,
-        data: list[dict[str, Any]] | None = None,
+        data: list[Any] | None = None,
         error: str | None = None,
     ) -> PreparedDelivery | None:
         """Return the delivery of an event, for `keep` in a transaction and `wake` after it.
