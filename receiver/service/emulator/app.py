@@ -138,6 +138,7 @@ class Emulator:
             ledger=CreditLedger(state, clock, initial=options.credits),
             guard=ThreatGuard(enabled=options.threat_protection != "off", risk_url=options.risk_url, client=client),
             outbox=outbox,
+            faults=self.faults,
             activity=self.activity,
             policy=RequestPolicy.of(options),
             transport=self._transport,

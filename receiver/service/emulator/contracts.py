@@ -20,6 +20,31 @@ class WebhookTarget:
     """Names as they were given: full types, or what comes after the family. Empty: all events."""
 
 
+@dataclass(frozen=True, slots=True)
+class JobFailure:
+    """How a job fails, because somebody asked for it."""
+
+    after: int
+    """How many of its pages end before; 0 fails it before its first page."""
+    error: str
+    """Why, for people."""
+
+
+class JobFaults(Protocol):
+    """Decides which jobs fail. The admin API can set it."""
+
+    def choose_job(self, kind: str) -> JobFailure | None:
+        """Return how the job that starts now fails; None for the usual way."""
+
+
+class NoJobFaults:
+    """Every job takes its usual way."""
+
+    def choose_job(self, kind: str) -> JobFailure | None:
+        """Return None."""
+        return None
+
+
 class Account(Protocol):
     """The credits of a team."""
 

@@ -75,6 +75,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             open_site=open_site,
             max_concurrency=options.max_concurrency,
             activity=base.activity,
+            faults=base.faults,
         )
         monitors = Monitors(
             database=base.state,

@@ -13,6 +13,7 @@ from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.api.calls import ApiOperation
 from receiver.service.emulator.clock import EmulatorClock
+from receiver.service.emulator.contracts import JobFaults
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.state.database import StateDatabase
@@ -38,6 +39,8 @@ class EmulatorBase:
     """Checks URLs."""
     outbox: Outbox
     """Sends webhooks."""
+    faults: JobFaults
+    """Decides which jobs fail."""
     activity: Activity
     """What runs without waiting for the clock."""
     policy: RequestPolicy

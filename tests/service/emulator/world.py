@@ -17,7 +17,7 @@ from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.api.crawl import crawl_operations
-from receiver.service.emulator.contracts import WebhookTarget
+from receiver.service.emulator.contracts import JobFaults, WebhookTarget
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.ids import IdSource, open_ids
 from receiver.service.emulator.jobs import engine as jobs
@@ -269,6 +269,7 @@ async def open_world(
     secret: str | None = None,
     to_private: bool = True,
     network_clock: VirtualClock | None = None,
+    faults: JobFaults | None = None,
 ) -> AsyncIterator[World]:
     """Open jobs and webhooks over a made site."""
     clock = clock or VirtualClock()
@@ -305,6 +306,7 @@ async def open_world(
                 open_site=open_site,
                 max_concurrency=max_concurrency,
                 activity=activity,
+                faults=faults,
             )
         )
         yield World(clock, activity, database, scraper, made_rules, account, endpoint, outbox, engine, ids)

@@ -12,7 +12,7 @@ from receiver.core.clock import Clock, Timer
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.account.queue import TeamQueue
 from receiver.service.emulator.activity import Activity
-from receiver.service.emulator.contracts import JobAccount
+from receiver.service.emulator.contracts import JobAccount, JobFailure, JobFaults, NoJobFaults
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.jobs import results, site_table, table
 from receiver.service.emulator.jobs.changes import JobChanges, JobWatch
@@ -58,6 +58,7 @@ class JobEngine:
         open_site: OpenSite,
         max_concurrency: int = 10,
         activity: Activity | None = None,
+        faults: JobFaults | None = None,
     ) -> None:
         """At most `max_concurrency` pages of a team are scraped at one time."""
         self._database = database
@@ -65,6 +66,7 @@ class JobEngine:
         self._ids = ids
         self._outbox = outbox
         self._changes = JobChanges()
+        self._faults = faults or NoJobFaults()
         self._activity = activity or Activity()
         self._context = JobContext(
             database=database,
@@ -108,7 +110,7 @@ class JobEngine:
         with self._activity.running():
             started = await self._database.run(work)
             self._outbox.wake(event)
-            self._run(started)
+            self._run(started, self._faults.choose_job(started.kind))
         return started
 
     async def append(self, plan: BatchPlan, team: str) -> JobRecord:
@@ -223,8 +225,8 @@ class JobEngine:
         )
         return (job, (plan.url,), plan.limit) if isinstance(plan, CrawlPlan) else (job, plan.urls, None)
 
-    def _run(self, job: JobRecord) -> None:
-        runner = self._runners[job.id] = JobRunner(job, self._context)
+    def _run(self, job: JobRecord, failure: JobFailure | None = None) -> None:
+        runner = self._runners[job.id] = JobRunner(job, self._context, failure)
         self._spawn(self._run_to_end(runner))
 
     async def _run_to_end(self, runner: JobRunner) -> None:

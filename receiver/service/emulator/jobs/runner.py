@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.activity import Rest
+from receiver.service.emulator.contracts import JobFailure
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.jobs import site_table, table
 from receiver.service.emulator.jobs.context import JobContext
@@ -27,13 +28,16 @@ _UNKNOWN = "UNKNOWN_ERROR"
 class JobRunner:
     """Works on a job until it has ended. It may begin in the middle: what is noted is not done again."""
 
-    def __init__(self, job: JobRecord, context: JobContext) -> None:
+    def __init__(self, job: JobRecord, context: JobContext, failure: JobFailure | None = None) -> None:
+        """`failure` is how the job fails, if that was asked for."""
         self.job = job
         self._context = context
         self._settler = PageSettler(job, context)
         self._queue = PageQueue(context.database, job.seq)
         self._follower: LinkFollower | None = None
         self._rest = Rest(context.activity)
+        self._failure = failure
+        self._pages_left = None if failure is None else failure.after
         self._cancelled = False
         if job.state is EmulatedJobState.CANCELLED:
             self.cancel()
@@ -56,11 +60,14 @@ class JobRunner:
     async def run(self) -> None:
         """Return when the job has ended. A fault of the emulator fails the job."""
         try:
-            if isinstance(self.job.plan, CrawlPlan):
+            if isinstance(self.job.plan, CrawlPlan) and self._pages_left != 0:
                 await self._prepare_crawl(self.job.plan)
             ended = False
             while not ended:
-                await self._scrape_all()
+                if self._pages_left != 0:
+                    await self._scrape_all()
+                if self._failure is not None and self._pages_left == 0 and not self._cancelled:
+                    return await self._settler.fail(self._failure.error)
                 if self._cancelled:
                     await self._settler.cancel_waiting()
                 ended = await self._settler.end()
@@ -114,10 +121,19 @@ class JobRunner:
                     self._rest = self._rest if self._cancelled else Rest(self._context.activity)
                 is_first = False
                 async with self._context.slots.of(self.job.team):
-                    if not self._cancelled:
+                    if not self._cancelled and self._pages_left != 0:
                         await self._scrape(page)
+                        self._count()
             finally:
                 self._queue.done()
+
+    def _count(self) -> None:
+        """Count a page, if the job is to fail after some of them."""
+        if self._pages_left:
+            self._pages_left -= 1
+            if not self._pages_left:
+                self._queue.close()
+                self._rest.end()
 
     async def _scrape(self, page: WaitingPage) -> None:
         follower = self._follower

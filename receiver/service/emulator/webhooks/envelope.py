@@ -29,7 +29,7 @@ def build_body(
     error: str | None,
     metadata: Mapping[str, str],
 ) -> bytes:
-    """Return the bytes that are signed and sent, with the keys in the service's order. `data` may be JSON already."""
+    """Return the bytes that are signed and sent, keys in the service's order. `data` may be JSON already."""
     envelope: Json = {
         "success": success,
         "type": event_type,
