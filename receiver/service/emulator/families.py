@@ -45,6 +45,9 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
     """Open what scrapes, crawls and monitors for as long as the block lasts."""
     options = base.options
     async with AsyncExitStack() as stack:
+        now = base.clock.now()
+        await base.state.run(lambda connection: cache_tables.end_future(connection, now))
+        await base.state.run(lambda connection: history_tables.end_future(connection, now))
         fetcher = await stack.enter_async_context(Fetcher(options, base.clock, transport=base.transport))
         work = await stack.enter_async_context(WorkProcesses())
         readers = await stack.enter_async_context(PageReaders(work))

@@ -76,6 +76,7 @@ class MonitorScheduler:
 
     async def __aenter__(self) -> Self:
         self._started_at = self._clock.now()
+        await self._plan_anew()
         unfinished: dict[str, list[tuple[MonitorRow, Json]]] = defaultdict(list)
         for monitor, check in await self._table.unfinished_checks():
             unfinished[monitor.id].append((monitor, check))
@@ -91,6 +92,15 @@ class MonitorScheduler:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _plan_anew(self) -> None:
+        """Let no monitor wait longer than to its next run: the clock may have been ahead before."""
+        for monitor in await self._table.active():
+            following = self._run_after(monitor.id, self._read(monitor), self._started_at)
+            due = monitor.next_run_at
+            if following is not None and due is not None and due > following:
+                plan = partial(check_table.plan_run, monitor_id=monitor.id, due_at=due, next_run_at=following)
+                await self._database.run(plan)
 
     def changed(self) -> None:
         """Look again which check is due next: monitors were made or changed."""

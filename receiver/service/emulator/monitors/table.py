@@ -130,6 +130,11 @@ class MonitorTable:
         )
         return [_monitor(row) for row in rows]
 
+    async def active(self) -> list[MonitorRow]:
+        """Return all monitors that are active."""
+        rows = await self._read("SELECT * FROM monitors WHERE status = 'active' ORDER BY seq", ())
+        return [_monitor(row) for row in rows]
+
     async def next_due(self) -> datetime | None:
         """Return when the next check of any monitor is due."""
         rows = await self._read("SELECT min(next_run_at) AS at FROM monitors WHERE status = 'active'", ())

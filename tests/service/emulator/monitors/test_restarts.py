@@ -122,6 +122,22 @@ async def test_a_check_that_was_queued_runs(tmp_path: Path) -> None:
     assert [check["id"] for check in checks] == [check["id"] for check in queued]
 
 
+async def test_after_a_restart_with_an_earlier_clock_monitors_run_by_it(tmp_path: Path) -> None:
+    """The clock was moved forward by hand, and a new process begins with the time of the machine."""
+    ahead = VirtualClock()
+    ahead.advance(timedelta(days=365))
+    async with studio(tmp_path / "state.db", clock=ahead) as one:
+        monitor = await one.create()
+    async with studio(tmp_path / "state.db") as one:
+        one.web.show("a")
+        kept = await one.monitors.get(TEAM, monitor["id"])
+        await one.passes(timedelta(hours=1))
+        (check,) = await one.checks(monitor)
+
+    assert monitor["nextRunAt"] == "2027-01-01T13:00:00.000Z"
+    assert kept["nextRunAt"] == check["scheduledFor"] == "2026-01-01T13:00:00.000Z"
+
+
 async def test_while_a_check_goes_on_its_monitor_is_busy(tmp_path: Path) -> None:
     async with studio(tmp_path / "state.db") as one:
         show_all(one)
