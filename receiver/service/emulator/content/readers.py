@@ -3,7 +3,7 @@
 import asyncio
 import base64
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import fields
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 from receiver.service.emulator.working.processes import SMALL, HeavyWork, WorkLost
 
 _DOCUMENTS_AT_ONCE = 4
+_ZIP = b"PK\x03\x04"
 _TOO_MUCH = "The page could not be read: it needs too much time or memory."
 
 
@@ -44,7 +45,7 @@ class PageReaders:
 
     async def read(self, page: FetchedPage, plan: ScrapePlan) -> PageContent:
         """Return the content of a page. Raises ScrapeFailed, and nothing else, for a page that cannot be read."""
-        kind = await asyncio.to_thread(kind_of, page.body, page.content_type, page.url)
+        kind = await _kind(page)
         try:
             if is_document(kind, plan):
                 loop = asyncio.get_running_loop()
@@ -52,14 +53,20 @@ class PageReaders:
                     self._threads, read_document_text, kind, page.body, page.content_type, plan
                 )
                 size = _size(len(document.html), plan)
-                fields = await self._work.run(_document, kind, page.url, plan, document, size=size)
-                fields["raw_base64"] = await asyncio.to_thread(_raw, page, plan)
+                found = await self._work.run(_document, kind, page.url, plan, document, size=size)
+                found["raw_base64"] = await asyncio.to_thread(_raw, page, plan)
             else:
                 size = _size(len(page.body), plan) if kind is ContentKind.HTML else len(page.body)
-                fields = await self._work.run(_page, kind, page, plan, size=size)
+                found = await self._work.run(_page, kind, page, plan, size=size)
         except WorkLost:
             raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", _TOO_MUCH) from None
-        return _content(kind, fields)
+        return _content(kind, found)
+
+
+async def _kind(page: FetchedPage) -> ContentKind:
+    if page.body.startswith(_ZIP):  # the list of its files may be long
+        return await asyncio.to_thread(kind_of, page.body, page.content_type, page.url)
+    return kind_of(page.body, page.content_type, page.url)
 
 
 def _size(size: int, plan: ScrapePlan) -> int:
@@ -69,17 +76,21 @@ def _size(size: int, plan: ScrapePlan) -> int:
 
 
 def _page(kind: ContentKind, page: FetchedPage, plan: ScrapePlan) -> dict[str, Any]:
-    return asdict(read_content(kind, page.body, page.content_type, page.url, plan))
+    return _fields(read_content(kind, page.body, page.content_type, page.url, plan))
 
 
 def _document(kind: ContentKind, url: str, plan: ScrapePlan, document: Any) -> dict[str, Any]:
-    return asdict(read_document_content(kind, url, plan, document))
+    return _fields(read_document_content(kind, url, plan, document))
+
+
+def _fields(content: PageContent) -> dict[str, Any]:
+    return {one.name: getattr(content, one.name) for one in fields(content)}
 
 
 def _raw(page: FetchedPage, plan: ScrapePlan) -> str:
     return "" if plan.format("rawBase64") is None else base64.b64encode(page.body).decode()
 
 
-def _content(kind: ContentKind, fields: dict[str, Any]) -> PageContent:
-    tuples = {name: tuple(fields[name]) for name in ("links", "images", "warnings")}
-    return PageContent(**fields | tuples | {"kind": kind})
+def _content(kind: ContentKind, found: dict[str, Any]) -> PageContent:
+    tuples = {name: tuple(found[name]) for name in ("links", "images", "warnings")}
+    return PageContent(**found | tuples | {"kind": kind})

@@ -231,16 +231,24 @@ class MonitorScheduler:
         """Run checks of one monitor, one after the other: those that are queued, and one that has begun."""
         for monitor, check in checks:
             self._current[monitor.id] = check["id"]
-            if check["status"] == "queued" and await self._account.remaining(monitor.team) < 1:
-                await self._skip(check)
+            if check["status"] == "queued" and (reason := await self._obstacle(monitor)) is not None:
+                await self._skip(check, **reason)
                 continue
             body = await self._database.run(partial(progress.body_of, check_id=check["id"]))
             plan = self._read(monitor if body is None else replace(monitor, body=body))
             await self._runner.run(monitor, plan, check)
 
-    async def _skip(self, check: Json) -> None:
+    async def _obstacle(self, monitor: MonitorRow) -> Json | None:
+        """Return why a check that waits its turn does not begin."""
+        if await self._table.find(monitor.team, monitor.id) is None:
+            return {"status": "failed", "error": "The monitor was deleted before the check began"}
+        if await self._account.remaining(monitor.team) < 1:
+            return {"status": "skipped_no_credits"}
+        return None
+
+    async def _skip(self, check: Json, **reason: Any) -> None:
         now = written(self._clock.now())
-        skipped = {**check, "status": "skipped_no_credits", "finishedAt": now, "updatedAt": now}
+        skipped = {**check, **reason, "finishedAt": now, "updatedAt": now}
 
         def work(connection: sqlite3.Connection) -> None:
             check_table.skip_check(connection, skipped)

@@ -10,7 +10,7 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.failures import CallRefused
-from tests.doubles import event_of, soon, turns
+from tests.doubles import event_of, eventually, soon, turns
 from tests.service.emulator.monitors.studio import HOURLY, studio
 from tests.service.emulator.pages import HOME, TEAM
 
@@ -176,6 +176,21 @@ async def test_a_deleted_monitor_runs_no_more() -> None:
         await one.passes(3 * HOUR)
 
     assert one.web.fetched == []
+
+
+async def test_runs_that_wait_do_not_begin_when_their_monitor_is_deleted() -> None:
+    """The one that has begun goes on to its end."""
+    async with studio() as one:
+        one.web.show("a")
+        one.web.gate = asyncio.Event()
+        monitor = await one.create()
+        one.clock.advance(3 * HOUR)
+        await eventually(lambda: bool(one.web.fetched))
+        await one.monitors.delete(TEAM, monitor["id"])
+        one.web.gate.set()
+        await one.idle()
+
+    assert [event["type"] for event in one.mailbox.events] == ["monitor.page", "monitor.check.completed"]
 
 
 async def test_a_schedule_is_read_in_its_time_zone() -> None:
