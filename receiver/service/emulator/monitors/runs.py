@@ -52,7 +52,9 @@ class _Calendar:
     """The runs of a schedule, day by day."""
 
     cron: Cron
+    """The days and times in local time."""
     zone: ZoneInfo
+    """The place whose clocks count."""
     times: tuple[timedelta, ...]
     """The runs of a day, since midnight."""
     follows_clock: bool
