@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from receiver.service.emulator.account.keys import ApiKeys
+from receiver.service.emulator.account.slots import pages_at_once
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.api.map import MapOperations
@@ -44,6 +45,7 @@ SCHEMAS = (
 async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
     """Open what scrapes, crawls and monitors for as long as the block lasts."""
     options = base.options
+    at_once = pages_at_once(options.plan, options.max_concurrency)
     async with AsyncExitStack() as stack:
         now = base.clock.now()
         await base.state.run(lambda connection: cache_tables.end_future(connection, now))
@@ -61,7 +63,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             database=base.state,
             clock=base.clock,
             ids=base.ids,
-            max_concurrency=options.max_concurrency,
+            max_concurrency=at_once,
+            refuses=options.plan is not None,
             guard=base.guard,
             model=model,
             activity=base.activity,
@@ -76,7 +79,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             clock=base.clock,
             ids=base.ids,
             open_site=open_site,
-            max_concurrency=options.max_concurrency,
+            max_concurrency=at_once,
             activity=base.activity,
             faults=base.faults,
         )
@@ -124,7 +127,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *MonitorOperations(monitors).operations(),
                 *maps.operations(),
             ],
-            sockets=JobSockets(engine, keys.team_of).app(),
+            sockets=JobSockets(engine, keys).app(),
             queues=engine,
             reset=reset,
         )

@@ -107,6 +107,7 @@ async def scene(
     work: HeavyWork | None = None,
     max_concurrency: int = 10,
     schemas: tuple[str, ...] = (),
+    refuses: bool = False,
 ) -> AsyncIterator[Scene]:
     clock = clock or VirtualClock()
     web = Web(clock)
@@ -124,6 +125,7 @@ async def scene(
             model=model,
             work=work or processes,
             max_concurrency=max_concurrency,
+            refuses=refuses,
         )
         yield Scene(scraper, web, clock, database, work or processes)
 

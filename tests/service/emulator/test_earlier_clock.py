@@ -1,4 +1,4 @@
-"""A state that was written while the clock was ahead: an advance by hand does not survive the process."""
+"""A state that was written while the clock was ahead of the machine."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -22,8 +22,8 @@ async def scraped(emulator: Emulator, **options: Any) -> dict[str, Any]:
     return data
 
 
-async def test_pages_are_compared_and_cached_by_the_new_clock(tmp_path: Path) -> None:
-    """Scrapes of the year ahead count as scrapes of now."""
+async def test_pages_are_compared_and_cached_as_before(tmp_path: Path) -> None:
+    """The emulator goes on with its own time, and its scrapes are in the past."""
     pages: dict[str, str | bytes] = {"/": "<p>one</p>"}
     options = EmulatorOptions(sites={SHOP: pages}, bundled_site=False, state=tmp_path / "state.db")
     tracking = {"formats": ["markdown", "changeTracking"], "maxAge": 0}
@@ -41,4 +41,4 @@ async def test_pages_are_compared_and_cached_by_the_new_clock(tmp_path: Path) ->
 
     assert hit["metadata"]["cacheState"] == "hit"
     assert [one["changeStatus"] for one in found] == ["changed", "same"]
-    assert found[1]["previousScrapeAt"] == "2026-01-01T12:05:00.000Z"
+    assert found[1]["previousScrapeAt"] == "2027-01-01T12:05:00.000Z"

@@ -11,12 +11,13 @@ from typing import Any, Self
 from receiver.core.clock import Clock, Timer
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.account.queue import TeamQueue
+from receiver.service.emulator.account.slots import TeamSlots
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.contracts import JobAccount, JobFailure, JobFaults, NoJobFaults
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.jobs import results, site_table, table
 from receiver.service.emulator.jobs.changes import JobChanges, JobWatch
-from receiver.service.emulator.jobs.context import JobContext, TeamSlots
+from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.records import (
     EmulatedJobState,
     JobEnded,
@@ -264,7 +265,7 @@ class JobEngine:
             site_table.forget_origins(connection)
 
         self._sweep_timer = self._clock.call_later(_SWEEP_EVERY, lambda: self._spawn(self._sweep()))
-        await self._database.run(work)
+        await self._database.run(work, patient=True)
 
 
 def _existing(job: JobRecord | None) -> JobRecord:

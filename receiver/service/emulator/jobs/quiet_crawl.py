@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -45,7 +44,7 @@ class QuietCrawler:
         begin = partial(site_table.begin_crawl, crawl=crawl_id, seed=seed, limit=plan.limit)
         if (origin := await self._database.run(partial(site_table.origin_of, crawl=crawl_id))) is not None:
             await follower.move_to(origin)
-        if await self._database.run(begin):
+        if await self._database.run(begin, patient=True):
             await self._read_sitemaps(plan, rules, follower, crawl_id)
         is_first = True
         while (page := await self._database.run(partial(site_table.next_page, crawl=crawl_id))) is not None:
@@ -53,20 +52,20 @@ class QuietCrawler:
                 await Rest(self._activity).wait(self._clock, timedelta(seconds=plan.delay))
             is_first = False
             visit = _Visit(crawl_id, page, follower)
-            yield SitePage(page.url, await self._visit(visit, plan, team), visit.note)
+            yield SitePage(page.url, await self._visit(visit, team), visit.note)
             visit.remember()
 
     def forget(self, connection: sqlite3.Connection, crawl_id: str) -> None:
         """Forget a crawl, as a part of the caller's transaction."""
         site_table.delete_crawl(connection, crawl_id)
 
-    async def _visit(self, visit: "_Visit", plan: CrawlPlan, team: str) -> ScrapedPage | ScrapeFailed:
+    async def _visit(self, visit: "_Visit", team: str) -> ScrapedPage | ScrapeFailed:
         """Return what became of a page, and note in the visit what follows from it."""
         forbidden = visit.follower.forbids_visit(visit.page)
         if forbidden is not None:
             return _failure(forbidden)
         try:
-            scraped = await self._scraper.scrape(replace(plan.scrape, url=visit.page.url), history_team=team)
+            scraped = await self._scraper.scrape(visit.follower.plan_of(visit.page), history_team=team)
         except ScrapeFailed as exc:
             return exc
         visit.outcome = outcome = await visit.follower.judge(visit.page, scraped)
@@ -82,11 +81,11 @@ class QuietCrawler:
                 async for urls in listed:
                     links = await follower.choose(urls)
                     add = partial(site_table.add_links, crawl=crawl_id, links=links.found, depth=0)
-                    looked_at = await self._database.run(add)
+                    looked_at = await self._database.run(add, patient=True)
                     follower.remember(links, looked_at)
                     if looked_at < len(links.found):
                         break
-        await self._database.run(partial(site_table.note_sitemap, crawl=crawl_id))
+        await self._database.run(partial(site_table.note_sitemap, crawl=crawl_id), patient=True)
 
 
 class _Visit:

@@ -53,7 +53,7 @@ class CheckRecorder:
             check_table.set_current(connection, work.check)
             progress.end_targets(connection, work.check_id, work.done, work.errors)
 
-        await self._database.run(write)
+        await self._database.run(write, patient=True)
 
     async def page(self, work: CheckWork, target_id: str, finding: PageFinding, note: Note = _always) -> None:
         """Keep the result of a page, its price, and its event: one for each URL of a check, and one for its error.
@@ -85,7 +85,7 @@ class CheckRecorder:
             self._events.keep(connection, event)
             return True
 
-        if await self._database.run(write):
+        if await self._database.run(write, patient=True):
             work.add(target_id, finding, check)
             self._events.wake(event)
 
@@ -116,7 +116,7 @@ class CheckRecorder:
             forget(connection)
             self._events.keep(connection, event)
 
-        await self._database.run(write)
+        await self._database.run(write, patient=True)
         self._events.wake(event)
 
     def _kept_from(self, work: CheckWork, now: datetime) -> datetime:

@@ -23,13 +23,15 @@ from receiver.service.emulator.monitors.records import new_check, written
 from receiver.service.emulator.monitors.runs import LONGEST_JITTER, interval_of, jitter_of, last_runs, next_run
 from receiver.service.emulator.monitors.table import MonitorRow, MonitorTable
 from receiver.service.emulator.scrapes import Json
-from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.state.database import StateDatabase, StateUnwritable
 from receiver.service.emulator.wire.plans import MonitorPlan
 
 log = event_log(__name__)
 
 MAX_RUNS = 400
 """Runs of a monitor that come when the clock is moved over more of them at one time: the last ones."""
+_PAUSE_SECONDS = 1.0
+"""Real seconds, when the disk takes nothing."""
 
 ReadRecord = Callable[[MonitorRow], MonitorPlan]
 """Returns the plan of a monitor as it is kept."""
@@ -153,8 +155,12 @@ class MonitorScheduler:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            with self._activity.running():
-                due = await self._start_all_due()
+            try:
+                with self._activity.running():
+                    due = await self._start_all_due()
+            except StateUnwritable:  # what is due stays due until there is room
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
             now = self._clock.now()
             if due is not None and due <= now:
                 continue

@@ -68,10 +68,10 @@ async def test_a_job_with_fewer_pages_than_it_fails_after_is_completed() -> None
 async def test_a_batch_whose_pages_cannot_be_noted_fails(caplog: pytest.LogCaptureFixture) -> None:
     """A fault of the emulator: the log and the error have the same id."""
     async with open_world(PAGES) as world:
-        charge = world.account.charge_within
-        world.account.charge_within = None  # type: ignore[assignment,method-assign]
+        pay = world.account.pay_within
+        world.account.pay_within = None  # type: ignore[assignment,method-assign]
         job = await world.batch(*URLS, webhook=True)
-        world.account.charge_within = charge  # type: ignore[method-assign]
+        world.account.pay_within = pay  # type: ignore[method-assign]
 
     assert (job.state, job.completed) == (EmulatedJobState.FAILED, 0)
     assert world.endpoint.types == ["batch_scrape.started", "batch_scrape.failed"]
