@@ -114,6 +114,7 @@ class Emulator:
 
     async def advance(self, duration: timedelta) -> None:
         """Move the clock forward, and let everything happen that is due on the way."""
+        await self.settled()
         await self.clock.advance(duration, self.settled)
 
     async def _open_base(self, stack: AsyncExitStack) -> EmulatorBase:
@@ -150,6 +151,7 @@ class Emulator:
             ledger=CreditLedger(state, clock, initial=options.credits),
             guard=ThreatGuard(enabled=options.threat_protection != "off", risk_url=options.risk_url, client=client),
             outbox=outbox,
+            faults=self.faults,
             activity=self.activity,
             policy=RequestPolicy.of(options),
             transport=self._transport,

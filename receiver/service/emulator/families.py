@@ -43,6 +43,7 @@ from receiver.service.emulator.search.searxng import SearxngClient
 from receiver.service.emulator.search.site_reading import SiteReader
 from receiver.service.emulator.search.watching import SearchWatcher
 from receiver.service.emulator.wire.scrape import read_scrape
+from receiver.service.emulator.working.processes import WorkProcesses
 
 SCHEMAS = (
     job_tables.SCHEMA,
@@ -62,8 +63,12 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
     options = base.options
     at_once = pages_at_once(options.plan, options.max_concurrency)
     async with AsyncExitStack() as stack:
+        now = base.clock.now()
+        await base.state.run(lambda connection: cache_tables.end_future(connection, now))
+        await base.state.run(lambda connection: history_tables.end_future(connection, now))
         fetcher = await stack.enter_async_context(Fetcher(options, base.clock, transport=base.transport))
-        readers = await stack.enter_async_context(PageReaders())
+        work = await stack.enter_async_context(WorkProcesses())
+        readers = await stack.enter_async_context(PageReaders(work))
         model = _model(options)
         if model is not None:
             stack.push_async_callback(model.close)
@@ -71,6 +76,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         scraper = PageScraper(
             fetch=fetcher.fetch,
             read=readers.read,
+            work=work,
             database=base.state,
             clock=base.clock,
             ids=base.ids,
@@ -93,6 +99,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             open_site=open_site,
             max_concurrency=at_once,
             activity=base.activity,
+            faults=base.faults,
         )
         sites = SiteReader(
             sites=fetcher.sites,
@@ -111,16 +118,18 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         monitors = Monitors(
             database=base.state,
             scraper=scraper,
-            outgoing=base.outbox,
+            work=work,
+            events=base.outbox,
             account=base.ledger,
             clock=base.clock,
             ids=base.ids,
-            sites=QuietCrawler(scraper, open_site),
+            sites=QuietCrawler(base.state, scraper, open_site, clock=base.clock, activity=base.activity),
             searches=SearchWatcher(finder),
             model=model,
             jitter=options.jitter,
             activity=base.activity,
             policy=base.policy,
+            horizon=base.clock.horizon,
         )
         kept = KeptScrapes(base.state, base.clock)
         scrapes = ScrapeOperations(

@@ -122,7 +122,7 @@ class Dispatcher:
 
     async def _respond(self, request: HttpRequest, notes: _CallNotes) -> Response:
         if self._gate.keys.anyone_passes and is_foreign_page(request):
-            return reply(refusal_body(CallRefused(403, _NO_FOREIGN_PAGES)), 403)
+            return await reply(refusal_body(CallRefused(403, _NO_FOREIGN_PAGES)), 403)
         if request.method == "OPTIONS":
             asked = request.headers.get("access-control-request-headers", "*")
             return Response(status_code=204, headers={**PREFLIGHT, "Access-Control-Allow-Headers": asked})
@@ -146,7 +146,7 @@ class Dispatcher:
             log.error("emulated_call_failed", extra={"id": identity, "path": _path(request)}, exc_info=exc)
             body, status = unknown_error_body(identity), 500
         notes.answer = body
-        return reply(body, status, headers)
+        return await reply(body, status, headers)
 
     async def _answer(self, request: HttpRequest, notes: _CallNotes) -> Answer:
         path = _path(request)

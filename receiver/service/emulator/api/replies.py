@@ -6,7 +6,7 @@ from typing import Any
 from starlette.responses import Response
 
 from receiver.service.emulator.failures import CallRefused, ScrapeFailed
-from receiver.service.emulator.json_text import to_json
+from receiver.service.emulator.json_text import to_json_beside
 
 Json = dict[str, Any]
 
@@ -19,9 +19,9 @@ PREFLIGHT = {
 }
 
 
-def reply(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+async def reply(body: Json, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return a response with a JSON object."""
-    return Response(to_json(body), status, headers, media_type="application/json")
+    return Response(await to_json_beside(body), status, headers, media_type="application/json")
 
 
 def refusal_body(refused: CallRefused) -> Json:

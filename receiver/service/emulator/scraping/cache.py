@@ -111,6 +111,11 @@ class PageCache:
                 self._bytes = connection.execute(_SIZE).fetchone()[0]
 
 
+def end_future(connection: sqlite3.Connection, now: datetime) -> None:
+    """Let no copy be newer than now: the clock may have been ahead when the state was written."""
+    connection.execute("UPDATE page_cache SET fetched_at = ?1 WHERE fetched_at > ?1", (to_micros(now),))
+
+
 def looks_up(plan: ScrapePlan) -> bool:
     """Tell whether a plan may be answered from the cache.
 

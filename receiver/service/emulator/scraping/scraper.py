@@ -41,6 +41,7 @@ from receiver.service.emulator.scraping.prices import credits_of
 from receiver.service.emulator.scraping.redaction import redact
 from receiver.service.emulator.scraping.tracking import ChangeTracker
 from receiver.service.emulator.state.database import StateDatabase, StateUnwritable
+from receiver.service.emulator.working.processes import HeavyWork, InThreads, WorkLost
 
 log = event_log(__name__)
 
@@ -104,14 +105,15 @@ class PageScraper:
         guard: AddressGuard | None = None,
         model: LanguageModel | None = None,
         activity: Activity | None = None,
+        work: HeavyWork | None = None,
         cached_delay: timedelta = timedelta(0),
         index: PageIndex | None = None,
         refuses: bool = False,
     ) -> None:
         """A page from the cache takes `cached_delay` of real time; others take what fetching takes.
 
-        What goes into the cache goes into `index`, too. With `refuses`, a scrape that waited for a place in vain is
-        a TooManyAtOnce, else a time-out.
+        What goes into the cache goes into `index`, too. What may take long is done by `work`; without it, in
+        threads. With `refuses`, a scrape that waited for a place in vain is a TooManyAtOnce, else a time-out.
         """
         self._fetch = fetch
         self._cached_delay = cached_delay
@@ -126,9 +128,10 @@ class PageScraper:
         self._refuses = refuses
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
-        self._extractor = Extractor(model)
-        self._answers = PageAnswers(model)
-        self._tracker = ChangeTracker(self._history, self._extractor, read)
+        self._heavy = work or InThreads()
+        self._extractor = Extractor(model, self._heavy)
+        self._answers = PageAnswers(model, self._heavy)
+        self._tracker = ChangeTracker(self._history, self._extractor, read, self._heavy)
 
     async def scrape(self, plan: ScrapePlan, *, history_team: str = "") -> ScrapedPage:
         """Return the page, within the plan's time-out. Raises ScrapeFailed, and nothing else for a bad page.
@@ -233,7 +236,7 @@ class PageScraper:
         await self._keep(work, page, content, fetched=not is_hit)
         cost = credits_of(plan, num_pages=content.num_pages, check_credits=work.check_credits, reused=reused)
         if plan.redact_pii:
-            document = await asyncio.to_thread(_redacted, document)
+            document = await self._redacted(document)
         document["metadata"] = metadata_of(
             plan,
             page,
@@ -289,6 +292,14 @@ class PageScraper:
         if format_["type"] != "deterministicJson" or work.plan.zero_data_retention:
             return False
         return not await self._history.is_new_program(program_of(work.plan, format_))
+
+    async def _redacted(self, document: Json) -> Json:
+        size = sum(len(one) for one in document.values() if isinstance(one, str))
+        try:
+            redacted: Json = await self._heavy.run(_redacted, document, size=size)
+        except WorkLost as exc:
+            raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", f"The page could not be redacted: {exc}") from None
+        return redacted
 
     async def _keep(self, work: _ScrapeWork, page: FetchedPage, content: ReadContent, *, fetched: bool) -> None:
         """Keep the page for the cache and for later comparisons."""

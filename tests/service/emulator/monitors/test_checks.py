@@ -301,7 +301,7 @@ async def test_a_check_is_charged_and_recorded() -> None:
             "expectedJobs": [page["currentScrapeId"] for page in check["pages"]],
         }
     ]
-    assert one.purse.charged == [10]
+    assert one.purse.charged == [5, 5]
     assert check["pages"][0] | {"id": "", "currentScrapeId": ""} == {
         "id": "",
         "targetId": monitor["targets"][0]["id"],
