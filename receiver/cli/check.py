@@ -9,6 +9,7 @@ from collections.abc import Callable
 import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
+from receiver.cli.common.extras import require_emulator
 from receiver.cli.common.filter_options import json_option
 from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.output import write_json
@@ -45,6 +46,7 @@ def check(as_json: bool, **flags: object) -> int:
         _result(tell, "search", lambda: asyncio.run(_check_search(settings))),
         _result(tell, "handlers", lambda: _check_handlers(settings)),
         _result(tell, "service", lambda: _check_service(settings)),
+        _result(tell, "emulator", _check_emulator),
     ]
     if advice := settings.webhook_advice():
         tell("note", advice, OK)
@@ -162,6 +164,18 @@ def _check_service(settings: Settings) -> str:
         return f"is not called: no {PREFIX}API_KEY is set, which `receiver start` and `ctx.client` need"
     settings.plain_api_key()
     return f"at {settings.base_url} is called with {PREFIX}API_KEY"
+
+
+def _check_emulator() -> str:
+    """Tell whether `receiver emulate` can work, and with a browser. A server needs neither."""
+    try:
+        require_emulator()
+    except ConfigurationError as exc:
+        return f"is not there, and only `receiver emulate` needs it: {exc}"
+    from receiver.service.emulator.browser.finding import find_browser
+    from receiver.service.emulator.options import EmulatorOptions
+
+    return f"can run; its browser: {find_browser(EmulatorOptions()).text}"
 
 
 async def _left_waiting(settings: Settings) -> list[str]:

@@ -1,5 +1,6 @@
 """The families of operations, put together: pages are fetched, read and scraped in one place for all of them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -10,6 +11,9 @@ from receiver.service.emulator.api.map import MapOperations
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.api.sockets import JobSockets
+from receiver.service.emulator.browser import media as media_tables
+from receiver.service.emulator.browser.finding import find_browser
+from receiver.service.emulator.browser.media import MediaStore
 from receiver.service.emulator.content.readers import PageReaders
 from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.fetching.fetcher import Fetcher
@@ -21,6 +25,7 @@ from receiver.service.emulator.monitors import table as monitor_tables
 from receiver.service.emulator.monitors.service import Monitors
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
+from receiver.service.emulator.renderings import RenderPage
 from receiver.service.emulator.scraping import cache as cache_tables
 from receiver.service.emulator.scraping import history as history_tables
 from receiver.service.emulator.scraping import kept as kept_tables
@@ -35,6 +40,7 @@ SCHEMAS = (
     history_tables.SCHEMA,
     kept_tables.SCHEMA,
     monitor_tables.SCHEMA,
+    media_tables.SCHEMA,
 )
 """The tables of the families."""
 
@@ -49,6 +55,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         model = _model(options)
         if model is not None:
             stack.push_async_callback(model.close)
+        media = MediaStore(base.state, base.clock, base.ids, base.address)
+        render = await _browser(base, stack, fetcher)
         scraper = PageScraper(
             fetch=fetcher.fetch,
             read=readers.read,
@@ -60,6 +68,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             model=model,
             activity=base.activity,
             cached_delay=options.page_delay,
+            render=render,
+            store=media.put,
         )
         open_site = site_opener(fetcher)
         engine = JobEngine(
@@ -116,9 +126,26 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *maps.operations(),
             ],
             sockets=JobSockets(engine, keys.team_of).app(),
+            media=media,
             queues=engine,
             reset=reset,
         )
+
+
+async def _browser(base: EmulatorBase, stack: AsyncExitStack, fetcher: Fetcher) -> RenderPage | None:
+    """Return what renders pages; None without a browser. It starts with the first page."""
+    found = await asyncio.to_thread(find_browser, base.options)
+    if found.executable is None:
+        return None
+    from receiver.service.emulator.browser.rendering import (
+        PageRenderer,  # only the extra `browser` has what it needs
+    )
+    from receiver.service.emulator.browser.room import BrowserRoom
+
+    options = base.options
+    room = BrowserRoom(found, most=options.browser_pages, memory=options.browser_memory)
+    await stack.enter_async_context(room)
+    return PageRenderer(room, fetcher, base.clock, max_bytes=options.max_page_bytes).render
 
 
 def _model(options: EmulatorOptions) -> LanguageModel | None:

@@ -213,7 +213,7 @@ async def checked_service(**options: Any) -> AsyncIterator[CheckedService]:
             yield parts
 
     sites: Mapping[str, Any] = {ORIGIN: pages}
-    given: Json = {"sites": sites, "webhook_secret": SECRET, "seed": 1, "bundled_site": False}
+    given: Json = {"sites": sites, "webhook_secret": SECRET, "seed": 1, "bundled_site": False, "browser": False}
     transport = httpx.MockTransport(answer)
     emulator = Emulator(EmulatorOptions(**(given | options)), clock=clock, transport=transport, parts=(families,))
     async with emulator.lifespan():
