@@ -34,7 +34,7 @@ _ALWAYS = (
     "--metrics-recording-only",
     # All requests of a page are seen where the page is: frames have no process of their own.
     "--disable-site-isolation-trials",
-    "--disable-features=IsolateOrigins,site-per-process,Translate,OptimizationHints,MediaRouter,AutofillServerCommunication,"
+    "--disable-features=IsolateOrigins,site-per-process,Translate,OptimizationHints,MediaRouter,AutofillServerCommunication,LocalNetworkAccessChecks,"
     "CertificateTransparencyComponentUpdater,GlobalMediaControls,HttpsUpgrades,InterestFeedContentSuggestions",
     # What is not answered by the emulator reaches nothing, whatever kind of connection it is.
     "--proxy-server=socks5://127.0.0.1:1",

@@ -1,7 +1,9 @@
 """From a plan to a rendered page: load it, wait, act, take pictures, read the document."""
 
 import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
+from typing import Any
 
 from playwright.async_api import BrowserContext, Error, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeout
@@ -22,6 +24,7 @@ from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 
 _LOAD_SHARE = 0.4
 """The part of its time-out for which a page may go on loading pictures and scripts."""
+_CRASHED = "The page ended its browser: it crashed, or it took too much memory."
 _SHOWN = (ContentKind.HTML, ContentKind.TEXT, ContentKind.JSON, ContentKind.XML, ContentKind.CSV)
 
 
@@ -47,7 +50,7 @@ class PageRenderer:
         try:
             async with self._room.context(device.context) as context:
                 try:
-                    return await self._render(context, traffic, plan, device)
+                    return await _until_crash(context, self._render(context, traffic, plan, device))
                 finally:
                     await traffic.close()
         except Error as exc:
@@ -115,6 +118,22 @@ class PageRenderer:
         )
 
 
+async def _until_crash(context: BrowserContext, work: Coroutine[Any, Any, RenderedPage]) -> RenderedPage:
+    """Return what the work returns; ScrapeFailed as soon as a page of the context has crashed."""
+    crashed = asyncio.Event()
+    context.on("page", lambda page: page.on("crash", lambda _: crashed.set()))
+    working, watching = asyncio.ensure_future(work), asyncio.ensure_future(crashed.wait())
+    try:
+        await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", _CRASHED)
+    finally:
+        for task in (working, watching):
+            task.cancel()
+        await asyncio.gather(working, watching, return_exceptions=True)
+
+
 async def _load(page: Page, traffic: PageTraffic, plan: ScrapePlan) -> None:
     """Load the page, and give what belongs to it a part of the time."""
     try:
@@ -153,7 +172,6 @@ def _translated(plan: ScrapePlan, error: Error) -> ScrapeFailed:
     if isinstance(error, PlaywrightTimeout):
         return ScrapeFailed("SCRAPE_TIMEOUT", f"The page {url} was not rendered within {plan.timeout} ms.")
     if "crash" in text.lower() or "closed" in text.lower():
-        why = "The page ended its browser: it crashed, or it took too much memory."
-        return ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", why)
+        return ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", _CRASHED)
     name = next((word.strip(".,") for word in text.split() if word.startswith("net::ERR_")), "net::ERR_FAILED")
     return site_error(url, name.removeprefix("net::"))

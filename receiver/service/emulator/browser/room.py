@@ -21,6 +21,7 @@ log = event_log(__name__)
 
 _START_SECONDS = 30.0
 _CLOSE_SECONDS = 5.0
+_PREFIX = "receiver-browser-"
 
 
 class BrowserRoom:
@@ -57,12 +58,20 @@ class BrowserRoom:
     async def context(self, options: Callable[[str], dict[str, Any]]) -> AsyncIterator[BrowserContext]:
         """Give a fresh context, when there is a place for it; `options` makes its options from the version."""
         async with self._places:
-            browser = await self._running()
-            context = await browser.new_context(**options(browser.version))
+            browser, context = await self._new_context(options)
             try:
                 yield context
             finally:
                 await asyncio.shield(asyncio.ensure_future(self._close(browser, context)))
+
+    async def _new_context(self, options: Callable[[str], dict[str, Any]]) -> tuple[Browser, BrowserContext]:
+        browser = await self._running()
+        try:
+            return browser, await browser.new_context(**options(browser.version))
+        except Error:
+            # It may have ended a moment ago, and be seen to have ended only now.
+            browser = await self._running()
+            return browser, await browser.new_context(**options(browser.version))
 
     async def _close(self, browser: Browser, context: BrowserContext) -> None:
         """Close a context. A browser that cannot do this in time is ended, with all of its pages."""
@@ -90,7 +99,7 @@ class BrowserRoom:
     async def _start(self) -> Browser:
         if self._driver is None:
             self._driver = await async_playwright().start()
-        self._folder = folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="receiver-browser-")
+        self._folder = folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=_PREFIX, dir=_folder_for_all())
         python, *guard = GUARD
         self._browser = await self._driver.chromium.launch(
             executable_path=python,
@@ -117,3 +126,10 @@ class BrowserRoom:
         folder, self._folder = self._folder, None
         if folder is not None:
             await asyncio.to_thread(shutil.rmtree, Path(folder), ignore_errors=True)
+
+
+def _folder_for_all() -> str | None:
+    """Return where Chromium's files go; None is the usual place. Started by root, it runs as another user."""
+    usual = Path(tempfile.gettempdir()).resolve()
+    open_to_all = all(place.stat().st_mode & 0o001 for place in (usual, *usual.parents))
+    return None if os.geteuid() != 0 or open_to_all else "/tmp"  # noqa: S108 - mkdtemp makes a name of its own

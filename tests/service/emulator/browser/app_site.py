@@ -98,9 +98,8 @@ async def rendered_site(
 ) -> AsyncIterator[RenderedSite]:
     """Open an emulator of the site. Without a transport, what it fetches elsewhere goes over the network."""
     sites = {APP: PAGES | dict(pages or {}), OTHER: OTHER_PAGES}
-    emulator = Emulator(
-        EmulatorOptions(**({"sites": sites, "bundled_site": False} | options)), clock=clock, transport=transport
-    )
+    given: dict[str, Any] = {"sites": sites, "bundled_site": False}
+    emulator = Emulator(EmulatorOptions(**(given | options)), clock=clock, transport=transport)
     async with (
         emulator.lifespan(),
         httpx.AsyncClient(

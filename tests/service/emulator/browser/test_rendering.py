@@ -57,7 +57,7 @@ async def test_a_page_is_read_after_its_scripts_have_run(site: RenderedSite) -> 
 
 async def test_a_page_that_was_waited_for_is_cached_apart(site: RenderedSite) -> None:
     """A copy from before its scripts is another page."""
-    options = {"waitFor": 700, "maxAge": 60_000}
+    options: dict[str, Any] = {"waitFor": 700, "maxAge": 60_000}
     first = await site.document(**options)
     again = await site.document(**options)
     plain = await site.document(maxAge=60_000)
