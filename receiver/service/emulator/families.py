@@ -4,16 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from starlette.types import ASGIApp, Receive, Scope, Send
+
 from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.api.batch import batch_operations
+from receiver.service.emulator.api.browser import BrowserOperations
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.api.map import MapOperations
+from receiver.service.emulator.api.media import MediaEndpoint
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.api.sockets import JobSockets
 from receiver.service.emulator.browser import media as media_tables
 from receiver.service.emulator.browser.finding import find_browser
 from receiver.service.emulator.browser.media import MediaStore
+from receiver.service.emulator.browser.parts import BrowserParts
 from receiver.service.emulator.content.readers import PageReaders
 from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.fetching.fetcher import Fetcher
@@ -25,7 +30,6 @@ from receiver.service.emulator.monitors import table as monitor_tables
 from receiver.service.emulator.monitors.service import Monitors
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts
-from receiver.service.emulator.renderings import RenderPage
 from receiver.service.emulator.scraping import cache as cache_tables
 from receiver.service.emulator.scraping import history as history_tables
 from receiver.service.emulator.scraping import kept as kept_tables
@@ -56,7 +60,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         if model is not None:
             stack.push_async_callback(model.close)
         media = MediaStore(base.state, base.clock, base.ids, base.address)
-        render = await _browser(base, stack, fetcher)
+        browser = await _browser(base, stack, fetcher)
         scraper = PageScraper(
             fetch=fetcher.fetch,
             read=readers.read,
@@ -68,7 +72,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             model=model,
             activity=base.activity,
             cached_delay=options.page_delay,
-            render=render,
+            render=None if browser is None else browser.render,
             store=media.put,
         )
         open_site = site_opener(fetcher)
@@ -96,11 +100,19 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             activity=base.activity,
             policy=base.policy,
         )
+        kept = KeptScrapes(base.state, base.clock)
+        sessions = BrowserOperations(
+            None if browser is None else browser.sessions,
+            kept=kept,
+            clock=base.clock,
+            policy=base.policy,
+            model=model,
+        )
         scrapes = ScrapeOperations(
             scraper=scraper,
             read=lambda body, version: read_scrape(body, version, base.policy),
             account=base.ledger,
-            kept=KeptScrapes(base.state, base.clock),
+            kept=kept,
         )
         maps = MapOperations(
             fetcher=fetcher,
@@ -114,6 +126,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         keys = ApiKeys(options.keys, open_access=options.open_access)
 
         async def reset() -> None:
+            if browser is not None:
+                await browser.sessions.reset()
             await engine.stop_all()
             await monitors.reset()
 
@@ -124,28 +138,55 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *batch_operations(engine, base.policy),
                 *MonitorOperations(monitors).operations(),
                 *maps.operations(),
+                *sessions.operations(),
             ],
-            sockets=JobSockets(engine, keys.team_of).app(),
-            media=media,
+            sockets=_sockets(engine, keys, browser),
+            media=_files(media, browser),
             queues=engine,
             reset=reset,
         )
 
 
-async def _browser(base: EmulatorBase, stack: AsyncExitStack, fetcher: Fetcher) -> RenderPage | None:
-    """Return what renders pages; None without a browser. It starts with the first page."""
+async def _browser(base: EmulatorBase, stack: AsyncExitStack, fetcher: Fetcher) -> BrowserParts | None:
+    """Return the browser, which starts when something needs it; None without one."""
     found = await asyncio.to_thread(find_browser, base.options)
     if found.executable is None:
         return None
-    from receiver.service.emulator.browser.rendering import (
-        PageRenderer,  # only the extra `browser` has what it needs
-    )
-    from receiver.service.emulator.browser.room import BrowserRoom
+    from receiver.service.emulator.browser.assembly import open_browser  # only the extra has what it imports
 
-    options = base.options
-    room = BrowserRoom(found, most=options.browser_pages, memory=options.browser_memory)
-    await stack.enter_async_context(room)
-    return PageRenderer(room, fetcher, base.clock, max_bytes=options.max_page_bytes).render
+    return await stack.enter_async_context(
+        open_browser(
+            found,
+            base.options,
+            fetcher,
+            clock=base.clock,
+            ids=base.ids,
+            account=base.ledger,
+            activity=base.activity,
+        )
+    )
+
+
+def _sockets(engine: JobEngine, keys: ApiKeys, browser: BrowserParts | None) -> ASGIApp:
+    watchers = JobSockets(engine, keys.team_of).app()
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        is_session = browser is not None and scope["path"].startswith("/v2/browser/")
+        app = browser.sockets if browser is not None and is_session else watchers
+        await app(scope, receive, send)
+
+    return serve
+
+
+def _files(media: MediaStore, browser: BrowserParts | None) -> ASGIApp:
+    files: ASGIApp = MediaEndpoint(media)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        is_view = browser is not None and scope["path"].startswith("/_media/live/")
+        app = browser.views if browser is not None and is_view else files
+        await app(scope, receive, send)
+
+    return serve
 
 
 def _model(options: EmulatorOptions) -> LanguageModel | None:

@@ -4,14 +4,8 @@ import base64
 import sqlite3
 from datetime import timedelta
 
-from starlette.requests import Request as HttpRequest
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
-
 from receiver.core.clock import Clock, to_micros
 from receiver.service.emulator.address import PublicAddress
-from receiver.service.emulator.api.replies import OPEN_TO_BROWSERS, refusal_body, reply
-from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.renderings import MediaFile
 from receiver.service.emulator.state.database import StateDatabase
@@ -41,7 +35,7 @@ _FIND = "SELECT content_type, data FROM browser_media WHERE name = ? AND expires
 
 
 class MediaStore:
-    """Keeps files, and serves them as an ASGI app. Whoever knows the address of one may fetch it for a day."""
+    """Keeps files. Whoever knows the address of one may fetch it for a day."""
 
     def __init__(
         self,
@@ -73,19 +67,8 @@ class MediaStore:
         await self._database.run(write)
         return f"{self._address.url}{PREFIX}/{name}"
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request for a file: 404 if there is none, or its time is over."""
-        request = HttpRequest(scope, receive)
-        await (await self._respond(request))(scope, receive, send)
-
-    async def _respond(self, request: HttpRequest) -> Response:
-        if request.method not in ("GET", "HEAD"):
-            refused = CallRefused(405, "Files are only read", headers={"Allow": "GET, HEAD"})
-            return reply(refusal_body(refused), 405, refused.headers)
-        name, now = str(request.scope["path"]).removeprefix(f"{PREFIX}/"), to_micros(self._clock.now())
+    async def find(self, name: str) -> MediaFile | None:
+        """Return a file; None if there is none, or its time is over."""
+        now = to_micros(self._clock.now())
         row = await self._database.run(lambda connection: connection.execute(_FIND, (name, now)).fetchone())
-        if row is None:
-            return reply(refusal_body(CallRefused(404, "There is no such file, or its 24 hours are over")), 404)
-        # Nothing of a page runs with the rights of the emulator's origin.
-        safe = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "sandbox; default-src 'none'"}
-        return Response(row["data"], headers=safe | OPEN_TO_BROWSERS, media_type=row["content_type"])
+        return None if row is None else MediaFile(content_type=row["content_type"], data=row["data"])

@@ -63,8 +63,7 @@ class PageRenderer:
     ) -> RenderedPage:
         page = await context.new_page()
         session = await context.new_cdp_session(page)
-        tree = await session.send("Page.getFrameTree")
-        await traffic.attach(session, tree["frameTree"]["frame"]["id"])
+        await traffic.attach(session)
         await _load(page, traffic, plan)
         answer = traffic.document
         if answer is None:

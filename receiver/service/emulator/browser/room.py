@@ -1,27 +1,23 @@
 """One Chromium for all pages: started when a page needs it, and again if it has crashed."""
 
 import asyncio
-import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from playwright.async_api import Browser, BrowserContext, Error, Playwright, async_playwright
+from playwright.async_api import Browser, BrowserContext, Error
 
 from receiver.core.log_lines import event_log
-from receiver.service.emulator.browser.finding import GUARD, FoundBrowser
-from receiver.service.emulator.browser.flags import chromium_flags
+from receiver.service.emulator.browser.chromium import ChromiumStarter, make_folder
 from receiver.service.emulator.failures import ScrapeFailed
 
 log = event_log(__name__)
 
-_START_SECONDS = 30.0
 _CLOSE_SECONDS = 5.0
-_PREFIX = "receiver-browser-"
+MakeOptions = Callable[[str], dict[str, Any]]
+"""Makes the options of a context from the version of the browser."""
 
 
 class BrowserRoom:
@@ -31,14 +27,10 @@ class BrowserRoom:
     happens.
     """
 
-    def __init__(self, found: FoundBrowser, *, most: int, memory: int) -> None:
-        assert found.executable is not None  # noqa: S101 - for mypy: without one there is no room
-        self._executable = found.executable
-        self._has_sandbox = found.has_sandbox
-        self._memory = memory
+    def __init__(self, starter: ChromiumStarter, *, most: int) -> None:
+        self._starter = starter
         self._places = asyncio.Semaphore(most)
         self._starting = asyncio.Lock()
-        self._driver: Playwright | None = None
         self._browser: Browser | None = None
         self._folder: str | None = None
 
@@ -50,13 +42,10 @@ class BrowserRoom:
     ) -> None:
         async with self._starting:
             await self._end()
-            if self._driver is not None:
-                await self._driver.stop()
-                self._driver = None
 
     @asynccontextmanager
-    async def context(self, options: Callable[[str], dict[str, Any]]) -> AsyncIterator[BrowserContext]:
-        """Give a fresh context, when there is a place for it; `options` makes its options from the version."""
+    async def context(self, options: MakeOptions) -> AsyncIterator[BrowserContext]:
+        """Give a fresh context, when there is a place for it."""
         async with self._places:
             browser, context = await self._new_context(options)
             try:
@@ -64,7 +53,7 @@ class BrowserRoom:
             finally:
                 await asyncio.shield(asyncio.ensure_future(self._close(browser, context)))
 
-    async def _new_context(self, options: Callable[[str], dict[str, Any]]) -> tuple[Browser, BrowserContext]:
+    async def _new_context(self, options: MakeOptions) -> tuple[Browser, BrowserContext]:
         browser = await self._running()
         try:
             return browser, await browser.new_context(**options(browser.version))
@@ -90,34 +79,15 @@ class BrowserRoom:
                 return self._browser
             await self._end()
             try:
-                return await self._start()
+                self._folder = folder = await asyncio.to_thread(make_folder)
+                self._browser = await self._starter.start(folder)
             except (Error, OSError, TimeoutError) as exc:
-                log.warning("browser_not_started", extra={"reason": str(exc).partition("\n")[0][:300]})
                 await self._end()
-                raise ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", "Chromium could not be started") from exc
-
-    async def _start(self) -> Browser:
-        if self._driver is None:
-            self._driver = await async_playwright().start()
-        self._folder = folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=_PREFIX, dir=_folder_for_all())
-        python, *guard = GUARD
-        self._browser = await self._driver.chromium.launch(
-            executable_path=python,
-            ignore_default_args=True,
-            args=[
-                *guard,
-                *(str(os.getpid()), folder, str(self._memory), "--", str(self._executable)),
-                *chromium_flags(sandbox=self._has_sandbox),
-            ],
-            timeout=_START_SECONDS * 1000,
-            handle_sigint=False,
-            handle_sigterm=False,
-            handle_sighup=False,
-        )
-        return self._browser
+                raise not_started(exc) from exc
+            return self._browser
 
     async def _end(self) -> None:
-        """End Chromium, if it runs, and remove its files."""
+        """End Chromium, if it runs, and remove its files: then its guard ends what is left."""
         browser, self._browser = self._browser, None
         if browser is not None:
             with suppress(TimeoutError, Error):
@@ -125,11 +95,10 @@ class BrowserRoom:
                     await browser.close()
         folder, self._folder = self._folder, None
         if folder is not None:
-            await asyncio.to_thread(shutil.rmtree, Path(folder), ignore_errors=True)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-def _folder_for_all() -> str | None:
-    """Return where Chromium's files go; None is the usual place. Started by root, it runs as another user."""
-    usual = Path(tempfile.gettempdir()).resolve()
-    open_to_all = all(place.stat().st_mode & 0o001 for place in (usual, *usual.parents))
-    return None if os.geteuid() != 0 or open_to_all else "/tmp"  # noqa: S108 - mkdtemp makes a name of its own
+def not_started(error: Exception) -> ScrapeFailed:
+    """Log why Chromium did not start, and return the failure of what needs it."""
+    log.warning("browser_not_started", extra={"reason": str(error).partition("\n")[0][:300]})
+    return ScrapeFailed("SCRAPE_ALL_ENGINES_FAILED", "Chromium could not be started")

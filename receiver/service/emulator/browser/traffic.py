@@ -40,8 +40,16 @@ class PageTraffic:
     """
 
     def __init__(
-        self, fetcher: Fetcher, device: Device, *, url: str, headers: Mapping[str, str], verify: bool
+        self,
+        fetcher: Fetcher,
+        device: Device,
+        *,
+        url: str,
+        headers: Mapping[str, str],
+        verify: bool,
+        bounded: bool = True,
     ) -> None:
+        """A page that is not `bounded` may load as much as it likes, for as long as it lives."""
         self.document: SingleAnswer | None = None
         """The last answer for the page itself, not for a part of it."""
         self.document_url = url
@@ -53,14 +61,17 @@ class PageTraffic:
         self._origin = _origin(url)
         self._headers = dict(headers)
         self._verify = verify
+        self._bounded = bounded
         self._zones: frozenset[NetworkZone] | None = None
         self._chains: dict[str, frozenset[NetworkZone]] = {}
         self._requests = self._bytes = 0
         self._turns = asyncio.Semaphore(_IN_PARALLEL)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def attach(self, session: CDPSession, main_frame: str) -> None:
-        """Answer the requests of a page from now on; `main_frame` is the id of its own frame."""
+    async def attach(self, session: CDPSession) -> None:
+        """Answer the requests of a page from now on."""
+        tree = await session.send("Page.getFrameTree")
+        main_frame = tree["frameTree"]["frame"]["id"]
 
         def paused(event: Json) -> None:
             task = asyncio.ensure_future(self._answer(session, event, main_frame))
@@ -98,7 +109,7 @@ class PageTraffic:
         self._requests += 1
         if urlsplit(url).scheme not in ("http", "https") or request["method"] not in _METHODS:
             raise site_error(url[:200], "ERR_BLOCKED_BY_CLIENT")
-        if self._requests > MAX_REQUESTS or self._bytes > MAX_TOTAL:
+        if self._bounded and (self._requests > MAX_REQUESTS or self._bytes > MAX_TOTAL):
             raise site_error(url[:200], "ERR_INSUFFICIENT_RESOURCES", "The page loads too much.")
         chain = str(event.get("networkId") or event["requestId"])
         zones = self._chains.get(chain, self._zones)
