@@ -5,6 +5,7 @@
     kill         SIGKILL at any moment loses nothing that was acknowledged
     soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
     sdk          the end-to-end suite of the service's SDK, against the emulator
+    js-sdk       the same of its SDK for JavaScript, by npm
     model        random histories of work on both stores, compared with a model of the rules
     properties   all property tests of the suite, with many more examples
 
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tests.proofs import attacks, depth, fuzz, kill, sdk, soak
+from tests.proofs import attacks, depth, fuzz, js_sdk, kill, sdk, soak
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "attacks": attacks.main,
@@ -23,6 +24,7 @@ PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "kill": kill.main,
     "soak": soak.main,
     "sdk": sdk.main,
+    "js-sdk": js_sdk.main,
     "model": depth.model,
     "properties": depth.properties,
 }

@@ -10,7 +10,10 @@ import pytest
 import pytest_asyncio
 
 from receiver.core.clock import VirtualClock
+from tests.service.emulator import schemas
+from tests.service.emulator.answering import hold
 from tests.service.emulator.browser.app_site import APP, OTHER, RenderedSite, rendered_site, with_browser
+from tests.service.emulator.schemas import Schema
 
 pytestmark = [with_browser, pytest.mark.asyncio(loop_scope="module")]
 READY = {"type": "wait", "selector": ".item"}
@@ -263,3 +266,14 @@ async def test_a_batch_renders_its_pages(site: RenderedSite) -> None:
 
     assert job["status"] == "completed"
     assert sorted(one["markdown"].partition("\n")[0] for one in job["data"]) == ["# Bikes", "# Not here"]
+
+
+@pytest.mark.parametrize(("version", "schema"), [("v1", schemas.SCRAPE_V1), ("v2", schemas.SCRAPE_V2)])
+async def test_answers_have_the_form_of_the_interface(site: RenderedSite, version: str, schema: Schema) -> None:
+    steps = [READY, *(action(kind) for kind in ("scrape", "screenshot", "pdf")), script("[1]")]
+    answer = await site.post(
+        f"/{version}/scrape", url=f"{APP}/", formats=["markdown", "screenshot"], actions=steps, mobile=True
+    )
+
+    hold(answer.json(), schema)
+    assert all(len(found) == 1 for found in answer.json()["data"]["actions"].values())

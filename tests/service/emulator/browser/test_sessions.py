@@ -21,6 +21,8 @@ from starlette.routing import Route
 from receiver.core.clock import VirtualClock
 from receiver.service.emulator.browser.code_runs import can_run_code
 from tests.doubles import eventually, soon
+from tests.service.emulator import schemas
+from tests.service.emulator.answering import hold
 from tests.service.emulator.browser.app_site import APP, PAGES, rendered_site, with_browser
 from tests.service.emulator.shop import Shop, shop
 
@@ -204,6 +206,22 @@ async def test_sessions_end_by_the_emulators_clock_and_are_charged() -> None:
     assert [(one["id"], one["status"]) for one in first] == [(long, "active"), (quiet, "destroyed")]
     assert [one["status"] for one in second] == ["destroyed", "destroyed"]
     assert (gone.status_code, left) == (410, 100 - 2 - 6)
+
+
+@with_code
+async def test_answers_have_the_form_of_the_sdk() -> None:
+    """Both names of the service lead to the same sessions."""
+    async with rendered_site() as site:
+        opened = (await site.post("/v2/interact", ttl=60)).json()
+        path = f"/v2/browser/{opened['id']}"
+        run = (await site.post(f"/v2/interact/{opened['id']}/execute", code="1 + 1")).json()
+        listed = (await site.http.get("/v2/interact")).json()
+        ended = (await site.http.delete(path)).json()
+
+    hold(opened, schemas.SESSION)
+    hold(run, schemas.CODE_RUN)
+    hold(listed, schemas.SESSIONS)
+    hold(ended, schemas.SESSION_ENDED)
 
 
 async def test_sessions_are_bounded_and_belong_to_a_team() -> None:
