@@ -100,7 +100,9 @@ async def _run(folder: Path, package: Path) -> "subprocess.CompletedProcess[str]
     ]
     if LEFT_OUT:
         command += ["--testPathIgnorePatterns", ignored]
-    async with Deployment(folder).start("emulate", "--port", "0", "--page-delay", "1s", *given) as emulator:
+    async with Deployment(folder).start(
+        "emulate", "--port", "0", "--page-delay", "1s", "--no-browser-sandbox", *given
+    ) as emulator:
         address = re.search(r"http://127\.0\.0\.1:\d+", await emulator.line("http://127.0.0.1:"))
         assert address is not None
         return await asyncio.to_thread(

@@ -22,7 +22,7 @@ LEFT_OUT = ("search", "extract", "parse")
 """Words in the names of the suite's tests and files that this version leaves out."""
 PICTURES = ("screenshot",)
 """Words in the names of tests that need a browser. Without one they are left out, and this is said."""
-BROWSER = find_browser(EmulatorOptions())
+BROWSER = find_browser(EmulatorOptions(browser_sandbox=False))
 FEWEST = 80
 """Tests of the suite that have to be there: its words and files may change."""
 
@@ -54,7 +54,9 @@ def main(arguments: Sequence[str]) -> None:
 async def _run(folder: Path) -> "subprocess.CompletedProcess[str]":
     sites = {origin: site(folder / name) for name, origin in ORIGINS.items()}
     given = [f"--site={origin}={pages}" for origin, pages in sites.items()]
-    async with Deployment(folder).start("emulate", "--port", "0", "--page-delay", "2s", *given) as emulator:
+    async with Deployment(folder).start(
+        "emulate", "--port", "0", "--page-delay", "2s", "--no-browser-sandbox", *given
+    ) as emulator:
         address = re.search(r"http://127\.0\.0\.1:\d+", await emulator.line("http://127.0.0.1:"))
         assert address is not None
         return await asyncio.to_thread(

@@ -15,7 +15,6 @@ from playwright._impl._driver import compute_driver_executable
 
 from receiver.service.emulator.browser import agent_browser, code_python
 from receiver.service.emulator.browser.chromium import own_folder
-from receiver.service.emulator.browser.confinement import FULL_VERSION, landlock_version
 from receiver.service.emulator.browser.finding import GUARD
 from receiver.service.emulator.browser.session_records import CodeOutcome, Language
 
@@ -26,11 +25,6 @@ _CONFINED_NO = 126
 _NODE = "code_node.js"
 _BASH = "/bin/bash"
 _PYTHON = ("-P", "-s", "-B")
-
-
-def can_run_code() -> bool:
-    """Tell whether this system can shut code in."""
-    return landlock_version() >= FULL_VERSION
 
 
 async def run_code(language: Language, code: str, url: str, seconds: float) -> CodeOutcome:

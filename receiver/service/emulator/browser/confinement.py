@@ -57,6 +57,11 @@ def landlock_version() -> int:
         return 0
 
 
+def can_shut_in() -> bool:
+    """Tell whether this system can shut in what may not use the network, either."""
+    return landlock_version() >= FULL_VERSION
+
+
 def confine(read: Iterable[str], write: Iterable[str], ports: Iterable[int] | None) -> bool:
     """Shut this process in, and all that it starts; return whether that could be done.
 

@@ -15,7 +15,7 @@ from receiver.service.emulator.failures import ScrapeFailed
 
 log = event_log(__name__)
 
-_CLOSE_SECONDS = 5.0
+_CLOSE_SECONDS = 10.0
 MakeOptions = Callable[[str], dict[str, Any]]
 """Makes the options of a context from the version of the browser."""
 

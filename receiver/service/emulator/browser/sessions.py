@@ -13,7 +13,8 @@ from playwright.async_api import BrowserContext, Error, Page
 from receiver.core.clock import Clock, Timer
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.browser.chromium import ChromiumStarter, debugging_url, own_folder
-from receiver.service.emulator.browser.code_runs import can_run_code, run_code
+from receiver.service.emulator.browser.code_runs import run_code
+from receiver.service.emulator.browser.confinement import can_shut_in
 from receiver.service.emulator.browser.devices import Device, device_of
 from receiver.service.emulator.browser.room import not_started
 from receiver.service.emulator.browser.session_records import CodeOutcome, Language, SessionPlan, SessionRecord
@@ -162,7 +163,7 @@ class BrowserSessions:
     async def execute(self, record: SessionRecord, language: Language, code: str, seconds: float) -> CodeOutcome:
         """Run code on the page of a session. CallRefused if this system cannot shut it in."""
         browser = self._browser(record)
-        if not can_run_code():
+        if not can_shut_in():
             raise CallRefused(400, _NOT_SHUT_IN, code="SCRAPE_ACTIONS_NOT_SUPPORTED")
         self.touch(record)
         browser.runs += 1

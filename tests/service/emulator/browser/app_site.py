@@ -15,7 +15,7 @@ from receiver.service.emulator.options import EmulatorOptions
 
 APP = "https://app.test"
 OTHER = "https://other.test"
-FOUND = find_browser(EmulatorOptions())
+FOUND = find_browser(EmulatorOptions(browser_sandbox=False))
 with_browser = pytest.mark.skipif(FOUND.executable is None, reason=f"the browser {FOUND.text}")
 """Marks tests that need Chromium: elsewhere they are skipped, and the reason is shown."""
 
@@ -76,7 +76,7 @@ class RenderedSite:
     async def scrape(self, path: str = "/", **body: Any) -> dict[str, Any]:
         """Return the answer to a scrape of a page of the site."""
         url = path if "://" in path else f"{APP}{path}"
-        answer = await self.post("/v2/scrape", url=url, **body)
+        answer = await self.post("/v2/scrape", **{"url": url, "timeout": 120_000} | body)
         found: dict[str, Any] = answer.json()
         return found
 
@@ -98,7 +98,7 @@ async def rendered_site(
 ) -> AsyncIterator[RenderedSite]:
     """Open an emulator of the site. Without a transport, what it fetches elsewhere goes over the network."""
     sites = {APP: PAGES | dict(pages or {}), OTHER: OTHER_PAGES}
-    given: dict[str, Any] = {"sites": sites, "bundled_site": False}
+    given: dict[str, Any] = {"sites": sites, "bundled_site": False, "browser_sandbox": False}
     emulator = Emulator(EmulatorOptions(**(given | options)), clock=clock, transport=transport)
     async with (
         emulator.lifespan(),

@@ -29,7 +29,7 @@ const image = url => new Promise(done => { const one = new Image();
 const socket = url => new Promise(done => { const one = new WebSocket(url);
   one.onopen = () => done(say('reached ' + url)); one.onerror = () => done(say('blocked ' + url)) });
 const worker = url => new Promise(done => {
-  const code = `fetch('${url}', {mode: 'no-cors'}).
+  const code = `fetch('${url}', {mode: 'no-cors'})
     .then(() => postMessage('reached'), () => postMessage('blocked'))`;
   const one = new Worker(URL.createObjectURL(new Blob([code])));
   one.onmessage = event => done(say(`${event.data} ${url} from a worker`)) });
@@ -95,7 +95,7 @@ async def test_a_page_reaches_given_sites_and_nothing_else(site: RenderedSite) -
     calls += [f"image('{url}')" for url in urls]
     calls += ["socket('ws://127.0.0.1:1/')", "worker('https://example.org/')"]
     async with rendered_site(pages={"/reaches": REACHES.replace("URLS", ", ".join(calls))}) as strict:
-        document = await strict.document("/reaches", actions=[DONE], timeout=30_000)
+        document = await strict.document("/reaches", actions=[DONE])
     lines = [line for line in document["markdown"].split("\n\n") if line]
 
     assert len(lines) == len(calls)
@@ -117,7 +117,7 @@ async def test_a_script_leads_the_page_nowhere_else(script: str) -> None:
             {"type": "wait", "milliseconds": 300},
             {"type": "scrape"},
         ]
-        answer = await strict.scrape("/next", actions=steps, timeout=20_000)
+        answer = await strict.scrape("/next", actions=steps)
 
     assert "root:" not in str(answer)
     assert "Example Domain" not in str(answer)

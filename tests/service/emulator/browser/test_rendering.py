@@ -46,7 +46,7 @@ def png_size(data: bytes) -> tuple[int, int]:
 async def test_a_page_is_read_after_its_scripts_have_run(site: RenderedSite) -> None:
     """All formats are of what is there at the end; without a wait there is no browser."""
     plain = await site.document()
-    shown = await site.document(waitFor=1000, formats=["markdown", "html", "rawHtml", "links"])
+    shown = await site.document(waitFor=2500, formats=["markdown", "html", "rawHtml", "links"])
 
     assert plain["markdown"] == "loading"
     assert shown["markdown"].startswith("# Bikes")
@@ -60,7 +60,7 @@ async def test_a_page_is_read_after_its_scripts_have_run(site: RenderedSite) -> 
 
 async def test_a_page_that_was_waited_for_is_cached_apart(site: RenderedSite) -> None:
     """A copy from before its scripts is another page."""
-    options: dict[str, Any] = {"waitFor": 700, "maxAge": 60_000}
+    options: dict[str, Any] = {"waitFor": 2600, "maxAge": 60_000}
     first = await site.document(**options)
     again = await site.document(**options)
     plain = await site.document(maxAge=60_000)
@@ -249,7 +249,7 @@ async def test_what_is_no_web_page_is_read_as_the_site_sent_it(site: RenderedSit
 
 async def test_changes_are_tracked_on_rendered_pages(site: RenderedSite) -> None:
     formats = ["markdown", {"type": "changeTracking", "modes": ["git-diff"], "tag": "rendered"}]
-    first = await site.document(formats=formats, waitFor=600)
+    first = await site.document(formats=formats, waitFor=2500)
     adding = [READY, script("document.querySelector('ul').append('New bike')")]
     second = await site.document(formats=formats, actions=adding)
 
@@ -260,7 +260,7 @@ async def test_changes_are_tracked_on_rendered_pages(site: RenderedSite) -> None
 
 async def test_a_batch_renders_its_pages(site: RenderedSite) -> None:
     """Jobs scrape as the single scrape does."""
-    started = await site.post("/v2/batch/scrape", urls=[f"{APP}/", f"{APP}/nowhere"], waitFor=600)
+    started = await site.post("/v2/batch/scrape", urls=[f"{APP}/", f"{APP}/nowhere"], waitFor=2500)
     await site.emulator.settled()
     job = (await site.http.get(f"/v2/batch/scrape/{started.json()['id']}")).json()
 

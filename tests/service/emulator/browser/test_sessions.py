@@ -12,28 +12,28 @@ import httpx
 import pytest
 import uvicorn
 from firecrawl.v2.utils.error_handler import BadRequestError, FirecrawlError
-from playwright.async_api import async_playwright
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from receiver.core.clock import VirtualClock
-from receiver.service.emulator.browser.code_runs import can_run_code
+from receiver.service.emulator.browser.confinement import can_shut_in
 from tests.doubles import eventually, soon
 from tests.service.emulator import schemas
 from tests.service.emulator.answering import hold
 from tests.service.emulator.browser.app_site import APP, PAGES, rendered_site, with_browser
 from tests.service.emulator.shop import Shop, shop
 
-with_code = pytest.mark.skipif(not can_run_code(), reason="this system cannot shut code in: it has no Landlock")
+async_api = pytest.importorskip("playwright.async_api", reason="the extra `browser` is not installed")
+with_code = pytest.mark.skipif(not can_shut_in(), reason="this system cannot shut code in: it has no Landlock")
 pytestmark = with_browser
 
 
 @asynccontextmanager
 async def app_shop(**options: Any) -> AsyncIterator[Shop]:
     """Serve an emulator of the site whose pages build themselves."""
-    async with shop(sites={APP: PAGES}, **options) as made:
+    async with shop(sites={APP: PAGES}, browser_sandbox=False, **options) as made:
         yield made
 
 
@@ -173,7 +173,7 @@ async def test_programs_connect_to_a_session_by_its_address() -> None:
     """With its token alone; the pages that they open come from the emulator, too."""
     async with app_shop() as one:
         session = await one.call("browser")
-        async with async_playwright() as driver:
+        async with async_api.async_playwright() as driver:
             browser = await driver.chromium.connect_over_cdp(session.cdp_url)
             page = browser.contexts[0].pages[0]
             await page.goto(f"{APP}/next")
