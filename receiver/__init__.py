@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the table below, for type checkers; a test compares the two
     from receiver.app import Receiver as Receiver
+    from receiver.console import Console as Console
     from receiver.core.signing import sign as sign
     from receiver.core.signing import verify as verify
     from receiver.errors import BadRequest as BadRequest
@@ -78,6 +79,7 @@ _MODULES = {
     "BatchContext": "receiver.routing.context",
     "Client": "receiver.service.client",
     "ConfigurationError": "receiver.errors",
+    "Console": "receiver.console",
     "Conflict": "receiver.errors",
     "Context": "receiver.routing.context",
     "DeliveryInfo": "receiver.routing.context",

@@ -76,6 +76,12 @@ def test_the_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -
         "metrics_token": None,
         "metrics_host": "127.0.0.1",
         "metrics_port": 9464,
+        "console_host": "127.0.0.1",
+        "console_port": 8001,
+        "console_password": None,
+        "console_names": (),
+        "console_behind_proxy": False,
+        "console_read_only": False,
     }
 
 

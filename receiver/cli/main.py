@@ -23,6 +23,7 @@ _COMMANDS = {
     "restore": "receiver.cli.restore:restore",
     "send": "receiver.cli.send:send",
     "emulate": "receiver.cli.emulate.command:emulate",
+    "console": "receiver.cli.console:console",
     "tail": "receiver.cli.tail.command:tail",
     "simulate": "receiver.cli.simulate.command:simulate",
     "events": "receiver.cli.events.group:events",

@@ -14,7 +14,7 @@ from receiver.cli.common.logging_setup import load_logged_settings
 from receiver.cli.common.serving import Coroutines, address, serve_until_stopped
 from receiver.cli.common.setting_flags import listening_flags, running_flags, web_flags
 from receiver.cli.common.store import open_maintenance
-from receiver.cli.common.supervised import worker_supervisors
+from receiver.cli.common.supervised import console_supervisor, worker_supervisors
 from receiver.cli.common.web_processes import serve_as_one_of_several, serve_with_processes
 from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError, StoreError, StoreRefused
@@ -34,11 +34,18 @@ Beside = Callable[[Settings, str], Coroutine[Any, Any, None]]
 @web_flags
 @click.option("--worker/--no-worker", default=True, help="Run workers beside the endpoint (the default).")
 @click.option("--reload", is_flag=True, help="Restart the workers whenever a Python file of this folder changes.")
+@click.option("--console", is_flag=True, help="Serve the console beside it, on its own port.")
 @click.option("--listener", type=int, hidden=True, help="Descriptor of the socket, given by a supervisor.")
 @click.option("--shared", type=click.Path(path_type=Path), hidden=True, help="Folder that the web processes share.")
 @click.option("--number", type=int, hidden=True, help="Number of this web process, from 0.")
 def serve(
-    worker: bool, reload: bool, listener: int | None, shared: Path | None, number: int | None, **flags: object
+    worker: bool,
+    reload: bool,
+    console: bool,
+    listener: int | None,
+    shared: Path | None,
+    number: int | None,
+    **flags: object,
 ) -> int:
     """Receive deliveries and run your handlers.
 
@@ -54,7 +61,9 @@ def serve(
         return serve_as_one_of_several(load_logged_settings(flags), listener, shared, number, worker=worker)
     if reload and not worker:
         raise click.UsageError("--reload restarts the worker: leave out --no-worker")
-    return serve_with(flags, worker=worker, reload=reload)
+    if console:
+        load_logged_settings(flags).require_safe_console()
+    return serve_with(flags, worker=worker, reload=reload, beside=[_serve_console(flags)] if console else ())
 
 
 def serve_with(flags: Mapping[str, object], *, worker: bool, reload: bool, beside: Sequence[Beside] = ()) -> int:
@@ -87,6 +96,13 @@ def serve_with(flags: Mapping[str, object], *, worker: bool, reload: bool, besid
     return run(
         serve_until_stopped(app, settings, listener, supervisors=supervisors, beside=all_beside(supervisors))
     )
+
+
+def _serve_console(flags: Mapping[str, object]) -> Beside:
+    async def supervised(settings: Settings, _: str) -> None:
+        await console_supervisor(flags).run()
+
+    return supervised
 
 
 async def _make_ballast(settings: Settings) -> None:

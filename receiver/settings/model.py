@@ -22,6 +22,7 @@ from receiver.settings.values import (
     BearerToken,
     HeaderName,
     LogLevel,
+    NameList,
     Seconds,
     SecretList,
     Size,
@@ -124,6 +125,19 @@ class Settings(BaseSettings):
         9464, ge=0, le=65535, description="Port on which a worker serves its metrics; 0 for a free one"
     )
 
+    console_host: str = Field("127.0.0.1", description="Address on which the console listens")
+    console_port: int = Field(8001, ge=0, le=65535, description="Port of the console; 0 for a free one")
+    console_password: SecretStr | None = Field(
+        None, description="Password of the console; needed where other machines reach it"
+    )
+    console_names: NameList = Field(
+        (), description="Host names at which the console is reached, besides this machine's own"
+    )
+    console_behind_proxy: bool = Field(
+        False, description="A proxy in front of the console signs people in, so it needs no password"
+    )
+    console_read_only: bool = Field(False, description="Show the console without anything that changes the store")
+
     def __init__(self, **values: Any) -> None:
         given = values.get("_env_file", self.model_config["env_file"])
         env_file = None if given is None else Path(given)
@@ -212,12 +226,16 @@ class Settings(BaseSettings):
 
     def plain_other_secrets(self) -> tuple[str, ...]:
         """Return the other secrets in the clear, only for masking them in kept headers."""
-        others = (self.metrics_token, self.api_key)
+        others = (self.metrics_token, self.api_key, self.console_password)
         return tuple(other.get_secret_value() for other in others if other is not None)
 
     def plain_metrics_token(self) -> str | None:
         """Return the token for the metrics in the clear, for comparing only."""
         return None if self.metrics_token is None else self.metrics_token.get_secret_value()
+
+    def plain_console_password(self) -> str | None:
+        """Return the password of the console in the clear, for comparing only."""
+        return None if self.console_password is None else self.console_password.get_secret_value()
 
     def plain_api_key(self) -> str:
         """Return the service's key in the clear, for a client only. Raises NoApiKey if it is not set."""
@@ -285,6 +303,14 @@ class Settings(BaseSettings):
                     f"{PREFIX}METRICS is on, and {PREFIX}{name} {host} can be reached from outside: "
                     f"set {PREFIX}METRICS_TOKEN to the bearer token that the scraper sends"
                 )
+
+    def require_safe_console(self) -> None:
+        """Raise ConfigurationError if other machines could use the console without a password."""
+        if self.console_password is None and not self.console_behind_proxy and not is_loopback(self.console_host):
+            raise ConfigurationError(
+                f"{PREFIX}CONSOLE_HOST {self.console_host} can be reached from outside: set "
+                f"{PREFIX}CONSOLE_PASSWORD, or {PREFIX}CONSOLE_BEHIND_PROXY=true if a proxy signs people in"
+            )
 
     def require_authentication(self) -> None:
         """Raise ConfigurationError if there is neither a secret nor a token and ALLOW_UNSIGNED is not set.

@@ -91,6 +91,8 @@ def _level(value: str) -> str:
 
 SecretList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split), AfterValidator(_usable)]
 """Secrets, as a JSON list or separated by commas."""
+NameList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+"""Names, as a JSON list or separated by commas."""
 BearerToken = Annotated[SecretStr, AfterValidator(_sendable)]
 """A token for `Authorization: Bearer`."""
 Seconds = Annotated[timedelta, BeforeValidator(_seconds), Field(gt=timedelta(0), le=timedelta(days=365))]

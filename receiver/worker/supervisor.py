@@ -48,7 +48,7 @@ class Supervisor:
         environment: Mapping[str, str],
         clock: Clock,
         *,
-        kind: Literal["worker", "web_process"] = "worker",
+        kind: Literal["worker", "web_process", "console"] = "worker",
         grace: timedelta,
         refused: int,
         store_refused: int,

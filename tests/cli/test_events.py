@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from receiver.cli.common.filter_options import parse_moment
 from receiver.cli.common.tables import ListForm
 from receiver.cli.events.table import EVENTS
 from receiver.cli.main import receiver, run
 from receiver.core.clock import local_time
 from receiver.core.deliveries import Delivery, DeliveryFilter, DeliverySummary
+from receiver.core.moments import parse_moment
 from receiver.core.subjects import Subject
 from receiver.core.types import DeliveryKey, DeliveryState, HandlerName, Headers, WorkState
 from receiver.core.views import EventRow

@@ -4,9 +4,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from receiver.cli.common.filter_options import parse_moment
 from receiver.cli.common.output import with_local_times
 from receiver.core.clock import iso, local_time
+from receiver.core.moments import parse_moment
 from tests.doubles import NOON
 
 

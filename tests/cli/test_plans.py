@@ -7,7 +7,8 @@ from datetime import timedelta
 import click
 import pytest
 
-from receiver.cli.common.confirm import CHUNK, agreed, carry_out, count_lines, span_and_first
+from receiver.cli.common.confirm import agreed, carry_out, count_lines, span_and_first
+from receiver.core.chosen_work import CHUNK
 from receiver.core.clock import local_time
 from tests.cli.kept import NOON
 

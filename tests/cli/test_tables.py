@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from receiver.cli.common.columns import Column, cells, cut, moment_column
-from receiver.cli.common.filter_options import parse_moment
 from receiver.cli.common.layout import NARROW, arranged
 from receiver.cli.main import receiver, run
+from receiver.core.moments import parse_moment
 from tests.cli.kept import DEAD, DONE, SAVE, TELL, ended, fill
 
 NOON = datetime(2026, 8, 4, 12, tzinfo=UTC)

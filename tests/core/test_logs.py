@@ -139,6 +139,14 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "code_changed": ({"files": "a.py", "then": "the worker restarts"}, ("code_changed", "a.py")),
     "code_not_watched": ({"reason": "too many"}, ("code_not_watched", "too many")),
     "worker_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("worker_ended", "exit code 1", "2.0")),
+    "console_ended": ({"how": "exit code 1", "restart_in_s": 2.0}, ("console_ended", "exit code 1", "2.0")),
+    "console_killed": ({"reason": "it did not stop"}, ("console_killed", "it did not stop")),
+    "console_serving": ({"url": "http://127.0.0.1:8001"}, ("console_serving", "http://127.0.0.1:8001")),
+    "console_stopped": ({}, ("console_stopped",)),
+    "console_action": (
+        {"action": "retry", "about": "work item #7", "client": "127.0.0.1", "changed": 1, "error": None},
+        ("console_action", "retry", "work item #7", "127.0.0.1"),
+    ),
     "worker_exhausted": (
         {"reason": "240 of at most 256 files are open", "suspects": ["handlers.leak"], "advice": "look"},
         ("worker_exhausted", "240 of at most 256 files", "; suspects: handlers.leak", "look"),
@@ -260,7 +268,7 @@ def test_every_event_word_of_the_code_is_known_here() -> None:
     """A new event word needs a row in the table."""
     chosen = {"delivery_accepted", "delivery_duplicate", "delivery_conflict", "backfill_impossible"}  # no constants
     chosen |= {"deliveries_received", "attempts_succeeded"}
-    chosen |= {f"{kind}_{end}" for kind in ("worker", "web_process") for end in ("ended", "killed")}
+    chosen |= {f"{kind}_{end}" for kind in ("worker", "web_process", "console") for end in ("ended", "killed")}
     chosen |= {"deliveries_refused", "deliveries_not_stored", "connections_refused"}
     own = {"log_lines_dropped", "log_line_broken"}  # about the log itself, written without a logger
     own |= {"crashed", "thread_crashed", "exception_ignored"}  # by one function

@@ -1,15 +1,17 @@
 """The contract of the feed, for readers that follow new deliveries."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from receiver.core.arrivals import MINUTE, Arrivals
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import DeliveryState
 from receiver.errors import StoreError
 from receiver.stores.sqlite.store import SqliteStore
-from tests.doubles import delivery, soon
+from tests.doubles import NOON, delivery, soon
 from tests.stores.opened import DEAD, DONE, HELD, ONE, QUEUED, RUNNING, SKIPPED, TWO, WAITING, Opened, ended
 
 ALL = DeliveryFilter()
@@ -30,6 +32,29 @@ async def test_what_arrived_comes_oldest_first(opened: Opened) -> None:
     assert await arrived(opened, ALL, 3, limit=2) == ("d", 4)
     assert await arrived(opened, ALL, 4) == ("", 4)
     assert await arrived(opened, ALL, 9) == ("", 9)
+
+
+async def test_arrivals_are_counted_by_minute(opened: Opened) -> None:
+    """They go on behind a place, also in the middle of a minute."""
+    for number, seconds in enumerate((0, 59, 60, 61, 185)):
+        await opened.add(delivery(f"k{number}", received_at=NOON + timedelta(seconds=seconds)))
+
+    first = await opened.reports.arrivals(after=0, limit=3)
+    rest = await opened.reports.arrivals(after=first.through, limit=100)
+
+    assert (dict(first.minutes), first.through) == ({NOON: 2, NOON + MINUTE: 1}, 3)
+    assert (dict(rest.minutes), rest.through) == ({NOON + MINUTE: 1, NOON + 3 * MINUTE: 1}, 5)
+    assert await opened.reports.arrivals(after=5, limit=100) == Arrivals({}, 5)
+
+
+async def test_the_newest_delivery_before_a_moment_is_found(opened: Opened) -> None:
+    assert await opened.reports.last_seq_before(NOON) == 0
+    for number in range(3):
+        await opened.add(delivery(f"k{number}", received_at=NOON + number * MINUTE))
+
+    assert await opened.reports.last_seq_before(NOON) == 0
+    assert await opened.reports.last_seq_before(NOON + MINUTE) == 1
+    assert await opened.reports.last_seq_before(NOON + timedelta(days=1)) == 3
 
 
 async def test_deliveries_that_do_not_match_are_examined_too(opened: Opened) -> None:

@@ -93,7 +93,7 @@ OF_WHAT_IS_OPEN = (
     r"|attempts_lost)\b"
 )
 """The partial indexes hold only what is open, failed or lost: going through one of them is no scan of the store."""
-FOR_PEOPLE = ("health.counts", "health.latest_attempts", "ONCE_KEYS_BEFORE")
+FOR_PEOPLE = ("health.counts", "health.latest_attempts", "delivery.last_before", "ONCE_KEYS_BEFORE")
 """What `handlers list` and maintenance ask now and then: they scan everything, and an index would cost more."""
 MOST = 20_000
 

@@ -16,10 +16,6 @@ from receiver.core.text import counted, escape_controls
 
 T = TypeVar("T")
 
-CHUNK = 500
-"""Items that one transaction changes. It is small, because acks wait for the write lock."""
-FIRST = 3
-"""Items that a plan shows as examples."""
 _SHOWN = 10
 
 

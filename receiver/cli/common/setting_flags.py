@@ -37,6 +37,14 @@ _LISTENING: _Flags = {
     "read_timeout": {"metavar": "TIME"},
 }
 _WEB: _Flags = {"web_processes": {"type": int}}
+_CONSOLE: _Flags = {
+    "store": {"metavar": "URL"},
+    "console_host": {"metavar": "ADDRESS"},
+    "console_port": {"type": int},
+    "console_read_only": {"is_flag": True, "default": None},
+    "log_level": {"metavar": "LEVEL"},
+    "json_logs": {"is_flag": True, "default": None},
+}
 """The settings that are flags, and what click needs to know of each. Names and texts are those of the settings."""
 
 
@@ -53,6 +61,11 @@ def listening_flags(command: Command) -> Command:
 def web_flags(command: Command) -> Command:
     """Add the flags of the commands that may start several web processes."""
     return _with_flags(command, _WEB)
+
+
+def console_flags(command: Command) -> Command:
+    """Add the flags of the console."""
+    return _with_flags(command, _CONSOLE)
 
 
 def _with_flags(command: Command, settings: _Flags) -> Command:

@@ -64,6 +64,19 @@ def worker_supervisors(
     return [supervisor(number) for number in range(settings.workers)]
 
 
+def console_supervisor(flags: Mapping[str, object]) -> Supervisor:
+    """Return the supervisor of the console, in a process of its own: acks do not wait for its pages."""
+    return Supervisor(
+        lambda _: own_command("console", "--with-parent"),
+        environment(flags),
+        SystemClock(),
+        kind="console",
+        grace=MARGIN,
+        refused=WRONG_USE,
+        store_refused=STORE_UNREACHABLE,
+    )
+
+
 async def supervise_until_stopped(
     supervisors: Sequence[Supervisor], *, stopping: Callable[[], None] = lambda: None
 ) -> int:

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
-from receiver.cli.common.confirm import FIRST, say
+from receiver.cli.common.confirm import say
 from receiver.cli.common.delivery_plans import plan_lines
 from receiver.cli.common.output import flush, note, write_line
 from receiver.cli.replay.flags import ReplayFlags, ReplayMode
 from receiver.core.bulk import DeliveryPlan
+from receiver.core.chosen_work import FIRST
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls

@@ -1,23 +1,22 @@
 """One action on many work items: the plan, the question, the change and the summary."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 
 import click
 
-from receiver.cli.common.confirm import CHUNK, FIRST, agreed, carry_out, count_lines, say, span_and_first
+from receiver.cli.common.confirm import agreed, carry_out, count_lines, say, span_and_first
 from receiver.cli.common.exit_codes import FAILED, OK
 from receiver.cli.common.job_ids import with_whole_job_id
 from receiver.cli.common.output import note
 from receiver.cli.common.store import decide_reading, read
 from receiver.core.actions import WorkAction
-from receiver.core.bulk import WorkPlan
+from receiver.core.chosen_work import ChosenWork, choose_matching, choose_named
 from receiver.core.clock import local_time
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted, escape_controls, shortened
-from receiver.core.types import HandlerName, HandlerSwitch
 from receiver.core.work import WorkFilter, WorkSummary
 from receiver.settings import Settings
 
@@ -42,9 +41,7 @@ def act(
     _check_choice(action, work_ids, wanted)
     chosen = read(
         settings,
-        lambda reports: (
-            _named(reports, action, work_ids) if work_ids else _matching(reports, action.narrowed(wanted))
-        ),
+        lambda reports: choose_named(reports, action, work_ids) if work_ids else _matching(reports, action, wanted),
     )
     count = chosen.plan.count
     if not count:
@@ -65,14 +62,12 @@ def act(
     return OK
 
 
-def _carry_out(
-    action: WorkAction, change: Change, settings: Settings, chosen: "_ChosenItems", *, limited: bool
-) -> int:
+def _carry_out(action: WorkAction, change: Change, settings: Settings, chosen: ChosenWork, *, limited: bool) -> int:
     """Change the chosen items; return how many were changed."""
 
     async def do(reports: Reports, controls: Controls) -> int:
         return await carry_out(
-            chosen.ids(reports, oldest_first=action.restarts),
+            chosen.ids(reports, action),
             lambda ids: change(controls, ids),
             planned=chosen.plan.count,
             noun=_NOUN,
@@ -94,50 +89,8 @@ def _check_choice(action: WorkAction, work_ids: Sequence[int], wanted: WorkFilte
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _ChosenItems:
-    """The items to change: the named ones, or those that match the filter."""
-
-    plan: WorkPlan
-    first: Sequence[WorkSummary]
-    """The newest few."""
-    switches: Mapping[HandlerName, HandlerSwitch]
-    wanted: WorkFilter
-    named: Sequence[int] = ()
-    left_out: Counter[str] = field(default_factory=Counter)
-    """Named items that cannot be changed, counted by state."""
-
-    async def ids(self, reports: Reports, *, oldest_first: bool) -> AsyncIterator[Sequence[int]]:
-        """Yield the ids in chunks.
-
-        A retry needs the oldest first, so that the items of a lane run in the order of arrival. Burying begins at
-        the end of a lane: otherwise the next item of the lane would start to run.
-        """
-        if not self.named:
-            async for found in reports.work_ids(self.wanted, self.plan, newest_first=not oldest_first):
-                yield found
-            return
-        ordered = sorted(self.named, reverse=not oldest_first)
-        for start in range(0, len(ordered), CHUNK):
-            yield ordered[start : start + CHUNK]
-
-
-async def _named(reports: Reports, action: WorkAction, work_ids: Sequence[int]) -> _ChosenItems:
-    items = [(await reports.work_item(work_id)).summary for work_id in sorted(set(work_ids), reverse=True)]
-    chosen = [one for one in items if action.can_change(one)]
-    left_out = Counter(one.state.value for one in items if not action.can_change(one))
-    named = [one.id for one in chosen]
-    return _ChosenItems(
-        WorkPlan.of(chosen), chosen[:FIRST], await reports.switches(), WorkFilter(), named, left_out
-    )
-
-
-async def _matching(reports: Reports, wanted: WorkFilter) -> _ChosenItems:
-    wanted = await with_whole_job_id(reports, wanted)
-    plan = await reports.work_plan(wanted)
-    newest = reports.work_ids(wanted, replace(plan, count=min(plan.count, FIRST)), newest_first=True)
-    first = [(await reports.work_item(work_id)).summary async for some in newest for work_id in some]
-    return _ChosenItems(plan, first, await reports.switches(), wanted)
+async def _matching(reports: Reports, action: WorkAction, wanted: WorkFilter) -> ChosenWork:
+    return await choose_matching(reports, action, await with_whole_job_id(reports, wanted))
 
 
 def _example(item: WorkSummary) -> str:
@@ -146,7 +99,7 @@ def _example(item: WorkSummary) -> str:
     return "  ".join(cells).rstrip()
 
 
-def _nothing(action: WorkAction, chosen: _ChosenItems) -> str:
+def _nothing(action: WorkAction, chosen: ChosenWork) -> str:
     takes = " or ".join([", ".join(action.takes[:-1]), action.takes[-1]])
     if chosen.left_out:
         return f"nothing to {action.verb}: {_by_state(chosen.left_out)}; {action.verb} takes {takes} items"
@@ -157,25 +110,18 @@ def _by_state(counts: Counter[str]) -> str:
     return ", ".join(f"{number:,} {state}" for state, number in counts.most_common())
 
 
-def _plan_lines(action: WorkAction, chosen: _ChosenItems) -> Iterator[str]:
+def _plan_lines(action: WorkAction, chosen: ChosenWork) -> Iterator[str]:
     """Yield how many items there are, by handler, type and state, their span of time, and the newest few."""
     plan = chosen.plan
     yield f"{counted(plan.count, _NOUN)} to {action.verb}"
     for kind in ("handler", "type", "state"):
-        counts: Counter[str] = Counter()
-        for one, number in plan.kinds.items():
-            counts[getattr(one, kind)] += number
-        yield from count_lines(kind, counts, plan.others)
+        yield from count_lines(kind, chosen.counts_by(kind), plan.others)
     yield from span_and_first(plan.first_at, plan.last_at, map(_example, chosen.first))
 
 
-def _remarks(action: WorkAction, chosen: _ChosenItems) -> Iterator[str]:
+def _remarks(action: WorkAction, chosen: ChosenWork) -> Iterator[str]:
     """Yield facts that matter for the decision."""
     if chosen.left_out:
         yield f"  left out  {_by_state(chosen.left_out)}"
-    for name in dict.fromkeys(kind.handler for kind in chosen.plan.kinds) if action.restarts else ():
-        match chosen.switches.get(name, HandlerSwitch.ON):
-            case HandlerSwitch.PAUSED:
-                yield f"  note      {escape_controls(name)} is paused: they wait until it is resumed"
-            case HandlerSwitch.DISABLED:
-                yield f"  note      {escape_controls(name)} is disabled: resume it first, or they are skipped again"
+    for remark in chosen.remarks(action):
+        yield f"  note      {escape_controls(remark)}"

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from receiver.core.arrivals import Arrivals
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.jobs import JobDetail, JobFilter, JobSummary
@@ -17,8 +18,11 @@ from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, W
 class DeliveryReader(Protocol):
     """Read stored deliveries."""
 
-    def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
-        """Yield the wanted deliveries, the newest first, in flat memory."""
+    def deliveries(self, wanted: DeliveryFilter, *, before: int | None = None) -> AsyncIterator[DeliverySummary]:
+        """Yield the wanted deliveries, the newest first, in flat memory.
+
+        `before` is a seq: only earlier deliveries come, such as those of the next page.
+        """
 
     async def plan(
         self, wanted: DeliveryFilter, *, after: Cursor | None = None, by_job: bool = False
@@ -63,6 +67,15 @@ class FeedReader(Protocol):
     async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
         """Return the wanted ones of the deliveries with these seqs, the oldest first; `limit` is ignored."""
 
+    async def arrivals(self, *, after: int, limit: int) -> Arrivals:
+        """Count the next deliveries behind the seq `after`, at most `limit`, by the minute of their arrival."""
+
+    async def last_seq_before(self, moment: datetime) -> int:
+        """Return the seq of the newest delivery that arrived before a moment, 0 if there is none.
+
+        It reads all deliveries that arrived since then.
+        """
+
     async def open_seqs(self, *, limit: int) -> Sequence[int]:
         """Return the seqs of deliveries that are NEW or WORKING, the newest first, at most so many."""
 
@@ -76,8 +89,8 @@ class FeedReader(Protocol):
 class WorkReader(Protocol):
     """Read work items."""
 
-    def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
-        """Yield the wanted work items, the newest first, in flat memory."""
+    def work_items(self, wanted: WorkFilter, *, before: int | None = None) -> AsyncIterator[WorkSummary]:
+        """Yield the wanted work items, the newest first, in flat memory; with `before` those with a lower id."""
 
     async def work_item(self, work_id: int) -> WorkDetail:
         """Return a work item with its attempts, or raise UnknownWork."""
@@ -94,8 +107,13 @@ class WorkReader(Protocol):
 class QuarantineReader(Protocol):
     """Read requests in quarantine."""
 
-    def quarantined_requests(self, wanted: QuarantineFilter) -> AsyncIterator[QuarantinedSummary]:
-        """Yield the requests in quarantine, the newest first, in flat memory."""
+    def quarantined_requests(
+        self, wanted: QuarantineFilter, *, before: int | None = None
+    ) -> AsyncIterator[QuarantinedSummary]:
+        """Yield the requests in quarantine, the newest first, in flat memory.
+
+        `before` is an id: only requests with a lower one come.
+        """
 
     async def quarantined_request(self, request_id: int) -> Quarantined:
         """Return a request in quarantine, or raise UnknownRequest."""
@@ -104,8 +122,11 @@ class QuarantineReader(Protocol):
 class JobReader(Protocol):
     """Read jobs of the service, as their deliveries show them."""
 
-    def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
-        """Yield the wanted jobs, the one whose last delivery came last first, in flat memory."""
+    def jobs(self, wanted: JobFilter, *, before: int | None = None) -> AsyncIterator[JobSummary]:
+        """Yield the wanted jobs, the one whose last delivery came last first, in flat memory.
+
+        `before` is a seq: only jobs whose last delivery is an earlier one come.
+        """
 
     async def resolve_job(self, prefix: str) -> str:
         """Return the one job id with this prefix, or raise UnknownJob, which names the candidates."""

@@ -3,8 +3,10 @@
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from itertools import islice
 
+from receiver.core.arrivals import Arrivals
 from receiver.core.bulk import MAX_KINDS, Cursor, DeliveryPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
 from receiver.core.search import SearchReach
@@ -19,9 +21,11 @@ from receiver.stores.prefixes import candidates
 class MemoryDeliveries(MemoryFace):
     """A DeliveryReader."""
 
-    async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
+    async def deliveries(
+        self, wanted: DeliveryFilter, *, before: int | None = None
+    ) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first."""
-        for _, summary in newest(self.state, wanted):
+        for _, summary in newest(self.state, wanted, before=before):
             yield summary
 
     async def plan(
@@ -90,6 +94,18 @@ class MemoryFeed(MemoryFace):
         found = newest(self.state, replace(wanted, limit=None))
         fitting = [one for _, one in found if after < one.seq <= through]
         return FeedPage(tuple(reversed(fitting)), through)
+
+    async def arrivals(self, *, after: int, limit: int) -> Arrivals:
+        """Count the next deliveries by the minute of their arrival."""
+        seqs = [seq for seq in self.state.deliveries if seq > after][:limit]
+        moments = (self.state.deliveries[seq].delivery.received_at for seq in seqs)
+        minutes = Counter(moment.replace(second=0, microsecond=0) for moment in moments)
+        return Arrivals(minutes, seqs[-1] if seqs else after)
+
+    async def last_seq_before(self, moment: datetime) -> int:
+        """Return the seq of the newest delivery that arrived before a moment."""
+        earlier = [seq for seq, one in self.state.deliveries.items() if one.delivery.received_at < moment]
+        return max(earlier, default=0)
 
     async def by_seqs(self, wanted: DeliveryFilter, seqs: Sequence[int]) -> Sequence[DeliverySummary]:
         """Return the wanted ones of the deliveries with these seqs, the oldest first."""

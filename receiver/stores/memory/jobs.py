@@ -28,9 +28,9 @@ from receiver.stores.prefixes import candidates
 class MemoryJobs(MemoryFace):
     """A JobReader."""
 
-    async def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
+    async def jobs(self, wanted: JobFilter, *, before: int | None = None) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first."""
-        for job in found(list(self.state.deliveries.values()), wanted):
+        for job in found(list(self.state.deliveries.values()), wanted, before=before):
             yield job
 
     async def resolve_job(self, prefix: str) -> str:
@@ -59,7 +59,9 @@ class MemoryJobs(MemoryFace):
         )
 
 
-def found(deliveries: Sequence[StoredDelivery], wanted: JobFilter) -> Iterator[JobSummary]:
+def found(
+    deliveries: Sequence[StoredDelivery], wanted: JobFilter, *, before: int | None = None
+) -> Iterator[JobSummary]:
     """Yield the wanted jobs, the one whose last delivery came last first."""
     by_job: dict[str, list[StoredDelivery]] = {}
     for one in deliveries:
@@ -70,7 +72,8 @@ def found(deliveries: Sequence[StoredDelivery], wanted: JobFilter) -> Iterator[J
         for job_id, mine in by_job.items()
         if _fits_type(mine, wanted.type) and _fits(job := summary(job_id, mine), wanted)
     ]
-    yield from sorted(fitting, key=lambda job: -job.last_seq)[: wanted.limit]
+    earlier = (job for job in fitting if before is None or job.last_seq < before)
+    yield from sorted(earlier, key=lambda job: -job.last_seq)[: wanted.limit]
 
 
 def summary(job_id: str, mine: Sequence[StoredDelivery]) -> JobSummary:

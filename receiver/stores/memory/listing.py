@@ -13,18 +13,22 @@ from receiver.stores.memory.search import check_words, has_words
 from receiver.stores.memory.state import MemoryState
 
 
-def newest(state: MemoryState, wanted: DeliveryFilter) -> Iterator[tuple[StoredDelivery, DeliverySummary]]:
+def newest(
+    state: MemoryState, wanted: DeliveryFilter, *, before: int | None = None
+) -> Iterator[tuple[StoredDelivery, DeliverySummary]]:
     """Yield the wanted deliveries, the newest first. The store may change meanwhile."""
     check_words(state, wanted)
-    stored = (state.deliveries[seq] for seq in reversed(list(state.deliveries)) if seq in state.deliveries)
+    seqs = (seq for seq in reversed(list(state.deliveries)) if before is None or seq < before)
+    stored = (state.deliveries[seq] for seq in seqs if seq in state.deliveries)
     found = ((one, delivery_summary(state, one)) for one in stored)
     fitting = (one for one in found if _is_wanted(state, one[1], wanted))
     return islice(fitting, wanted.limit)
 
 
-def newest_work(state: MemoryState, wanted: WorkFilter) -> Iterator[WorkSummary]:
+def newest_work(state: MemoryState, wanted: WorkFilter, *, before: int | None = None) -> Iterator[WorkSummary]:
     """Yield the wanted work items, the newest first. The store may change meanwhile."""
-    rows = (state.work[work_id] for work_id in reversed(list(state.work)) if work_id in state.work)
+    ids = (work_id for work_id in reversed(list(state.work)) if before is None or work_id < before)
+    rows = (state.work[work_id] for work_id in ids if work_id in state.work)
     found = (work_summary(state, row) for row in rows)
     return islice((one for one in found if _is_wanted_work(one, wanted)), wanted.limit)
 

@@ -11,12 +11,15 @@ from receiver.stores.memory.face import MemoryFace
 class MemoryQuarantine(MemoryFace):
     """A QuarantineReader."""
 
-    async def quarantined_requests(self, wanted: QuarantineFilter) -> AsyncIterator[QuarantinedSummary]:
+    async def quarantined_requests(
+        self, wanted: QuarantineFilter, *, before: int | None = None
+    ) -> AsyncIterator[QuarantinedSummary]:
         """Yield the requests in quarantine, the newest first."""
         found = (
             QuarantinedSummary(number, one.received_at, one.reason, one.detail, one.key, len(one.body))
             for number, one in reversed(list(self.state.quarantined.items()))
-            if (wanted.reason is None or one.reason == wanted.reason)
+            if (before is None or number < before)
+            and (wanted.reason is None or one.reason == wanted.reason)
             and (wanted.since is None or one.received_at >= wanted.since)
             and (wanted.until is None or one.received_at < wanted.until)
         )

@@ -16,9 +16,9 @@ MAX_ITEMS = 500
 class MemoryWork(MemoryFace):
     """A WorkReader."""
 
-    async def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
+    async def work_items(self, wanted: WorkFilter, *, before: int | None = None) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first."""
-        for one in newest_work(self.state, wanted):
+        for one in newest_work(self.state, wanted, before=before):
             yield one
 
     async def work_item(self, work_id: int) -> WorkDetail:

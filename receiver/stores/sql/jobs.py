@@ -30,10 +30,12 @@ class JobReports:
         self.database = database
         self._reads = reads
 
-    async def jobs(self, wanted: JobFilter) -> AsyncIterator[JobSummary]:
+    async def jobs(self, wanted: JobFilter, *, before: int | None = None) -> AsyncIterator[JobSummary]:
         """Yield the wanted jobs, the one whose last delivery came last first."""
         most = NEWEST if wanted.limit is None else wanted.limit
-        seqs = await self.database.call(lambda connection: _last_seqs(connection, self._reads, wanted, most))
+        seqs = await self.database.call(
+            lambda connection: _last_seqs(connection, self._reads, wanted, most, before or NEWEST)
+        )
         for begin in range(0, len(seqs), PAGE_SIZE):
             for job in await self._jobs_at(seqs[begin : begin + PAGE_SIZE]):
                 yield job
@@ -57,14 +59,14 @@ class JobReports:
         return await self.database.call(read)
 
 
-def _last_seqs(connection: SqlConnection, reads: Reads, wanted: JobFilter, most: int) -> Sequence[int]:
+def _last_seqs(connection: SqlConnection, reads: Reads, wanted: JobFilter, most: int, before: int) -> Sequence[int]:
     """Return the last deliveries of the wanted jobs, the newest first, in little memory for many."""
     found = array("q")
     *statements, values = job_listing(reads, wanted)
     with _snapshot(connection, reads):
         for statement in statements:
             rows = connection.execute(statement, values)
-            found.extend(seq for (seq,) in islice(rows, most - len(found)))
+            found.extend(islice((seq for (seq,) in rows if seq < before), most - len(found)))
             rows.close()
     return found
 

@@ -44,21 +44,23 @@ class SqlReports(FeedReports, JobReports):
         JobReports.__init__(self, database, reads)
         self._narrow_limit = narrow_limit
 
-    async def deliveries(self, wanted: DeliveryFilter) -> AsyncIterator[DeliverySummary]:
+    async def deliveries(
+        self, wanted: DeliveryFilter, *, before: int | None = None
+    ) -> AsyncIterator[DeliverySummary]:
         """Yield the wanted deliveries, the newest first."""
         narrower, few = await self.database.call(
             lambda connection: among_few(connection, self._reads, wanted, scan_limit=self._narrow_limit)
         )
         statement, values = self._reads.filters.delivery_listing(wanted, narrower)
-        async for row in self._rows(statement, values | few, wanted.limit):
+        async for row in self._rows(statement, values | few, wanted.limit, before):
             yield delivery_summary(row)
 
-    async def work_items(self, wanted: WorkFilter) -> AsyncIterator[WorkSummary]:
+    async def work_items(self, wanted: WorkFilter, *, before: int | None = None) -> AsyncIterator[WorkSummary]:
         """Yield the wanted work items, the newest first."""
         if await self.database.call(lambda connection: matches_no_handler(connection, self._reads, wanted)):
             return
         statement, values = self._reads.filters.work_listing(wanted)
-        async for row in self._rows(statement, values, wanted.limit):
+        async for row in self._rows(statement, values, wanted.limit, before):
             yield work_summary(row)
 
     async def plan(
@@ -184,10 +186,12 @@ class SqlReports(FeedReports, JobReports):
             left -= len(rows)
             first, last = (first, rows[-1][0] - 1) if newest_first else (rows[-1][0] + 1, last)
 
-    async def quarantined_requests(self, wanted: QuarantineFilter) -> AsyncIterator[QuarantinedSummary]:
+    async def quarantined_requests(
+        self, wanted: QuarantineFilter, *, before: int | None = None
+    ) -> AsyncIterator[QuarantinedSummary]:
         """Yield the requests in quarantine, the newest first."""
         statement, values = self._reads.filters.quarantine_listing(wanted)
-        async for row in self._rows(statement, values, wanted.limit):
+        async for row in self._rows(statement, values, wanted.limit, before):
             yield QuarantinedSummary(row[0], from_micros(row[1]), *row[2:])
 
     async def quarantined_request(self, request_id: int) -> Quarantined:
@@ -225,9 +229,11 @@ class SqlReports(FeedReports, JobReports):
 
         return await self.database.call(read)
 
-    async def _rows(self, statement: str, values: Values, limit: int | None) -> AsyncIterator[tuple[Any, ...]]:
+    async def _rows(
+        self, statement: str, values: Values, limit: int | None, before: int | None
+    ) -> AsyncIterator[tuple[Any, ...]]:
         """Yield rows a page at a time; the first column is what they are ordered by, downwards."""
-        before = NEWEST
+        before = NEWEST if before is None else before
         while limit is None or limit > 0:
             size = PAGE_SIZE if limit is None else min(PAGE_SIZE, limit)
             page = await self._page(statement, {**values, "before": before, "rows": size})

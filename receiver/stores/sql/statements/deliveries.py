@@ -107,6 +107,15 @@ class DeliveryStatements:
         self.feed_end = """
             SELECT max(seq) FROM (SELECT seq FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :rows) AS next
         """
+        # A minute is a whole number of microseconds, and integers divide without a rest in both dialects.
+        self.arrivals = """
+            SELECT received_at / 60000000 AS minute, count(*), max(seq)
+            FROM (SELECT seq, received_at FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :rows) AS next
+            GROUP BY minute
+        """
+        self.last_before = """
+            SELECT seq FROM deliveries WHERE received_at < :moment ORDER BY seq DESC LIMIT 1
+        """
         self.feed = f"""
             SELECT {SUMMARY} FROM deliveries AS d
             WHERE d.seq > :after AND d.seq <= :through {{conditions}} ORDER BY d.seq

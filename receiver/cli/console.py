@@ -1,0 +1,80 @@
+"""`receiver console`: the pages of the console, on their own port."""
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import timedelta
+
+import click
+import uvicorn
+
+from receiver.cli.common.event_loop import run
+from receiver.cli.common.exit_codes import OK
+from receiver.cli.common.interrupt import stop_signals
+from receiver.cli.common.logging_setup import load_logged_settings
+from receiver.cli.common.serving import address
+from receiver.cli.common.setting_flags import console_flags
+from receiver.console import Console
+from receiver.core.log_lines import event_log
+from receiver.settings import Settings
+from receiver.web.server import Server, bind
+from receiver.worker.parent_death import end_after_parent
+
+log = event_log("receiver.cli.console")
+
+GRACE = timedelta(seconds=1)
+"""How long answers may still take when the console is asked to stop."""
+
+
+@click.command()
+@console_flags
+@click.option("--with-parent", is_flag=True, hidden=True, help="Stop when standard input ends.")
+def console(with_parent: bool, **flags: object) -> int:
+    """Show deliveries, work and jobs in the browser.
+
+    It shows what came and what failed, and puts it right: retry, bury, run again, pause. It opens nothing to the
+    network: other machines reach it only with RECEIVER_CONSOLE_HOST and RECEIVER_CONSOLE_PASSWORD. Ctrl-C stops it.
+    """
+    settings = load_logged_settings(flags)
+    settings.require_safe_console()
+    if with_parent:
+        end_after_parent(GRACE)
+    return run(_serve(settings, with_parent=with_parent))
+
+
+async def _serve(settings: Settings, *, with_parent: bool) -> int:
+    listener = bind(settings.console_host, settings.console_port)
+    app = Console(settings)
+    server = Server(
+        uvicorn.Config(
+            app,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            proxy_headers=settings.console_behind_proxy,
+            timeout_graceful_shutdown=round(GRACE.total_seconds()),
+        )
+    )
+
+    def stop() -> None:
+        app.end_streams()
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in stop_signals():
+        loop.add_signal_handler(number, stop)
+    if with_parent:
+        await _call_at_end_of_input(stop)
+    async with app.lifespan():
+        log.info("console_serving", extra={"url": address(listener), "read_only": settings.console_read_only})
+        await server.serve(sockets=[listener])
+    log.info("console_stopped")
+    return OK
+
+
+async def _call_at_end_of_input(stop: Callable[[], None]) -> None:
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    asyncio.ensure_future(reader.read()).add_done_callback(lambda _: stop())

@@ -1,0 +1,139 @@
+"""Assembly of the console: where settings, the store and the pages meet."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from pydantic import SecretStr
+from starlette.types import Receive, Scope, Send
+
+from receiver.core.clock import Clock, SystemClock
+from receiver.core.ports.store import Store
+from receiver.core.signing import sign
+from receiver.settings import PREFIX, Settings, load_settings
+from receiver.stores import open_store
+from receiver.web.console.app import ConsoleApp
+from receiver.web.console.parts import CheckedPart, ConsoleOptions, ShownSetting
+
+_CHECK_SECONDS = 60.0
+_HIDDEN = "set, not shown"
+
+
+class Console:
+    """The console as an ASGI app: run it with `receiver console`, or mount it behind your own login.
+
+    Under a mount no lifespan of its own is run, so hand `console.lifespan` to the outer app. It answers only to
+    loopback host names and those in CONSOLE_NAMES. Raises ConfigurationError when the settings do not fit.
+    """
+
+    def __init__(
+        self, settings: Settings | None = None, *, store: Store | None = None, clock: Clock | None = None
+    ) -> None:
+        self.settings = settings or load_settings()
+        self._app = ConsoleApp(
+            store or open_store(self.settings.store), clock or SystemClock(), _options(self.settings)
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] == "lifespan":
+            await self._serve_lifespan(receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
+        """End streams and actions, and close the store, at the end of the block. `app` is the outer app."""
+        async with self._app.lifespan(app):
+            yield
+
+    def end_streams(self) -> None:
+        """End the open streams of changes, so that a server can stop."""
+        self._app.parts.changes.end()
+
+    async def _serve_lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with self.lifespan():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _options(settings: Settings) -> ConsoleOptions:
+    secrets = settings.plain_secrets()
+    return ConsoleOptions(
+        password=settings.plain_console_password(),
+        names=(*settings.console_names, settings.console_host),
+        read_only=settings.console_read_only,
+        version=version("crawl-receiver"),
+        settings=shown_settings(settings),
+        webhook_url=f"http://{settings.host}:{settings.port}{settings.path}",
+        check=check_deployment,
+        sign=(lambda body: {settings.signature_header: sign(body, secrets[0])}) if secrets else None,
+    )
+
+
+async def check_deployment() -> Sequence[CheckedPart]:
+    """Return what `receiver check` says. It imports the handlers, so it runs in a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "receiver", "check", "--json"),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(_CHECK_SECONDS):
+            output, errors = await process.communicate()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        return [
+            CheckedPart(
+                "check", False, f"it took more than {_CHECK_SECONDS:.0f} seconds; a handler's import blocks"
+            )
+        ]
+    try:
+        rows = [json.loads(line) for line in output.splitlines()]
+        return [CheckedPart(str(row["part"]), bool(row["ok"]), str(row["text"])) for row in rows] or [
+            CheckedPart("check", False, errors.decode("utf-8", "replace").strip())
+        ]
+    except (ValueError, KeyError, TypeError):
+        return [CheckedPart("check", False, "its answer could not be read; run `receiver check`")]
+
+
+def shown_settings(settings: Settings) -> Sequence[ShownSetting]:
+    """Return every setting with its value and where that comes from; a secret is only said to be set."""
+    return [
+        ShownSetting(
+            f"{PREFIX}{name.upper()}",
+            _shown(getattr(settings, name)),
+            _source(settings, name),
+            field.description or "",
+        )
+        for name, field in type(settings).model_fields.items()
+    ]
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == ():
+        return "not set"
+    if isinstance(value, SecretStr) or (isinstance(value, tuple) and isinstance(value[0], SecretStr)):
+        return _HIDDEN
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _source(settings: Settings, name: str) -> str:
+    if name not in settings.model_fields_set:
+        return "default"
+    variables = {variable.upper() for variable in os.environ}
+    return "environment" if f"{PREFIX}{name.upper()}" in variables else "flag, .env or platform"

@@ -1,0 +1,114 @@
+"""The console as an ASGI app: its parts, its routes, and what it answers when something is wrong."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import as_file, files
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from receiver.core.clock import Clock
+from receiver.core.ports.store import Store
+from receiver.errors import (
+    StoreError,
+    StoreRefused,
+    UnknownDelivery,
+    UnknownJob,
+    UnknownRequest,
+    UnknownWork,
+)
+from receiver.web.console.access import StoreAccess
+from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.background_reports import BackgroundReport
+from receiver.web.console.changes import StoreChanges
+from receiver.web.console.filters import WrongFilter
+from receiver.web.console.gate import Gate
+from receiver.web.console.pages import all_routes
+from receiver.web.console.parts import ConsoleOptions, ConsoleParts
+from receiver.web.console.rendering import PageRenderer
+from receiver.web.console.sessions import Sessions
+from receiver.web.console.traffic import Traffic
+
+
+class ConsoleApp:
+    """The console for one store. Under a mount, hand `lifespan` to the outer app."""
+
+    def __init__(self, store: Store, clock: Clock, options: ConsoleOptions) -> None:
+        sessions = Sessions(options.password)
+        access = StoreAccess(store)
+        self._counting = StoreAccess(store)  # a connection of its own: pages do not wait for what is counted
+        self.parts = ConsoleParts(
+            access,
+            PageRenderer(clock, version=options.version),
+            clock,
+            sessions,
+            ActionRuns(clock),
+            options,
+            StoreChanges(access, clock),
+            Traffic(self._counting, clock),
+            BackgroundReport(self._counting, lambda reports: reports.handlers()),
+        )
+        with as_file(files("receiver.web.console") / "static") as folder:
+            static = StaticFiles(directory=folder)
+        routes: list[BaseRoute] = [*all_routes(self.parts), Mount("/static", static)]
+        inner = Starlette(
+            routes=routes,
+            lifespan=self.lifespan,
+            exception_handlers={
+                HTTPException: self._http_error,
+                StoreError: self._no_store,
+                StoreRefused: self._no_store,
+                WrongFilter: self._wrong_filter,
+                UnknownDelivery: self._unknown,
+                UnknownJob: self._unknown,
+                UnknownRequest: self._unknown,
+                UnknownWork: self._unknown,
+                Exception: self._fault,
+            },
+        )
+        inner.router.redirect_slashes = False
+        self._app: ASGIApp = Gate(
+            inner, sessions=sessions, clock=clock, names=options.names, read_only=options.read_only
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        await self._app(scope, receive, send)
+
+    @asynccontextmanager
+    async def lifespan(self, app: object = None) -> AsyncIterator[None]:
+        """End what runs, and close the store, at the end of the block. `app` is the outer app."""
+        try:
+            yield
+        finally:
+            self.parts.changes.end()
+            await self.parts.runs.aclose()
+            await self.parts.traffic.aclose()
+            await self.parts.handlers.aclose()
+            await self._counting.aclose()
+            await self.parts.access.aclose()
+
+    async def _http_error(self, request: Request, exc: Exception) -> Response:
+        status = exc.status_code if isinstance(exc, HTTPException) else 500
+        text = "There is no such page." if status == 404 else str(getattr(exc, "detail", exc))
+        return self._error(request, text, status)
+
+    async def _no_store(self, request: Request, exc: Exception) -> Response:
+        return self._error(request, f"The store cannot be used now: {exc}", 503)
+
+    async def _wrong_filter(self, request: Request, exc: Exception) -> Response:
+        return self._error(request, str(exc), 400)
+
+    async def _unknown(self, request: Request, exc: Exception) -> Response:
+        return self._error(request, str(exc), 404)
+
+    async def _fault(self, request: Request, exc: Exception) -> Response:
+        return self._error(request, "The console has a fault. Its log tells more.", 500)
+
+    def _error(self, request: Request, text: str, status: int) -> Response:
+        return self.parts.pages.page(request, "error.html", {"text": text, "status": status}, status=status)

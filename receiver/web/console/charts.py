@@ -1,0 +1,72 @@
+"""Charts as SVG, made here: they need no script, and follow the colours of the page by their classes."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from markupsafe import Markup
+
+from receiver.core.deliveries import DeliverySummary
+from receiver.core.jobs import ends_job, is_page
+from receiver.core.text import escape_controls
+
+_WIDTH, _HEIGHT = 720, 96
+_LEFT = 4
+_ABOVE = 20
+"""Room for the text above the bars."""
+
+
+def bars(points: Sequence[tuple[datetime, int]], *, step: timedelta) -> Markup:
+    """Return a bar for each point: how many deliveries came in a step of time."""
+    most = max((count for _, count in points), default=0)
+    total, minutes = sum(count for _, count in points), step.total_seconds() / 60
+    width = (_WIDTH - 2 * _LEFT) / max(1, len(points))
+    drawn = Markup()
+    for at, (moment, count) in enumerate(points):
+        left, high = _LEFT + at * width, max(2.0, (_HEIGHT - _ABOVE) * count / most) if count else 0.0
+        drawn += Markup("<g><title>{}</title>").format(f"{moment:%d %b %H:%M} UTC: {count:,}")
+        drawn += _rectangle("slot", left, 0, width, _HEIGHT)
+        if count:
+            drawn += _rectangle("bar", left + width * 0.12, _HEIGHT - high, width * 0.76, high)
+        drawn += Markup("</g>")
+    above = f"at most {most:,} in {minutes:.0f} min"
+    drawn += Markup('<text class="label" x="{}" y="12">{}</text>').format(_LEFT, above)
+    drawn += Markup('<line class="ground" x1="0" x2="{}" y1="{}" y2="{}"/>').format(_WIDTH, _HEIGHT, _HEIGHT)
+    label = f"{total:,} deliveries, at most {most:,} in {minutes:.0f} minutes"
+    return _svg(drawn, label, _HEIGHT + 1)
+
+
+def timeline(deliveries: Sequence[DeliverySummary]) -> Markup:
+    """Return when the deliveries of a job came: a line each for pages, failed pages, and its other events."""
+    if not deliveries:
+        return Markup("")
+    first = min(one.received_at for one in deliveries)
+    last = max(one.received_at for one in deliveries)
+    span = max((last - first).total_seconds(), 1.0)
+    drawn = Markup()
+    for at, name in enumerate(("events", "pages", "failed")):
+        drawn += Markup('<text class="label" x="4" y="{}">{}</text>').format(20 + at * 26, name)
+    for one in reversed(deliveries):
+        left = 70 + (_WIDTH - 80) * (one.received_at - first).total_seconds() / span
+        line = (2 if one.success is False else 1) if is_page(one.type) else 0
+        tone = "bad" if one.success is False else "end" if ends_job(one.type) else "good"
+        drawn += Markup('<a href="{}"><title>{}</title><circle class="{}" cx="{:.1f}" cy="{}" r="4"/></a>').format(
+            f"../deliveries/{one.key}",
+            f"{escape_controls(one.type)} {one.received_at:%H:%M:%S} UTC",
+            tone,
+            left,
+            16 + line * 26,
+        )
+    label = f"{len(deliveries):,} deliveries from {first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
+    return _svg(drawn, label, 84, role="group")  # its marks are links
+
+
+def _rectangle(kind: str, left: float, top: float, width: float, height: float) -> Markup:
+    return Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
+        kind, left, top, width, height
+    )
+
+
+def _svg(drawn: Markup, label: str, height: int, *, role: str = "img") -> Markup:
+    return Markup('<svg class="chart" viewBox="0 0 {} {}" role="{}" aria-label="{}">{}</svg>').format(
+        _WIDTH, height, role, label, drawn
+    )

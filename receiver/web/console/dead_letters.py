@@ -1,0 +1,54 @@
+"""Dead work items in groups: equal failures of one handler are one line, however many there are."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from receiver.core.text import shortened
+from receiver.core.types import HandlerName
+from receiver.core.work import WorkSummary
+
+_NUMBER = re.compile(r"\d+")
+EXAMINED = 2_000
+"""Dead items that are looked at, the newest."""
+_ERROR_WIDTH = 160
+
+
+@dataclass(slots=True)
+class DeadGroup:
+    """Dead items of one handler with the same error."""
+
+    handler: HandlerName
+    error: str
+    first_at: datetime
+    """When the delivery of the oldest one arrived."""
+    last_at: datetime
+    """When the delivery of the newest one arrived."""
+    ids: list[int] = field(default_factory=list)
+    types: set[str] = field(default_factory=set)
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.ids)
+
+
+def grouped(items: Iterable[WorkSummary]) -> list[DeadGroup]:
+    """Return the groups of dead items, the largest first."""
+    groups: dict[tuple[str, str], DeadGroup] = {}
+    for one in items:
+        error = shortened((one.last_error or one.note or "no reason").partition("\n")[0], _ERROR_WIDTH)
+        group = groups.setdefault(
+            (one.handler, _kind(error)), DeadGroup(one.handler, error, one.received_at, one.received_at)
+        )
+        group.first_at = min(group.first_at, one.received_at)
+        group.last_at = max(group.last_at, one.received_at)
+        group.ids.append(one.id)
+        group.types.add(one.type)
+    return sorted(groups.values(), key=lambda group: (-group.count, group.handler, group.error))
+
+
+def _kind(error: str) -> str:
+    """Return an error without its numbers, so that `row 17` and `row 18` are one group."""
+    return _NUMBER.sub("#", error)

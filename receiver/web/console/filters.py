@@ -1,0 +1,122 @@
+"""From the query of a page to the filter of a report, with the same words as the flags of the command line."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.jobs import JobFilter, JobState
+from receiver.core.moments import parse_moment
+from receiver.core.quarantine import QuarantineFilter
+from receiver.core.search import parse_query
+from receiver.core.types import DeliveryState, Globs, WorkState
+from receiver.core.work import WorkFilter
+
+PAGE_SIZE = 50
+_MAX_VALUE = 500
+
+State = TypeVar("State", bound=StrEnum)
+
+
+class WrongFilter(ValueError):
+    """A value of the query cannot be read; the message is for the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The values of a page's query, each with at most 500 characters. Empty values are absent."""
+
+    given: Mapping[str, str]
+
+    def text(self, name: str) -> str | None:
+        """Return a value; None if it is absent."""
+        value = self.given.get(name, "").strip()
+        if len(value) > _MAX_VALUE:
+            raise WrongFilter(f"{name} is too long")
+        return value or None
+
+    def moment(self, name: str, now: datetime) -> datetime | None:
+        """Return a moment, absolute or as a duration before now."""
+        written = self.text(name)
+        try:
+            return None if written is None else parse_moment(written, now)
+        except ValueError as exc:
+            raise WrongFilter(f"{name}: {exc}") from None
+
+    def state(self, states: type[State]) -> State | None:
+        """Return the state that is asked for."""
+        written = self.text("state")
+        if written is None:
+            return None
+        if written not in list(states):
+            raise WrongFilter(f"there is no state {written!r}; there are {', '.join(states)}")
+        return states(written)
+
+    def globs(self, name: str) -> Globs | None:
+        """Return one or several globs with commas between them."""
+        written = self.text(name)
+        globs = tuple(part.strip() for part in (written or "").split(",") if part.strip())
+        return globs or None
+
+    def before(self) -> int | None:
+        """Return where the page begins; None for the first page."""
+        written = self.text("before")
+        if written is None:
+            return None
+        if not (written.isascii() and written.isdigit() and len(written) < 19):
+            raise WrongFilter("before is not a place in this list")
+        return int(written)
+
+    def deliveries(self, now: datetime) -> DeliveryFilter:
+        """Return the filter of a listing of deliveries."""
+        words = self.text("text")
+        if words is not None:
+            try:
+                parse_query(words)
+            except ValueError as exc:
+                raise WrongFilter(str(exc)) from None
+        return DeliveryFilter(
+            type=self.text("type"),
+            job_id=self.text("job"),
+            since=self.moment("since", now),
+            until=self.moment("until", now),
+            state=self.state(DeliveryState),
+            handler=self.globs("handler"),
+            failed=self.text("failed") is not None,
+            text=words,
+        )
+
+    def work(self, now: datetime) -> WorkFilter:
+        """Return the filter of a listing of work items, or of an action on them."""
+        return WorkFilter(
+            type=self.text("type"),
+            job_id=self.text("job"),
+            since=self.moment("since", now),
+            until=self.moment("until", now),
+            handler=self.globs("handler"),
+            state=self.state(WorkState),
+        )
+
+    def jobs(self, now: datetime) -> JobFilter:
+        """Return the filter of a listing of jobs."""
+        return JobFilter(
+            type=self.text("type"),
+            job_id=self.text("job"),
+            since=self.moment("since", now),
+            until=self.moment("until", now),
+            state=self.state(JobState),
+        )
+
+    def quarantine(self, now: datetime) -> QuarantineFilter:
+        """Return the filter of a listing of the quarantine."""
+        return QuarantineFilter(
+            reason=self.text("reason"), since=self.moment("since", now), until=self.moment("until", now)
+        )
+
+    def with_values(self, **values: object) -> str:
+        """Return the query with some values changed; None removes one."""
+        changed = {**self.given, **values}
+        return urlencode({name: str(value) for name, value in changed.items() if value not in (None, "")})

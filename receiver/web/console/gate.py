@@ -1,0 +1,170 @@
+"""The gate in front of every page: host names, sign-in, form tokens, and the headers of every answer."""
+
+from collections.abc import Collection
+from urllib.parse import parse_qs, quote, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from receiver.core.addresses import is_loopback
+from receiver.core.clock import Clock
+from receiver.web.console.sessions import COOKIE, SESSION_LENGTH, Session, Sessions
+
+MAX_FORM = 64 * 1024
+"""Bytes of a form. All of ours are far shorter."""
+_SAFE_METHODS = ("GET", "HEAD")
+_OPEN_PATHS = ("/sign-in", "/static/")
+_HEADERS = {
+    # No inline script or style, nothing from another host, and nobody may frame a page or take its forms.
+    "content-security-policy": (
+        "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "referrer-policy": "same-origin",  # with no-referrer a browser sends forms with `Origin: null`
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+
+class Gate:
+    """Lets a request through to the pages if its host, its session and its form are right.
+
+    The `Host` header has to be a loopback name or one of `names`: a foreign page whose name leads to this machine
+    sends its own name (DNS rebinding). A POST needs the token of its session and must not come from another site.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, sessions: Sessions, clock: Clock, names: Collection[str], read_only: bool
+    ) -> None:
+        self._app = app
+        self._sessions = sessions
+        self._clock = clock
+        self._names = frozenset(name.lower() for name in names)
+        self._read_only = read_only
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one ASGI scope."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope, receive)
+        path = _path_inside(scope)
+        session = self._sessions.read(request.cookies.get(COOKIE), self._clock.now())
+        refusal = self._refusal(request, path, session)
+        form = None
+        if refusal is None and request.method not in _SAFE_METHODS:
+            form = await _read_form(request)
+            if form is None:
+                refusal = PlainTextResponse("The form is too long.", 413)
+            elif session is None or not self._sessions.has_token(session, _first(form, "token")):
+                refusal = PlainTextResponse(
+                    "The form is too old. Go back, reload the page, and send it again.", 403
+                )
+        if refusal is not None:
+            await refusal(scope, receive, self._with_headers(send, request, None))
+            return
+        cookie = None
+        if session is None:
+            session, cookie = self._sessions.begin(self._clock.now(), signed_in=False)
+        scope.setdefault("state", {}).update(
+            session=session, token=self._sessions.form_token(session), form=form, read_only=self._read_only
+        )
+        await self._app(scope, receive, self._with_headers(send, request, cookie))
+
+    def _refusal(self, request: Request, path: str, session: Session | None) -> Response | None:
+        host = _host_name(request.headers)
+        if not is_loopback(host) and host not in self._names:
+            return PlainTextResponse(
+                "This console does not answer to this host name. RECEIVER_CONSOLE_NAMES lists the names it has.",
+                421,
+            )
+        if request.method not in (*_SAFE_METHODS, "POST"):
+            return PlainTextResponse("Only GET and POST.", 405, {"allow": "GET, HEAD, POST"})
+        if request.method == "POST" and not _comes_from_here(request.headers):
+            return PlainTextResponse("The form comes from another site.", 403)
+        is_open = path.startswith(_OPEN_PATHS)
+        if self._sessions.needs_password and not is_open and not (session and session.signed_in):
+            if request.method == "POST":
+                return PlainTextResponse("Sign in first.", 403)
+            target = quote(path + (f"?{request.url.query}" if request.url.query else ""))
+            return RedirectResponse(f"{scope_root(request.scope)}/sign-in?next={target}", 303)
+        if request.method == "POST" and self._read_only and path not in ("/sign-in", "/sign-out"):
+            return PlainTextResponse("This console is read-only.", 403)
+        return None
+
+    def _with_headers(self, send: Send, request: Request, cookie: str | None) -> Send:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store")
+                if cookie is not None and "set-cookie" not in headers:
+                    headers.append("set-cookie", cookie_header(cookie, request))
+            await send(message)
+
+        return send_with_headers
+
+
+def cookie_header(cookie: str, request: Request) -> str:
+    """Return the header that gives a browser its session."""
+    secure = "; Secure" if request.url.scheme == "https" else ""
+    path = scope_root(request.scope) or "/"
+    age = int(SESSION_LENGTH.total_seconds())
+    return f"{COOKIE}={cookie}; Max-Age={age}; Path={path}; HttpOnly; SameSite=Strict{secure}"
+
+
+def scope_root(scope: Scope) -> str:
+    """Return the path under which the console is mounted, without a slash at its end."""
+    return str(scope.get("root_path", "")).rstrip("/")
+
+
+def local_target(target: str) -> str:
+    """Return a path of this console to go to; its first page for everything that leads elsewhere."""
+    parts = urlsplit(target)
+    leads_elsewhere = parts.scheme or parts.netloc or not target.startswith("/") or target.startswith(("//", "/\\"))
+    return "/" if leads_elsewhere or not target.isprintable() else target
+
+
+def _path_inside(scope: Scope) -> str:
+    path, root = str(scope["path"]), scope_root(scope)
+    return path.removeprefix(root) if root else path
+
+
+def _host_name(headers: Headers) -> str:
+    """Return the name of the host without its port; an empty text for several or none."""
+    hosts = headers.getlist("host")
+    if len(hosts) != 1:
+        return ""
+    try:
+        return (urlsplit(f"//{hosts[0]}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _comes_from_here(headers: Headers) -> bool:
+    """Tell whether a browser says that a request comes from a page of this console."""
+    if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return False
+    origin = headers.get("origin")
+    return origin is None or urlsplit(origin).netloc.lower() == headers.get("host", "").lower()
+
+
+async def _read_form(request: Request) -> dict[str, list[str]] | None:
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > MAX_FORM:
+            return None
+    try:
+        return parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=100)
+    except ValueError:
+        return {}
+
+
+def _first(form: dict[str, list[str]], name: str) -> str:
+    return form.get(name, [""])[0]

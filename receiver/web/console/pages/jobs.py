@@ -1,0 +1,62 @@
+"""Jobs of the service: how far each is, and the timeline of one."""
+
+from dataclasses import replace
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.jobs import JobState, warnings
+from receiver.core.views import job_work_counts
+from receiver.web.console.charts import timeline
+from receiver.web.console.filters import PAGE_SIZE
+from receiver.web.console.parts import ConsoleParts, get
+
+_MAX_MARKS = 2_000
+"""Deliveries in a timeline, the newest."""
+
+
+class JobListPages:
+    """Jobs of the service: how far each is, and the timeline of one."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """Return the routes of these pages."""
+        return [get("/jobs", self._listing), get("/jobs/{job_id}", self._show)]
+
+    async def _listing(self, request: Request) -> Response:
+        query, now = self._parts.query(request), self._parts.clock.now()
+        wanted = replace(query.jobs(now), limit=PAGE_SIZE + 1)
+        async with self._parts.access.reading() as reports:
+            if wanted.job_id is not None:
+                wanted = replace(wanted, job_id=await reports.resolve_job(wanted.job_id))
+            found = [one async for one in reports.jobs(wanted, before=query.before())]
+        content = {
+            "rows": found[:PAGE_SIZE],
+            "warnings": {one.job_id: warnings(one, now=now) for one in found},
+            "given": query.given,
+            "states": list(JobState),
+            "next": query.with_values(before=found[PAGE_SIZE - 1].last_seq) if len(found) > PAGE_SIZE else None,
+            "first": query.with_values(before=None),
+            "is_first": query.before() is None,
+        }
+        return self._parts.pages.page(request, "jobs.html", content)
+
+    async def _show(self, request: Request) -> Response:
+        async with self._parts.access.reading() as reports:
+            job_id = await reports.resolve_job(request.path_params["job_id"])
+            detail = await reports.job(job_id)
+            wanted = DeliveryFilter(job_id=job_id, limit=_MAX_MARKS)
+            marks = [one async for one in reports.deliveries(wanted)]
+        content = {
+            "one": detail.summary,
+            "detail": detail,
+            "counts": {one.handler: job_work_counts(one) for one in detail.work},
+            "warnings": warnings(detail.summary, now=self._parts.clock.now()),
+            "timeline": timeline(marks),
+            "is_cut": len(marks) == _MAX_MARKS,
+        }
+        return self._parts.pages.page(request, "job.html", content)

@@ -1,0 +1,109 @@
+"""The first page: is all well, and what needs somebody."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from urllib.parse import urlencode
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from receiver.core.deliveries import DeliveryFilter
+from receiver.core.jobs import JobFilter, warnings
+from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
+from receiver.core.text import counted
+from receiver.core.types import HandlerSwitch, WorkState
+from receiver.core.views import waiting_items, with_subjects
+from receiver.core.work import Backlog, HandlerReport, WorkFilter
+from receiver.web.console.charts import bars
+from receiver.web.console.dead_letters import EXAMINED, DeadGroup, grouped
+from receiver.web.console.parts import ConsoleParts, get
+
+_LATEST = 12
+_LATE = timedelta(minutes=5)
+_MINUTE = timedelta(minutes=1)
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """Something that needs somebody, and the page that tells more."""
+
+    tone: str
+    text: str
+    link: str
+
+
+class OverviewPage:
+    """The first page: is all well, and what needs somebody."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """Return the routes of these pages."""
+        return [get("/", self._show)]
+
+    async def _show(self, request: Request) -> Response:
+        now = self._parts.clock.now()
+        handlers = await self._parts.handlers.get() or ()
+        async with self._parts.access.reading() as reports:
+            backlog = await reports.backlog(now)
+            dead_items = WorkFilter(state=WorkState.DEAD, limit=EXAMINED)
+            dead = grouped([one async for one in reports.work_items(dead_items)])
+            refused = QuarantineFilter(since=now - _DAY, limit=_LATEST)
+            quarantined = [one async for one in reports.quarantined_requests(refused)]
+            jobs = [one async for one in reports.jobs(JobFilter(limit=_LATEST))]
+            newest = [one async for one in reports.deliveries(DeliveryFilter(limit=_LATEST))]
+            rows = await with_subjects(reports, newest)
+        traffic = self._parts.traffic
+        traffic.look()
+        content = {
+            "hour": bars(traffic.last(_HOUR, _MINUTE), step=_MINUTE),
+            "day": bars(traffic.last(_DAY, 15 * _MINUTE), step=15 * _MINUTE),
+            "is_counted": traffic.is_counted,
+            "backlog": backlog,
+            "handlers": handlers,
+            "waiting": {one.name: waiting_items(one) for one in handlers},
+            "dead_count": sum(one.counts.get(WorkState.DEAD, 0) for one in handlers),
+            "rows": rows,
+            "jobs": jobs,
+            "job_warnings": {one.job_id: warnings(one, now=now) for one in jobs},
+            "concerns": [*_concerns(backlog, handlers, dead, quarantined)],
+            "last": newest[0].received_at if newest else None,
+        }
+        template = "overview_live.html" if request.headers.get("hx-request") else "overview.html"
+        return self._parts.pages.page(request, template, content)
+
+
+def _concerns(
+    backlog: Backlog,
+    handlers: Sequence[HandlerReport],
+    dead: Sequence[DeadGroup],
+    quarantined: Sequence[QuarantinedSummary],
+) -> Iterator[Concern]:
+    """Yield what needs somebody, the worst first."""
+    for group in dead[:5]:
+        query = urlencode({"handler": group.handler, "state": "dead"})
+        yield Concern(
+            "bad",
+            f"{group.count:,} dead in {group.handler} since {group.first_at:%Y-%m-%d %H:%M} UTC: {group.error}",
+            f"/work-items?{query}",
+        )
+    if backlog.oldest_waiting is not None and backlog.oldest_waiting > _LATE:
+        minutes = backlog.oldest_waiting.total_seconds() / 60
+        yield Concern(
+            "bad",
+            f"The oldest work has been due for {minutes:,.0f} minutes. Is a worker running?",
+            "/work-items?state=waiting",
+        )
+    for one in handlers:
+        if one.switch is not HandlerSwitch.ON:
+            items = counted(waiting_items(one), "item")
+            yield Concern("warn", f"{one.name} is {one.switch.value}: {items} not started", f"/handlers/{one.name}")
+    if quarantined:
+        reasons = ", ".join(sorted({one.reason for one in quarantined}))
+        number = f"{len(quarantined)}{'+' * (len(quarantined) == _LATEST)}"
+        yield Concern("warn", f"{number} requests in quarantine since yesterday: {reasons}", "/quarantine?since=1d")

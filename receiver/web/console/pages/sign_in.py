@@ -1,0 +1,45 @@
+"""Signing in and out."""
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from receiver.web.console.gate import cookie_header, local_target
+from receiver.web.console.parts import ConsoleParts, get, go_to, post
+
+
+class SignInPages:
+    """Signing in and out."""
+
+    def __init__(self, parts: ConsoleParts) -> None:
+        self._parts = parts
+
+    def routes(self) -> list[Route]:
+        """Return the routes of these pages."""
+        return [get("/sign-in", self._show), post("/sign-in", self._sign_in), post("/sign-out", self._sign_out)]
+
+    def _form(self, request: Request, target: str, error: str = "", status: int = 200) -> Response:
+        return self._parts.pages.page(request, "sign_in.html", {"next": target, "error": error}, status=status)
+
+    async def _show(self, request: Request) -> Response:
+        return self._form(request, local_target(request.query_params.get("next", "/")))
+
+    async def _sign_in(self, request: Request) -> Response:
+        given, now = self._parts.form(request), self._parts.clock.now()
+        target = local_target(given.given.get("next", "/"))
+        if wait := self._parts.sessions.wait_for_next_try(now):
+            answer = self._form(request, target, "Too many wrong passwords. Try again in a minute.", 429)
+            answer.headers["retry-after"] = str(max(1, round(wait.total_seconds())))
+            return answer
+        if not self._parts.sessions.is_password(given.given.get("password", ""), now):
+            return self._form(request, target, "That is not the password.", 403)
+        _, cookie = self._parts.sessions.begin(now, signed_in=True)  # a new one: nobody can have set it before
+        answer = go_to(request, target)
+        answer.headers["set-cookie"] = cookie_header(cookie, request)
+        return answer
+
+    async def _sign_out(self, request: Request) -> Response:
+        _, cookie = self._parts.sessions.begin(self._parts.clock.now(), signed_in=False)
+        answer = go_to(request, "/sign-in")
+        answer.headers["set-cookie"] = cookie_header(cookie, request)
+        return answer

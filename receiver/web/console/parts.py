@@ -1,0 +1,106 @@
+"""What the pages of the console share."""
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from receiver.core.clock import Clock
+from receiver.core.work import HandlerReport
+from receiver.web.console.access import StoreAccess
+from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.background_reports import BackgroundReport
+from receiver.web.console.changes import StoreChanges
+from receiver.web.console.filters import Query
+from receiver.web.console.gate import scope_root
+from receiver.web.console.rendering import PageRenderer
+from receiver.web.console.sessions import Sessions
+from receiver.web.console.traffic import Traffic
+
+Page = Callable[[Request], Awaitable[Response]]
+
+
+def get(path: str, page: Page) -> Route:
+    """Return the route of a page."""
+    return Route(path, page, methods=["GET"])
+
+
+def post(path: str, action: Page) -> Route:
+    """Return the route of an action."""
+    return Route(path, action, methods=["POST"])
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSetting:
+    """A row of the page of settings. Secrets are masked already."""
+
+    name: str
+    value: str
+    source: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedPart:
+    """What `receiver check` says of one part."""
+
+    part: str
+    """Its name."""
+    ok: bool
+    """Whether it can work."""
+    text: str
+    """Why, or what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleOptions:
+    """What a deployment decides about its console."""
+
+    password: str | None = None
+    names: Collection[str] = ()
+    read_only: bool = False
+    version: str = ""
+    settings: Sequence[ShownSetting] = ()
+    webhook_url: str = ""
+    """Where deliveries are received, for commands to copy."""
+    check: Callable[[], Awaitable[Sequence[CheckedPart]]] | None = None
+    """Checks the deployment as `receiver check` does. None where that is not possible."""
+    sign: Callable[[bytes], dict[str, str]] | None = None
+    """Returns the headers that authenticate a body, for a request to copy. None without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleParts:
+    """What the pages use."""
+
+    access: StoreAccess
+    pages: PageRenderer
+    clock: Clock
+    sessions: Sessions
+    runs: ActionRuns
+    options: ConsoleOptions
+    changes: StoreChanges
+    traffic: Traffic
+    handlers: BackgroundReport[Sequence[HandlerReport]]
+    """How the handlers do: counting their work takes long in a large store."""
+
+    def query(self, request: Request) -> Query:
+        """Return the query of a page."""
+        return Query(dict(request.query_params))
+
+    def form(self, request: Request) -> Query:
+        """Return the first value of each field of the form that was sent."""
+        form: dict[str, list[str]] = request.state.form or {}
+        return Query({name: values[0] for name, values in form.items()})
+
+
+def go_to(request: Request, target: str) -> Response:
+    """Return an answer that leads to a page of the console, after an action."""
+    return RedirectResponse(scope_root(request.scope) + target, 303)
+
+
+def client_of(request: Request) -> str:
+    """Return the address from which a request came."""
+    return request.client.host if request.client else "unknown"

@@ -1,0 +1,185 @@
+"""Templates, and how moments, sizes and states look in them."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markdown_it import MarkdownIt
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+from receiver.core.clock import Clock, iso
+from receiver.core.sizes import shown_size
+from receiver.core.text import escape_controls, short_id, short_job_id, shortened
+from receiver.web.console.gate import scope_root
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_TONES = {
+    "done": "good", "completed": "good", "on": "good", "succeeded": "good", "accepted": "good",
+    "dead": "bad", "failed": "bad", "conflict": "bad", "lost": "bad", "timed_out": "bad",
+    "running": "busy", "working": "busy", "open": "busy", "waiting": "busy", "new": "busy", "started": "busy",
+    "queued": "quiet", "held": "quiet", "skipped": "quiet", "paused": "warn", "disabled": "warn",
+    "cancelled": "warn",
+}  # fmt: skip
+MAX_MARKDOWN = 64 * 1024
+"""Characters of a page's Markdown that are rendered; a longer text is cut. Brackets take quadratic time."""
+# Raw HTML stays text. Links are shown as they are and never followed by the console itself.
+_MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough")
+
+
+class PageRenderer:
+    """Renders the templates of the console."""
+
+    def __init__(self, clock: Clock, *, version: str) -> None:
+        self._clock = clock
+        self._environment = Environment(
+            loader=PackageLoader("receiver.web.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.globals.update(version=version)
+        self._environment.filters.update(
+            ago=self._ago,
+            moment=_moment,
+            size=shown_size,
+            tone=lambda word: _TONES.get(str(word), "quiet"),
+            short_id=short_id,
+            short_job=short_job_id,
+            clean=lambda text: escape_controls(str(text), keep="\n\t"),
+            cut=lambda text, width=200: shortened(escape_controls(str(text)), width),
+            number=lambda value: "-" if value is None else f"{value:,}",
+            duration=_duration,
+            tree=tree,
+        )
+
+    def page(
+        self, request: Request, template: str, content: Mapping[str, Any], *, status: int = 200
+    ) -> HTMLResponse:
+        """Return a rendered page. A `content` with HTML has to be Markup already: everything else is escaped."""
+        state = request.state
+        rendered = self._environment.get_template(template).render(
+            **content,
+            root=scope_root(request.scope),
+            path=request.url.path.removeprefix(scope_root(request.scope)) or "/",
+            query=request.url.query,
+            token=state.token,
+            read_only=state.read_only,
+            signed_in=state.session.signed_in,
+            now=self._clock.now(),
+        )
+        return HTMLResponse(rendered.encode("utf-8", "backslashreplace"), status)
+
+    def _ago(self, moment: datetime | None) -> Markup:
+        """Return a moment as how long ago it was, with its exact time for those who point at it."""
+        if moment is None:
+            return Markup("-")
+        seconds = (self._clock.now() - moment).total_seconds()
+        exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+        return Markup('<time datetime="{}" title="{}" data-ago>{}</time>').format(
+            iso(moment), exact, _relative(seconds)
+        )
+
+
+def safe_markdown(text: str) -> Markup:
+    """Return Markdown from outside as HTML without anything that acts: no scripts, styles, images or forms."""
+    import nh3  # a page of Markdown is rare
+
+    rendered = _MARKDOWN.render(escape_controls(shortened(text, MAX_MARKDOWN), keep="\n\t"))
+    cleaned = nh3.clean(
+        rendered,
+        tags={
+            "a", "blockquote", "br", "code", "del", "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p",
+            "pre", "s", "strong", "table", "tbody", "td", "th", "thead", "tr", "ul",
+        },
+        attributes={"a": {"href"}},
+        url_schemes={"http", "https", "mailto"},
+        link_rel="noopener noreferrer nofollow",
+    )  # fmt: skip
+    return Markup(cleaned)  # noqa: S704 - cleaned above
+
+
+MAX_TREE_NODES = 4_000
+MAX_TREE_DEPTH = 60
+MAX_TREE_TEXT = 4_000
+
+
+def tree(value: Any) -> Markup:
+    """Return a JSON value as a tree that folds, of bounded size."""
+    left = [MAX_TREE_NODES]
+    return _branch(value, left, 0)
+
+
+def _branch(value: Any, left: list[int], depth: int) -> Markup:
+    left[0] -= 1
+    if left[0] < 0 or depth > MAX_TREE_DEPTH:
+        return Markup('<span class="cut">…</span>')
+    if not isinstance(value, dict | list) or not value:
+        return _leaf(value)
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    rows = Markup()
+    for name, inner in pairs:
+        if left[0] <= 0:
+            rows += Markup('<li class="cut">…</li>')
+            break
+        label = Markup('<span class="key">{}</span>').format(escape_controls(str(name)))
+        if isinstance(inner, dict | list) and inner:
+            is_open = " open" if depth < 2 and len(inner) <= 30 else ""
+            count = f"{{{len(inner)}}}" if isinstance(inner, dict) else f"[{len(inner)}]"
+            head = Markup('<details{}><summary>{} <span class="count">{}</span></summary>')
+            rows += Markup("<li>") + head.format(is_open, label, count)
+            rows += _branch(inner, left, depth + 1) + Markup("</details></li>")
+        else:
+            rows += Markup("<li>{} {}</li>").format(label, _branch(inner, left, depth + 1))
+    return Markup('<ul class="tree">{}</ul>').format(rows)
+
+
+def _leaf(value: Any) -> Markup:
+    if isinstance(value, str):
+        return Markup('<span class="text">{}</span>').format(
+            escape(shortened(escape_controls(value, keep="\n\t"), MAX_TREE_TEXT))
+        )
+    try:
+        written = json.dumps(value)
+    except ValueError:  # an integer with more digits than Python writes
+        written = "a very large number"
+    return Markup('<span class="value">{}</span>').format(shortened(written))
+
+
+def _moment(moment: datetime | None) -> Markup:
+    if moment is None:
+        return Markup("-")
+    exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(iso(moment), exact, exact)
+
+
+def _relative(seconds: float) -> str:
+    distance, ending = abs(seconds), "ago" if seconds >= 0 else "from now"
+    if distance < 1:
+        return "now"
+    if distance < _MINUTE:
+        return f"{distance:.0f} s {ending}"
+    if distance < _HOUR:
+        return f"{distance // _MINUTE:.0f} min {ending}"
+    if distance < 2 * _DAY:
+        return f"{distance // _HOUR:.0f} h {ending}"
+    return f"{distance // _DAY:.0f} d {ending}"
+
+
+def _duration(length: timedelta | None) -> str:
+    if length is None:
+        return "-"
+    seconds = length.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1_000:.0f} ms"
+    if seconds < _MINUTE:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(int(seconds), _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    days, hours = divmod(hours, 24)
+    parts = [f"{days} d" * bool(days), f"{hours} h" * bool(hours), f"{minutes} min" * bool(minutes)]
+    return " ".join(part for part in (*parts, f"{rest} s" * (not days and not hours and bool(rest))) if part)

@@ -1,0 +1,79 @@
+"""Who may use the console: the password, the signed cookie, and the token in every form."""
+
+import hashlib
+import hmac
+import secrets
+from collections import deque
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+COOKIE = "receiver_console"
+SESSION_LENGTH = timedelta(hours=12)
+MAX_TRIES = 5
+TRIES_WITHIN = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A browser that uses the console."""
+
+    nonce: str
+    signed_in: bool
+
+
+class Sessions:
+    """Makes and reads the cookies of one console. They end with its process, and after twelve hours."""
+
+    def __init__(self, password: str | None) -> None:
+        self._key = secrets.token_bytes(32)
+        self._password = None if password is None else hashlib.sha256(password.encode()).digest()
+        self._tries: deque[datetime] = deque()
+
+    @property
+    def needs_password(self) -> bool:
+        """Whether somebody has to sign in."""
+        return self._password is not None
+
+    def begin(self, now: datetime, *, signed_in: bool) -> tuple[Session, str]:
+        """Return a new session and the value of its cookie."""
+        session = Session(secrets.token_urlsafe(18), signed_in)
+        ends = int((now + SESSION_LENGTH).timestamp())
+        said = f"{session.nonce}.{int(signed_in)}.{ends}"
+        return session, f"{said}.{self._sign('cookie', said)}"
+
+    def read(self, cookie: str | None, now: datetime) -> Session | None:
+        """Return the session of a cookie; None if it is not from here, or over."""
+        said, _, signature = (cookie or "").rpartition(".")
+        if not _is_equal(self._sign("cookie", said), signature):
+            return None
+        nonce, signed_in, ends = said.split(".")
+        return Session(nonce, signed_in == "1") if now.timestamp() < int(ends) else None
+
+    def form_token(self, session: Session) -> str:
+        """Return what every form of this session carries, so that no other site can send it."""
+        return self._sign("form", session.nonce)
+
+    def has_token(self, session: Session, given: str) -> bool:
+        """Tell whether a form came from this session, in constant time."""
+        return _is_equal(self.form_token(session), given)
+
+    def wait_for_next_try(self, now: datetime) -> timedelta | None:
+        """Return how long nobody may try a password, None if one may be tried now."""
+        while self._tries and now - self._tries[0] >= TRIES_WITHIN:
+            self._tries.popleft()
+        return None if len(self._tries) < MAX_TRIES else self._tries[0] + TRIES_WITHIN - now
+
+    def is_password(self, given: str, now: datetime) -> bool:
+        """Tell whether this is the password, in constant time. A wrong one counts as a try."""
+        digest = hashlib.sha256(given.encode("utf-8", "surrogatepass")).digest()
+        if self._password is not None and hmac.compare_digest(digest, self._password):
+            return True
+        self._tries.append(now)
+        return False
+
+    def _sign(self, purpose: str, text: str) -> str:
+        return hmac.new(self._key, f"{purpose}:{text}".encode("utf-8", "replace"), hashlib.sha256).hexdigest()
+
+
+def _is_equal(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode("utf-8", "replace"), other.encode("utf-8", "replace"))

@@ -1,0 +1,123 @@
+"""Deliveries that want to do harm: nothing of them acts, and every page has a bounded size."""
+
+import json
+
+import pytest
+
+from receiver.web.console.rendering import safe_markdown, tree
+from tests.doubles import delivery
+from tests.stores.opened import DEAD, ONE, Opened, ended
+from tests.web.console.browsing import Browser
+
+SCRIPT = "<script>alert(1)</script>"
+ATTRIBUTE = "\"'><img src=x onerror=alert(1)>"
+MAX_PAGE = 1_500_000
+"""Bytes of the largest page."""
+
+
+def acts(page: str) -> list[str]:
+    """Return what of a page could act: tags that we do not write, and attributes that run code."""
+    lower = page.lower()
+    return [word for word in ("<script>", "<img", "<iframe", "<svg onload", "<object", 'style="') if word in lower]
+
+
+@pytest.mark.parametrize(
+    "harm", [SCRIPT, ATTRIBUTE, "{{ 1337*1337 }}", "\u202egnp.exe", "\x1b[31mred", "\0\x9b", "&lt;b&gt;"]
+)
+async def test_a_script_in_every_field_stays_text(browser: Browser, opened: Opened, harm: str) -> None:
+    page = {"markdown": f"# {harm}", "screenshot": harm, "metadata": {"sourceURL": harm, "title": harm}}
+    body = json.dumps(
+        {"type": "crawl.page", "id": "job", "webhookId": "w", "error": harm, "data": [page], harm: harm}
+    )
+    await opened.add(
+        delivery("w", body=body.encode(), kind=f"crawl.{harm}"[:60], headers=(("user-agent", harm), (harm, "x")))
+    )
+    (work_id,) = await opened.route(ONE)
+    await opened.settle(ended(work_id, DEAD, error=f"ValueError: {harm}"))
+
+    for path in (
+        "/",
+        "/deliveries",
+        "/deliveries/w",
+        "/work-items",
+        "/work-items/1",
+        "/dead",
+        "/jobs/job",
+        "/handlers/one",
+    ):
+        shown = await browser.page(path)
+        assert acts(shown) == [], path
+        assert "\u202e" not in shown
+        assert "\x1b" not in shown
+        assert "1787569" not in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[a](javascript:alert(1))",
+        "[a](JaVaScRiPt:alert(1))",
+        "[a](data:text/html,<script>alert(1)</script>)",
+        "[a](vbscript:x)",
+        "![a](https://tracker.test/1.png)",
+        "<a href='javascript:alert(1)'>a</a>",
+        "<img src=x onerror=alert(1)>",
+        "<style>body{display:none}</style>",
+        "<form action=https://evil.test><input></form>",
+        "[a]: javascript:alert(1)\n\n[a]",
+        '<https://a.test/"onmouseover=alert(1)>',
+    ],
+)
+def test_markdown_has_no_link_that_acts_and_no_picture(text: str) -> None:
+    shown = safe_markdown(text)
+
+    assert acts(shown) == []
+    for word in ('href="javascript', 'href="data', 'href="vbscript', ' onmouseover="', "<form", "<style"):
+        assert word not in shown.lower()
+
+
+def test_links_in_markdown_tell_no_one_where_they_are() -> None:
+    shown = safe_markdown("[a](https://a.test/)")
+
+    assert 'href="https://a.test/"' in shown
+    assert 'rel="noopener noreferrer nofollow"' in shown
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"type":"crawl.page","id":"job","data":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+        b'{"type":"crawl.page","id":"job","data":[' + b"{}," * 300_000 + b"{}]}",
+        b'{"type":"crawl.page","id":"job","data":[{"markdown":"' + b"x" * 1_900_000 + b'"}]}',
+        b'{"type":"crawl.page","id":"job","data":[{"markdown":"' + b"[a](" * 100_000 + b'"}]}',
+        b'{"type":"crawl.page","id":"job","data":[{"markdown":"' + b"> " * 50_000 + b'"}]}',
+        b'{"type":"crawl.page","id":"job","n":' + b"9" * 10_000 + b"}",
+        b'{"type":"crawl.page","id":"job","x":"\\ud800"}',
+        b'{"type":"crawl.page","id":"job","data":[{"markdown":"' + b"y" * 20_000_000 + b'"}]}',
+        b"\xff\xfe\x00",
+    ],
+    ids=["deep", "many", "long", "brackets", "quotes", "number", "surrogate", "20 MB", "bytes"],
+)
+async def test_a_page_has_a_bounded_size(browser: Browser, opened: Opened, body: bytes) -> None:
+    await opened.add(delivery("w", body=body))
+
+    page = await browser.page("/deliveries/w")
+
+    assert len(page) < MAX_PAGE
+    assert "</html>" in page
+
+
+async def test_huge_addresses_are_cut(browser: Browser, opened: Opened) -> None:
+    url = "https://a.test/" + "x" * 500_000
+    body = json.dumps({"type": "crawl.page", "id": "job", "data": [{"metadata": {"sourceURL": url}}]}).encode()
+    await opened.add(*(delivery(f"w{number}", body=body) for number in range(50)))
+
+    assert len(await browser.page("/deliveries")) < 200_000
+
+
+def test_a_tree_stops_in_time() -> None:
+    value: object = "x"
+    for _ in range(900):
+        value = {"a": value, "b": [value] if len(str(value)) < 50 else 1}
+
+    assert len(tree(value)) < MAX_PAGE
