@@ -17,7 +17,7 @@ class MediaFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ActionResults:
+class PageActionResults:
     """What the actions of a scrape have returned, each kind in the order of its actions."""
 
     screenshots: tuple[MediaFile, ...] = ()
@@ -38,7 +38,7 @@ class RenderedPage:
     """Its body is the document as it is at the end; for what is no web page, what the site sent."""
     screenshot: MediaFile | None = None
     """For the format `screenshot`."""
-    actions: ActionResults | None = None
+    actions: PageActionResults | None = None
     """None if no actions were asked for."""
     timezone: str | None = None
     """The IANA name of the time zone that the page saw."""

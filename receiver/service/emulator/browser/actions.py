@@ -9,7 +9,7 @@ from playwright.async_api import CDPSession, Error, Locator, Page
 from receiver.service.emulator.browser.pictures import print_pdf, take_screenshot
 from receiver.service.emulator.browser.scripts import ScriptFailed, run_script
 from receiver.service.emulator.failures import ScrapeFailed
-from receiver.service.emulator.renderings import ActionResults, MediaFile
+from receiver.service.emulator.renderings import MediaFile, PageActionResults
 from receiver.service.emulator.scrapes import Json
 
 _CLICK_MS = 3_000
@@ -26,7 +26,7 @@ class ActionFailed(Exception):
 
 
 @dataclass(slots=True)
-class ActionRun:
+class PageActionRun:
     """The actions of one scrape on its page."""
 
     page: Page
@@ -44,7 +44,7 @@ class ActionRun:
     warnings: list[str] = field(default_factory=list)
     """What had no effect."""
 
-    async def run(self, actions: Sequence[Json]) -> ActionResults:
+    async def run(self, actions: Sequence[Json]) -> PageActionResults:
         """Do all actions. ScrapeFailed names the first one that cannot be done."""
         for number, action in enumerate(actions, 1):
             kind = action["type"]
@@ -56,7 +56,7 @@ class ActionRun:
                 if self.page.is_closed() or "crash" in exc.message.lower():
                     raise
                 raise _failed(number, kind, exc.message.partition("\n")[0]) from exc
-        return ActionResults(
+        return PageActionResults(
             screenshots=tuple(self.screenshots),
             scrapes=tuple(self.scrapes),
             javascript_returns=tuple(self.javascript_returns),
@@ -72,7 +72,7 @@ def _failed(number: int, kind: str, text: str) -> ScrapeFailed:
     return ScrapeFailed("SCRAPE_ACTION_ERROR", f"Action {number} ({kind}) failed: {text}")
 
 
-async def _wait(run: ActionRun, action: Json) -> None:
+async def _wait(run: PageActionRun, action: Json) -> None:
     if "selector" in action:
         # The time-out is that of the scrape.
         await run.find(action["selector"]).first.wait_for(state="attached", timeout=0)
@@ -80,13 +80,13 @@ async def _wait(run: ActionRun, action: Json) -> None:
         await asyncio.sleep(action["milliseconds"] / 1000)
 
 
-async def _screenshot(run: ActionRun, action: Json) -> None:
+async def _screenshot(run: PageActionRun, action: Json) -> None:
     picture, warnings = await take_screenshot(run.page, action)
     run.screenshots.append(picture)
     run.warnings += warnings
 
 
-async def _click(run: ActionRun, action: Json) -> None:
+async def _click(run: PageActionRun, action: Json) -> None:
     found = run.find(action["selector"])
     count = await found.count()
     if not count:
@@ -109,18 +109,18 @@ async def _settle(page: Page) -> None:
     await page.wait_for_load_state("domcontentloaded")
 
 
-async def _write(run: ActionRun, action: Json) -> None:
+async def _write(run: PageActionRun, action: Json) -> None:
     if not await run.page.evaluate(_HAS_FOCUS):
         raise ActionFailed("no input has the focus: click it first")
     await run.page.keyboard.type(action["text"])
 
 
-async def _press(run: ActionRun, action: Json) -> None:
+async def _press(run: PageActionRun, action: Json) -> None:
     await run.page.keyboard.press(action["key"])
     await _settle(run.page)
 
 
-async def _scroll(run: ActionRun, action: Json) -> None:
+async def _scroll(run: PageActionRun, action: Json) -> None:
     sign = -1 if action.get("direction") == "up" else 1
     if "selector" not in action:
         await run.page.evaluate(f"window.scrollBy(0, {sign} * window.innerHeight)")
@@ -131,19 +131,19 @@ async def _scroll(run: ActionRun, action: Json) -> None:
     await found.first.evaluate(f"one => one.scrollBy(0, {sign} * one.clientHeight)")
 
 
-async def _scrape(run: ActionRun, action: Json) -> None:
+async def _scrape(run: PageActionRun, action: Json) -> None:
     run.scrapes.append({"url": run.page.url, "html": await run.page.content()})
 
 
-async def _execute(run: ActionRun, action: Json) -> None:
+async def _execute(run: PageActionRun, action: Json) -> None:
     run.javascript_returns.append(await run_script(run.session, action["script"]))
 
 
-async def _pdf(run: ActionRun, action: Json) -> None:
+async def _pdf(run: PageActionRun, action: Json) -> None:
     run.pdfs.append(await print_pdf(run.page, action))
 
 
-_ACTIONS: dict[str, Callable[[ActionRun, Json], Awaitable[None]]] = {
+_ACTIONS: dict[str, Callable[[PageActionRun, Json], Awaitable[None]]] = {
     "wait": _wait,
     "screenshot": _screenshot,
     "click": _click,

@@ -9,7 +9,7 @@ from receiver.service.emulator.browser.chromium import ChromiumStarter
 from receiver.service.emulator.browser.finding import FoundBrowser
 from receiver.service.emulator.browser.parts import BrowserParts
 from receiver.service.emulator.browser.remote import RemoteBrowsers
-from receiver.service.emulator.browser.rendering import PageRenderer
+from receiver.service.emulator.browser.rendering import ChromiumRenderer
 from receiver.service.emulator.browser.room import BrowserRoom
 from receiver.service.emulator.browser.sessions import BrowserSessions
 from receiver.service.emulator.contracts import Account
@@ -44,6 +44,6 @@ async def open_browser(
                 most=options.browser_pages,
             )
         )
-        renderer = PageRenderer(room, fetcher, clock, max_bytes=options.max_page_bytes)
+        renderer = ChromiumRenderer(room, fetcher, clock, max_bytes=options.max_page_bytes)
         remote = RemoteBrowsers(sessions)
         yield BrowserParts(renderer.render, sessions, remote.sockets(), remote.views())

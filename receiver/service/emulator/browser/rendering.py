@@ -9,7 +9,7 @@ from playwright.async_api import BrowserContext, Error, Page
 from playwright.async_api import TimeoutError as PlaywrightTimeout
 
 from receiver.core.clock import Clock
-from receiver.service.emulator.browser.actions import ActionRun
+from receiver.service.emulator.browser.actions import PageActionRun
 from receiver.service.emulator.browser.devices import Device, device_of
 from receiver.service.emulator.browser.pictures import take_screenshot
 from receiver.service.emulator.browser.room import BrowserRoom
@@ -19,7 +19,7 @@ from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.fetching.fetcher import Fetcher, SingleAnswer
 from receiver.service.emulator.fetching.refusals import site_error, too_large
 from receiver.service.emulator.fetching.web_urls import without_credentials
-from receiver.service.emulator.renderings import ActionResults, MediaFile, RenderedPage
+from receiver.service.emulator.renderings import MediaFile, PageActionResults, RenderedPage
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
 
 _LOAD_SHARE = 0.4
@@ -28,7 +28,7 @@ _CRASHED = "The page ended its browser: it crashed, or it took too much memory."
 _SHOWN = (ContentKind.HTML, ContentKind.TEXT, ContentKind.JSON, ContentKind.XML, ContentKind.CSV)
 
 
-class PageRenderer:
+class ChromiumRenderer:
     """Renders pages. The caller has a time-out; whatever a page does is a ScrapeFailed of that page."""
 
     def __init__(self, room: BrowserRoom, fetcher: Fetcher, clock: Clock, *, max_bytes: int) -> None:
@@ -73,7 +73,7 @@ class PageRenderer:
             return self._as_sent(plan, traffic, answer, "A browser does not show files: {} had no effect.")
         if plan.wait_for:
             await asyncio.sleep(plan.wait_for / 1000)
-        run = ActionRun(page, session)
+        run = PageActionRun(page, session)
         results = await run.run(plan.actions) if plan.actions else None
         screenshot, warnings = await _picture(page, plan)
         warnings = [*run.warnings, *warnings]
@@ -100,7 +100,7 @@ class PageRenderer:
         asked = [name for name, is_asked in _asked(plan).items() if is_asked]
         return RenderedPage(
             page=self._fetched(plan, answer, traffic.document_url, answer.body),
-            actions=ActionResults() if plan.actions else None,
+            actions=PageActionResults() if plan.actions else None,
             warnings=(text.format(", ".join(asked)),) if asked else (),
         )
 
