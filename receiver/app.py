@@ -107,7 +107,9 @@ class Receiver:
                     self._webhook = None
         await asyncio.to_thread(flush)
 
-    def webhook(self, *, events: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> "WebhookConfig":
+    def webhook(
+        self, *, events: Sequence[str] = (), metadata: Mapping[str, object] | None = None
+    ) -> "WebhookConfig":
         """Return the webhook that makes the service send a job's events here, for the requests of a client.
 
         It is `Settings.webhook`; the app need not be running.

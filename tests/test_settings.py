@@ -11,7 +11,7 @@ import pytest
 
 from receiver.cli.scaffold import env_example
 from receiver.errors import ConfigurationError
-from receiver.settings import Settings, export_env_file, load_settings
+from receiver.settings import Settings, export_env_file, load_reading_settings, load_settings
 
 pytestmark = pytest.mark.usefixtures("bare_environment")
 
@@ -547,6 +547,15 @@ def test_the_placeholder_of_the_example_is_refused_as_a_secret(env_file: Path) -
 
     assert "RECEIVER_SECRETS: 'the-webhook-secret-of-your-account' is the placeholder" in refusal()
     assert "placeholder" in refusal(tokens=["the-webhook-secret-of-your-account"], secrets=["s"])
+
+
+def test_what_only_reads_needs_no_secret(env_file: Path) -> None:
+    """A copied file is enough for it. All other settings are those of the file."""
+    env_file.write_text(f"{env_example()}\nRECEIVER_STORE=sqlite:///other.db\n")
+
+    settings = load_reading_settings()
+
+    assert (settings.store, settings.secrets) == ("sqlite:///other.db", ())
 
 
 @pytest.mark.parametrize("name", ["host", "metrics_host"])

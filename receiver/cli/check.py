@@ -9,7 +9,6 @@ from collections.abc import Callable
 import click
 
 from receiver.cli.common.exit_codes import OK, exit_code
-from receiver.cli.common.extras import require_emulator
 from receiver.cli.common.filter_options import json_option
 from receiver.cli.common.handler_code import import_router
 from receiver.cli.common.output import write_json
@@ -19,6 +18,7 @@ from receiver.core.clock import SystemClock
 from receiver.core.ports.store import Store
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
+from receiver.service.extras import require_emulator
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.stores import open_store
 

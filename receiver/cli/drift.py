@@ -18,7 +18,7 @@ from receiver.core.text import counted, short_id
 from receiver.errors import Malformed
 from receiver.events import parse_event
 from receiver.events.drift import DriftCount, DriftCounter, DriftKind
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 _STEP = 500
 _KINDS = {DriftKind.TYPE: "unknown type", DriftKind.FIELD: "unknown field", DriftKind.FORM: "other form"}
@@ -35,7 +35,7 @@ def drift(wanted: DeliveryFilter, form: ListForm, store: str | None) -> None:
     known fields in another form, which handlers see as missing. Each is counted once per event; the last such event
     is named. Keys that anybody may choose do not count: meta tags of a page, metadata of a webhook.
     """
-    counter = read(load_settings(store=store), lambda reports: scan(reports, wanted))
+    counter = read(load_reading_settings(store=store), lambda reports: scan(reports, wanted))
     found = counter.counts()
     writer = RowWriter(_DRIFT, form)
     writer.write(found)

@@ -1,6 +1,7 @@
 """`receiver send`: send deliveries as the service does: a sample, a whole job, or the bytes of a file."""
 
 import asyncio
+import functools
 import ipaddress
 import json
 import random
@@ -20,8 +21,9 @@ from receiver.cli.common.names import completed
 from receiver.cli.common.output import flush, note, write_json, write_line
 from receiver.core.clock import Clock, SystemClock
 from receiver.core.envelope import read_envelope
-from receiver.core.text import counted, escape_controls, short_id
+from receiver.core.text import counted, did_you_mean, escape_controls, resembling, short_id
 from receiver.errors import ConfigurationError, Malformed
+from receiver.events.documents.shape import ServiceModel, wire_names
 from receiver.service.samples import (
     FAMILY_ALIASES,
     encode,
@@ -38,6 +40,8 @@ from receiver.settings import Settings, load_settings
 
 _DEFAULT_PAGES = 10
 MAX_CONCURRENT = 16
+_FREE = "metadata."
+"""What the metadata of a webhook holds is up to whoever configured it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +141,42 @@ def _change(written: str) -> tuple[str, object]:
     return path, _value(value)
 
 
+def _known(change: tuple[str, object]) -> tuple[str, object]:
+    """Refuse a change of a key that no event has, unless its path begins with `+`."""
+    path, value = change
+    last = path.rpartition(".")[2]
+    if path.startswith("+"):
+        return path[1:], value
+    if not (last.isdigit() or path.startswith(_FREE) or last in (known := _known_keys())):
+        hint = did_you_mean(resembling(last, known)) or ";"
+        added = f"to add it all the same, write +{escape_controls(path)}=VALUE"
+        raise click.UsageError(f"no event has a key {escape_controls(last)!r}{hint} {added}")
+    return change
+
+
+@functools.cache
+def _known_keys() -> frozenset[str]:
+    """Return the keys of all events, by the models and by the samples."""
+    models: list[type[ServiceModel]] = [ServiceModel]
+    names: set[str] = set()
+    while models:
+        model = models.pop()
+        models += model.__subclasses__()
+        names.update(wire_names(model))
+    for one in sample_names():
+        names.update(_keys_in(sample(one, rng=random.Random(0))))  # noqa: S311 - its ids are not looked at
+    return frozenset(names)
+
+
+def _keys_in(value: object) -> Iterator[str]:
+    inner: Iterable[object] = value if isinstance(value, list) else ()
+    if isinstance(value, dict):
+        yield from value
+        inner = value.values()
+    for one in inner:
+        yield from _keys_in(one)
+
+
 def _complete_sample(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return completed([*family_names(), *sample_names()], incomplete)
 
@@ -150,7 +190,8 @@ def _complete_sample(_: click.Context, __: click.Parameter, incomplete: str) -> 
     type=_change,
     metavar="PATH=VALUE",
     multiple=True,
-    help="Change a value, such as data.0.metadata.statusCode=404. VALUE is JSON or text.",
+    help="Change a value, such as data.0.metadata.statusCode=404. VALUE is JSON or text. A key that no event has "
+    "needs a + before PATH.",
 )
 @click.option(
     "--count", type=click.IntRange(min=1), metavar="N", default=1, show_default=True, help="Send it N times."
@@ -203,7 +244,7 @@ def send(
     else:
         # Ids of test deliveries need not be secret, and must be the same for the same seed.
         rng = random.Random(None if seed is None else f"{seed} {name} {pages}")  # noqa: S311
-        bodies = SendPlan(name, count, pages, changes).bodies(rng)
+        bodies = SendPlan(name, count, pages, tuple(map(_known, changes))).bodies(rng)
     sender = make_sender(load_settings(), url, concurrency or (MAX_CONCURRENT if rate else 1))
     summary = SendSummary(as_json)
     asyncio.run(_send(sender, bodies, summary, rate))

@@ -108,7 +108,7 @@ class WebhookFields(BaseModel):
     headers: Mapping[str, Any] | None = None
     """HTTP headers of every delivery: name to value. They may hold secrets."""
     metadata: Mapping[str, Any] | None = None
-    """Texts that come back as `metadata` in every event."""
+    """What comes back as `metadata` in every event. Texts are safe; the hosted service may refuse other values."""
     events: Sequence[str] | None = None
     """The events to send. Without any, every event of the operation is sent."""
 

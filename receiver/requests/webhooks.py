@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, JsonValue, model_validator
 
 from receiver.core.addresses import is_private
 from receiver.requests.base import HttpHeaders, Many, Request, WebAddress
@@ -66,7 +66,9 @@ class WebhookConfig(Request, WebhookFields):
 
     url: WebAddress
     headers: HttpHeaders = Field(default_factory=dict, repr=False)
-    metadata: dict[str, str] = Field(default_factory=dict)
+    # The interface specification says "object, custom data". The hosted service has been seen to answer 400 to
+    # values that are no text; it says so itself, and a model that refuses them here would refuse them everywhere.
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
     events: Many[str] = ()
     """Short or full names of events. A request refuses those that its operation does not have."""
 

@@ -243,7 +243,9 @@ class Settings(BaseSettings):
             raise NoApiKey(f"no {PREFIX}API_KEY is set: take it from your account at the service")
         return self.api_key.get_secret_value()
 
-    def webhook(self, *, events: Sequence[str] = (), metadata: Mapping[str, str] | None = None) -> "WebhookConfig":
+    def webhook(
+        self, *, events: Sequence[str] = (), metadata: Mapping[str, object] | None = None
+    ) -> "WebhookConfig":
         """Return the `webhook` field of a request, so that the service sends a job's events to this receiver.
 
         `events` are short or full names; without it the service sends all events. `metadata` comes back in every
@@ -329,6 +331,11 @@ def load_settings(env_file: Path = Path(".env"), /, **flags: Any) -> Settings:
     """Read all settings. A flag that is None is ignored. Raises ConfigurationError with a message of one line."""
     given = {name: value for name, value in flags.items() if value is not None}
     return Settings(_env_file=env_file, **given)
+
+
+def load_reading_settings(**flags: Any) -> Settings:
+    """Read all settings but the secrets, for a command that only reads: those may still be the placeholder."""
+    return load_settings(secrets=(), **flags)
 
 
 def _reasons(error: ValidationError) -> dict[str, str]:

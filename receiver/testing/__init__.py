@@ -69,5 +69,7 @@ def __getattr__(name: str) -> Any:
     """Import modules with an HTTP client or a store only when they are used."""
     for module, names in _LATE.items():
         if name in names:
+            if module == "receiver.testing.emulating":
+                importlib.import_module("receiver.service.extras").require_emulator()
             return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

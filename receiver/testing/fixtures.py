@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from receiver.routing import Router
+from receiver.service.extras import require_emulator
 from receiver.settings import Settings
 from receiver.testing.clock import SteppedClock
 from receiver.testing.work import Work
@@ -88,6 +89,7 @@ async def receiver_service(
     receiver_sites: "Mapping[str, SiteSource]", receiver_settings: Settings, receiver_clock: SteppedClock
 ) -> "AsyncIterator[RunningEmulator]":
     """The service alone. Ask for `receiver_emulator`, which also has a receiver to send its events to."""
+    require_emulator()
     from receiver.testing.emulating import open_emulator
 
     [secret, *_] = [*receiver_settings.plain_secrets(), None]

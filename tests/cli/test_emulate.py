@@ -18,12 +18,12 @@ import click
 import httpx
 import pytest
 
-from receiver.cli.common.extras import EMULATOR_MODULES, require_emulator
 from receiver.cli.emulate.command import emulate
 from receiver.cli.emulate.serving import serve_emulator, start_lines
 from receiver.cli.main import receiver, run
 from receiver.errors import ConfigurationError
 from receiver.service.emulator.options import EmulatorOptions
+from receiver.service.extras import EMULATOR_MODULES, require_emulator
 from tests.cases import for_each
 from tests.doubles import LONG, eventually
 
@@ -68,6 +68,10 @@ async def test_it_serves_until_a_signal_and_tells_its_journal(capsys: pytest.Cap
         table = capsys.readouterr().out
         assert await asyncio.to_thread(invoke, "journal", "--url", url, "--json", "--limit", "1") == 0
         newest = json.loads(capsys.readouterr().out)
+        assert await asyncio.to_thread(invoke, "journal", "--url", url, "--limit", "1") == 0
+        cut = capsys.readouterr()
+        assert await asyncio.to_thread(invoke, "journal", "--url", url, "--limit", "0") == 2
+        assert "--limit" in capsys.readouterr().err
         assert await asyncio.to_thread(invoke, "journal", "--url", url, "--path", "/v2/team", "--json") == 0
         chosen = json.loads(capsys.readouterr().out)
         assert await asyncio.to_thread(invoke, "journal", "--url", url, "--deliveries") == 0
@@ -78,6 +82,8 @@ async def test_it_serves_until_a_signal_and_tells_its_journal(capsys: pytest.Cap
     assert [line.split()[2:4] for line in table.splitlines()[1:]] == [["GET", "404"], ["GET", "200"]]
     assert (newest["path"], chosen["path"]) == ("/v2/nowhere", "/v2/team/queue-status")
     assert remark == "the journal has no webhook\n"
+    assert len(cut.out.splitlines()) == 2
+    assert cut.err == ""
 
 
 async def test_a_socket_of_a_browser_is_closed_and_does_not_hold_the_stop(

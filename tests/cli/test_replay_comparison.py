@@ -116,3 +116,16 @@ def test_a_full_disk_is_reported(command: Command) -> None:
 
     assert command("--save", "/dev/full") == 1
     assert "cannot write /dev/full: No space left on device" in command.err
+
+
+def test_saved_results_are_not_replaced_in_silence(
+    command: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second replay names the file; the JSON of its lines is not disturbed."""
+    keep(delivery("a"))
+    save(command, monkeypatch, one=1)
+    first = command.err
+    save(command, monkeypatch, one=1)
+
+    assert "replace" not in first
+    assert "earlier: these results replace those of an earlier replay" in command.err

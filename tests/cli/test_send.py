@@ -174,6 +174,26 @@ def test_a_wrong_path_sends_nothing(endpoint: Endpoint, capsys: pytest.CaptureFi
     assert "data.0 has no 'metdata'" in capsys.readouterr().err
 
 
+def test_a_key_that_no_event_has_is_reported_with_similar_ones(
+    endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It would be sent, and change nothing."""
+    assert invoke("crawl.page", "--set", "data.0.metadata.statusCod=404") == 2
+
+    assert not endpoint.requests
+    said = capsys.readouterr().err
+    assert "no event has a key 'statusCod'; did you mean statusCode?" in said
+    assert "write +data.0.metadata.statusCod=VALUE" in said
+
+
+def test_a_new_key_is_added_with_a_plus(endpoint: Endpoint) -> None:
+    """As for a receiver that has to live with what it does not know. Known keys may be new in a sample."""
+    assert invoke("crawl.page", "--set", "+data.0.metadata.statusCod=404", "--set", "error=late") == 0
+
+    assert endpoint.payloads[0]["data"][0]["metadata"]["statusCod"] == 404
+    assert endpoint.payloads[0]["error"] == "late"
+
+
 def test_an_unknown_type_is_reported_with_similar_ones(
     endpoint: Endpoint, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -173,13 +173,13 @@ def test_every_setting_is_a_flag(capsys: pytest.CaptureFixture[str]) -> None:
         (["--outage", "10m..5m"], '--outage: outage[0].to is "5m": it has to come after `from`'),
         (["--outage", "1m..5m:status=x"], "is not an outage"),
         (["--rate", "5/y"], "5/y is not a rate; write 5/s, 300/min or 10/h"),
-        (["--rate", "0"], "--rate: arrivals.rate is 0.0: it has to be greater than or equal to 0.001"),
+        (["--rate", "0"], "--rate: arrivals.rate is 0.0: it has to be 0.001 or more"),
         (["--job", "crawl"], "crawl is not a job; write crawl:200"),
         (["--job", "crowl:3"], '--job: arrivals.jobs[0].family is "crowl"'),
         (["--at", "90"], '--at: arrivals.at[0] is "90": a duration is a number with its unit'),
         (["--at", "0s", "--duration", "1h"], '--duration: arrivals.duration is "1h": it goes with a rate'),
         (["--capacity", "0"], "--capacity: endpoint.capacity is 0"),
-        (["--pauses", "1m"], "--pauses: sender.pauses[1] is missing"),
+        (["--pauses", "1m"], "--pauses: sender.pauses has too few values"),
         (["--json", "--trace"], "give --trace a FILE"),
         (["--trace", "scenario.toml"], "scenario.toml is a scenario and would be overwritten: put it first"),
         (["--html", "no/such/folder.html"], "cannot write no/such/folder.html: No such file or directory"),
@@ -209,7 +209,7 @@ def test_a_wrong_file_is_named_with_the_key(capsys: pytest.CaptureFixture[str]) 
     assert invoke("bad.toml") == 2
 
     first, second = capsys.readouterr().err.splitlines()
-    assert "bad.toml: arrivals.rate is 0: it has to be greater" in first
+    assert "bad.toml: arrivals.rate is 0: it has to be 0.001 or more" in first
     assert 'bad.toml: there is no key "sead"' in second
 
 

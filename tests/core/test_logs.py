@@ -198,6 +198,11 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"id": "019f2c10", "path": "/v2/crawl"},
         ("emulated_call_failed", "id=019f2c10", "path=/v2/crawl"),
     ),
+    "emulator_state_unwritable": (
+        {"file": "/data/emulator.db", "reason": "disk full", "advice": "make room"},
+        ("emulator_state_unwritable", "file=/data/emulator.db", "disk full", "make room"),
+    ),
+    "emulator_state_writable": ({"file": "/data/emulator.db"}, ("emulator_state_writable", "/data/emulator.db")),
     "page_crashed": ({"job_id": "job-1", "fault": "019f2c10"}, ("page_crashed", "job-1", "fault=019f2c10")),
     "job_crashed": ({"job_id": "job-1", "fault": "019f2c10"}, ("job_crashed", "job-1", "fault=019f2c10")),
     "job_lost": ({}, ("job_lost",)),

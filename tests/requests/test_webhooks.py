@@ -127,8 +127,8 @@ def test_plain_http_is_allowed_for_private_hosts(url: str) -> None:
         ({"url": HOOK, "headers": {"x-FireCrawl-signature": "s3cret"}}, "headers: X-Firecrawl-Signature"),
         ({"url": HOOK, "headers": {"X-Token": 5}}, "headers.X-Token\n.*valid string"),
         ({"url": HOOK, "headers": {"X-Token": None}}, "headers.X-Token\n.*valid string"),
-        ({"url": HOOK, "metadata": {"tries": 5}}, "metadata.tries\n.*valid string"),
-        ({"url": HOOK, "metadata": {"tries": None}}, "metadata.tries\n.*valid string"),
+        ({"url": HOOK, "metadata": ["tries"]}, "metadata\n.*valid dictionary"),
+        ({"url": HOOK, "metadata": {"tries": object()}}, "metadata.tries\n.*valid JSON"),
         ({"url": HOOK, "secret": "s3cret"}, "secret\n  Extra inputs are not permitted"),
     ],
 )
@@ -138,6 +138,13 @@ def test_a_webhook_that_the_service_would_refuse_is_refused(values: dict[str, An
         WebhookConfig.model_validate(values)
 
     assert "s3cret" not in str(caught.value)
+
+
+def test_metadata_are_any_object() -> None:
+    """The interface specification says: custom data. Each value is sent as it is."""
+    metadata = {"order": 17, "parts": ["a", None], "paid": True, "note": None}
+
+    assert WebhookConfig(url=HOOK, metadata=metadata).wire()["metadata"] == metadata
 
 
 # --- the webhook of this receiver

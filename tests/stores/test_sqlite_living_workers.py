@@ -114,6 +114,52 @@ async def test_workers_have_time_to_take_their_locks_again_in_a_new_file(opened:
     assert await opened.states(item) == [RUNNING]
 
 
+async def test_a_worker_that_starts_after_the_file_was_deleted_waits_too(
+    store: SqliteStore, opened: Opened, path: Path
+) -> None:
+    """It never saw the old file, and somebody else has made the new one meanwhile."""
+    await opened.queue.enlist(A)
+    assert await opened.queue.expire_dead(A, steady=NOON) == []
+    (item,) = await opened.items(1, worker=A, claim=True, starts=True)
+    locks = path.with_name("receiver.db-locks")
+    locks.unlink()
+    locks.touch(0o600)
+
+    async with store.queue() as new, store.queue() as newer:
+        assert await new.expire_dead(B, steady=NOON + timedelta(seconds=0.1)) == []
+        assert await newer.expire_dead(C, steady=NOON + timedelta(seconds=0.2)) == []
+        assert await opened.queue.expire_dead(A, steady=NOON + timedelta(seconds=1)) == []
+        assert await new.expire_dead(B, steady=NOON + timedelta(seconds=6)) == []
+        assert await newer.expire_dead(C, steady=NOON + timedelta(seconds=6)) == []
+    assert await opened.states(item) == [RUNNING]
+
+
+async def test_a_worker_that_died_with_the_file_is_found_after_some_seconds(
+    store: SqliteStore, opened: Opened, path: Path
+) -> None:
+    """Nobody takes a lock for it in the new file."""
+    async with store.queue() as dying:
+        await dying.enlist(A)
+        assert await dying.expire_dead(A, steady=NOON) == []
+        await opened.items(1, worker=A, claim=True)
+    path.with_name("receiver.db-locks").unlink()
+
+    assert await opened.queue.expire_dead(B, steady=NOON + timedelta(seconds=1)) == []
+    assert await opened.queue.expire_dead(B, steady=NOON + timedelta(seconds=7)) == [A]
+
+
+async def test_a_new_start_of_the_machine_delays_nothing(store: SqliteStore, opened: Opened, path: Path) -> None:
+    """The clock of leases begins anew with it, so what it says about the new file lies ahead."""
+    async with store.queue() as dying:
+        await dying.enlist(A)
+        assert await dying.expire_dead(A, steady=NOON) == []
+        await opened.items(1, worker=A, claim=True)
+    path.with_name("receiver.db-locks").unlink()
+    assert await opened.queue.expire_dead(B, steady=NOON + timedelta(days=9)) == []
+
+    assert await opened.other.expire_dead(C, steady=NOON) == [A]
+
+
 WORKER = """
 import os, signal, sys
 from pathlib import Path

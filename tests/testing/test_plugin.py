@@ -232,3 +232,35 @@ def test_the_plugin_imports_no_more_than_its_fixtures_need() -> None:
     more = imported("import receiver.testing.fixtures") - imported("import receiver.app, pytest")
 
     assert not {"httpx", "uvicorn", "freezegun", "receiver.stores.sqlite.store"} & more
+
+
+WITHOUT_EXTRA = """
+import sys
+import pytest
+
+@pytest.fixture(autouse=True)
+def without_a_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "selectolax", None)
+"""
+EMULATED = """
+import pytest
+import receiver.testing
+from receiver.errors import ConfigurationError
+
+def test_the_tool():
+    with pytest.raises(ConfigurationError, match="pip install 'crawl-receiver.emulator.'"):
+        receiver.testing.open_emulator
+
+@pytest.mark.asyncio
+async def test_the_fixture(receiver_emulator):
+    pass
+"""
+
+
+def test_without_the_extra_the_emulator_says_what_to_install(pytester: pytest.Pytester) -> None:
+    """The sentence is that of the command, not one about a module that nobody asked for."""
+    said = run_here(pytester, CONFTEST + WITHOUT_EXTRA, EMULATED, "-p", "no:anyio")
+
+    assert "1 passed, 1 error" in said
+    assert "the emulator needs packages that are not installed: pip install 'crawl-receiver[emulator]'" in said
+    assert "ModuleNotFoundError" not in said

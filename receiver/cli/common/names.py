@@ -15,7 +15,7 @@ from receiver.core.types import glob_list
 from receiver.core.work import WorkFilter
 from receiver.errors import ReceiverError
 from receiver.service.samples import FAMILY_ALIASES
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 _MOST = 3
 
@@ -63,7 +63,7 @@ def complete_type(_: click.Context, __: click.Parameter, incomplete: str) -> lis
 def complete_handler(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Complete the name of a handler that the configured store knows; nothing if it cannot be read."""
     try:
-        settings = load_settings()
+        settings = load_reading_settings()
         if not configured_store(settings).exists():
             return []
         return completed(read(settings, lambda reports: reports.handler_names()), incomplete)

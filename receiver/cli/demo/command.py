@@ -12,7 +12,6 @@ import click
 from rich.console import Console
 
 from receiver.cli.common.exit_codes import FAILED, OK
-from receiver.cli.common.extras import require_emulator
 from receiver.cli.common.store import open_reports
 from receiver.cli.demo.acts import ACTS, Stage
 from receiver.cli.demo.receiver_process import ReceiverProcess
@@ -22,6 +21,7 @@ from receiver.core.ports.reports import Reports
 from receiver.core.tracebacks import short_path
 from receiver.core.types import DeliveryState
 from receiver.errors import ConfigurationError
+from receiver.service.extras import require_emulator
 from receiver.settings import PREFIX, Settings
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from receiver.cli.common.extras import require_emulator
 from receiver.cli.common.lazy_group import LazyGroup
 from receiver.cli.emulate.flags import emulator_options
 from receiver.core.logs import configure_logs, log_crashes
+from receiver.service.extras import require_emulator
 
 _SUBCOMMANDS = {"journal": "receiver.cli.emulate.journal:journal"}
 

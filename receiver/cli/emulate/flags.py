@@ -85,7 +85,7 @@ _OPTIONS = (
     click.option(
         "--plan",
         type=click.Choice(["free", "hobby", "standard", "growth"]),
-        help="Limit calls in a minute as this plan does.",
+        help="Limit calls in a minute and pages at one time as this plan does.",
     ),
     click.option(
         "--threat-protection",
@@ -103,7 +103,11 @@ _OPTIONS = (
     click.option("--model-url", type=text, metavar="URL", help="Extract by this OpenAI-compatible endpoint."),
     click.option("--model-key", type=text, metavar="KEY", help="The key of that endpoint."),
     click.option("--model", "model_name", type=text, metavar="NAME", default="gpt-4o-mini", help="The model."),
-    click.option("--max-concurrency", type=click.IntRange(1, 1000), default=10, help="Pages at one time."),
+    click.option(
+        "--max-concurrency",
+        type=click.IntRange(1, 1000),
+        help="Pages of an account at one time; 10, or those of the plan.",
+    ),
     click.option(
         "--browser/--no-browser", default=True, help="Render pages with Chromium where a request needs it."
     ),

@@ -26,7 +26,7 @@ from receiver.errors import ReceiverError
 from receiver.replay.bundles.format import Header
 from receiver.replay.bundles.redaction import redacted
 from receiver.replay.bundles.writing import BundleWriter
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 _STEP = 500
 
@@ -52,7 +52,7 @@ def export(file: str, wanted: DeliveryFilter, redact: bool, force: bool, store: 
     to_stdout = file == "-"
     if to_stdout and sys.stdout.isatty():
         raise click.UsageError("standard output is a terminal: name a FILE, or use a pipe")
-    settings = load_settings(store=store)
+    settings = load_reading_settings(store=store)
     target = Path(file)
     with _writing_to_stdout() if to_stdout else _writing_to(target, force=force) as stream:
         count, left_out = read(

@@ -1,5 +1,7 @@
 """`receiver events list`: the stored events, one per line."""
 
+import sys
+from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import click
@@ -15,8 +17,11 @@ from receiver.core.clock import local_time
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted
-from receiver.core.views import event_rows
-from receiver.settings import load_settings
+from receiver.core.types import DeliveryState
+from receiver.core.views import EventRow, event_rows
+from receiver.settings import load_reading_settings
+
+_NOT_ROUTED = "new: not routed yet, no worker has looked for its handlers since it came"
 
 
 @click.command("list")
@@ -33,13 +38,21 @@ def list_(wanted: DeliveryFilter, words: str | None, form: ListForm, store: str 
 
     async def report(reports: Reports) -> None:
         chosen = await with_whole_job_id(reports, replace(wanted, text=words))
-        await EVENTS.write(
-            lambda wanted: event_rows(reports, wanted), chosen, form, lambda wanted: hint(reports, wanted)
-        )
+        has_new = False
+
+        async def rows(wanted: DeliveryFilter) -> AsyncIterator[EventRow]:
+            nonlocal has_new
+            async for row in event_rows(reports, wanted):
+                has_new = has_new or row.summary.state is DeliveryState.NEW
+                yield row
+
+        await EVENTS.write(rows, chosen, form, lambda wanted: hint(reports, wanted))
+        if has_new and not form.as_json and sys.stdout.isatty():
+            note(_NOT_ROUTED)
         if words is not None:
             await _note_unindexed(reports)
 
-    read(load_settings(store=store), report)
+    read(load_reading_settings(store=store), report)
 
 
 async def _note_unindexed(reports: Reports) -> None:

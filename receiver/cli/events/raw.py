@@ -7,7 +7,7 @@ from receiver.cli.common.output import force_option, refuse_terminal, write_byte
 from receiver.cli.common.store import read
 from receiver.cli.events.show import find
 from receiver.errors import ReceiverError
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 
 @click.command()
@@ -20,7 +20,7 @@ def raw(delivery_id: str, force: bool, store: str | None) -> None:
     Nothing is added or changed, so a terminal is refused unless you add --force: the body could control it.
     """
     refuse_terminal(force=force)
-    detail = read(load_settings(store=store), lambda reports: find(reports, delivery_id))
+    detail = read(load_reading_settings(store=store), lambda reports: find(reports, delivery_id))
     body = detail.body
     if body is None:
         raise ReceiverError(

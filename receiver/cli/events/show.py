@@ -17,7 +17,7 @@ from receiver.core.types import DeliveryState
 from receiver.core.views import event_detail, explanation
 from receiver.core.work import WorkSummary
 from receiver.service.samples import encode
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 _BELOW = ("headers", "items", "work")
 """Fields that have their own part below, or that the body tells."""
@@ -31,7 +31,7 @@ _PREVIEW_WIDTH = 160
 @store_option
 def show(delivery_id: str, as_json: bool, store: str | None) -> None:
     """Show everything that is known of one event."""
-    detail = read(load_settings(store=store), lambda reports: find(reports, delivery_id))
+    detail = read(load_reading_settings(store=store), lambda reports: find(reports, delivery_id))
     if as_json:
         write_json(event_detail(detail))
         return

@@ -11,7 +11,7 @@ from receiver.cli.common.tables import ListForm, Listing, RowWriter, form_option
 from receiver.cli.handlers.rows import HandlerRow, all_rows, deployment_options, left_waiting
 from receiver.core.types import HandlerSwitch, WorkState
 from receiver.core.views import handler_row
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 _STYLES = {HandlerSwitch.PAUSED: "yellow", HandlerSwitch.DISABLED: "dim"}
 _REGISTERED: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
@@ -22,7 +22,7 @@ _REGISTERED: Mapping[bool | None, str] = {True: "yes", False: "no", None: "?"}
 @deployment_options
 def list_(form: ListForm, **flags: str | None) -> None:
     """List the handlers of the code, and others in the store."""
-    rows = all_rows(load_settings(**flags))
+    rows = all_rows(load_reading_settings(**flags))
     writer = RowWriter(_HANDLERS, form)
     writer.write(rows)
     writer.end()

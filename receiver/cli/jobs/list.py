@@ -16,7 +16,7 @@ from receiver.core.jobs import JobFilter, JobState, JobSummary, warnings
 from receiver.core.ports.reports import Reports
 from receiver.core.text import counted
 from receiver.core.views import job_summary
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 _STYLES = {JobState.OPEN: "cyan", JobState.FAILED: "red", JobState.CANCELLED: "yellow"}
 
@@ -36,7 +36,7 @@ def list_(wanted: JobFilter, form: ListForm, store: str | None) -> None:
         chosen = await with_whole_job_id(reports, wanted)
         await _listing(SystemClock().now()).write(reports.jobs, chosen, form, lambda wanted: hint(reports, wanted))
 
-    read(load_settings(store=store), report)
+    read(load_reading_settings(store=store), report)
 
 
 def _number(number: int | None) -> str:

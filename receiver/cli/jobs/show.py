@@ -13,7 +13,7 @@ from receiver.core.jobs import JobArrivals, JobDetail, JobWork, warnings
 from receiver.core.ports.reports import Reports
 from receiver.core.types import HandlerSwitch
 from receiver.core.views import job_detail, job_summary, job_work_counts
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 
 @click.command()
@@ -25,7 +25,7 @@ def show(job_id: str, as_json: bool, store: str | None) -> None:
 
     ID may be shortened to any beginning that only one job has.
     """
-    detail = read(load_settings(store=store), lambda reports: _find(reports, job_id))
+    detail = read(load_reading_settings(store=store), lambda reports: _find(reports, job_id))
     now = SystemClock().now()
     if as_json:
         write_json(job_detail(detail, now))

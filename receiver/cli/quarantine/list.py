@@ -11,7 +11,7 @@ from receiver.cli.common.tables import ListForm, Listing, form_options
 from receiver.core.quarantine import QuarantinedSummary, QuarantineFilter
 from receiver.core.text import short_id
 from receiver.core.views import quarantined_summary
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 
 @click.command("list")
@@ -25,7 +25,7 @@ def list_(form: ListForm, store: str | None, kind: str | None, reason: str | Non
     """List requests in quarantine, the newest first."""
     chosen = QuarantineFilter(reason=kind or reason, **wanted)
     read(
-        load_settings(store=store),
+        load_reading_settings(store=store),
         lambda reports: _REQUESTS.write(reports.quarantined_requests, chosen, form),
     )
 

@@ -8,7 +8,7 @@ from receiver.cli.common.row_ids import REQUEST_ID
 from receiver.cli.common.store import read
 from receiver.core.text import escape_controls, shortened
 from receiver.core.views import quarantined_detail
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 _PREVIEW = 2_000
 """Characters of the body."""
@@ -20,7 +20,7 @@ _PREVIEW = 2_000
 @store_option
 def show(request_id: int, as_json: bool, store: str | None) -> None:
     """Show a request: reason, headers, and the body's beginning."""
-    request = read(load_settings(store=store), lambda reports: reports.quarantined_request(request_id))
+    request = read(load_reading_settings(store=store), lambda reports: reports.quarantined_request(request_id))
     fields = quarantined_detail(request_id, request)
     if as_json:
         write_json(fields)

@@ -5,6 +5,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from receiver.cli.common.output import note
 from receiver.core.text import escape_controls
 from receiver.errors import ConfigurationError, ReceiverError
 from receiver.replay.comparison import Earlier
@@ -29,7 +30,7 @@ class SaveFile:
 
 @contextmanager
 def saving_to(path: Path, *, continues: bool) -> Iterator[SaveFile]:
-    """Give a file for results. It replaces an earlier one, or with `continues` appends to it.
+    """Give a file for results. It replaces an earlier one, and says so, or with `continues` appends to it.
 
     Raises ConfigurationError for a file with other contents, and does not change it.
     """
@@ -44,6 +45,7 @@ def saving_to(path: Path, *, continues: bool) -> Iterator[SaveFile]:
         if has_some:
             seek_end(file, name)
         if has_some and not continues:
+            note(f"{name}: these results replace those of an earlier replay")
             file.seek(0)
             file.truncate()
         if not (has_some and continues):

@@ -23,7 +23,7 @@ from receiver.core.ports.store import Store
 from receiver.core.text import escape_controls
 from receiver.core.views import EventRow, with_subjects
 from receiver.errors import AmbiguousJob, StoreError, StoreRefused, UnknownDelivery, UnknownJob
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 from receiver.stores import open_store
 
 SCAN_LIMIT = 500
@@ -50,7 +50,9 @@ def tail(wanted: DeliveryFilter, lines: int, most: int | None, form: ListForm, s
     too, at most 5,000 at a time. A state that lasts less than a tenth of a second may be missed. If there is no
     store yet, the command waits for one. With --limit it ends after so many events, with the first ten among them.
     """
-    follower = Follower(open_store(load_settings(store=store).store), SystemClock(), shown(form), limit=most)
+    follower = Follower(
+        open_store(load_reading_settings(store=store).store), SystemClock(), shown(form), limit=most
+    )
     with suppress(KeyboardInterrupt):
         asyncio.run(_follow(follower, wanted, lines))
     return OK

@@ -13,7 +13,7 @@ from receiver.core.text import short_id
 from receiver.core.types import WorkState
 from receiver.core.views import explanation, work_summary
 from receiver.core.work import WorkFilter, WorkSummary
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 _STYLES = {
     WorkState.WAITING: "yellow",
@@ -37,7 +37,7 @@ def list_(wanted: WorkFilter, form: ListForm, store: str | None) -> None:
             reports.work_items, await with_whole_job_id(reports, wanted), form, lambda wanted: hint(reports, wanted)
         )
 
-    read(load_settings(store=store), report)
+    read(load_reading_settings(store=store), report)
 
 
 def _why(item: WorkSummary) -> str:

@@ -11,7 +11,7 @@ from receiver.core.text import escape_controls, shortened
 from receiver.core.types import WorkState
 from receiver.core.views import explanation, run_time, work_detail, work_summary
 from receiver.core.work import Attempt, WorkDetail, WorkSummary
-from receiver.settings import load_settings
+from receiver.settings import load_reading_settings
 
 
 @click.command()
@@ -23,7 +23,7 @@ def show(work_id: int, as_json: bool, store: str | None) -> None:
 
     This includes every attempt, and the traceback of each that failed.
     """
-    detail = read(load_settings(store=store), lambda reports: reports.work_item(work_id))
+    detail = read(load_reading_settings(store=store), lambda reports: reports.work_item(work_id))
     if as_json:
         write_json(work_detail(detail))
         return

@@ -18,6 +18,7 @@ from receiver.service.emulator.account.idempotency import IdempotencyKeys
 from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.account.queue import EmptyQueue
 from receiver.service.emulator.account.rates import RateLimits
+from receiver.service.emulator.account.slots import pages_at_once
 from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.address import PublicAddress
@@ -33,6 +34,7 @@ from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.ids import open_ids
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.parts import EmulatorBase, EmulatorParts, OpenParts
+from receiver.service.emulator.state import kept_time
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks import table as webhook_tables
 from receiver.service.emulator.webhooks.outbox import Outbox
@@ -42,6 +44,7 @@ SCHEMAS: tuple[str, ...] = (
     credit_tables.SCHEMA,
     idempotency_tables.SCHEMA,
     webhook_tables.SCHEMA,
+    kept_time.SCHEMA,
     *families.SCHEMAS,
 )
 """The tables of all parts that this module puts together."""
@@ -123,6 +126,15 @@ class Emulator:
     async def _open_base(self, stack: AsyncExitStack) -> EmulatorBase:
         options, clock = self.options, self.clock
         state = await stack.enter_async_context(StateDatabase(options.state, self._schemas))
+        kept = kept_time.KeptTime(clock)
+        await state.run(kept.restore)
+        state.before_commit = kept.keep
+
+        async def keep_time() -> None:
+            await state.run(kept.keep)
+
+        clock.after_advance = keep_time
+        stack.callback(setattr, clock, "after_advance", None)
         ids = await open_ids(state, clock, options.seed)
         client = await stack.enter_async_context(httpx.AsyncClient(transport=self._transport, trust_env=False))
         outbox = await stack.enter_async_context(
@@ -158,7 +170,7 @@ class Emulator:
             base.ledger,
             next((one.queues for one in parts if one.queues is not None), EmptyQueue()),
             self.clock,
-            max_concurrency=options.max_concurrency,
+            max_concurrency=pages_at_once(options.plan, options.max_concurrency),
         )
         operations = [*account.operations(), *(operation for one in parts for operation in one.operations)]
         gate = CallGate(

@@ -20,6 +20,9 @@ class EmulatorClock:
     """
 
     def __init__(self, clock: Clock, speed: float = 1.0) -> None:
+        self.after_advance: Callable[[], Awaitable[object]] | None = None
+        """Is awaited when `advance` has moved the clock."""
+        self._real = clock
         self._clock = FastClock(clock, speed)
         self._ahead = _NONE
         self._order = itertools.count()
@@ -29,6 +32,15 @@ class EmulatorClock:
     def now(self) -> datetime:
         """Return the present moment, aware, in UTC."""
         return self._clock.now() + self._ahead
+
+    @property
+    def ahead(self) -> timedelta:
+        """How far this clock is ahead of the other one."""
+        return self.now() - self._real.now()
+
+    def be_ahead(self, duration: timedelta) -> None:
+        """Be at least this far ahead of the other clock from now on. It is for a clock without calls."""
+        self._ahead += max(duration - self.ahead, _NONE)
 
     def steady(self) -> datetime:
         """Return the present moment of the clock that nobody sets. `advance` moves it, too."""
@@ -69,6 +81,8 @@ class EmulatorClock:
                 await settled()
         self._ahead += max(end - self.steady(), _NONE)
         self._wait_for_first()
+        if self.after_advance is not None:
+            await self.after_advance()
 
     def _make_due_calls(self) -> None:
         now = self.steady()

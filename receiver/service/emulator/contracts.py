@@ -14,7 +14,7 @@ class WebhookTarget:
     """Where to post."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Headers beside those of the service, by name."""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
     """What comes back in each event."""
     events: tuple[str, ...] = ()
     """Names as they were given: full types, or what comes after the family. Empty: all events."""
@@ -54,3 +54,6 @@ class JobAccount(Protocol):
 
     def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
         """Take an amount of credits off, never below 0, as a part of a transaction of the state."""
+
+    def pay_within(self, connection: sqlite3.Connection, team: str, amount: int) -> bool:
+        """Do the same if the team has as many credits left; otherwise do nothing, and return False."""

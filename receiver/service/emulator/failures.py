@@ -10,6 +10,7 @@ Json = dict[str, Any]
 STATUS_OF_CODE = {
     "SCRAPE_DNS_RESOLUTION_ERROR": 200,
     "SCRAPE_TIMEOUT": 408,
+    "CONCURRENCY_LIMIT": 429,
     "SCRAPE_NO_CACHED_DATA": 404,
     "SCRAPE_LOCKDOWN_CACHE_MISS": 404,
     "SCRAPE_ACTIONS_NOT_SUPPORTED": 400,
@@ -27,6 +28,8 @@ STATUS_OF_CODE = {
     "UNKNOWN_ERROR": 500,
 }
 """The HTTP status of each code in the answer to a scrape (the service's public behaviour of August 2026)."""
+RETRY_SECONDS = 5
+"""When to come again if all places are taken. Nobody knows when one will be free."""
 
 
 class ScrapeFailed(ReceiverError):
@@ -44,6 +47,18 @@ class ScrapeFailed(ReceiverError):
     def status(self) -> int:
         """The HTTP status of the answer to a scrape that failed like this."""
         return STATUS_OF_CODE[self.code]
+
+
+class TooManyAtOnce(ScrapeFailed):
+    """The plan's limit of pages at one time left no place, for as long as the scrape could wait."""
+
+    def __init__(self, most: int) -> None:
+        text = f"Concurrency limit exceeded: the plan has {most} pages at one time. Retry after {RETRY_SECONDS}s"
+        super().__init__("CONCURRENCY_LIMIT", text)
+
+    def refusal(self) -> "CallRefused":
+        """Return the answer to a call, which says when to come again."""
+        return CallRefused(429, str(self), code=self.code, headers={"Retry-After": str(RETRY_SECONDS)})
 
 
 class CallRefused(ReceiverError):

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.service.emulator.account.keys import ApiKeys
+from receiver.service.emulator.account.slots import pages_at_once
 from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.browser import BrowserOperations
 from receiver.service.emulator.api.crawl import crawl_operations
@@ -53,6 +54,7 @@ SCHEMAS = (
 async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
     """Open what scrapes, crawls and monitors for as long as the block lasts."""
     options = base.options
+    at_once = pages_at_once(options.plan, options.max_concurrency)
     async with AsyncExitStack() as stack:
         fetcher = await stack.enter_async_context(Fetcher(options, base.clock, transport=base.transport))
         readers = await stack.enter_async_context(PageReaders())
@@ -67,7 +69,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             database=base.state,
             clock=base.clock,
             ids=base.ids,
-            max_concurrency=options.max_concurrency,
+            max_concurrency=at_once,
+            refuses=options.plan is not None,
             guard=base.guard,
             model=model,
             activity=base.activity,
@@ -84,7 +87,7 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             clock=base.clock,
             ids=base.ids,
             open_site=open_site,
-            max_concurrency=options.max_concurrency,
+            max_concurrency=at_once,
             activity=base.activity,
         )
         monitors = Monitors(
@@ -168,7 +171,7 @@ async def _browser(base: EmulatorBase, stack: AsyncExitStack, fetcher: Fetcher) 
 
 
 def _sockets(engine: JobEngine, keys: ApiKeys, browser: BrowserParts | None) -> ASGIApp:
-    watchers = JobSockets(engine, keys.team_of).app()
+    watchers = JobSockets(engine, keys).app()
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         is_session = browser is not None and scope["path"].startswith("/v2/browser/")

@@ -35,7 +35,7 @@ class EmulatorOptions:
     credits: int = 100_000
     """What an account has at the start."""
     plan: Literal["free", "hobby", "standard", "growth"] | None = None
-    """The preset of rate limits; None limits nothing."""
+    """The preset of rate and concurrency limits; None limits no calls."""
     threat_protection: Literal["off", "on", "mandatory"] = "off"
     """Whether requests may carry threatProtection (off answers 403), and whether they may turn it off."""
     risk_url: str | None = None
@@ -50,8 +50,8 @@ class EmulatorOptions:
     """The model asked for there."""
     max_page_bytes: int = 20 * 1024 * 1024
     """The largest page, after its content coding is removed."""
-    max_concurrency: int = 10
-    """The most pages that are scraped at one time."""
+    max_concurrency: int | None = None
+    """The most pages of a team that are scraped at one time; None takes what the plan has, 10 without a plan."""
     browser: bool = True
     """Whether pages are rendered by Chromium where a request needs it, and Chromium is there."""
     chromium: Path | None = None

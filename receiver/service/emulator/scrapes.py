@@ -22,6 +22,8 @@ class ScrapePlan:
     """Whether headers, navigation, footers and the like are left out."""
     only_clean_content: bool = False
     """Read as `only_main_content`, with a warning: the service asks a model here."""
+    nearest: int = 2
+    """How near to this machine the page may be, within what the options allow: a NetworkZone, 2 is this machine."""
     include_tags: tuple[str, ...] = ()
     """CSS selectors of what is kept; without any, everything."""
     exclude_tags: tuple[str, ...] = ()

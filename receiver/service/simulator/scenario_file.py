@@ -8,8 +8,10 @@ from typing import Any, BinaryIO
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from receiver.core.text import shortened
+from receiver.core.refusals import plain_reason
+from receiver.core.text import did_you_mean, resembling, shortened
 from receiver.errors import ConfigurationError
+from receiver.service.samples import family_names
 from receiver.service.schedule import RETRIES
 from receiver.service.simulator.scenario import Scenario
 
@@ -30,8 +32,19 @@ _ALLOWED = {
     "int_type": "it has to be a whole number",
     "float_type": "it has to be a number",
     "bool_type": "it has to be true or false",
+    "string_type": "it has to be a text",
+    "finite_number": "it has to be a number",
     "too_long": f"there are {len(RETRIES)} retries, so {len(RETRIES)} pauses",
 }
+_MISSING = {
+    "family": f"name one of {', '.join(family_names())}",
+    "pages": "give a whole number, such as 10",
+    "from": "give a time from the start, such as 5m",
+    "to": "give a time from the start, such as 10m",
+    "p50": "give a duration, such as 20ms",
+    "p99": "give a duration, such as 200ms",
+}
+"""What to write, by key."""
 
 Raw = dict[str, Any]
 
@@ -69,11 +82,11 @@ def scenario_of(raw: Raw, *, file: str = "the scenario", flags: Mapping[str, str
         return Scenario.model_validate(raw, by_alias=True, by_name=False)
     except ValidationError as exc:
         wrong = [_in_words(error, file, flags or {}) for error in exc.errors(include_url=False)]
-        raise ConfigurationError("\n".join(wrong)) from None
+        raise ConfigurationError("\n".join(dict.fromkeys(wrong))) from None
 
 
 def _in_words(error: ErrorDetails, file: str, flags: Mapping[str, str]) -> str:
-    location, value, allowed = list(error["loc"]), error["input"], error["msg"].removeprefix("Value error, ")
+    location, value = list(error["loc"]), error["input"]
     if error["type"] == "together":
         location.append(error["ctx"]["key"])
         value = value.get(location[-1]) if isinstance(value, Mapping) else value
@@ -81,10 +94,14 @@ def _in_words(error: ErrorDetails, file: str, flags: Mapping[str, str]) -> str:
     where = next((flag for key, flag in flags.items() if path.startswith(key)), file)
     if error["type"] == "extra_forbidden":
         tables = [str(part) for part in location[:-1] if isinstance(part, str)]
-        return f"{where}: there is no key {_printable(path)}; there are {_KEYS[tables[-1] if tables else '']}"
+        keys = _KEYS[tables[-1] if tables else ""]
+        hint = did_you_mean(resembling(str(location[-1]), keys.split(", ")))
+        return f"{where}: there is no key {_printable(path)}{hint or ';'} there are {keys}"
+    if error["type"] == "missing" and isinstance(location[-1], int):
+        return f"{where}: {_path(location[:-1])} has too few values: {_ALLOWED['too_long']}"
     if error["type"] == "missing":
-        return f"{where}: {path} is missing"
-    allowed = _ALLOWED.get(error["type"], allowed).replace("Input should", "it has to")
+        return f"{where}: {path} is missing: {_MISSING.get(str(location[-1]), 'give it a value')}"
+    allowed = _ALLOWED.get(error["type"]) or plain_reason(error)
     return f"{where}: {path} is {_printable(value)}: {allowed}"
 
 

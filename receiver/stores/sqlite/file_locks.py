@@ -4,6 +4,7 @@ import fcntl
 import os
 import struct
 import sys
+from hashlib import blake2b
 from pathlib import Path
 from weakref import WeakSet
 
@@ -66,6 +67,16 @@ class LockFile:
             return is_locked(self._opened(), byte, fcntl.F_OFD_GETLK)
         except OSError as exc:
             raise StoreError(f"cannot read the locks of {self._path}: {exc.strerror}") from exc
+
+    def identity(self) -> int:
+        """Return a number of this file, which another file in its place does not have."""
+        try:
+            found = os.fstat(self._opened())
+        except OSError as exc:
+            raise StoreError(f"cannot read the locks of {self._path}: {exc.strerror}") from exc
+        # The number of a deleted file may be used again at once. The device has another number in each container.
+        made = struct.pack("QQ", found.st_ino, found.st_ctime_ns)
+        return int.from_bytes(blake2b(made, digest_size=7).digest())
 
     def close(self) -> None:
         """Release all locks."""

@@ -29,6 +29,10 @@ class LivingWorkers:
         """
         return self._locks.times_lost
 
+    def file_identity(self) -> int | None:
+        """Return a number of the file of locks, which a new file does not have; None where locks do not work."""
+        return self._locks.identity() if LockFile.works else None
+
     def is_dead(self, worker: WorkerId) -> bool:
         """Tell whether nobody has the lock of a worker that was enlisted."""
         return LockFile.works and not self._locks.is_taken(_byte(worker))

@@ -1,9 +1,11 @@
 """The worker's side of a SQLite store."""
 
 import asyncio
+import sqlite3
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from receiver.core.clock import to_micros
 from receiver.core.types import WorkerId
 from receiver.stores.sql.queue import SqlQueue
 from receiver.stores.sqlite.database import Database, data_version
@@ -37,11 +39,39 @@ class SqliteQueue(SqlQueue):
             self._times_lost, self._lost_at = self._living.times_lost, steady
         if self._lost_at is not None and steady - self._lost_at < _UNSURE:
             return []
+        if await self._has_new_file(steady):
+            return []
         holders = await self.database.call(lambda connection: connection.execute(leases.HOLDERS).fetchall())
         dead = [holder for (holder,) in holders if holder != worker and self._living.is_dead(holder)]
         for one in dead:
             await self.expire_leases_of(one, now=steady)
         return dead
+
+    async def _has_new_file(self, steady: datetime) -> bool:
+        """Tell whether other workers may still have to take their locks in a new file.
+
+        A worker that has just started never saw the old one; what it finds beside the store may be the new file. So
+        the store knows which file its workers use. The first file of a store is no new one: nobody delays a
+        takeover for it.
+        """
+        file, now = self._living.file_identity(), to_micros(steady)
+        if file is None:
+            return False
+
+        def work(connection: sqlite3.Connection) -> int | None:
+            known, since = connection.execute(leases.LOCKS_FILE).fetchone()
+            if known == file:
+                return None if since is None else int(since)
+            with self.database.transaction(connection):
+                connection.execute(leases.NOTE_LOCKS_FILE, {"file": file})
+                if known is None:
+                    return None
+                connection.execute(leases.NOTE_LOCKS_FILE_SINCE, {"since": now})
+            return now
+
+        since = await self.database.call(work)
+        # The clock begins anew with the machine.
+        return since is not None and timedelta(0) <= timedelta(microseconds=now - since) < _UNSURE
 
     async def changed(self) -> None:
         """Return when another connection has committed since the last call (PRAGMA data_version)."""

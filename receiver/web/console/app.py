@@ -28,6 +28,7 @@ from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.gate import Gate
+from receiver.web.console.monitor_checks import read_checks
 from receiver.web.console.pages import all_routes
 from receiver.web.console.parts import ConsoleOptions, ConsoleParts
 from receiver.web.console.rendering import PageRenderer
@@ -52,6 +53,7 @@ class ConsoleApp:
             StoreChanges(access, clock),
             Traffic(self._counting, clock),
             BackgroundReport(self._counting, lambda reports: reports.handlers()),
+            BackgroundReport(self._counting, read_checks),
         )
         with as_file(files("receiver.web.console") / "static") as folder:
             static = StaticFiles(directory=folder)
@@ -90,6 +92,7 @@ class ConsoleApp:
             await self.parts.runs.aclose()
             await self.parts.traffic.aclose()
             await self.parts.handlers.aclose()
+            await self.parts.checks.aclose()
             await self._counting.aclose()
             await self.parts.access.aclose()
 

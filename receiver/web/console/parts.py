@@ -15,6 +15,7 @@ from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.filters import Query
 from receiver.web.console.gate import scope_root
+from receiver.web.console.monitor_checks import ShownCheck
 from receiver.web.console.rendering import PageRenderer
 from receiver.web.console.sessions import Sessions
 from receiver.web.console.traffic import Traffic
@@ -85,6 +86,8 @@ class ConsoleParts:
     traffic: Traffic
     handlers: BackgroundReport[Sequence[HandlerReport]]
     """How the handlers do: counting their work takes long in a large store."""
+    checks: BackgroundReport[Sequence[ShownCheck]]
+    """The newest checks of monitors."""
 
     def query(self, request: Request) -> Query:
         """Return the query of a page."""

@@ -27,7 +27,7 @@ Json = dict[str, Any]
 
 ORIGIN = "https://docs.acme.test"
 SECRET = "example-secret-1"
-METADATA = {"order": "17"}
+METADATA = {"order": 17, "parts": ["a", None], "note": None}
 HOOK = {"url": "http://127.0.0.1:9/webhooks", "headers": {"X-Token": "t"}, "metadata": METADATA}
 HEAD = (
     '<title>Acme</title><meta name="description" content="All of it"><meta name="keywords" content="a, b">'

@@ -97,6 +97,7 @@ async def scene(
     read: ReadPage | None = None,
     max_concurrency: int = 10,
     schemas: tuple[str, ...] = (),
+    refuses: bool = False,
 ) -> AsyncIterator[Scene]:
     clock = clock or VirtualClock()
     web = Web(clock)
@@ -110,6 +111,7 @@ async def scene(
             guard=guard,
             model=model,
             max_concurrency=max_concurrency,
+            refuses=refuses,
         )
         yield Scene(scraper, web, clock, database)
 

@@ -215,7 +215,7 @@ WEBHOOK = _table(
     url=_TEXT,
     events=_TEXTS,
     headers={"type": "object", "additionalProperties": _TEXT},
-    metadata={"type": "object", "additionalProperties": _TEXT},
+    metadata={"type": "object"},
 )
 """Section Webhook configuration."""
 
@@ -370,7 +370,7 @@ def _event(items: Schema | None, success: Schema = _YES_OR_NO) -> Schema:
         webhookId=_UUID,
         data=data,
         error=_TEXT,
-        metadata={"type": "object", "additionalProperties": _TEXT},
+        metadata={"type": "object"},
     )
     return {**schema, "additionalProperties": False}
 
@@ -413,3 +413,77 @@ def socket_message(document: Schema) -> Schema:
             for kind, schema in kinds.items()
         ]
     }
+
+
+_CALL = _table(
+    ("seq", "at", "method", "path", "status", "team", "body", "error", "code", "seconds", "faked"),
+    seq=_NUMBER,
+    at=_MOMENT,
+    method=_TEXT,
+    path=_TEXT,
+    status=_NUMBER,
+    team=_NULLABLE_TEXT,
+    body=_TEXT,
+    error=_NULLABLE_TEXT,
+    code=_NULLABLE_TEXT,
+    seconds={"type": "number"},
+    faked=_YES_OR_NO,
+)
+_ATTEMPT = _table(
+    ("at", "status", "answer", "seconds"),
+    at=_TEXT,
+    status={"type": ["integer", "null"]},
+    answer=_TEXT,
+    seconds={"type": "number"},
+)
+_DELIVERY = _table(
+    ("seq", "id", "url", "type", "jobId", "state", "attempts", "createdAt", "nextAttemptAt"),
+    seq=_NUMBER,
+    id=_UUID,
+    url=_TEXT,
+    type=_TEXT,
+    jobId=_UUID,
+    state={
+        "enum": ["attempt", "retry 1", "retry 2", "retry 3", "delivered", "failed", "lost", "skipped"],
+    },
+    attempts=_list(_ATTEMPT),
+    createdAt=_MOMENT,
+    nextAttemptAt=_NULLABLE_MOMENT,
+)
+_FAULT = {
+    "anyOf": [
+        _table(("operation", "status", "times"), operation=_TEXT, status=_NUMBER, times=_NUMBER),
+        _table(
+            ("webhook", "times", "copies", "late", "shuffle"),
+            webhook=_TEXT,
+            times=_NUMBER,
+            copies=_NUMBER,
+            late={"type": "number"},
+            shuffle={"type": "number"},
+        ),
+    ]
+}
+_FAULTS = _answer("faults", faults=_list(_FAULT))
+_CLOCK = _answer("now", "speed", now=_MOMENT, speed={"type": "number"})
+ADMIN: dict[tuple[str, str], Schema] = {
+    ("GET", "/_emulator"): _answer(
+        "operations",
+        operations=_list(_table(("method", "path", "about"), method=_TEXT, path=_TEXT, about=_TEXT)),
+    ),
+    ("GET", "/_emulator/health"): _answer("status", "now", status={"const": "ok"}, now=_MOMENT),
+    ("POST", "/_emulator/reset"): SUCCESS,
+    ("GET", "/_emulator/journal"): _answer("requests", requests=_list(_CALL)),
+    ("GET", "/_emulator/deliveries"): _answer(
+        "counts",
+        "deliveries",
+        counts={"type": "object", "additionalProperties": _NUMBER},
+        deliveries=_list(_DELIVERY),
+    ),
+    ("GET", "/_emulator/faults"): _FAULTS,
+    ("POST", "/_emulator/faults"): _FAULTS,
+    ("DELETE", "/_emulator/faults"): _FAULTS,
+    ("GET", "/_emulator/clock"): _CLOCK,
+    ("POST", "/_emulator/clock"): _CLOCK,
+    ("POST", "/_emulator/credits"): _answer("team", "credits", team=_NULLABLE_TEXT, credits=_NUMBER),
+}
+"""The answers of the admin API, which is the emulator's own."""

@@ -390,3 +390,39 @@ async def test_every_operation_has_a_schema() -> None:
     """A new operation needs a row in the table."""
     async with checked_service() as service:
         assert {(one.method, one.path) for one in service.operations} == ANSWERS.keys()
+
+
+async def test_parsers_of_a_pdf() -> None:
+    """The document has its pages one by one; what needs OCR says that there is none."""
+    async with checked_service() as service:
+        body: Json = {
+            "url": f"{ORIGIN}/two.pdf",
+            "parsers": [{"type": "pdf", "pages": True, "maxPages": 1}, "image"],
+        }
+        answer = await service.ask("POST", "/v2/scrape", body)
+
+    assert answer["data"]["pages"] == [{"pageNumber": 1, "markdown": "One"}]
+    assert answer["data"]["metadata"]["numPages"] == 1
+    assert answer["data"]["metadata"]["totalPages"] == 2
+    assert "image needs OCR" in answer["warning"]
+
+
+async def test_a_map_knows_no_page_that_was_not_there() -> None:
+    """A scrape of an address that a site does not have does not make it a page of the site."""
+    async with checked_service() as service:
+        await service.ask("POST", "/v2/scrape", {"url": f"{ORIGIN}/nowhere"})
+        await service.ask("POST", "/v2/scrape", {"url": f"{ORIGIN}/two.pdf"})
+        answer = await service.ask("POST", "/v2/map", {"url": ORIGIN})
+
+    urls = [link["url"] for link in answer["links"]]
+    assert f"{ORIGIN}/nowhere" not in urls
+    assert f"{ORIGIN}/two.pdf" in urls
+
+
+async def test_the_check_of_a_url_costs_two_credits() -> None:
+    """Section Limits: threatProtection mode normal, +2 credits per URL checked."""
+    async with checked_service(threat_protection="on") as service:
+        body = {"url": f"{ORIGIN}/guide", "threatProtection": {"mode": "normal"}}
+        answer = await service.ask("POST", "/v1/scrape", body)
+
+    assert answer["data"]["metadata"]["creditsUsed"] == 3

@@ -18,7 +18,7 @@ from receiver.service.emulator.api.batch import batch_operations
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.contracts import WebhookTarget
-from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.ids import IdSource, open_ids
 from receiver.service.emulator.jobs import engine as jobs
 from receiver.service.emulator.jobs.engine import JobEngine
@@ -62,6 +62,8 @@ class MadeScraper:
     scraped: list[str] = field(default_factory=list)
     running: int = 0
     most: int = 0
+    refusals: int = 0
+    """How many of the next scrapes find no place."""
     _free: int = 1 << 30
     _held: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -76,6 +78,9 @@ class MadeScraper:
         self.most = max(self.most, self.running)
         try:
             await asyncio.sleep(0)
+            if self.refusals:
+                self.refusals -= 1
+                raise TooManyAtOnce(1)
             self._free -= 1
             if self._free < 0:
                 await self._held.wait()
@@ -133,6 +138,9 @@ class MadeRules:
             return LinkDenial("a filter leaves it out", by_paths=True)
         return None if url.startswith(self.origin) else LinkDenial("it is elsewhere")
 
+    def nearest(self, url: str) -> int:
+        return 2
+
     async def move_to(self, url: str) -> None:
         self.origin = "/".join(url.split("/")[:3])
 
@@ -146,15 +154,21 @@ class MadeAccount:
     """An account that counts."""
 
     charged: int = 0
+    had: int = 1_000_000
 
     async def remaining(self, team: str) -> int:
-        return 1_000_000 - self.charged
+        return self.had - self.charged
 
     async def charge(self, team: str, amount: int) -> None:
         self.charged += amount
 
     def charge_within(self, connection: sqlite3.Connection, team: str, amount: int) -> None:
         self.charged += amount
+
+    def pay_within(self, connection: sqlite3.Connection, team: str, amount: int) -> bool:
+        paid = self.charged + amount <= self.had
+        self.charged += amount if paid else 0
+        return paid
 
 
 @dataclass

@@ -90,12 +90,15 @@ def test_the_default_rate_is_only_for_a_scenario_without_arrivals() -> None:
 @for_each(
     ("text", "words"),
     [
-        ("sead = 3", 'there is no key "sead"; there are seed, arrivals, endpoint, outage, sender'),
+        (
+            "sead = 3",
+            'there is no key "sead"; did you mean seed? there are seed, arrivals, endpoint, outage, sender',
+        ),
         ("seed = 1.5", "seed is 1.5: it has to be a whole number"),
         ("arrivals = 3", "arrivals is 3: it has to be a table"),
         ("arrivals.at = [90]", "arrivals.at[0] is 90: a duration is a number with its unit: 200ms, 60s"),
         ('arrivals.at = "0s"', 'arrivals.at is "0s": it has to be a list'),
-        ("arrivals.rate = 0", "arrivals.rate is 0: it has to be greater than or equal to 0.001"),
+        ("arrivals.rate = 0", "arrivals.rate is 0: it has to be 0.001 or more"),
         ("arrivals.rate = nan", "arrivals.rate is NaN: it has to be"),
         ("arrivals.rate = true", "arrivals.rate is true: it has to be a number"),
         ('arrivals.poisson = "no"', 'arrivals.poisson is "no": it has to be true or false'),
@@ -104,20 +107,23 @@ def test_the_default_rate_is_only_for_a_scenario_without_arrivals() -> None:
             'arrivals.jobs = [{ family = "crowl", pages = 1 }]',
             'jobs[0].family is "crowl": it has to be one of crawl,',
         ),
-        ('arrivals.jobs = [{ family = "crawl" }]', "arrivals.jobs[0].pages is missing"),
+        ('arrivals.jobs = [{ family = "crawl" }]', "jobs[0].pages is missing: give a whole number, such as 10"),
         ('arrivals.jobs = [{ family = "crawl", pages = 1, page = 1 }]', "there are at, family, pages, pace"),
-        ("endpoint.error_rate = 2", "endpoint.error_rate is 2: it has to be less than or equal to 1"),
-        ("endpoint.capacity = 0", "endpoint.capacity is 0: it has to be greater than or equal to 1"),
+        ("endpoint.error_rate = 2", "endpoint.error_rate is 2: it has to be 1 or less"),
+        ("endpoint.capacity = 0", "endpoint.capacity is 0: it has to be 1 or more"),
         (
             'endpoint.latency = { p50 = "3s", p99 = "1s" }',
             'endpoint.latency.p99 is "1s": it has to be p50 or longer',
         ),
         ('endpoint.latency = { p50 = "3s", p90 = "4s" }', "there are p50, p99"),
         ('[[outage]]\nfrom = "10m"\nto = "5m"', 'outage[0].to is "5m": it has to come after `from`'),
-        ('[[outage]]\nfrom = "1s"\nto = "2s"\n[[outage]]\nto = "5m"', "outage[1].from is missing"),
+        (
+            '[[outage]]\nfrom = "1s"\nto = "2s"\n[[outage]]\nto = "5m"',
+            "outage[1].from is missing: give a time from the start, such as 5m",
+        ),
         (
             '[[outage]]\nfrom = "1s"\nto = "5m"\nstart = "1s"',
-            'no key "outage[0].start"; there are from, to, kind, status',
+            'no key "outage[0].start"; did you mean status? there are from, to, kind, status',
         ),
         (
             '[[outage]]\nfrom = "1s"\nto = "2s"\nkind = "off"',
@@ -129,11 +135,13 @@ def test_the_default_rate_is_only_for_a_scenario_without_arrivals() -> None:
         ),
         (
             '[[outage]]\nfrom = "1s"\nto = "2s"\nkind = "status"\nstatus = 204',
-            "status is 204: it has to be greater",
+            "status is 204: it has to be 300 or more",
         ),
         ('[outage]\nfrom = "1s"\nto = "2s"', "outage is {"),
         ('sender.timeout = "0s"', 'sender.timeout is "0s": it has to be longer than 0'),
         ('sender.pauses = ["1m", "2m", "3m", "4m"]', "there are 3 retries, so 3 pauses"),
+        ("sender.pauses = []", "sender.pauses has too few values: there are 3 retries, so 3 pauses"),
+        ("arrivals.jobs = [{ family = 3, pages = 1 }]", "jobs[0].family is 3: it has to be a text"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_key_and_what_is_allowed(text: str, words: str) -> None:

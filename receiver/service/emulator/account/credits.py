@@ -63,6 +63,13 @@ class CreditLedger:
             (team, f"{self._clock.now():%Y-%m}", amount),
         )
 
+    def pay_within(self, connection: sqlite3.Connection, team: str, amount: int) -> bool:
+        """Do what `charge_within` does if as many credits are left; otherwise do nothing, and return False."""
+        if amount > self._remaining(connection, team):
+            return False
+        self.charge_within(connection, team, amount)
+        return True
+
     async def set_remaining(self, team: str | None, amount: int) -> None:
         """Set what a team has left; without a team, what every team has, also those that come later."""
 

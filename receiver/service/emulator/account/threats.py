@@ -37,7 +37,7 @@ class ThreatGuard:
         self._client = client
 
     async def check(self, url: str, override: Json | None = None) -> int:
-        """Return how many URLs were checked for a fee, 0 or 1. Raises UnsafeUrl if the URL is blocked.
+        """Return the credits of the check. Raises UnsafeUrl, which has them too, if the URL is blocked.
 
         White lists come before all else, then black lists and top-level domains; the risk service is asked last.
         """
@@ -52,7 +52,7 @@ class ThreatGuard:
         if any(host.endswith(f".{tld}") for tld in policy.get("blockedTlds", ())):
             raise UnsafeUrl("its top-level domain is blocked", 0)
         await self._classify(url, policy)
-        return 1
+        return CHECK_CREDITS
 
     async def _classify(self, url: str, policy: Json) -> None:
         score = await self._score(url)

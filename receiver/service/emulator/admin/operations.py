@@ -11,6 +11,7 @@ from receiver.service.emulator.account.keys import team_of_key
 from receiver.service.emulator.admin.bodies import CallFaultBody, ClockBody, CreditsBody, WebhookFaultBody
 from receiver.service.emulator.admin.faults import CallFault, InjectedFaults, WebhookFault
 from receiver.service.emulator.admin.journal import Journal
+from receiver.service.emulator.admin.manual import manual
 from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.failures import CallRefused
 from receiver.service.emulator.times import wire_time
@@ -67,6 +68,7 @@ class AdminOperations:
     def table(self) -> dict[tuple[str, str], Handle]:
         """Return what to call for each method and path."""
         return {
+            ("GET", "/_emulator"): self._manual,
             ("GET", "/_emulator/health"): self._health,
             ("POST", "/_emulator/reset"): self._reset,
             ("GET", "/_emulator/journal"): self._requests,
@@ -78,6 +80,9 @@ class AdminOperations:
             ("POST", "/_emulator/clock"): self._move_clock,
             ("POST", "/_emulator/credits"): self._set_credits,
         }
+
+    async def _manual(self, body: Json, query: Mapping[str, str]) -> Json:
+        return manual()
 
     async def _health(self, body: Json, query: Mapping[str, str]) -> Json:
         return {"success": True, "status": "ok", "now": wire_time(self.clock.now())}

@@ -33,7 +33,7 @@ from receiver.service.emulator.api.replies import (
 )
 from receiver.service.emulator.api.routes import FoundOperation, RouteTable
 from receiver.service.emulator.contracts import Account
-from receiver.service.emulator.failures import CallRefused, ScrapeFailed
+from receiver.service.emulator.failures import CallRefused, ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.wire.json_bodies import without_nulls
 
@@ -135,6 +135,9 @@ class Dispatcher:
             body, status, headers = answer.body, answer.status, answer.headers
         except CallRefused as exc:
             body, status, headers = refusal_body(exc), exc.status, exc.headers
+        except TooManyAtOnce as exc:
+            refused = exc.refusal()
+            body, status, headers = refusal_body(refused), refused.status, refused.headers
         except ScrapeFailed as exc:
             body, status = failure_body(exc), exc.status
         except ClientDisconnect:

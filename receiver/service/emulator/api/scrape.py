@@ -6,7 +6,7 @@ from typing import Literal
 
 from receiver.service.emulator.api.calls import Answer, ApiCall, ApiOperation
 from receiver.service.emulator.contracts import Account
-from receiver.service.emulator.failures import CallRefused, ScrapeFailed
+from receiver.service.emulator.failures import CallRefused, ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.scrapes import Json, ScrapePlan, Scraper
 from receiver.service.emulator.scraping.kept import KeptScrapes, ScrapeExpired
 
@@ -36,6 +36,8 @@ class ScrapeOperations:
         plan = self._read(call.body, call.version)
         try:
             page = await self._scraper.scrape(plan, history_team=call.team)
+        except TooManyAtOnce:
+            raise
         except ScrapeFailed as exc:
             if exc.credits:
                 await self._account.charge(call.team, exc.credits)

@@ -2,7 +2,6 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
 from contextlib import suppress
 
 from starlette.routing import Router, WebSocketRoute
@@ -10,6 +9,8 @@ from starlette.types import ASGIApp
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from receiver.core.log_lines import event_log
+from receiver.service.emulator.account.keys import ApiKeys
+from receiver.service.emulator.api.callers import is_foreign_page
 from receiver.service.emulator.api.calls import CallRefused, Json
 from receiver.service.emulator.api.jobs import status_body
 from receiver.service.emulator.jobs.changes import JobWatch
@@ -25,16 +26,14 @@ DONE, UNKNOWN_JOB, FAULT, NO_AUTH, OTHER_TEAM = 1000, 1008, 1011, 3000, 3003
 """Why a socket is closed: the service's codes."""
 MAX_CATCHUP_BYTES = 256 * 1024
 """The documents that the first message has; the others follow one by one. Clients refuse messages over 1 MiB."""
-TeamOf = Callable[[str | None], str]
-"""Returns the team of an Authorization header. Raises CallRefused if nobody is known by it."""
 
 
 class JobSockets:
     """Serves watchers of crawls and batch scrapes. A path finds a job by its id, whatever its kind."""
 
-    def __init__(self, engine: JobEngine, team_of: TeamOf) -> None:
+    def __init__(self, engine: JobEngine, keys: ApiKeys) -> None:
         self._engine = engine
-        self._team_of = team_of
+        self._keys = keys
 
     def app(self) -> ASGIApp:
         """Return an ASGI app for the WebSockets of all jobs. It refuses other paths."""
@@ -42,6 +41,9 @@ class JobSockets:
 
     async def serve(self, socket: WebSocket) -> None:
         """Serve one watcher until the job has ended, or the watcher has gone."""
+        if self._keys.anyone_passes and is_foreign_page(socket):
+            # Browsers ask nobody before they open a WebSocket to another host, so it is refused as a request is.
+            return await socket.close(UNKNOWN_JOB)
         await socket.accept()
         with suppress(WebSocketDisconnect):
             try:
@@ -58,7 +60,7 @@ class JobSockets:
 
     async def _watch(self, socket: WebSocket) -> None:
         try:
-            team = self._team_of(socket.headers.get("authorization"))
+            team = self._keys.team_of(socket.headers.get("authorization"))
         except CallRefused as exc:
             return await _refuse(socket, NO_AUTH, exc.error)
         job = await self._engine.get(_job_id(socket), team)

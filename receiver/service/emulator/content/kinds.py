@@ -23,6 +23,8 @@ class ContentKind(StrEnum):
     EPUB = "epub"
     RTF = "rtf"
     CSV = "csv"
+    OLD_OFFICE = "doc"
+    """The formats of Office before 2007."""
     UNSUPPORTED = "unsupported"
 
 
@@ -76,8 +78,14 @@ _UNKNOWN = {
     "binary/octet-stream",
     "application/zip",
     "application/x-zip-compressed",
+    # What is called so is as often RTF, HTML or CSV as a file of the older Office.
+    "application/msword",
+    "application/vnd.ms-excel",
+    "application/vnd.ms-powerpoint",
 }
 _SNIFFED = 2048
+_OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+"""How files of the older Office begin: [MS-CFB], section 2.2."""
 _IN_ZIP = {"word/": ContentKind.DOCX, "xl/": ContentKind.XLSX, "ppt/": ContentKind.PPTX}
 
 
@@ -123,6 +131,8 @@ def _sniffed(body: bytes) -> ContentKind:
         return ContentKind.RTF
     if head.startswith(b"PK\x03\x04"):
         return _in_zip(body)
+    if body.startswith(_OLE):
+        return ContentKind.OLD_OFFICE
     if b"\x00" in head and not body.startswith((b"\xff\xfe", b"\xfe\xff")):
         return ContentKind.UNSUPPORTED
     if head.startswith(b"<?xml") and b"<html" not in head.lower():

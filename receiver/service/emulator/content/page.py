@@ -35,6 +35,12 @@ _WITHOUT_MARKDOWN = [
 ]
 
 
+_OLD_OFFICE = (
+    "The emulator does not read the older formats of Office (.doc, .xls, .ppt), which the service does: nothing of "
+    "this file was taken. Save it as .docx, .xlsx or .pptx."
+)
+
+
 @dataclass(slots=True, kw_only=True)
 class PageContent:
     """What a page holds. A field that no format of the plan needs may be empty."""
@@ -63,6 +69,10 @@ class PageContent:
     """Pages of a PDF that were read."""
     total_pages: int | None = None
     """Pages that the PDF has."""
+    pages: list[dict[str, Any]] | None = None
+    """The Markdown of each page of a PDF, if that was asked for."""
+    blocks: list[dict[str, Any]] | None = None
+    """The paragraphs of each page of a PDF, if they were asked for."""
 
 
 def read_page(page: FetchedPage, plan: ScrapePlan) -> PageContent:
@@ -157,13 +167,29 @@ def _read_pdf(kind: ContentKind, body: bytes, _type: str, url: str, plan: Scrape
     )
     content.num_pages, content.total_pages = len(pdf.pages), pdf.total
     content.warnings = (*content.warnings, *pdf.warnings)
+    if options.get("pages"):
+        content.pages = [{"pageNumber": number, "markdown": text} for number, text in enumerate(pdf.pages, 1)]
+    if options.get("blocks"):
+        content.blocks = [_blocks(number, text) for number, text in enumerate(pdf.pages, 1)]
+        content.warnings += ("parsers.blocks: each paragraph is a block; the emulator sees no layout.",)
     return content
 
 
 def _pdf_markdown(pages: list[str], options: Mapping[str, Any]) -> str:
-    if options.get("pageMarkers"):
-        pages = [f"<!-- page {number} -->\n\n{text}" for number, text in enumerate(pages, 1)]
-    return "\n\n".join(text for text in pages if text)
+    """Return the text of all pages. A mark stands between two of them, with the number of the one that follows."""
+    found = [(number, text) for number, text in enumerate(pages, 1) if text]
+    if not options.get("pageMarkers"):
+        return "\n\n".join(text for _, text in found)
+    marked = [f"\n\n---\n\n<!-- page {number} -->\n\n{text}" for number, text in found[1:]]
+    return "".join([*(text for _, text in found[:1]), *marked])
+
+
+def _blocks(number: int, text: str) -> dict[str, Any]:
+    items = [
+        {"id": f"{number}-{order}", "type": "text", "content": part, "readingOrder": order, "confidence": {}}
+        for order, part in enumerate((one.strip() for one in text.split("\n\n") if one.strip()), 1)
+    ]
+    return {"pageNumber": number, "status": "ok" if items else "empty", "items": items}
 
 
 def _read_document(kind: ContentKind, body: bytes, content_type: str, url: str, plan: ScrapePlan) -> PageContent:
@@ -179,6 +205,11 @@ def _read_text(kind: ContentKind, body: bytes, content_type: str, _url: str, _pl
     language = {ContentKind.JSON: "json", ContentKind.XML: "xml"}.get(kind)
     markdown = text if language is None else fenced(text.rstrip("\n"), language).replace("\x01", "").strip()
     return PageContent(kind=kind, markdown=markdown, html=text, raw_html=text)
+
+
+def _tell_missing(kind: ContentKind, _body: bytes, _type: str, _url: str, _plan: ScrapePlan) -> PageContent:
+    """Return nothing of a file that the service reads and the emulator does not, and say so."""
+    return PageContent(kind=kind, warnings=(_OLD_OFFICE,))
 
 
 def _refuse(kind: ContentKind, _body: bytes, content_type: str, _url: str, _plan: ScrapePlan) -> PageContent:
@@ -204,6 +235,7 @@ _READERS = {
     ContentKind.JSON: _read_text,
     ContentKind.XML: _read_text,
     ContentKind.TEXT: _read_text,
+    ContentKind.OLD_OFFICE: _tell_missing,
     ContentKind.UNSUPPORTED: _refuse,
     **dict.fromkeys(_DOCUMENTS, _read_document),
 }

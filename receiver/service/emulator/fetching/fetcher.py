@@ -22,10 +22,10 @@ from receiver.service.emulator.fetching.exchange import (
     carried_headers,
 )
 from receiver.service.emulator.fetching.languages import accept_language
-from receiver.service.emulator.fetching.network import Resolve, SystemResolver
+from receiver.service.emulator.fetching.network import CheckedNetwork, Resolve, SystemResolver
 from receiver.service.emulator.fetching.refusals import site_error, timed_out, too_large
 from receiver.service.emulator.fetching.sites import GivenSites, SiteAnswer
-from receiver.service.emulator.fetching.web_urls import joined, request_url, without_credentials
+from receiver.service.emulator.fetching.web_urls import DEFAULT_PORTS, joined, request_url, without_credentials
 from receiver.service.emulator.fetching.zones import NetworkZone, allowed_zones
 from receiver.service.emulator.options import EmulatorOptions
 from receiver.service.emulator.scrapes import FetchedPage, ScrapePlan
@@ -134,6 +134,7 @@ class Fetcher:
         self._zones = allowed_zones(options)
         self._resolve = resolve
         self._transport = transport
+        self._network: CheckedNetwork | None = None
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -159,7 +160,7 @@ class Fetcher:
                 url=_start_url(plan.url),
                 headers=_headers(wanted, plan.headers),
                 max_bytes=self._options.max_page_bytes,
-                zones=self._zones,
+                zones=frozenset(zone for zone in self._zones if zone <= plan.nearest),
                 verify=not plan.skip_tls_verification,
                 delay=self._options.page_delay,
             ),
@@ -215,6 +216,13 @@ class Fetcher:
         ]
         return SingleAnswer(answer.status, headers, body, answer.zone)
 
+    async def zone_of_site(self, url: str) -> NetworkZone:
+        """Return where the site of a URL is. A given site stands for one on the internet."""
+        made = request_url(url)
+        if made is None or self._network is None or self.sites.has(made):
+            return NetworkZone.INTERNET
+        return await self._network.zone_of_host(made.host, made.port or DEFAULT_PORTS[made.scheme])
+
     async def _open_exchange(self) -> Exchange:
         if self._transport is not None:
             return TransportExchange(self._transport)
@@ -222,6 +230,7 @@ class Fetcher:
         if resolve is None:
             resolve = system = SystemResolver()
             self._stack.callback(system.close)
+        self._network = CheckedNetwork(resolve, self._zones)
         return await self._stack.enter_async_context(WebExchange(resolve))
 
     async def _within(self, timeout: timedelta, fetch: _Fetch) -> FetchedPage:

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpcore
 
-from receiver.service.emulator.fetching.refusals import no_such_host, not_allowed
+from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.fetching.refusals import HostNotAllowed, no_such_host
 from receiver.service.emulator.fetching.zones import NetworkZone, is_address, is_local_name, zone_of
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
@@ -73,6 +74,18 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
                 continue
         return await self._sockets.connect_tcp(addresses[-1], port, timeout, local_address, socket_options)
 
+    async def zone_of_host(self, host: str, port: int) -> NetworkZone:
+        """Return where a host is; for one with several addresses, the most public of them.
+
+        The internet is said to have what nobody knows, or may ask for.
+        """
+        try:
+            found = await self._addresses(host.removesuffix(".").lower(), port)
+        except ScrapeFailed:
+            return NetworkZone.INTERNET
+        zones = [zone for address in found if (zone := zone_of(address)) is not None]
+        return min(zones, default=NetworkZone.INTERNET)
+
     async def sleep(self, seconds: float) -> None:
         """Wait between two tries to connect."""
         await asyncio.sleep(seconds)
@@ -99,4 +112,4 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         raise self._refusal(host, [NetworkZone.INTERNET])  # and no server on the internet hears of the name
 
     def _refusal(self, host: str, zones: Iterable[NetworkZone | None]) -> Exception:
-        return not_allowed(host, next((_SWITCHES[zone] for zone in zones if zone in _SWITCHES), _NEVER))
+        return HostNotAllowed(host, next((_SWITCHES[zone] for zone in zones if zone in _SWITCHES), _NEVER))

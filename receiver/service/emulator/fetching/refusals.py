@@ -31,11 +31,12 @@ def timed_out(url: str, seconds: float) -> ScrapeFailed:
     return ScrapeFailed("SCRAPE_TIMEOUT", f"The page {url} was not loaded within {seconds:g} seconds.")
 
 
-def not_allowed(host: str, reason: str) -> ScrapeFailed:
-    """Return the failure of a host that the emulator does not fetch from."""
-    return ScrapeFailed(
-        "SCRAPE_SITE_ERROR", f"The host {host} is not fetched from: ERR_BLOCKED_BY_CLIENT. {reason}"
-    )
+class HostNotAllowed(ScrapeFailed):
+    """The emulator connects to no address of this host."""
+
+    def __init__(self, host: str, reason: str) -> None:
+        text = f"The host {host} is not fetched from: ERR_BLOCKED_BY_CLIENT. {reason}"
+        super().__init__("SCRAPE_SITE_ERROR", text)
 
 
 def translated(url: str, error: Exception) -> ScrapeFailed:

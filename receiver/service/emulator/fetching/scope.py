@@ -103,6 +103,11 @@ class CrawlScope:
         tests = (*_EVERY_LINK, *(_SAME_HOST if link.is_same_host else _OTHER_HOST))
         return next((verdict for verdict, applies in tests if applies(link)), LinkVerdict.TAKEN)
 
+    def is_own(self, url: str) -> bool:
+        """Tell whether a URL has the host of the seed."""
+        parts = split_web_url(url)
+        return parts is not None and _Link(url, parts, self).is_same_host
+
     def key(self, url: str) -> str:
         """Return the same text for URLs that are one page to this crawl."""
         return url_key(

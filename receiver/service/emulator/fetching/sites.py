@@ -1,7 +1,9 @@
 """Sites that are given to the emulator: it serves them itself, and no network is used for them."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from urllib.parse import quote, unquote
 from xml.sax.saxutils import escape
@@ -20,6 +22,8 @@ _RULES_FILE = "_redirects"
 _RULES_BYTES = 1024 * 1024
 _MAX_LISTED = 50_000
 """URLs in a sitemap: https://www.sitemaps.org/protocol.html."""
+_SAMPLE_PAGES, _SAMPLE_BYTES = 20, 64 * 1024
+"""So much of a folder is read to see how its pages link to each other."""
 _NOT_FOUND = "<!doctype html><title>404 Not Found</title><h1>Not Found</h1><p>This site has no such page.</p>"
 
 
@@ -46,6 +50,12 @@ class GivenSite:
 
     def __init__(self, origin: str, source: SiteSource) -> None:
         self.origin = origin
+        self._is_folder = not isinstance(source, Mapping)
+        own = re.escape(origin.encode())
+        # A link to a file of the site; `docs/index.html` counts as `docs/`, whoever links how.
+        self._file_link = re.compile(
+            rb"href\s*=\s*[\"']?(?:" + own + rb")?(?![a-z]+:|//)[^\"'>\s?#]*\.html\b", re.IGNORECASE
+        )
         self._files: SiteFiles = MappedFiles(origin, source) if isinstance(source, Mapping) else FolderFiles(source)
 
     def answer(self, target: str, max_bytes: int) -> SiteAnswer:
@@ -64,11 +74,30 @@ class GivenSite:
         return found or self._made(path) or self._missing(max_bytes)
 
     def page_urls(self) -> Iterator[str]:
-        """Yield the URLs of all pages."""
-        for name in self._files.names():
-            if is_page(name) and name not in ("404.html", _RULES_FILE):
-                url = name.removesuffix("index.html") if name.split("/")[-1] == "index.html" else name
-                yield f"{self.origin}/{quote(url, errors='surrogateescape')}"
+        """Yield the URLs of all pages, each page once: as the pages of the site link to each other.
+
+        In a folder `x.html` is the page `/x`, unless links of the site name `.html` files.
+        """
+        shortens = self._is_folder and not self._links_to_files()
+        for name in self._page_names():
+            url = name.removesuffix("index.html") if name.split("/")[-1] == "index.html" else name
+            if shortens and url.endswith(".html") and not self._is_taken(url.removesuffix(".html")):
+                url = url.removesuffix(".html")
+            yield f"{self.origin}/{quote(url, errors='surrogateescape')}"
+
+    def _page_names(self) -> Iterator[str]:
+        return (name for name in self._files.names() if is_page(name) and name not in ("404.html", _RULES_FILE))
+
+    def _links_to_files(self) -> bool:
+        for name in islice(self._page_names(), _SAMPLE_PAGES):
+            content = self._files.read(name, _SAMPLE_BYTES) or b""
+            data = content.encode("utf-8", "replace") if isinstance(content, str) else content
+            if any(not link[0].endswith(b"index.html") for link in self._file_link.finditer(data)):
+                return True
+        return False
+
+    def _is_taken(self, name: str) -> bool:
+        return name in self._files or f"{name}/index.html" in self._files
 
     def _page(self, name: str, query: str, max_bytes: int) -> SiteAnswer | None:
         for candidate in _candidates(name, query):
@@ -134,6 +163,11 @@ class GivenSites:
     def origins(self) -> tuple[str, ...]:
         """The origins, such as `https://docs.acme.test`."""
         return tuple(self._sites)
+
+    def has(self, url: httpx.URL) -> bool:
+        """Tell whether a URL is of a given site, or redirected to it."""
+        host = url.netloc.decode("ascii").removesuffix(".").lower()
+        return any(f"{scheme}://{host}" in self._sites for scheme in ("http", "https"))
 
     def answer(self, url: httpx.URL, max_bytes: int) -> SiteAnswer | None:
         """Return what a given site answers to a GET of this URL; None if the URL is of no given site.

@@ -1,11 +1,10 @@
 """What all running jobs share."""
 
-import asyncio
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from receiver.core.clock import Clock
+from receiver.service.emulator.account.slots import TeamSlots
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.contracts import JobAccount
 from receiver.service.emulator.ids import IdSource
@@ -13,18 +12,6 @@ from receiver.service.emulator.jobs.site_rules import OpenSite
 from receiver.service.emulator.scrapes import Scraper
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks.outbox import Outbox
-
-
-class TeamSlots:
-    """How many pages of a team are scraped at one time, in all of its jobs together."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._slots: dict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(most))
-
-    def of(self, team: str) -> asyncio.Semaphore:
-        """Return the slots of a team."""
-        return self._slots[team]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

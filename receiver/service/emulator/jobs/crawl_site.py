@@ -7,6 +7,7 @@ from receiver.service.emulator.fetching.fetcher import Fetcher
 from receiver.service.emulator.fetching.robots import ALLOW_ALL, SERVICE_AGENTS, RobotsRules, fetch_robots
 from receiver.service.emulator.fetching.scope import CrawlRules, CrawlScope, LinkVerdict
 from receiver.service.emulator.fetching.sitemaps import sitemap_urls
+from receiver.service.emulator.fetching.zones import NetworkZone
 from receiver.service.emulator.jobs.site_rules import LinkDenial, OpenSite, SiteRules
 from receiver.service.emulator.wire.plans import CrawlPlan
 
@@ -18,10 +19,11 @@ _BY_PATHS = frozenset({LinkVerdict.EXCLUDED, LinkVerdict.NOT_INCLUDED})
 class FetchedSite:
     """The SiteRules of a site whose robots.txt was read."""
 
-    def __init__(self, fetcher: Fetcher, plan: CrawlPlan, robots: RobotsRules) -> None:
+    def __init__(self, fetcher: Fetcher, plan: CrawlPlan, robots: RobotsRules, zone: NetworkZone) -> None:
         self._fetcher = fetcher
         self._plan = plan
         self._robots = robots
+        self._zone = zone
         self._scope = CrawlScope(plan.url, _rules_of(plan), self._obeyed(robots))
 
     def key(self, url: str) -> str:
@@ -39,9 +41,18 @@ class FetchedSite:
             by_paths=verdict in _BY_PATHS,
         )
 
+    def nearest(self, url: str) -> int:
+        """Return how near to this machine a page may be: one of another host, as far as the site of the crawl is.
+
+        A site on the internet has no say in what is fetched from networks that it cannot reach itself, also by a
+        name that leads there.
+        """
+        return NetworkZone.LOOPBACK if self._scope.is_own(url) else self._zone
+
     async def move_to(self, url: str) -> None:
         """Take this URL for the origin of the crawl. The robots.txt of its host counts from here on."""
         robots = await _robots_of(self._fetcher, self._plan, url)
+        self._zone = await self._fetcher.zone_of_site(url)
         self._scope = self._scope.moved_to(url, self._obeyed(robots))
 
     async def sitemap(self) -> AsyncGenerator[Sequence[str], None]:
@@ -65,7 +76,8 @@ def site_opener(fetcher: Fetcher) -> OpenSite:
     """Return what opens sites with a fetcher."""
 
     async def open_site(plan: CrawlPlan) -> SiteRules:
-        return FetchedSite(fetcher, plan, await _robots_of(fetcher, plan, plan.url))
+        robots = await _robots_of(fetcher, plan, plan.url)
+        return FetchedSite(fetcher, plan, robots, await fetcher.zone_of_site(plan.url))
 
     return open_site
 

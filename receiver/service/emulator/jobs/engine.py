@@ -11,12 +11,13 @@ from typing import Any, Self
 from receiver.core.clock import Clock, Timer
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.account.queue import TeamQueue
+from receiver.service.emulator.account.slots import TeamSlots
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.contracts import JobAccount
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.jobs import results, table
 from receiver.service.emulator.jobs.changes import JobChanges, JobWatch
-from receiver.service.emulator.jobs.context import JobContext, TeamSlots
+from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.records import (
     EmulatedJobState,
     JobEnded,
@@ -261,7 +262,7 @@ class JobEngine:
             results.delete_documents(connection, table.expire(connection, now))
 
         self._sweep_timer = self._clock.call_later(_SWEEP_EVERY, lambda: self._spawn(self._sweep()))
-        await self._database.run(work)
+        await self._database.run(work, patient=True)
 
 
 def _existing(job: JobRecord | None) -> JobRecord:

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from receiver.service.emulator.jobs.outcomes import PageFailed, PageOutcome, PageScraped
 from receiver.service.emulator.jobs.records import WaitingPage
 from receiver.service.emulator.jobs.site_rules import LinkDenial, SiteRules
 from receiver.service.emulator.jobs.table import FoundLink
-from receiver.service.emulator.scrapes import ScrapedPage
+from receiver.service.emulator.scrapes import ScrapedPage, ScrapePlan
 from receiver.service.emulator.wire.plans import CrawlPlan
 
 MAX_REMEMBERED = 20_000
@@ -46,6 +46,10 @@ class LinkFollower:
     def seed_key(self) -> str:
         """Return the key of the page where the crawl begins."""
         return self._rules.key(self._plan.url)
+
+    def plan_of(self, page: WaitingPage) -> ScrapePlan:
+        """Return the plan for a page of the crawl."""
+        return replace(self._plan.scrape, url=page.url, nearest=self._rules.nearest(page.url))
 
     def forbids_visit(self, page: WaitingPage) -> PageFailed | None:
         """Return the failure of a page that robots.txt forbids; only the first one was not asked about before."""

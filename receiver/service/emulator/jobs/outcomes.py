@@ -33,3 +33,9 @@ PageOutcome = PageScraped | PageFailed
 
 CANCELLED = PageFailed("", "Parent crawl/batch scrape was cancelled")
 """The error of every page that still waited when its job was cancelled."""
+OUT_OF_CREDITS = PageFailed("", "Insufficient credits: the account could not pay for this page")
+"""The error of every page that a job could not pay for."""
+
+
+class CreditsUsedUp(Exception):
+    """The account cannot pay for a page. Nothing of it was noted."""

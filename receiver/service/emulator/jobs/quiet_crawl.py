@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 
 from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.jobs.following import LinkFollower
@@ -28,19 +27,19 @@ class QuietCrawler:
         frontier = _Frontier(plan, LinkFollower(plan, rules))
         await frontier.read_sitemaps(rules)
         while (page := frontier.next()) is not None:
-            result = await self._visit(page, plan, frontier, team)
+            result = await self._visit(page, frontier, team)
             if result is not None:
                 yield SitePage(page.url, result)
 
     async def _visit(
-        self, page: WaitingPage, plan: CrawlPlan, frontier: "_Frontier", team: str
+        self, page: WaitingPage, frontier: "_Frontier", team: str
     ) -> ScrapedPage | ScrapeFailed | None:
         """Return what became of a page; None if it led to one that the crawl has already."""
         forbidden = frontier.follower.forbids_visit(page)
         if forbidden is not None:
             return _failure(forbidden)
         try:
-            scraped = await self._scraper.scrape(replace(plan.scrape, url=page.url), history_team=team)
+            scraped = await self._scraper.scrape(frontier.follower.plan_of(page), history_team=team)
         except ScrapeFailed as exc:
             return exc
         outcome = await frontier.follower.judge(page, scraped)

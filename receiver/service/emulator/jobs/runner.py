@@ -8,15 +8,22 @@ from datetime import timedelta
 
 from receiver.core.log_lines import event_log
 from receiver.service.emulator.activity import Rest
-from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.jobs import table
 from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, LinkFollower
-from receiver.service.emulator.jobs.outcomes import PageFailed, PageScraped
+from receiver.service.emulator.jobs.outcomes import (
+    CANCELLED,
+    OUT_OF_CREDITS,
+    CreditsUsedUp,
+    PageFailed,
+    PageScraped,
+)
 from receiver.service.emulator.jobs.page_queue import PageQueue
 from receiver.service.emulator.jobs.records import EmulatedJobState, JobRecord, WaitingPage
 from receiver.service.emulator.jobs.settling import PageSettler
 from receiver.service.emulator.scrapes import ScrapedPage
+from receiver.service.emulator.state.database import StateUnwritable
 from receiver.service.emulator.wire.plans import CrawlPlan
 
 log = event_log(__name__)
@@ -35,6 +42,7 @@ class JobRunner:
         self._follower: LinkFollower | None = None
         self._rest = Rest(context.activity)
         self._cancelled = False
+        self._cannot_pay = False
         if job.state is EmulatedJobState.CANCELLED:
             self.cancel()
 
@@ -54,7 +62,7 @@ class JobRunner:
         self._queue.notify()
 
     async def run(self) -> None:
-        """Return when the job has ended. A fault of the emulator fails the job."""
+        """Return when the job has ended. It fails when credits run out, and by a fault of the emulator."""
         try:
             if isinstance(self.job.plan, CrawlPlan):
                 await self._prepare_crawl(self.job.plan)
@@ -62,25 +70,35 @@ class JobRunner:
             while not ended:
                 await self._scrape_all()
                 if self._cancelled:
-                    await self._settler.cancel_waiting()
+                    await self._settler.fail_waiting(CANCELLED)
+                elif self._cannot_pay:
+                    return await self._end_unpaid()
                 ended = await self._settler.end()
         except Exception:
             fault = self._context.ids.new()
             log.exception("job_crashed", extra={"job_id": self.job.id, "fault": fault})
             await self._settler.fail(f"The job ended by a fault of the emulator; its log has it as {fault}")
 
+    async def _end_unpaid(self) -> None:
+        """End the job without the pages that it cannot pay for.
+
+        No public page says what the service does here. A job that was told as completed would look whole.
+        """
+        await self._settler.fail_waiting(OUT_OF_CREDITS)
+        await self._settler.fail("Insufficient credits: they ran out before the job had scraped all of its pages")
+
     async def _prepare_crawl(self, plan: CrawlPlan) -> None:
         rules = await self._context.open_site(plan)
         self._follower = follower = LinkFollower(plan, rules)
         key = follower.seed_key()
-        await self._context.database.run(lambda c: table.take_key(c, self.job.seq, key))
+        await self._context.database.run(lambda c: table.take_key(c, self.job.seq, key), patient=True)
         if plan.sitemap == "skip" or self.job.sitemap_read:
             return
         async with aclosing(rules.sitemap()) as urls:
             async for some in urls:
                 if self._cancelled or not await self._take_up(follower, some):
                     break
-        await self._context.database.run(lambda c: table.note_sitemap(c, self.job.seq))
+        await self._context.database.run(lambda c: table.note_sitemap(c, self.job.seq), patient=True)
 
     async def _take_up(self, follower: LinkFollower, urls: Sequence[str]) -> bool:
         """Take up pages of a sitemap; False if the job has no place left for them."""
@@ -111,8 +129,11 @@ class JobRunner:
                     self._rest = self._rest if self._cancelled else Rest(self._context.activity)
                 is_first = False
                 async with self._context.slots.of(self.job.team):
-                    if not self._cancelled:
+                    if not self._cancelled and not self._cannot_pay:
                         await self._scrape(page)
+            except CreditsUsedUp:
+                self._cannot_pay = True
+                self._queue.close()
             finally:
                 self._queue.done()
 
@@ -131,9 +152,18 @@ class JobRunner:
             follower.remember(links, looked_at)
 
     async def _scraped(self, page: WaitingPage) -> ScrapedPage | PageFailed:
+        follower = self._follower
+        plan = replace(self.job.plan.scrape, url=page.url) if follower is None else follower.plan_of(page)
         try:
-            plan = replace(self.job.plan.scrape, url=page.url)
-            return await self._context.scraper.scrape(plan, history_team=self.job.team)
+            while True:
+                try:
+                    return await self._context.scraper.scrape(plan, history_team=self.job.team)
+                except (
+                    TooManyAtOnce
+                ):  # scrapes of the team have all places: a job waits for one, and is not refused
+                    continue
+                except StateUnwritable:  # the page is not at fault: it is scraped again when there is room
+                    await asyncio.sleep(self._context.database.pause)
         except ScrapeFailed as exc:
             return PageFailed(exc.code, str(exc), credits=exc.credits)
         except Exception:

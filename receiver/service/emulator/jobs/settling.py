@@ -7,7 +7,7 @@ from typing import Any
 from receiver.service.emulator.jobs import table
 from receiver.service.emulator.jobs.context import JobContext
 from receiver.service.emulator.jobs.following import NO_LINKS, ChosenLinks
-from receiver.service.emulator.jobs.outcomes import CANCELLED, PageFailed, PageOutcome, PageScraped
+from receiver.service.emulator.jobs.outcomes import CreditsUsedUp, PageFailed, PageOutcome, PageScraped
 from receiver.service.emulator.jobs.records import JobRecord, PageError, WaitingPage
 from receiver.service.emulator.jobs.results import insert_document
 from receiver.service.emulator.json_text import to_json
@@ -16,7 +16,7 @@ from receiver.service.emulator.webhooks.table import PreparedDelivery
 Json = dict[str, Any]
 
 _AT_ONCE = 200
-"""How many waiting pages of a cancelled job fail in one transaction."""
+"""How many waiting pages of a job fail in one transaction."""
 
 
 class PageSettler:
@@ -30,6 +30,7 @@ class PageSettler:
         """Note the end of a page, its document or error, its cost, the links to follow, and the event.
 
         Return how many of the links found a place, or were known. Nothing happens for a page that has ended before.
+        Raises CreditsUsedUp, and notes nothing, if the team cannot pay for the page.
         """
         document = document_of(outcome) if isinstance(outcome, PageScraped) else None
         content = b"" if document is None else to_json(document)
@@ -48,15 +49,16 @@ class PageSettler:
             elif outcome.final_key is not None and not table.take_key(connection, seq, outcome.final_key):
                 table.count_failed(connection, seq, page.number, None)
                 return 0
+            elif not self._context.account.pay_within(connection, self._job.team, outcome.page.credits):
+                raise CreditsUsedUp
             else:
                 position = table.count_completed(connection, seq, outcome.page.credits)
                 insert_document(connection, seq, position, content)
-                self._context.account.charge_within(connection, self._job.team, outcome.page.credits)
             self._context.outbox.keep(connection, event)
             table.add_blocked(connection, seq, (*blocked, *links.blocked))
             return table.add_links(connection, seq, links.found, page.depth + 1)
 
-        looked_at = await self._context.database.run(work)
+        looked_at = await self._context.database.run(work, patient=True)
         self._told(event)
         return looked_at
 
@@ -68,16 +70,16 @@ class PageSettler:
             table.add_blocked(connection, seq, links.blocked)
             return table.add_links(connection, seq, links.found, 0)
 
-        looked_at = await self._context.database.run(work)
+        looked_at = await self._context.database.run(work, patient=True)
         self._context.changed(self._job.id)
         return looked_at
 
-    async def cancel_waiting(self) -> None:
-        """Let every page that still waits fail, because its job was cancelled."""
+    async def fail_waiting(self, reason: PageFailed) -> None:
+        """Let every page that still waits fail, because its job goes on no more."""
         last = 0
         while pages := await self._waiting(last):
             last = pages[-1].number
-            await self._cancel(pages)
+            await self._fail_pages(pages, reason)
 
     async def end(self) -> bool:
         """End the job, which has no page left; False if it has got some meanwhile."""
@@ -90,7 +92,7 @@ class PageSettler:
                 self._context.outbox.keep(connection, event)
             return ended
 
-        ended = await self._context.database.run(work)
+        ended = await self._context.database.run(work, patient=True)
         self._told(event)
         return ended
 
@@ -103,15 +105,17 @@ class PageSettler:
             table.fail_job(connection, self._job.seq, error, now)
             self._context.outbox.keep(connection, event)
 
-        await self._context.database.run(work)
+        await self._context.database.run(work, patient=True)
         self._told(event)
 
     async def _waiting(self, last: int) -> list[WaitingPage]:
-        return await self._context.database.run(lambda c: table.waiting_pages(c, self._job.seq, last, _AT_ONCE))
+        return await self._context.database.run(
+            lambda c: table.waiting_pages(c, self._job.seq, last, _AT_ONCE), patient=True
+        )
 
-    async def _cancel(self, pages: Sequence[WaitingPage]) -> None:
+    async def _fail_pages(self, pages: Sequence[WaitingPage], reason: PageFailed) -> None:
         seq = self._job.seq
-        ends = [(page, self._error(page, CANCELLED), self._page_event(page, CANCELLED, None)) for page in pages]
+        ends = [(page, self._error(page, reason), self._page_event(page, reason, None)) for page in pages]
 
         def work(connection: sqlite3.Connection) -> None:
             for page, error, event in ends:
@@ -119,7 +123,7 @@ class PageSettler:
                     table.count_failed(connection, seq, page.number, error)
                     self._context.outbox.keep(connection, event)
 
-        await self._context.database.run(work)
+        await self._context.database.run(work, patient=True)
         self._told(*(event for _, _, event in ends))
 
     def _told(self, *events: PreparedDelivery | None) -> None:

@@ -28,6 +28,9 @@ class SiteRules(Protocol):
     def denial(self, url: str) -> LinkDenial | None:
         """Return why the crawl does not take a URL, None if it does."""
 
+    def nearest(self, url: str) -> int:
+        """Return how near to this machine a page of the crawl may be, for its ScrapePlan."""
+
     async def move_to(self, url: str) -> None:
         """Take this URL for the origin of the crawl, because the first page redirected to another host."""
 

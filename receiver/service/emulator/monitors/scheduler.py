@@ -17,12 +17,15 @@ from receiver.service.emulator.monitors.records import new_check
 from receiver.service.emulator.monitors.runs import interval_of, jitter_of, next_run
 from receiver.service.emulator.monitors.table import MonitorRow, MonitorTable
 from receiver.service.emulator.scrapes import Json
+from receiver.service.emulator.state.database import StateUnwritable
 from receiver.service.emulator.wire.plans import MonitorPlan
 
 log = event_log(__name__)
 
 MAX_MISSED = 100
 """Runs of a monitor that are made up for, one after the other, when the clock was set forward."""
+_PAUSE_SECONDS = 1.0
+"""Real seconds, when the disk takes nothing."""
 _STOPPED = "The emulator was stopped while the check ran"
 
 ReadRecord = Callable[[MonitorRow], MonitorPlan]
@@ -127,8 +130,12 @@ class MonitorScheduler:
     async def _run(self) -> None:
         while True:
             self._wake.clear()
-            with self._activity.running():
-                due = await self._start_all_due()
+            try:
+                with self._activity.running():
+                    due = await self._start_all_due()
+            except StateUnwritable:  # what is due stays due until there is room
+                await asyncio.sleep(_PAUSE_SECONDS)
+                continue
             now = self._clock.now()
             if due is not None and due <= now:
                 continue

@@ -40,6 +40,8 @@ def page_keys(plan: ScrapePlan, content: ReadContent) -> Json:
         "attributes": None if content.attributes is None else list(content.attributes),
     }
     keys = {name: value for name, value in found.items() if plan.format(name) is not None and value is not None}
+    parsed = {"pages": content.pages, "blocks": content.blocks}
+    keys |= {name: list(value) for name, value in parsed.items() if value is not None}
     # An answer always has the key of a picture that was asked for, also when no browser is here to take one.
     return keys | {name: None for name in _BROWSER_FORMATS if plan.format(name) is not None}
 
@@ -107,6 +109,8 @@ def option_warnings(plan: ScrapePlan, *, has_browser: bool = False, is_rendered:
         lacks = "proxies and places" if has_browser else "browser, proxies or places"
         names = ", ".join(ignored)
         warnings.append(f"The emulator has no {lacks}: {names} had no effect.")
+    if any(one.get("type") == "image" for one in plan.parsers):
+        warnings.append("The parser image needs OCR, which the emulator does not have.")
     asked = [one["type"] for one in plan.formats]
     in_browser = [name for name in asked if name in _BROWSER_FORMATS and not has_browser]
     warnings += [f"The format {name} needs a browser, which the emulator does not have." for name in in_browser]

@@ -119,7 +119,7 @@ def entry_of(
         scrape_id=scrape_id,
         scraped_at=at,
         markdown=pack(markdown.encode("utf-8", "surrogatepass")),
-        page=json.dumps(head) if is_kept else None,
+        page=json.dumps(head),
         body=pack(page.body) if is_kept else None,
     )
 

@@ -6,7 +6,11 @@ from receiver.service.emulator.fetching.web_urls import host_of, registrable_dom
 from receiver.service.emulator.state.database import StateDatabase
 
 _MOST = 10_000
-_FIND = "SELECT DISTINCT url FROM page_history WHERE team = ? AND instr(url, ?) > 0 ORDER BY url LIMIT ?"
+_FIND = """
+SELECT DISTINCT url FROM page_history
+WHERE team = ? AND instr(url, ?) > 0 AND coalesce(json_extract(page, '$.status'), 200) < 400
+ORDER BY url LIMIT ?
+"""
 
 
 class KnownUrls:
@@ -16,7 +20,7 @@ class KnownUrls:
         self._database = database
 
     async def of_site(self, team: str, url: str) -> list[str]:
-        """Return up to 10,000 URLs that have the domain of this one in them, wherever it stands."""
+        """Return up to 10,000 URLs with the domain of this one in them; pages that were not there are left out."""
         parts = split_web_url(url)
         if parts is None:
             return []

@@ -53,6 +53,14 @@ class ReadContent(Protocol):
         """Pages that the PDF has."""
 
     @property
+    def pages(self) -> Sequence[Json] | None:
+        """The pages of a PDF one by one, if they were asked for."""
+
+    @property
+    def blocks(self) -> Sequence[Json] | None:
+        """The paragraphs of a PDF, if they were asked for."""
+
+    @property
     def warnings(self) -> Sequence[str]:
         """What could not be done."""
 

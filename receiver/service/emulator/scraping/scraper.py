@@ -10,10 +10,12 @@ from typing import Any
 
 from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
+from receiver.service.emulator.account.slots import TeamSlots
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.extraction.extractor import Extractor
 from receiver.service.emulator.extraction.model import LanguageModel
-from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
+from receiver.service.emulator.fetching.web_urls import request_url
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.renderings import RenderedPage, RenderPage, StoreMedia, needs_browser
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapedPage, ScrapePlan
@@ -31,7 +33,7 @@ from receiver.service.emulator.scraping.ports import AddressGuard, FetchPage, No
 from receiver.service.emulator.scraping.prices import credits_of
 from receiver.service.emulator.scraping.redaction import redact
 from receiver.service.emulator.scraping.tracking import ChangeTracker
-from receiver.service.emulator.state.database import StateDatabase
+from receiver.service.emulator.state.database import StateDatabase, StateUnwritable
 
 log = event_log(__name__)
 
@@ -64,6 +66,8 @@ class _ScrapeWork:
     """Its id."""
     ends_at: float
     """When its time is over, on the event loop's clock."""
+    waits: bool = False
+    """Whether it waits for a place."""
     waited_ms: int = 0
     """Milliseconds for which it waited for a place."""
     check_credits: int = 0
@@ -79,7 +83,7 @@ class _ScrapeWork:
 
 
 class PageScraper:
-    """Scrapes pages: the emulator's Scraper. It works on a limited number of pages at one time."""
+    """Scrapes pages: the emulator's Scraper. It works on a limited number of pages of a team at one time."""
 
     def __init__(
         self,
@@ -96,10 +100,12 @@ class PageScraper:
         cached_delay: timedelta = timedelta(0),
         render: RenderPage | None = None,
         store: StoreMedia | None = None,
+        refuses: bool = False,
     ) -> None:
         """Without `render` and `store`, which go together, there is no browser.
 
         A page from the cache takes `cached_delay` of real time; others take what fetching takes.
+        With `refuses`, a scrape that waited for a place in vain is a TooManyAtOnce, else a time-out.
         """
         self._fetch = fetch
         self._cached_delay = cached_delay
@@ -111,7 +117,8 @@ class PageScraper:
         self._ids = ids
         self._guard = guard or NoThreats()
         self._activity = activity or Activity()
-        self._places = asyncio.Semaphore(max_concurrency)
+        self._slots = TeamSlots(max_concurrency)
+        self._refuses = refuses
         self._cache = PageCache(database, clock)
         self._history = PageHistory(database)
         self._extractor = Extractor(model)
@@ -135,10 +142,15 @@ class PageScraper:
                 async with asyncio.timeout_at(ends_at), self._place(work):
                     return await self._scrape(work)
         except TimeoutError:
+            # The interface specification, section Errors: 429 where a plan has a limit of concurrency.
+            if work.waits and self._refuses:
+                raise TooManyAtOnce(self._slots.most) from None
             text = f"The page was not scraped within the timeout of {plan.timeout} ms"
             raise ScrapeFailed("SCRAPE_TIMEOUT", text, credits=work.check_credits) from None
         except ScrapeFailed as exc:
             exc.credits += work.check_credits
+            raise
+        except StateUnwritable:
             raise
         except Exception as exc:
             # A page that nobody foresaw is an error of that page, never of its job or of the emulator.
@@ -149,19 +161,22 @@ class PageScraper:
     @asynccontextmanager
     async def _place(self, work: _ScrapeWork) -> AsyncIterator[None]:
         """Hold one of the places. The wait for it is part of the time-out, and ends earlier."""
-        if self._places.locked():
+        places = self._slots.of(work.team)
+        if places.locked():
             loop = asyncio.get_running_loop()
             begun = loop.time()
+            work.waits = True
             async with asyncio.timeout(_QUEUE_SHARE * work.plan.timeout / 1000):
-                await self._places.acquire()
+                await places.acquire()
+            work.waits = False
             work.waited_ms = max(1, round(1000 * (loop.time() - begun)))
             work.warnings.append("The scrape waited for a free place, because many pages are scraped at one time.")
         else:
-            await self._places.acquire()
+            await places.acquire()
         try:
             yield
         finally:
-            self._places.release()
+            places.release()
 
     async def _scrape(self, work: _ScrapeWork) -> ScrapedPage:
         plan = work.plan
@@ -225,7 +240,7 @@ class PageScraper:
             page = work.rendered.page
         else:
             page = await self._fetch(plan)
-        if page.url != plan.url:
+        if page.url != str(request_url(plan.url)):  # a slash that was left out makes no other URL
             work.check_credits += await self._guard.check(page.url, plan.threat_protection)
         return page, looked_up, False
 

@@ -8,12 +8,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
+from receiver.core.log_lines import event_log
+from receiver.service.emulator.failures import CallRefused
+
+log = event_log(__name__)
+
 T = TypeVar("T")
+
 
 _APPLICATION_ID = 0x656D7531
 """Says that a database is an emulator's: https://www.sqlite.org/pragma.html#pragma_application_id."""
 _LOCK_SECONDS = 1.0
 """How long to wait for an emulator that is just ending."""
+
+
+_UNWRITABLE = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY})
+"""Primary result codes (https://www.sqlite.org/rescode.html) of a disk that takes nothing."""
+_WAY_OUT = "Make room on its disk: the emulator then goes on by itself, with all that it has kept"
+_PAUSE_SECONDS = 1.0
+
+
+class StateUnwritable(CallRefused):
+    """The state cannot be written, because the disk is full, say. Nothing of the transaction is kept.
+
+    Its text names the file and the way out. As the answer to a call it has the status of a fault of the server.
+    """
+
+    def __init__(self, file: str, reason: str) -> None:
+        text = f"The emulator cannot write its state ({file}): {reason}. {_WAY_OUT}"
+        super().__init__(500, text, code="UNKNOWN_ERROR")
 
 
 class ForeignDatabase(sqlite3.DatabaseError):
@@ -29,6 +52,11 @@ class StateDatabase:
     """
 
     def __init__(self, file: Path | None, schemas: Iterable[str]) -> None:
+        self.before_commit: Callable[[sqlite3.Connection], None] | None = None
+        """Is called at the end of each transaction that has changed something, as a part of it."""
+        self.pause = _PAUSE_SECONDS
+        """Real seconds between two tries of a patient transaction."""
+        self._is_unwritable = False
         self._file = file
         self._schemas = tuple(schemas)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="emulator-state")
@@ -43,18 +71,52 @@ class StateDatabase:
         await self._in_thread(self._connection.close)
         self._thread.shutdown()
 
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """ApiCall `work` in a transaction, which is committed if it returns and rolled back if it raises.
+    async def run(self, work: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> T:
+        """Call `work` in a transaction, which is committed if it returns and rolled back if it raises.
 
-        Once begun it runs to its end, also if the caller is cancelled.
+        Once begun it runs to its end, also if the caller is cancelled. StateUnwritable says that the disk takes
+        nothing; a `patient` transaction is tried again instead, until there is room.
         """
+        while True:
+            try:
+                return await self._try(work)
+            except StateUnwritable:
+                if not patient:
+                    raise
+            await asyncio.sleep(self.pause)
 
-        def transaction() -> T:
+    async def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        def transaction() -> tuple[T, bool]:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                return work(self._connection)
+                before = self._connection.total_changes
+                result = work(self._connection)
+                has_written = self._connection.total_changes != before
+                if self.before_commit is not None and has_written:
+                    self.before_commit(self._connection)
+                return result, has_written
 
-        return await self._in_thread(transaction)
+        try:
+            result, has_written = await self._in_thread(transaction)
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode & 0xFF not in _UNWRITABLE:
+                raise
+            raise self._unwritable(str(exc)) from exc
+        if has_written and self._is_unwritable:
+            self._is_unwritable = False
+            log.info("emulator_state_writable", extra={"file": self._place})
+        return result
+
+    @property
+    def _place(self) -> str:
+        return "memory" if self._file is None else str(self._file.absolute())
+
+    def _unwritable(self, reason: str) -> StateUnwritable:
+        if not self._is_unwritable:  # once, not for each of the calls and pages that meet it
+            self._is_unwritable = True
+            fields = {"file": self._place, "reason": reason, "advice": _WAY_OUT}
+            log.error("emulator_state_unwritable", extra=fields)
+        return StateUnwritable(self._place, reason)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

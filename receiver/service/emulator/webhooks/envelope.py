@@ -27,7 +27,7 @@ def build_body(
     success: bool,
     data: list[Json],
     error: str | None,
-    metadata: Mapping[str, str],
+    metadata: Mapping[str, Any],
 ) -> bytes:
     """Return the bytes that are signed and sent, with the keys in the service's order."""
     envelope: Json = {

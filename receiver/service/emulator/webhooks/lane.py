@@ -15,8 +15,9 @@ from receiver.core.clock import Clock, Timer
 from receiver.core.log_lines import event_log
 from receiver.errors import ConfigurationError
 from receiver.service.emulator.activity import Activity
+from receiver.service.emulator.fetching.refusals import HostNotAllowed
 from receiver.service.emulator.state.database import StateDatabase
-from receiver.service.emulator.webhooks.table import DueDelivery, attempt_of, record, take
+from receiver.service.emulator.webhooks.table import DueDelivery, attempt_of, record, skip, take
 from receiver.service.schedule import EndpointResponse, SenderSchedule
 from receiver.service.sender import Sender, SendResult
 
@@ -47,13 +48,13 @@ class LaneContext:
     """How many are sent at one time."""
     secret: str | None = field(repr=False)
     """Signs deliveries; None sends them unsigned."""
-    transport: httpx.AsyncBaseTransport | None
-    """Takes the requests; None is the network."""
+    transport: Callable[[], httpx.AsyncBaseTransport | None]
+    """Makes what takes the requests of a lane; None is the network."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Tried:
-    """An attempt that is still to be noted."""
+    """An attempt that is still to be noted; without any attempts, the delivery is skipped."""
 
     delivery: DueDelivery
     """What was sent."""
@@ -146,7 +147,7 @@ class DeliveryLane:
     async def _noted(self, work: Callable[[sqlite3.Connection], T], tried: _Tried | None) -> T:
         """Run a transaction. An attempt that it cannot note is made again."""
         try:
-            return await self._context.database.run(work)
+            return await self._context.database.run(work, patient=True)
         except Exception:
             if tried is not None:
                 self._taken.discard(tried.delivery.seq)
@@ -174,7 +175,10 @@ class DeliveryLane:
         return found
 
     def _note(self, connection: sqlite3.Connection, tried: _Tried) -> None:
-        record(connection, tried.delivery, tried.attempts, tried.response, tried.at, self._context.schedule)
+        if tried.attempts:
+            record(connection, tried.delivery, tried.attempts, tried.response, tried.at, self._context.schedule)
+        else:
+            skip(connection, tried.delivery)
         self._taken.discard(tried.delivery.seq)
 
     def _adapt_width(self) -> None:
@@ -187,7 +191,10 @@ class DeliveryLane:
         ok = False
         for _ in range(one.copies):
             at = self._context.clock.now()
-            result = await self._send(one)
+            try:
+                result = await self._send(one)
+            except HostNotAllowed:
+                break
             answer = result.answer if result.ok else result.meaning or result.answer
             attempts.append(attempt_of(at, status=result.status, answer=answer, seconds=result.seconds))
             self._answers = result.status is not None
@@ -200,6 +207,8 @@ class DeliveryLane:
             async with self._context.slots:
                 sender = self._sender or await self._open()
                 return await sender.send(one.body, headers=one.headers)
+        except HostNotAllowed:
+            raise
         except ConfigurationError as exc:
             return SendResult(None, "no connection", None, 0.0, str(exc))
         except Exception as exc:
@@ -216,7 +225,7 @@ class DeliveryLane:
                     timeout=self._context.schedule.timeout,
                     concurrency=SILENT_WIDTH,
                     clock=self._context.network_clock,
-                    transport=self._context.transport,
+                    transport=self._context.transport(),
                 )
                 self._sender = await self._stack.enter_async_context(sender)
         return self._sender

@@ -12,11 +12,13 @@ from receiver.core.addresses import is_loopback, is_private
 from receiver.core.clock import Clock, SystemClock
 from receiver.service.emulator.activity import Activity
 from receiver.service.emulator.contracts import WebhookTarget
+from receiver.service.emulator.fetching.network import Resolve, SystemResolver
 from receiver.service.emulator.ids import IdSource
 from receiver.service.emulator.state.database import StateDatabase
 from receiver.service.emulator.webhooks import table
 from receiver.service.emulator.webhooks.envelope import build_body, wants
 from receiver.service.emulator.webhooks.lane import DeliveryLane, LaneContext
+from receiver.service.emulator.webhooks.public_transport import PublicTransport
 from receiver.service.emulator.webhooks.table import DeliveryRecord, PreparedDelivery
 from receiver.service.emulator.webhooks.treatments import NoTreatments, WebhookTreatments
 from receiver.service.schedule import SERVICE, SenderSchedule, State
@@ -46,14 +48,21 @@ class Outbox:
         activity: Activity | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
         network_clock: Clock | None = None,
+        resolve: Resolve | None = None,
     ) -> None:
-        """`clock` is the emulator's; an endpoint's time to answer passes on `network_clock`, which is real."""
+        """`clock` is the emulator's; an endpoint's time to answer passes on `network_clock`, which is real.
+
+        Unless they go `to_private` hosts too, deliveries to a host that `resolve` finds inside are skipped.
+        """
         self.treatments: WebhookTreatments = NoTreatments()
         self._database = database
         self._clock = clock
         self._ids = ids
         self._to_private = to_private
         self._schedule = schedule
+        self._given_transport = transport
+        self._resolve = resolve
+        self._system: SystemResolver | None = None
         self._context = LaneContext(
             database=database,
             clock=clock,
@@ -62,7 +71,7 @@ class Outbox:
             activity=activity or Activity(),
             slots=asyncio.Semaphore(_MAX_ON_THE_WAY),
             secret=secret,
-            transport=transport,
+            transport=self._transport,
         )
         self._lanes: dict[str, DeliveryLane] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -79,6 +88,8 @@ class Outbox:
         for lane in self._lanes.values():
             await lane.close()
         await asyncio.gather(*self._closing)
+        if self._system is not None:
+            self._system.close()
 
     async def put(
         self,
@@ -160,6 +171,14 @@ class Outbox:
     async def counts(self) -> dict[str, int]:
         """Return how many deliveries are in each state."""
         return await self._database.run(table.counts)
+
+    def _transport(self) -> httpx.AsyncBaseTransport | None:
+        """Return what takes the requests of one lane. A name may stand for an inner address, at any time."""
+        if self._given_transport is not None or self._to_private:
+            return self._given_transport
+        if self._resolve is None:
+            self._resolve = self._system = SystemResolver()
+        return PublicTransport(self._resolve)
 
     def _wake_lane(self, url: str) -> None:
         lane = self._lanes.get(url)

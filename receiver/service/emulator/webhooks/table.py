@@ -179,6 +179,13 @@ def record(
         )
 
 
+def skip(connection: sqlite3.Connection, one: DueDelivery) -> None:
+    """End a delivery without an attempt."""
+    connection.execute(
+        "UPDATE webhook_deliveries SET state = ?, due_at = NULL, body = NULL WHERE seq = ?", (SKIPPED, one.seq)
+    )
+
+
 def shorten_waits(connection: sqlite3.Connection, now: datetime, schedule: SenderSchedule) -> list[str]:
     """Return the addresses that deliveries wait for.
 

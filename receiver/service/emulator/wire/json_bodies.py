@@ -13,8 +13,8 @@ MAX_VALUES = 500_000
 """Values in a body. It bounds the memory of a body of 10 MB, which could have five million."""
 MAX_SAFE_INTEGER = 2**53 - 1
 """Larger integers are not exact in the service's runtime, and no field takes them."""
-_KEPT_AS_IT_IS = "schema"
-"""A JSON Schema may say `null`, as in `{"default": null}`."""
+_KEPT_AS_THEY_ARE = frozenset({"schema", "metadata"})
+"""A JSON Schema may say `null`, as in `{"default": null}`; the metadata of a webhook are the caller's own data."""
 
 
 def parse_body(data: bytes) -> Json:
@@ -32,9 +32,9 @@ def parse_body(data: bytes) -> Json:
 
 
 def without_nulls(body: Json) -> Json:
-    """Return the object without the members that are null, at any level, except inside of a JSON Schema."""
+    """Return the object without the members that are null, at any level, but for what belongs to the caller."""
     return {
-        key: value if key == _KEPT_AS_IT_IS else _without_nulls(value)
+        key: value if key in _KEPT_AS_THEY_ARE else _without_nulls(value)
         for key, value in body.items()
         if value is not None
     }

@@ -23,6 +23,23 @@ WHERE id IN (SELECT value FROM json_each(:ids)) AND worker = :worker AND state =
 
 HOLDERS = "SELECT DISTINCT worker FROM work_items WHERE state = 'running' AND worker IS NOT NULL"
 
+# The file of locks that workers were last seen to use, and since when; the first one of a store has no beginning.
+LOCKS_FILE = """
+SELECT
+    (SELECT value FROM marks WHERE name = 'locks_file') AS file,
+    (SELECT value FROM marks WHERE name = 'locks_file_since') AS since
+"""
+
+NOTE_LOCKS_FILE = """
+INSERT INTO marks (name, value) VALUES ('locks_file', :file)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+
+NOTE_LOCKS_FILE_SINCE = """
+INSERT INTO marks (name, value) VALUES ('locks_file_since', :since)
+ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""
+
 # That nobody has the lease says for certain that its worker has died.
 EXPIRE_LEASES = (
     "UPDATE work_items SET lease_until = :now, worker = NULL WHERE state = 'running' AND worker = :worker"

@@ -55,19 +55,19 @@ async def test_a_url_is_blocked(override: dict[str, Any], reason: str, fee: int)
 
 
 @pytest.mark.parametrize(
-    ("override", "checked"),
+    ("override", "cost"),
     [
-        (None, 1),
-        ({}, 1),
-        ({"failurePolicy": "open"}, 1),
+        (None, CHECK_CREDITS),
+        ({}, CHECK_CREDITS),
+        ({"failurePolicy": "open"}, CHECK_CREDITS),
         ({"mode": "off", "blacklist": ["shop.example.com"]}, 0),
         ({"whitelist": ["shop.example.com"], "blacklist": ["*"], "blockedTlds": ["com"]}, 0),
-        ({"blacklist": ["example.com", "*.example.org"], "blockedTlds": ["om"]}, 1),
+        ({"blacklist": ["example.com", "*.example.org"], "blockedTlds": ["om"]}, CHECK_CREDITS),
     ],
 )
-async def test_a_url_passes(override: dict[str, Any] | None, checked: int) -> None:
+async def test_a_url_passes(override: dict[str, Any] | None, cost: int) -> None:
     """The white list goes before all else; a plain domain stands for itself alone."""
-    assert await check(override) == checked
+    assert await check(override) == cost
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ async def test_the_score_of_the_risk_service_decides(value: float, threshold: in
         with pytest.raises(UnsafeUrl, match="risk score"):
             await check(override, answer=score(value))
     else:
-        assert await check(override, answer=score(value)) == 1
+        assert await check(override, answer=score(value)) == CHECK_CREDITS
 
 
 def _broken(request: httpx.Request) -> httpx.Response:
@@ -110,7 +110,7 @@ async def test_without_a_score_the_failure_policy_decides(
     answer: Callable[[httpx.Request], httpx.Response],
 ) -> None:
     """Whatever the risk service does, it is never a fault of ours."""
-    assert await check({"failurePolicy": "open"}, answer=answer) == 1
+    assert await check({"failurePolicy": "open"}, answer=answer) == CHECK_CREDITS
     with pytest.raises(UnsafeUrl, match="cannot be reached"):
         await check({"failurePolicy": "closed"}, answer=answer)
 

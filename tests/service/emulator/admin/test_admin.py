@@ -16,6 +16,7 @@ from tests.doubles import NOON
 from tests.service.emulator.api.calling import KEY, echo_world
 
 TABLE = [
+    ("GET", "/_emulator"),
     ("GET", "/_emulator/health"),
     ("POST", "/_emulator/reset"),
     ("GET", "/_emulator/journal"),
@@ -273,7 +274,7 @@ async def test_deliveries_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status"), [("GET", "/_emulator", 404), ("PUT", "/_emulator/clock", 405)]
+    ("method", "path", "status"), [("GET", "/_emulator/nowhere", 404), ("PUT", "/_emulator/clock", 405)]
 )
 async def test_unknown_operations_are_told_in_json(method: str, path: str, status: int) -> None:
     """As in the API."""

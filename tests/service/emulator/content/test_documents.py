@@ -108,7 +108,7 @@ def test_a_pdf_tells_its_pages_and_links() -> None:
     page = read_pdf(files.pdf("one", "two", "three", link="https://x.test/a"), {"maxPages": 2, "pageMarkers": True})
 
     assert (page.num_pages, page.total_pages) == (2, 3)
-    assert page.markdown == "<!-- page 1 -->\n\none\n\n<!-- page 2 -->\n\ntwo"
+    assert page.markdown == "one\n\n---\n\n<!-- page 2 -->\n\ntwo"
     assert page.links == ("https://x.test/a",)
 
 
@@ -125,12 +125,52 @@ def test_a_pdf_can_be_had_as_it_is() -> None:
         (b"", "SCRAPE_ALL_ENGINES_FAILED"),
     ],
 )
-def test_a_pdf_without_text_fails(body: bytes, code: str) -> None:
+def test_a_pdf_without_text_fails_in_the_fast_mode(body: bytes, code: str) -> None:
     """With the service's code."""
     with pytest.raises(ScrapeFailed) as failed:
-        read_pdf(body)
+        read_pdf(body, {"mode": "fast"})
 
     assert failed.value.code == code
+
+
+@pytest.mark.parametrize("mode", [None, "auto", "ocr"])
+def test_a_scanned_pdf_says_that_ocr_is_missing(mode: str | None) -> None:
+    """The service reads it; nothing of its text is here, and the answer says why."""
+    page = read_pdf(files.pdf("", ""), {} if mode is None else {"mode": mode})
+
+    assert (page.markdown, page.num_pages) == ("", 2)
+    assert any("no OCR" in warning for warning in page.warnings)
+
+
+def test_a_pdf_can_be_had_page_by_page() -> None:
+    """With the Markdown of each page, and its paragraphs as blocks."""
+    page = read_pdf(files.pdf("one", "two"), {"pages": True, "blocks": True})
+
+    assert page.pages == [{"pageNumber": 1, "markdown": "one"}, {"pageNumber": 2, "markdown": "two"}]
+    assert [(one["pageNumber"], [item["content"] for item in one["items"]]) for one in page.blocks] == [
+        (1, ["one"]),
+        (2, ["two"]),
+    ]
+    assert any("blocks" in warning for warning in page.warnings)
+
+
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(512)
+
+
+@pytest.mark.parametrize("name", ["old.doc", "old.xls", "old.ppt", "unnamed"])
+@pytest.mark.parametrize("content_type", ["application/msword", "application/vnd.ms-excel", ""])
+def test_files_of_the_older_office_say_that_they_are_not_read(name: str, content_type: str) -> None:
+    """They are no error: the service reads them."""
+    content = read_file(OLE, name, content_type, plan())
+
+    assert content.markdown == ""
+    assert "older formats of Office" in content.warnings[0]
+
+
+def test_what_is_only_called_so_is_read() -> None:
+    """Many sites call a table of HTML, or a text, a file of Excel or Word."""
+    assert read_file(b"<table><tr><th>a</th></tr></table>", "a.xls", "application/vnd.ms-excel", plan()).markdown
+    assert read_file(b"{\\rtf1 text}", "a.doc", "application/msword", plan()).markdown == "text"
 
 
 def test_a_page_without_text_among_others_is_told() -> None:
@@ -234,4 +274,4 @@ LOOPS = {
 def test_a_pdf_that_refers_to_itself_is_an_error_of_that_page(name: str) -> None:
     """In its pages, its tables or its objects."""
     with pytest.raises(ScrapeFailed):
-        read_pdf(LOOPS[name], timeout=20_000)
+        read_pdf(LOOPS[name], {"mode": "fast"}, timeout=20_000)

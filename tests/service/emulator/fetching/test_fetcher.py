@@ -83,7 +83,7 @@ async def test_the_request_says_who_asks_and_in_which_language(server: RawServer
     assert server.requests[0].startswith("GET /x HTTP/1.1\r\n")
     assert server.header("host") == f"127.0.0.1:{server.port}"
     assert server.header("accept-language") == "de-AT,de;q=0.9"
-    assert server.header("accept-encoding") == "gzip, deflate"
+    assert server.header("accept-encoding") == "gzip, deflate, br, zstd"
     assert "Mobile" not in (server.header("user-agent") or "")
 
 
@@ -107,7 +107,7 @@ async def test_headers_of_the_caller_replace_ours_but_not_those_that_frame_the_r
     assert server.requests[0].lower().count("user-agent") == 1
     assert (server.header("user-agent"), server.header("x-own")) == ("mine", "1")
     assert (server.header("host"), server.header("content-length")) == (f"127.0.0.1:{server.port}", None)
-    assert server.header("accept-encoding") == "gzip, deflate"
+    assert server.header("accept-encoding") == "gzip, deflate, br, zstd"
 
 
 @pytest.mark.parametrize(

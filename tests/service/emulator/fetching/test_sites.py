@@ -272,17 +272,34 @@ def test_a_sitemap_is_made_of_the_pages_if_there_is_none(tmp_path: Path) -> None
     assert [line.partition("<loc>")[2].partition("<")[0] for line in body.splitlines() if "<loc>" in line] == [
         f"{ORIGIN}/{name}"
         for name in (
-            "a%26b.html",
-            "about.html",
+            "a%26b",
+            "about",
             "both.html",
             "",
             "page",
             "plain",
             "both/",
-            "docs/a%20b.html",
+            "docs/a%20b",
             "docs/",
         )
     ]
+
+
+@pytest.mark.parametrize(
+    ("link", "address"),
+    [
+        ('<a href="/about">', "about"),
+        ('<a href="about.html">', "about.html"),
+        (f"<a href={ORIGIN}/about.html#team>", "about.html"),
+        ('<a href="https://other.test/about.html">', "about"),
+        ('<a href="docs/index.html">', "about"),
+    ],
+)
+def test_a_sitemap_has_one_address_for_a_page(tmp_path: Path, link: str, address: str) -> None:
+    """It is the one by which the pages of the site link to it: a crawl would meet the page twice otherwise."""
+    site = folder(tmp_path, {"index.html": link, "about.html": ""})
+
+    assert list(site.page_urls()) == [f"{ORIGIN}/{address}", f"{ORIGIN}/"]
 
 
 def test_a_sites_own_sitemap_comes_first(tmp_path: Path) -> None:

@@ -41,6 +41,15 @@ async def test_a_page_that_fails_may_have_its_price() -> None:
         assert job.credits == world.account.charged == 3
 
 
+async def test_a_page_of_a_job_waits_for_a_place() -> None:
+    """Scrapes of the team may have all places of its plan. A single scrape is refused then, a job is not."""
+    async with open_world(PAGES) as world:
+        world.scraper.refusals = 3
+        job = await world.batch(f"{SITE}/a", f"{SITE}/b")
+
+        assert (job.state, job.completed, job.failed) == (EmulatedJobState.COMPLETED, 2, 0)
+
+
 async def test_a_batch_that_was_completed_grows() -> None:
     """It goes on under its id, and tells of its end again."""
     async with open_world(PAGES) as world:

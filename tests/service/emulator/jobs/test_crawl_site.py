@@ -7,10 +7,13 @@ from typing import Any
 import pytest
 
 from receiver.core.clock import VirtualClock
+from receiver.service.emulator.failures import ScrapeFailed
 from receiver.service.emulator.fetching.fetcher import Fetcher
+from receiver.service.emulator.fetching.zones import NetworkZone
 from receiver.service.emulator.jobs.crawl_site import site_opener
 from receiver.service.emulator.jobs.site_rules import SiteRules
 from receiver.service.emulator.options import EmulatorOptions
+from receiver.service.emulator.scrapes import ScrapePlan
 from receiver.service.emulator.wire.plans import CrawlPlan
 
 HOME = "https://home.test"
@@ -106,3 +109,34 @@ async def test_similar_urls_are_one_page_if_that_is_asked_for(options: dict[str,
         keys = {rules.key(url) for url in (f"{HOME}/a", "https://www.home.test/a/")}
 
     assert (len(keys) == 1) is same
+
+
+async def test_pages_of_other_hosts_are_as_far_as_the_site() -> None:
+    """A name that leads to this machine counts as this machine, whatever it looks like."""
+    names = {"evil.example": ["127.0.0.1"], "wiki.corp.internal": ["10.0.0.5"], "acme.example": ["8.8.8.8"]}
+
+    async def resolve(host: str, port: int) -> list[str]:
+        return names.get(host, [])
+
+    options = EmulatorOptions(sites=SITES, allow_internet=True, allow_private=True)
+    async with Fetcher(options, VirtualClock(), resolve=resolve) as fetcher:
+        rules = await site_opener(fetcher)(CrawlPlan(url=f"{HOME}/", allow_external_links=True))
+        nearest = {
+            url: await fetcher.zone_of_site(url)
+            for url in (f"{HOME}/", *(f"http://{name}/x" for name in (*names, "127.0.0.1", "nobody.example")))
+        }
+        with pytest.raises(ScrapeFailed, match="ERR_BLOCKED_BY_CLIENT"):
+            await fetcher.fetch(
+                ScrapePlan(url="http://evil.example:9/x", nearest=rules.nearest("http://evil.example:9/x"))
+            )
+
+    assert rules.denial("http://evil.example:9/x") is None
+    assert rules.nearest(f"{HOME}/a") == NetworkZone.LOOPBACK
+    assert list(nearest.values()) == [
+        NetworkZone.INTERNET,
+        NetworkZone.LOOPBACK,
+        NetworkZone.PRIVATE,
+        NetworkZone.INTERNET,
+        NetworkZone.LOOPBACK,
+        NetworkZone.INTERNET,
+    ]

@@ -44,16 +44,19 @@ class Watching:
         return ends[0] if ends else None
 
 
-async def watch(world: World, path: str, *, key: str | None = KEY) -> tuple[Watching, asyncio.Task[None]]:
+async def watch(
+    world: World, path: str, *, key: str | None = KEY, origin: str | None = None, keys: tuple[str, ...] = ()
+) -> tuple[Watching, asyncio.Task[None]]:
     watching = Watching()
-    app = JobSockets(world.engine, ApiKeys().team_of).app()
+    app = JobSockets(world.engine, ApiKeys(keys)).app()
     scope = {
         "type": "websocket",
         "path": path,
         "raw_path": path.encode(),
         "query_string": b"",
         "headers": [(b"host", b"127.0.0.1:3002")]
-        + ([] if key is None else [(b"authorization", f"Bearer {key}".encode())]),
+        + ([] if key is None else [(b"authorization", f"Bearer {key}".encode())])
+        + ([] if origin is None else [(b"origin", origin.encode())]),
         "scheme": "ws",
         "server": ("127.0.0.1", 3002),
         "client": ("127.0.0.1", 1),
@@ -205,7 +208,7 @@ async def test_other_paths_are_refused() -> None:
 @asynccontextmanager
 async def served(world: World) -> AsyncIterator[str]:
     """Serve sockets, and the status of jobs over HTTP, on a real port."""
-    sockets = JobSockets(world.engine, ApiKeys().team_of).app()
+    sockets = JobSockets(world.engine, ApiKeys()).app()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket":
@@ -277,3 +280,26 @@ async def test_the_watcher_of_version_1_sees_the_end_of_any_job() -> None:
             watcher.add_event_listener("done", done.append)
             await soon(watcher.connect())
             assert len(done[0]["data"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("origin", "keys", "opens"),
+    [
+        ("https://evil.example", (), False),
+        ("null", (), False),
+        ("http://127.0.0.1:8000", (), True),
+        ("http://app.localhost:8000", (), True),
+        ("https://evil.example", (KEY,), True),
+    ],
+)
+async def test_a_page_of_another_host_watches_only_with_a_key_that_was_given(
+    origin: str, keys: tuple[str, ...], opens: bool
+) -> None:
+    """The rule is that of the HTTP side: where any key passes, a page that somebody visits would pass too."""
+    async with open_world(SMALL) as world:
+        job_id = await started(world)
+        watching, task = await watch(world, f"/v2/crawl/{job_id}", origin=origin, keys=keys)
+        await soon(task)
+
+    assert (watching.sent[0]["type"] == "websocket.accept") is opens
+    assert bool(watching.messages) is opens

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from receiver.service.emulator.failures import ScrapeFailed
+from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapePlan
 from receiver.service.emulator.scraping.ports import ReadContent
 from tests.doubles import event_of, turns
@@ -226,6 +226,25 @@ async def test_a_scrape_does_not_wait_for_a_place_without_end() -> None:
 
     assert failure.code == "SCRAPE_TIMEOUT"
     assert again["markdown"] == "text"
+
+
+async def test_a_plan_refuses_what_finds_no_place() -> None:
+    """The answer is 429 and says when to come again. Another team has places of its own."""
+    async with scene(max_concurrency=1, refuses=True) as one:
+        one.web.show("text")
+        one.web.gate = asyncio.Event()
+        first = asyncio.create_task(one.scrape())
+        await turns()
+        failure = await failure_of(one.scrape(timeout=3))
+        other = asyncio.create_task(one.scraper.scrape(plan_of(), history_team="another"))
+        await turns()
+        begun = len(one.web.fetched)
+        one.web.gate.set()
+        await asyncio.gather(first, other)
+
+    assert isinstance(failure, TooManyAtOnce)
+    assert (failure.status, failure.refusal().headers) == (429, {"Retry-After": "5"})
+    assert begun == 2
 
 
 async def test_a_crash_is_an_error_of_that_page(caplog: pytest.LogCaptureFixture) -> None:

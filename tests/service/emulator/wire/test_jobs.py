@@ -163,7 +163,7 @@ def test_diffs_have_the_form_that_the_origin_of_the_job_needs(version: Version) 
         ({"webhook": {"url": "https://a.test", "secret": "x"}}, "webhook"),
         ({"webhook": {"url": "https://a.test", "headers": {"A": 1}}}, "webhook.headers.A"),
         ({"webhook": {"url": "https://a.test", "headers": {"x-FireCrawl-signature": "1"}}}, "webhook.headers"),
-        ({"webhook": {"url": "https://a.test", "metadata": {"a": 5}}}, "webhook.metadata.a"),
+        ({"webhook": {"url": "https://a.test", "metadata": ["a"]}}, "webhook.metadata"),
         ({"webhook": {"url": "https://a.test", "events": ["monitor.page"]}}, "webhook.events.0"),
         ({"webhook": {"url": "https://a.test", "events": ["page", "paused"]}}, "webhook.events.1"),
         ({"webhook": {"url": "https://a.test", "events": "page"}}, "webhook.events"),
@@ -224,10 +224,10 @@ def test_each_version_refuses_what_only_the_other_has(version: Version, wrong: d
 def test_events_have_short_or_full_names(name: str) -> None:
     """They are kept as they were given: the sender compares both."""
     plan = crawl(
-        webhook={"url": "https://a.test/x", "events": [name], "metadata": {"a": "b"}, "headers": {"X": "y"}}
+        webhook={"url": "https://a.test/x", "events": [name], "metadata": {"a": [1, None]}, "headers": {"X": "y"}}
     )
 
-    assert plan.webhook == WebhookTarget("https://a.test/x", {"X": "y"}, {"a": "b"}, (name,))
+    assert plan.webhook == WebhookTarget("https://a.test/x", {"X": "y"}, {"a": [1, None]}, (name,))
 
 
 @BOTH

@@ -18,7 +18,7 @@ _PARAGRAPHS = re.compile(r"\n\s*\n")
 
 
 def read_pdf(body: bytes, options: dict[str, Any]) -> DocumentText:
-    """Return the text of a PDF. Raises UnreadableDocument if it has none."""
+    """Return the text of a PDF. In the mode `fast` it raises UnreadableDocument for one that has none."""
     try:
         reader = PdfReader(BytesIO(body))
         if reader.is_encrypted and not reader.decrypt(""):
@@ -45,9 +45,11 @@ def read_pdf(body: bytes, options: dict[str, Any]) -> DocumentText:
 
 def _judge(found: DocumentText, options: dict[str, Any], size: int) -> None:
     if not any(found.pages):
-        raise UnreadableDocument(
-            "The PDF has no text. It would need OCR, which is not here.", "SCRAPE_PDF_OCR_REQUIRED"
-        )
+        # The service reads the pictures, but not in this mode.
+        if options.get("mode") == "fast":
+            raise UnreadableDocument("The PDF has no text. It would need OCR.", "SCRAPE_PDF_OCR_REQUIRED")
+        found.warnings.append("The PDF has no text, only pictures: the emulator has no OCR to read them.")
+        return
     if not all(found.pages):
         found.warnings.append("Some pages of the PDF have no text; they would need OCR, which is not here.")
     if size > MAX_TEXT:

@@ -1,10 +1,11 @@
-"""What a command says when the packages of an extra are missing."""
+"""What is said when the packages of an extra are missing. This module needs none of them."""
 
 import importlib.util
 
 from receiver.errors import ConfigurationError
 
 EMULATOR_MODULES = (
+    "brotli",
     "httpcore",
     "jsonschema",
     "mammoth",
@@ -18,6 +19,7 @@ EMULATOR_MODULES = (
     "striprtf",
     "tzdata",
     "websockets",
+    "zstandard",
 )
 """What the extra `emulator` installs, by the names of the modules."""
 
