@@ -202,6 +202,8 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"url": "https://docs.example.com"},
         ("site_not_indexed", "url=https://docs.example.com"),
     ),
+    "browser_restarted": ({"reason": "a page could not be closed"}, ("WARNING", "a page could not be closed")),
+    "browser_not_started": ({"reason": "spawn failed"}, ("WARNING", "spawn failed")),
     "emulated_call_failed": (
         {"id": "019f2c10", "path": "/v2/crawl"},
         ("emulated_call_failed", "id=019f2c10", "path=/v2/crawl"),

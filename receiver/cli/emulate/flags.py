@@ -109,6 +109,21 @@ _OPTIONS = (
         type=click.IntRange(1, 1000),
         help="Pages of an account at one time; 10, or those of the plan.",
     ),
+    click.option(
+        "--browser/--no-browser", default=True, help="Render pages with Chromium where a request needs it."
+    ),
+    click.option(
+        "--chromium",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        help="Use this Chromium; otherwise it is looked for.",
+    ),
+    click.option(
+        "--browser-sandbox/--no-browser-sandbox",
+        default=True,
+        help="Use Chromium only where its sandbox works.",
+    ),
+    click.option("--browser-pages", type=click.IntRange(1, 100), default=4, help="Pages in Chromium at one time."),
     click.option("--jitter", is_flag=True, help="Start monitors some minutes late, as the service does."),
     click.option(
         "--speed",

@@ -21,6 +21,7 @@ from receiver.service.emulator.account.rates import RateLimits
 from receiver.service.emulator.account.slots import pages_at_once
 from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
+from receiver.service.emulator.address import PublicAddress
 from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.admin.operations import AdminOperations
@@ -29,6 +30,7 @@ from receiver.service.emulator.api.admin import PREFIX, AdminEndpoint
 from receiver.service.emulator.api.dispatch import CallGate, Dispatcher
 from receiver.service.emulator.api.registration import RegistrationOperations
 from receiver.service.emulator.api.routes import RouteTable
+from receiver.service.emulator.browser.media import PREFIX as MEDIA_PREFIX
 from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.ids import open_ids
 from receiver.service.emulator.options import EmulatorOptions
@@ -82,6 +84,9 @@ class Emulator:
         self._api: ASGIApp | None = None
         self._admin: ASGIApp | None = None
         self._sockets: list[ASGIApp] = []
+        self._media: list[ASGIApp] = []
+        self.address = PublicAddress()
+        """Where callers reach it; each call tells."""
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator["Emulator"]:
@@ -95,6 +100,7 @@ class Emulator:
             finally:
                 self._api = self._admin = None
                 self._sockets = []
+                self._media = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request or a WebSocket, or live as a server says."""
@@ -102,6 +108,8 @@ class Emulator:
             await self._live(receive, send)
         elif scope["type"] == "websocket":
             await self._socket(scope, receive, send)
+        elif self._media and scope["path"].startswith(f"{MEDIA_PREFIX}/"):
+            await self._media[0](scope, receive, send)
         else:
             app = self._admin if _is_admin(scope["path"]) else self._api
             if app is None:
@@ -154,6 +162,7 @@ class Emulator:
             faults=self.faults,
             activity=self.activity,
             policy=RequestPolicy.of(options),
+            address=self.address,
             transport=self._transport,
         )
 
@@ -181,6 +190,7 @@ class Emulator:
             journal=self.journal,
             clock=self.clock,
             ids=base.ids,
+            address=self.address,
         )
 
         async def forget_rest() -> None:
@@ -201,6 +211,7 @@ class Emulator:
         self._api = Dispatcher(RouteTable(operations), gate)
         self._admin = AdminEndpoint(admin, base.ids)
         self._sockets = [one.sockets for one in parts if one.sockets is not None]
+        self._media = [one.media for one in parts if one.media is not None]
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._sockets:

@@ -1,20 +1,29 @@
 """The families of operations, put together: pages are fetched, read and scraped in one place for all of them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from receiver.service.emulator.account.keys import ApiKeys
 from receiver.service.emulator.account.slots import pages_at_once
 from receiver.service.emulator.api.agent import agent_operations
 from receiver.service.emulator.api.batch import batch_operations
+from receiver.service.emulator.api.browser import BrowserOperations
 from receiver.service.emulator.api.crawl import crawl_operations
 from receiver.service.emulator.api.extract import extract_operations
 from receiver.service.emulator.api.map import MapOperations
+from receiver.service.emulator.api.media import MediaEndpoint
 from receiver.service.emulator.api.monitors import MonitorOperations
 from receiver.service.emulator.api.parse import ParseOperations
 from receiver.service.emulator.api.scrape import ScrapeOperations
 from receiver.service.emulator.api.search import SearchOperations
 from receiver.service.emulator.api.sockets import JobSockets
+from receiver.service.emulator.browser import media as media_tables
+from receiver.service.emulator.browser.finding import find_browser
+from receiver.service.emulator.browser.media import MediaStore
+from receiver.service.emulator.browser.parts import BrowserParts
 from receiver.service.emulator.content.readers import PageReaders
 from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.fetching.fetcher import Fetcher
@@ -53,6 +62,7 @@ SCHEMAS = (
     monitor_tables.SCHEMA,
     research_tables.SCHEMA,
     search_tables.SCHEMA,
+    media_tables.SCHEMA,
 )
 """The tables of the families."""
 
@@ -73,6 +83,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         if model is not None:
             stack.push_async_callback(model.close)
         index = FullTextIndex()
+        media = MediaStore(base.state, base.clock, base.ids, base.address)
+        browser = await _browser(base, stack, fetcher)
         scraper = PageScraper(
             fetch=fetcher.fetch,
             read=readers.read,
@@ -87,6 +99,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             activity=base.activity,
             cached_delay=options.page_delay,
             index=index,
+            render=None if browser is None else browser.render,
+            store=media.put,
         )
         open_site = site_opener(fetcher)
         engine = JobEngine(
@@ -132,6 +146,13 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
             horizon=base.clock.horizon,
         )
         kept = KeptScrapes(base.state, base.clock)
+        sessions = BrowserOperations(
+            None if browser is None else browser.sessions,
+            kept=kept,
+            clock=base.clock,
+            policy=base.policy,
+            model=model,
+        )
         scrapes = ScrapeOperations(
             scraper=scraper,
             read=lambda body, version: read_scrape(body, version, base.policy),
@@ -175,6 +196,8 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
         keys = ApiKeys(options.keys, open_access=options.open_access)
 
         async def reset() -> None:
+            if browser is not None:
+                await browser.sessions.reset()
             await engine.stop_all()
             await monitors.reset()
             await research.stop_all()
@@ -192,11 +215,55 @@ async def open_families(base: EmulatorBase) -> AsyncIterator[EmulatorParts]:
                 *maps.operations(),
                 *extract_operations(research, base.policy),
                 *agent_operations(research, base.policy),
+                *sessions.operations(),
             ],
-            sockets=JobSockets(engine, keys).app(),
+            sockets=_sockets(engine, keys, browser),
+            media=_files(media, browser),
             queues=engine,
             reset=reset,
         )
+
+
+async def _browser(base: EmulatorBase, stack: AsyncExitStack, fetcher: Fetcher) -> BrowserParts | None:
+    """Return the browser, which starts when something needs it; None without one."""
+    found = await asyncio.to_thread(find_browser, base.options)
+    if found.executable is None:
+        return None
+    from receiver.service.emulator.browser.assembly import open_browser  # only the extra has what it imports
+
+    return await stack.enter_async_context(
+        open_browser(
+            found,
+            base.options,
+            fetcher,
+            clock=base.clock,
+            ids=base.ids,
+            account=base.ledger,
+            activity=base.activity,
+        )
+    )
+
+
+def _sockets(engine: JobEngine, keys: ApiKeys, browser: BrowserParts | None) -> ASGIApp:
+    watchers = JobSockets(engine, keys).app()
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        is_session = browser is not None and scope["path"].startswith("/v2/browser/")
+        app = browser.sockets if browser is not None and is_session else watchers
+        await app(scope, receive, send)
+
+    return serve
+
+
+def _files(media: MediaStore, browser: BrowserParts | None) -> ASGIApp:
+    files: ASGIApp = MediaEndpoint(media)
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        is_view = browser is not None and scope["path"].startswith("/_media/live/")
+        app = browser.views if browser is not None and is_view else files
+        await app(scope, receive, send)
+
+    return serve
 
 
 def _model(options: EmulatorOptions) -> LanguageModel | None:

@@ -11,6 +11,7 @@ from receiver.service.emulator.account.credits import CreditLedger
 from receiver.service.emulator.account.queue import QueueSource
 from receiver.service.emulator.account.threats import ThreatGuard
 from receiver.service.emulator.activity import Activity
+from receiver.service.emulator.address import PublicAddress
 from receiver.service.emulator.api.calls import ApiOperation
 from receiver.service.emulator.clock import EmulatorClock
 from receiver.service.emulator.contracts import JobFaults
@@ -45,6 +46,8 @@ class EmulatorBase:
     """What runs without waiting for the clock."""
     policy: RequestPolicy
     """For the readers of requests."""
+    address: PublicAddress
+    """Where callers reach the emulator."""
     transport: httpx.AsyncBaseTransport | None
     """Takes every request that leaves the emulator, in tests; None is the network."""
 
@@ -61,6 +64,8 @@ class EmulatorParts:
     """Operations of the API."""
     sockets: ASGIApp | None = None
     """Takes WebSockets; without it they are refused."""
+    media: ASGIApp | None = None
+    """Serves pictures and other files; without it there are none."""
     queues: QueueSource | None = None
     """Knows what runs and waits; the jobs do."""
     reset: Callable[[], Awaitable[object]] = _nothing

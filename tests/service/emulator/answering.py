@@ -124,7 +124,18 @@ def of_version(version: str, document: Schema) -> dict[tuple[str, str], Schema]:
     return found
 
 
-ANSWERS = {**ONCE, **of_version("v1", schemas.DOCUMENT_V1), **of_version("v2", schemas.DOCUMENT_V2)}
+SESSIONS: dict[tuple[str, str], Schema] = {
+    ("POST", "/v2/scrape/{id}/interact"): schemas.CODE_RUN,
+    ("DELETE", "/v2/scrape/{id}/interact"): schemas.SESSION_ENDED,
+}
+for _path in ("/v2/browser", "/v2/interact"):
+    SESSIONS |= {
+        ("POST", _path): schemas.SESSION,
+        ("GET", _path): schemas.SESSIONS,
+        ("POST", f"{_path}/{{id}}/execute"): schemas.CODE_RUN,
+        ("DELETE", f"{_path}/{{id}}"): schemas.SESSION_ENDED,
+    }
+ANSWERS = {**ONCE, **SESSIONS, **of_version("v1", schemas.DOCUMENT_V1), **of_version("v2", schemas.DOCUMENT_V2)}
 """The answer of each operation that succeeds."""
 EVENTS = {
     "v1": schemas.events(schemas.DOCUMENT_V1) | research.EVENTS,
@@ -227,7 +238,7 @@ async def checked_service(**options: Any) -> AsyncIterator[CheckedService]:
             yield parts
 
     sites: Mapping[str, Any] = {ORIGIN: pages}
-    given: Json = {"sites": sites, "webhook_secret": SECRET, "seed": 1, "bundled_site": False}
+    given: Json = {"sites": sites, "webhook_secret": SECRET, "seed": 1, "bundled_site": False, "browser": False}
     transport = httpx.MockTransport(answer)
     emulator = Emulator(EmulatorOptions(**(given | options)), clock=clock, transport=transport, parts=(families,))
     async with emulator.lifespan():

@@ -143,6 +143,34 @@ PARSE_FORMATS = _answer(
 
 SCRAPE_V1 = _answer("data", data=DOCUMENT_V1)
 SCRAPE_V2 = _answer("data", data=DOCUMENT_V2, warning=_TEXT)
+_ADDRESSES = {"cdpUrl": _TEXT, "liveViewUrl": _TEXT, "interactiveLiveViewUrl": _TEXT}
+SESSION = _answer("id", "expiresAt", *_ADDRESSES, id=_UUID, expiresAt=_MOMENT, warning=_TEXT, **_ADDRESSES)
+"""The answer to the start of a browser session."""
+SESSIONS = _answer(
+    "sessions",
+    sessions=_list(
+        _table(
+            ("id", "status", "streamWebView", "createdAt", "lastActivity", *_ADDRESSES),
+            id=_UUID,
+            status={"enum": ["active", "destroyed"]},
+            streamWebView=_YES_OR_NO,
+            createdAt=_MOMENT,
+            lastActivity=_MOMENT,
+            **_ADDRESSES,
+        )
+    ),
+)
+CODE_RUN = _answer(
+    *("stdout", "result", "stderr", "exitCode", "killed"),
+    stdout=_TEXT,
+    result=_TEXT,
+    stderr=_TEXT,
+    output=_TEXT,
+    exitCode=_NUMBER,
+    killed=_YES_OR_NO,
+    truncated=_YES_OR_NO,
+)
+SESSION_ENDED = _answer("sessionDurationMs", "creditsBilled", sessionDurationMs=_NUMBER, creditsBilled=_NUMBER)
 SUCCESS = _answer()
 """An answer that says nothing more."""
 CANCELLED = _answer("status", status={"const": "cancelled"})

@@ -17,6 +17,7 @@ from receiver.service.emulator.account.charges import affordable, require_credit
 from receiver.service.emulator.account.idempotency import HEADER, IdempotencyKeys
 from receiver.service.emulator.account.keys import OPEN_TEAM, ApiKeys
 from receiver.service.emulator.account.rates import RateLimits
+from receiver.service.emulator.address import PublicAddress
 from receiver.service.emulator.admin.faults import InjectedFaults
 from receiver.service.emulator.admin.journal import Journal
 from receiver.service.emulator.api.callers import is_foreign_page
@@ -67,6 +68,8 @@ class CallGate:
     """The emulator's clock."""
     ids: IdSource
     """Names faults of ours."""
+    address: PublicAddress
+    """Is told how callers write the emulator's address."""
 
 
 @dataclass(slots=True)
@@ -180,6 +183,7 @@ class Dispatcher:
         if operation.method == "POST":
             require_credits(operation.path, body, remaining)
             body = affordable(operation.path, body, remaining)
+        self._gate.address.url = base_url = _base_url(request)
         return ApiCall(
             version=1 if operation.path.startswith("/v1/") else 2,
             team=team,
@@ -189,7 +193,7 @@ class Dispatcher:
             body=body,
             nulls=frozenset(key for key, value in sent.items() if value is None),
             files=files,
-            base_url=_base_url(request),
+            base_url=base_url,
         )
 
     async def _handle(self, operation: ApiOperation, call: ApiCall) -> Answer:

@@ -17,6 +17,7 @@ from receiver.service.emulator.extraction.model import LanguageModel
 from receiver.service.emulator.failures import ScrapeFailed, TooManyAtOnce
 from receiver.service.emulator.fetching.web_urls import request_url
 from receiver.service.emulator.ids import IdSource
+from receiver.service.emulator.renderings import RenderedPage, RenderPage, StoreMedia, needs_browser
 from receiver.service.emulator.scrapes import FetchedPage, Json, ScrapedPage, ScrapePlan
 from receiver.service.emulator.scraping.answers import PageAnswers
 from receiver.service.emulator.scraping.cache import CachedCopy, PageCache, copy_of, is_kept, looks_up
@@ -84,6 +85,8 @@ class _ScrapeWork:
     """What the checks of its addresses have cost."""
     warnings: list[str] = field(default_factory=list)
     """What could not be done so far."""
+    rendered: RenderedPage | None = None
+    """The page as the browser shows it; None if no browser was used."""
 
     def model_seconds(self) -> float:
         """Return how long a model may think."""
@@ -108,16 +111,21 @@ class PageScraper:
         work: HeavyWork | None = None,
         cached_delay: timedelta = timedelta(0),
         index: PageIndex | None = None,
+        render: RenderPage | None = None,
+        store: StoreMedia | None = None,
         refuses: bool = False,
     ) -> None:
-        """A page from the cache takes `cached_delay` of real time; others take what fetching takes.
+        """Without `render` and `store`, which go together, there is no browser.
 
-        What goes into the cache goes into `index`, too. What may take long is done by `work`; without it, in
-        threads. With `refuses`, a scrape that waited for a place in vain is a TooManyAtOnce, else a time-out.
+        A page from the cache takes `cached_delay` of real time; others take what fetching takes. What goes into
+        the cache goes into `index`, too. What may take long is done by `work`; without it, in threads. With
+        `refuses`, a scrape that waited for a place in vain is a TooManyAtOnce, else a time-out.
         """
         self._fetch = fetch
         self._cached_delay = cached_delay
         self._read = read
+        self._render = render
+        self._store = store
         self._database = database
         self._clock = clock
         self._ids = ids
@@ -138,7 +146,7 @@ class PageScraper:
 
         `history_team` is whose earlier scrapes change tracking compares with.
         """
-        if plan.actions:
+        if plan.actions and self._render is None:
             raise ScrapeFailed(
                 "SCRAPE_ACTIONS_NOT_SUPPORTED", "Actions need a browser, which the emulator does not have"
             )
@@ -227,6 +235,8 @@ class PageScraper:
         full = _full_plan(replace(plan, is_indexed=is_indexed))
         content = await self._read(page, full)
         document = page_keys(plan, content)
+        if work.rendered is not None:
+            document |= await self._media(work, work.rendered)
         document |= await self._words(work, content)
         reused = await self._extract(work, page, content, document)
         if plan.format("changeTracking") is not None and not plan.zero_data_retention:
@@ -246,8 +256,10 @@ class PageScraper:
             cached_at=page.fetched_at if is_hit else None,
             looked_up=looked_up,
             waited_ms=work.waited_ms,
+            timezone=work.rendered.timezone if work.rendered is not None else None,
         )
-        warning = " ".join([*option_warnings(plan), *content.warnings, *work.warnings]) or None
+        told = option_warnings(plan, has_browser=self._render is not None, is_rendered=self._in_browser(plan))
+        warning = " ".join([*told, *content.warnings, *work.warnings]) or None
         if warning is not None:
             document["warning"] = warning
         return ScrapedPage(
@@ -265,16 +277,43 @@ class PageScraper:
         """Return the page, whether it was looked for in the cache, and whether it was there."""
         plan = work.plan
         work.check_credits += await self._guard.check(plan.url, plan.threat_protection)
-        looked_up = looks_up(plan)
+        looked_up = looks_up(plan, has_browser=self._render is not None)
         page = await self._cache.find(plan) if looked_up else None
         if page is not None:
+            if plan.actions or plan.format("screenshot") is not None:
+                work.warnings.append("The page came from the cache: there are no actions and no screenshot of it.")
             if self._cached_delay:
                 await asyncio.sleep(self._cached_delay.total_seconds())
             return page, True, True
-        page = await self._fetch(plan)
+        if self._in_browser(plan) and self._render is not None:
+            work.rendered = await self._render(plan)
+            work.warnings += work.rendered.warnings
+            page = work.rendered.page
+        else:
+            page = await self._fetch(plan)
         if page.url != str(request_url(plan.url)):  # a slash that was left out makes no other URL
             work.check_credits += await self._guard.check(page.url, plan.threat_protection)
         return page, looked_up, False
+
+    def _in_browser(self, plan: ScrapePlan) -> bool:
+        return self._render is not None and needs_browser(plan)
+
+    async def _media(self, work: _ScrapeWork, rendered: RenderedPage) -> Json:
+        """Return the keys for what the browser has made, with the addresses of its files."""
+        if self._store is None:
+            return {}
+        kept = not work.plan.zero_data_retention
+        keys: Json = {}
+        if rendered.screenshot is not None:
+            keys["screenshot"] = await self._store(rendered.screenshot, kept)
+        if (results := rendered.actions) is not None:
+            keys["actions"] = {
+                "screenshots": [await self._store(one, kept) for one in results.screenshots],
+                "scrapes": list(results.scrapes),
+                "javascriptReturns": list(results.javascript_returns),
+                "pdfs": [await self._store(one, kept) for one in results.pdfs],
+            }
+        return keys
 
     async def _words(self, work: _ScrapeWork, content: ReadContent) -> Json:
         found, warnings = await self._answers.answer(work.plan, content.markdown or "", work.model_seconds())
@@ -304,7 +343,7 @@ class PageScraper:
     async def _keep(self, work: _ScrapeWork, page: FetchedPage, content: ReadContent, *, fetched: bool) -> None:
         """Keep the page for the cache and for later comparisons."""
         plan = work.plan
-        cached = fetched and is_kept(plan)
+        cached = fetched and is_kept(plan, has_browser=self._render is not None)
         compared = plan.format("markdown") is not None or plan.format("changeTracking") is not None
         tracked = compared and bool(plan.url) and not plan.zero_data_retention  # a file has no earlier scrape
         if not cached and not tracked:
