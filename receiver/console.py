@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -21,7 +22,9 @@ from receiver.web.console.app import ConsoleApp
 from receiver.web.console.parts import CheckedPart, ConsoleOptions, ShownSetting
 
 _CHECK_SECONDS = 60.0
+_CHECKING = asyncio.Lock()
 _HIDDEN = "set, not shown"
+_PASSWORD_IN_URL = re.compile(r"(://)[^/?#\s]*@")
 
 
 class Console:
@@ -80,6 +83,11 @@ def _options(settings: Settings) -> ConsoleOptions:
 
 async def check_deployment() -> Sequence[CheckedPart]:
     """Return what `receiver check` says. It imports the handlers, so it runs in a process of its own."""
+    async with _CHECKING:  # it imports all handlers: one at a time is enough
+        return await _check()
+
+
+async def _check() -> Sequence[CheckedPart]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "receiver", "check", "--json"),
@@ -91,13 +99,15 @@ async def check_deployment() -> Sequence[CheckedPart]:
         async with asyncio.timeout(_CHECK_SECONDS):
             output, errors = await process.communicate()
     except TimeoutError:
-        process.kill()
-        await process.wait()
         return [
             CheckedPart(
                 "check", False, f"it took more than {_CHECK_SECONDS:.0f} seconds; a handler's import blocks"
             )
         ]
+    finally:  # also when the console stops
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     try:
         rows = [json.loads(line) for line in output.splitlines()]
         return [CheckedPart(str(row["part"]), bool(row["ok"]), str(row["text"])) for row in rows] or [
@@ -129,7 +139,7 @@ def _shown(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple):
         return ", ".join(map(str, value))
-    return str(value)
+    return _PASSWORD_IN_URL.sub(r"\1***@", str(value))
 
 
 def _source(settings: Settings, name: str) -> str:
