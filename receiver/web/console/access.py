@@ -33,23 +33,19 @@ class StoreAccess:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[Reports]:
         """Give the reports. Raises StoreError or StoreRefused when there is no database that can be read."""
-        connection = await self._opened()
-        connection.users += 1
-        try:
-            yield connection.reports
-        except (StoreError, StoreRefused):
-            if self._connection is connection:
-                self._connection = None
-            raise
-        finally:
-            connection.users -= 1
-            await self._close_unused(connection)
+        async with self._using() as connection:
+            try:
+                yield connection.reports
+            except (StoreError, StoreRefused):
+                if self._connection is connection:
+                    self._connection = None
+                raise
 
     @asynccontextmanager
     async def deciding(self) -> AsyncIterator[tuple[Reports, Controls]]:
         """Give the reports and a connection for decisions, as long as the block lasts."""
-        async with self.store.controls() as controls, self.reading() as reports:
-            yield reports, controls
+        async with self.store.controls() as controls, self._using() as connection:
+            yield connection.reports, controls
 
     async def aclose(self) -> None:
         """Close the connection for reading, also to those who still read."""
@@ -57,6 +53,16 @@ class StoreAccess:
             connection, self._connection = self._connection, None
             if connection is not None:
                 await connection.stack.aclose()
+
+    @asynccontextmanager
+    async def _using(self) -> AsyncIterator[_Connection]:
+        connection = await self._opened()
+        connection.users += 1
+        try:
+            yield connection
+        finally:
+            connection.users -= 1
+            await self._close_unused(connection)
 
     async def _opened(self) -> _Connection:
         async with self._opening:

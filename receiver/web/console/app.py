@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from receiver.core.clock import Clock
 from receiver.core.ports.store import Store
 from receiver.errors import (
+    NoSearchIndex,
     StoreError,
     StoreRefused,
     UnknownDelivery,
@@ -71,6 +72,7 @@ class ConsoleApp:
                 StoreError: self._no_store,
                 StoreRefused: self._no_store,
                 WrongFilter: self._wrong_filter,
+                NoSearchIndex: self._wrong_filter,
                 UnknownDelivery: self._unknown,
                 UnknownJob: self._unknown,
                 UnknownRequest: self._unknown,

@@ -1,16 +1,18 @@
 """What the page of a delivery shows of its body."""
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from receiver.core.deliveries import DeliveryDetail
 from receiver.core.lenient_json import NotJson, load_json
 from receiver.core.subjects import MAX_SUBJECT_BODY, subject_of
 from receiver.core.text import escape_controls, shortened
-from receiver.web.console.rendering import safe_markdown, tree
+from receiver.web.console.rendering import MAX_MARKDOWN, safe_markdown, tree
 
 MAX_SHOWN_BODY = 1024 * 1024
 """Bytes of a body that is shown as a tree. A longer one can be downloaded."""
 _RAW_SHOWN = 20_000
+_PAGES = 3
 _DIFF_LINES, _DIFF_WIDTH = 400, 400
 
 
@@ -37,18 +39,27 @@ def content_of(detail: DeliveryDetail) -> dict[str, Any]:
     shown["body"] = tree(content)
     data = content.get("data") if isinstance(content, dict) else None
     items = data if isinstance(data, list) else [data]
-    shown["pages"] = [page for item in items[:3] if isinstance(item, dict) and (page := _page_of(item))]
+    shown["pages"] = list(_pages(items[:_PAGES]))
     return shown
 
 
-def _page_of(item: dict[str, Any]) -> dict[str, Any] | None:
+def _pages(items: Sequence[Any]) -> Iterator[dict[str, Any]]:
+    left = MAX_MARKDOWN
+    for item in items:
+        page = _page_of(item, left) if isinstance(item, dict) else None
+        if page is not None:
+            yield page
+            left = max(0, left - len(item.get("markdown") or ""))
+
+
+def _page_of(item: dict[str, Any], width: int) -> dict[str, Any] | None:
     markdown, screenshot = item.get("markdown"), item.get("screenshot")
     diff = _diff_of(item)
     if not isinstance(markdown, str) and not isinstance(screenshot, str) and not diff:
         return None
     is_link = isinstance(screenshot, str) and screenshot.startswith(("https://", "http://"))
     return {
-        "markdown": safe_markdown(markdown) if isinstance(markdown, str) and markdown else None,
+        "markdown": safe_markdown(markdown, width) if isinstance(markdown, str) and markdown else None,
         "screenshot": screenshot if is_link else None,
         "diff": diff,
     }

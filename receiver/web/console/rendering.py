@@ -26,7 +26,7 @@ _TONES = {
     "cancelled": "warn",
 }  # fmt: skip
 MAX_MARKDOWN = 32 * 1024
-"""Characters of a page's Markdown that are rendered; a longer text is cut. Brackets take quadratic time."""
+"""Characters of Markdown that are rendered for one delivery; the rest is cut. Brackets take quadratic time."""
 # Raw HTML stays text. Links are shown as they are and never followed by the console itself.
 _MARKDOWN = MarkdownIt("commonmark", {"html": False}).enable("table").enable("strikethrough")
 
@@ -87,11 +87,11 @@ class PageRenderer:
         )
 
 
-def safe_markdown(text: str) -> Markup:
+def safe_markdown(text: str, width: int = MAX_MARKDOWN) -> Markup:
     """Return Markdown from outside as HTML without anything that acts: no scripts, styles, images or forms."""
     import nh3  # a page of Markdown is rare
 
-    rendered = _MARKDOWN.render(escape_controls(shortened(text, MAX_MARKDOWN), keep="\n\t"))
+    rendered = _MARKDOWN.render(escape_controls(shortened(text, width), keep="\n\t"))
     cleaned = nh3.clean(
         rendered,
         tags={
