@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any
@@ -22,7 +22,7 @@ from receiver.web.console.app import ConsoleApp
 from receiver.web.console.parts import CheckedPart, ConsoleOptions, ShownSetting
 
 _CHECK_SECONDS = 60.0
-_CHECKING = asyncio.Lock()
+Check = Callable[[], Awaitable[Sequence[CheckedPart]]]
 _HIDDEN = "set, not shown"
 _PASSWORD_IN_URL = re.compile(r"(://)[^/?#\s]*@")
 
@@ -76,18 +76,24 @@ def _options(settings: Settings) -> ConsoleOptions:
         version=version("crawl-receiver"),
         settings=shown_settings(settings),
         webhook_url=f"http://{settings.host}:{settings.port}{settings.path}",
-        check=check_deployment,
+        check=_one_at_a_time(check_deployment),
         sign=(lambda body: {settings.signature_header: sign(body, secrets[0])}) if secrets else None,
     )
 
 
+def _one_at_a_time(check: Check) -> Check:
+    """Return a check that waits for its turn: each imports all handlers in a process of its own."""
+    turn = asyncio.Lock()
+
+    async def checked() -> Sequence[CheckedPart]:
+        async with turn:
+            return await check()
+
+    return checked
+
+
 async def check_deployment() -> Sequence[CheckedPart]:
     """Return what `receiver check` says. It imports the handlers, so it runs in a process of its own."""
-    async with _CHECKING:  # it imports all handlers: one at a time is enough
-        return await _check()
-
-
-async def _check() -> Sequence[CheckedPart]:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "receiver", "check", "--json"),

@@ -54,6 +54,8 @@ class ActionRuns:
         self._numbers = count(1)
         self._runs: OrderedDict[int, ActionRun] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._turn = asyncio.Lock()
+        """One after the other: the second of two that are alike finds nothing to do, and says so."""
 
     def newest_first(self) -> list[ActionRun]:
         """Return the actions that are kept."""
@@ -102,7 +104,8 @@ class ActionRuns:
 
     async def _carry_out(self, run: ActionRun, carry_out: Callable[["ActionRun"], Awaitable[None]]) -> None:
         try:
-            await carry_out(run)
+            async with self._turn:
+                await carry_out(run)
             if run.must_stop and run.seen < run.planned:
                 run.error = _STOPPED
         except (StoreError, StoreRefused) as exc:

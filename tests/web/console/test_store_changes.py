@@ -218,8 +218,8 @@ async def test_actions_that_run_stay_in_the_list() -> None:
 async def test_two_tabs_that_retry_the_same_plan_change_each_item_once(browser: Browser, opened: Opened) -> None:
     for _ in range(3):
         await opened.in_state(DEAD)
-    token = await browser.token("/work-items/retry/plan?handler=one")
-    form = {"token": token, "handler": "one", "last_id": "3", "count": "3"}
+    token = await browser.token("/work-items/retry/plan?handler=one&state=dead")
+    form = {"token": token, "handler": "one", "state": "dead", "last_id": "3", "count": "3"}
 
     await asyncio.gather(*[browser.http.post("/work-items/retry", data=form) for _ in range(2)])
     await browser.app.parts.runs.idle()
