@@ -67,7 +67,7 @@ class Receiver:
         """`worker_lives` tells whether the worker that is watched beside this app lives, for `/readyz?worker=1`."""
         self.settings = settings or load_settings()
         self._store = store or open_store(self.settings.store)
-        self._clock = clock or SystemClock()
+        self._clock = clock
         self._worker_lives = worker_lives
         self._paths: ASGIApp = NotStarted()
         self._webhook: WebhookEndpoint | None = None
@@ -97,9 +97,9 @@ class Receiver:
                 "authentication_not_configured",
                 extra={"advice": "every delivery is accepted; set RECEIVER_SECRETS"},
             )
-        async with self._store.log() as deliveries:
+        async with self._store.log() as deliveries, _open_clock(self._store, self._clock) as clock:
             with ExitStack() as stack:
-                self._paths = EndpointPaths(self._open(deliveries, stack))
+                self._paths = EndpointPaths(self._open(deliveries, clock, stack))
                 try:
                     yield
                 finally:
@@ -120,7 +120,7 @@ class Receiver:
         """Return the endpoint of the webhook for its path, so that a server of ours can pass ASGI by."""
         return self._webhook if path in self._webhook_paths else None
 
-    def _open(self, deliveries: DeliveryLog, stack: ExitStack) -> dict[str, ASGIApp]:
+    def _open(self, deliveries: DeliveryLog, clock: Clock, stack: ExitStack) -> dict[str, ASGIApp]:
         """Return the endpoints by path."""
         settings = self.settings
         gate = Authenticator(
@@ -130,9 +130,7 @@ class Receiver:
             tokens=settings.plain_tokens(),
             other_secrets=settings.plain_other_secrets(),
         )
-        intake = Intake(
-            deliveries, gate, self._clock, max_body=settings.max_body, max_in_flight=settings.max_in_flight
-        )
+        intake = Intake(deliveries, gate, clock, max_body=settings.max_body, max_in_flight=settings.max_in_flight)
         stack.callback(intake.close)
         endpoints: dict[str, ASGIApp] = {
             "/healthz": Liveness(),
@@ -145,7 +143,7 @@ class Receiver:
             shared = SHARED_FOLDER in os.environ
             metrics = stack.enter_context(IntakeMetrics(intake, shared=shared))
             if shared:
-                stack.callback(asyncio.create_task(metrics.keep_copied(self._clock)).cancel)
+                stack.callback(asyncio.create_task(metrics.keep_copied(clock)).cancel)
             endpoints[METRICS_PATH] = MetricsEndpoint(metrics.exposition, token=settings.plain_metrics_token())
             stopwatch = metrics.stopwatch
         endpoint = WebhookEndpoint(
@@ -161,6 +159,11 @@ def _spellings(path: str) -> tuple[str, str]:
     A redirect to the other spelling would lose the delivery: the sender follows it as a GET.
     """
     return path, path.rstrip("/") + "/"
+
+
+def _open_clock(store: Store, clock: Clock | None) -> AbstractAsyncContextManager[Clock]:
+    """Open the clock that was given, or the one that all processes which share the store have."""
+    return store.clock(SystemClock()) if clock is None else nullcontext(clock)
 
 
 def new_worker_id() -> WorkerId:
@@ -193,14 +196,13 @@ async def run_worker(
     HandlerError for a router that does not work as a whole, and for a resource that cannot be made.
     """
     router.check()
-    clock = clock or SystemClock()
     store = store or open_store(settings.store)
-    retention = Retention(store.maintenance, clock, bodies=settings.retention_bodies, keys=settings.retention_keys)
     async with (
         store.queue() as queue,
+        _open_clock(store, clock) as clock,
         _worker_metrics(settings, router, store, clock),
         indexing(store.search, clock) if settings.search else nullcontext(),
-        running_beside(retention.run()),
+        running_beside(_retention(settings, store, clock).run()),
         _backfilling(settings, store, queue, clock),
     ):
         for dead in takes_over:
@@ -292,6 +294,10 @@ async def open_replay(
         open_local_runner(router, handlers, ask_once=ask_once, clients=clients, frozen=frozen) as runner,
     ):
         yield runner
+
+
+def _retention(settings: Settings, store: Store, clock: Clock) -> Retention:
+    return Retention(store.maintenance, clock, bodies=settings.retention_bodies, keys=settings.retention_keys)
 
 
 @asynccontextmanager

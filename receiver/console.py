@@ -128,7 +128,7 @@ def shown_settings(settings: Settings) -> Sequence[ShownSetting]:
     return [
         ShownSetting(
             f"{PREFIX}{name.upper()}",
-            _shown(getattr(settings, name)),
+            settings.shown_store() if name == "store" else _shown(getattr(settings, name)),
             _source(settings, name),
             field.description or "",
         )

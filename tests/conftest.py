@@ -1,17 +1,20 @@
 import importlib
 import logging
 import os
+import secrets
 import shutil
 import signal
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import chain, groupby
 from pathlib import Path
 
 import certifi
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.stores.postgres.shared import NoServer, drop_schema, shared_server
 
 pytest_plugins = ["receiver.testing"]
 
@@ -105,6 +108,27 @@ def one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(certifi, "where", lambda: str(first))
         yield
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a PostgreSQL server that all tests share. Without one, tests that need it are skipped."""
+    base = tmp_path_factory.getbasetemp()
+    with ExitStack() as stack:
+        try:
+            yield stack.enter_context(shared_server(base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base))
+        except NoServer as exc:
+            if os.environ.get("CI"):
+                raise
+            pytest.skip(str(exc))
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """The address of a PostgreSQL store that does not exist yet: a schema of its own for each test."""
+    name = f"test_{secrets.token_hex(8)}"
+    yield f"{postgres_server}?schema={name}"
+    drop_schema(postgres_server, name)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from receiver.cli.scaffold import env_example
+from receiver.console import shown_settings
 from receiver.errors import ConfigurationError
 from receiver.settings import Settings, export_env_file, load_reading_settings, load_settings
 
@@ -478,24 +479,27 @@ def test_a_database_url_of_another_kind_is_ignored(monkeypatch: pytest.MonkeyPat
 
 
 def test_no_secret_is_shown_by_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """repr, str, a dump and JSON do not show it."""
+    """repr, str, a dump, JSON and the console do not show it."""
     for name, value in {
         "SECRETS": f"{HIDDEN},other",
         "TOKENS": f'["{HIDDEN}"]',
         "TOKEN_HEADER": "X-Token",
         "API_KEY": HIDDEN,
         "METRICS_TOKEN": HIDDEN,
+        "STORE": f"postgresql://user:{HIDDEN}@host/database",
     }.items():
         monkeypatch.setenv(f"RECEIVER_{name}", value)
     settings = load_settings()
 
-    for text in (repr(settings), str(settings), repr(settings.model_dump()), settings.model_dump_json()):
+    dumps = (repr(settings.model_dump()), settings.model_dump_json())
+    for text in (repr(settings), str(settings), *dumps, repr(shown_settings(settings))):
         assert HIDDEN not in text
     assert settings.plain_secrets() == (HIDDEN, "other")
     assert settings.plain_tokens() == (HIDDEN,)
     assert settings.api_key is not None
     assert settings.api_key.get_secret_value() == HIDDEN
     assert settings.plain_metrics_token() == HIDDEN
+    assert settings.store == f"postgresql://user:{HIDDEN}@host/database"
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,10 @@ from receiver.cli.common.setting_flags import listening_flags, running_flags, we
 from receiver.cli.handlers.rows import left_waiting
 from receiver.core.clock import SystemClock
 from receiver.core.ports.store import Store
+from receiver.core.sizes import shown_size
 from receiver.core.text import counted
 from receiver.errors import ConfigurationError, ReceiverError
+from receiver.service.extras import require_emulator
 from receiver.settings import PREFIX, Settings, export_env_file, load_settings
 from receiver.stores import open_store
 
@@ -45,6 +47,7 @@ def check(as_json: bool, **flags: object) -> int:
         _result(tell, "search", lambda: asyncio.run(_check_search(settings))),
         _result(tell, "handlers", lambda: _check_handlers(settings)),
         _result(tell, "service", lambda: _check_service(settings)),
+        _result(tell, "emulator", _check_emulator),
     ]
     if advice := settings.webhook_advice():
         tell("note", advice, OK)
@@ -105,11 +108,11 @@ def _check_metrics(settings: Settings) -> str:
 async def _check_store(settings: Settings) -> str:
     store = open_store(settings.store)
     if not store.exists():
-        return f"{settings.store} does not exist yet; `receiver serve` creates it"
+        return f"{settings.shown_store()} does not exist yet; `receiver serve` creates it"
     schema = store.schema()
     if schema and schema.stored < schema.needed:
         return (
-            f"{settings.store} has schema {schema.stored}, and this version needs {schema.needed}: "
+            f"{settings.shown_store()} has schema {schema.stored}, and this version needs {schema.needed}: "
             "`receiver serve` migrates it when it starts; make a backup before"
         )
     async with store.log() as log, store.reports() as reports:
@@ -117,7 +120,8 @@ async def _check_store(settings: Settings) -> str:
         unfinished = await reports.count_unfinished()
         state = f"{counted(unfinished, 'delivery')} not finished" if unfinished else "all deliveries are finished"
         version = f"has schema {schema.stored} and " if schema else ""
-        return f"{settings.store} {version}can be written; {state}"
+        size = shown_size((await reports.facts()).bytes)
+        return f"{settings.shown_store()} {version}can be written; {state}; its size is {size}"
 
 
 def _current_store(settings: Settings) -> Store | None:
@@ -162,6 +166,18 @@ def _check_service(settings: Settings) -> str:
         return f"is not called: no {PREFIX}API_KEY is set, which `receiver start` and `ctx.client` need"
     settings.plain_api_key()
     return f"at {settings.base_url} is called with {PREFIX}API_KEY"
+
+
+def _check_emulator() -> str:
+    """Tell whether `receiver emulate` can work, and with a browser. A server needs neither."""
+    try:
+        require_emulator()
+    except ConfigurationError as exc:
+        return f"is not there, and only `receiver emulate` needs it: {exc}"
+    from receiver.service.emulator.browser.finding import find_browser
+    from receiver.service.emulator.options import EmulatorOptions
+
+    return f"can run; its browser: {find_browser(EmulatorOptions()).text}"
 
 
 async def _left_waiting(settings: Settings) -> list[str]:

@@ -21,6 +21,7 @@ _COMMANDS = {
     "check": "receiver.cli.check:check",
     "backup": "receiver.cli.backup:backup",
     "restore": "receiver.cli.restore:restore",
+    "store": "receiver.cli.store.group:store",
     "send": "receiver.cli.send:send",
     "emulate": "receiver.cli.emulate.command:emulate",
     "console": "receiver.cli.console:console",

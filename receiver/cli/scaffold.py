@@ -17,10 +17,15 @@ from receiver.settings.values import READ_SIZE
 
 _HIDDEN = ("dockerignore",)
 """Files whose names begin with a dot in a deployment."""
+_POSTGRES_LINES = """# Docker compose makes a database with this password. Without it, write the address of one.
+POSTGRES_PASSWORD=
+# RECEIVER_STORE=postgresql://receiver:PASSWORD@HOST/receiver
+
+"""
 
 
-def write_deployment(folder: Path, *, keep: bool = False) -> list[Path]:
-    """Write the files of a deployment into a folder. Return the written paths.
+def write_deployment(folder: Path, *, keep: bool = False, postgres: bool = False) -> list[Path]:
+    """Write the files of a deployment into a folder, with `postgres` for many machines. Return the written paths.
 
     This never overwrites a file. With `keep` it skips existing files; without `keep` it raises ConfigurationError
     for them and writes nothing. It refuses a module `handlers.py` too, which the folder `handlers/` would hide.
@@ -30,7 +35,7 @@ def write_deployment(folder: Path, *, keep: bool = False) -> list[Path]:
             f"{module} is there, and the new folder handlers/ would hide it from Python; nothing was written: "
             "choose another folder, or rename the file and set RECEIVER_HANDLERS"
         )
-    planned = {folder / name: content for name, content in _files()}
+    planned = {folder / name: content for name, content in _files(postgres=postgres)}
     present = [path for path in planned if path.exists()]
     if present and not keep:
         raise ConfigurationError(f"{present[0]} already exists, and nothing was written; choose another folder")
@@ -44,27 +49,38 @@ def write_deployment(folder: Path, *, keep: bool = False) -> list[Path]:
     return written
 
 
-def _files() -> Iterator[tuple[str, bytes]]:
+def _files(*, postgres: bool) -> Iterator[tuple[str, bytes]]:
     root, gitignore = _source()
-    for entry in sorted((root / "handlers").iterdir(), key=lambda one: one.name):
+    for entry in _entries(root / "handlers"):
         if entry.name.endswith(".py"):
             yield f"handlers/{entry.name}", entry.read_bytes()
-    yield ".env.example", env_example().encode()
-    yield "requirements.txt", requirements().encode()
+    yield ".env.example", env_example(postgres=postgres).encode()
+    yield "requirements.txt", requirements(postgres=postgres).encode()
     yield "Procfile", (root / "Procfile").read_bytes()
     yield ".gitignore", (root / gitignore).read_bytes()
-    for entry in sorted((resources.files("receiver.cli") / "deployment").iterdir(), key=lambda one: one.name):
-        yield f".{entry.name}" if entry.name in _HIDDEN else entry.name, entry.read_bytes()
+    folder = resources.files("receiver.cli") / "deployment"
+    chosen = {entry.name: entry for entry in _entries(folder)}
+    if postgres:
+        chosen |= {entry.name: entry for entry in _entries(folder / "postgres")}
+    for name, entry in chosen.items():
+        yield f".{name}" if name in _HIDDEN else name, entry.read_bytes()
 
 
-def requirements() -> str:
+def _entries(folder: Traversable) -> list[Traversable]:
+    """Return the files in a folder, by name."""
+    return sorted((entry for entry in folder.iterdir() if entry.is_file()), key=lambda one: one.name)
+
+
+def requirements(*, postgres: bool = False) -> str:
     """Return the text of a `requirements.txt` with this version of the package."""
+    extra = "[postgres]" if postgres else ""
+    backup = "the database" if postgres else "the store (`receiver backup FILE`)"
     return (
-        "# To upgrade, back up the store (`receiver backup FILE`), change the version and install again.\n"
+        f"# To upgrade, back up {backup}, change the version and install again.\n"
         "# If no index has the package: build a wheel from its source (`pip wheel --no-deps FOLDER`), copy it\n"
         "# beside this file, and write its name here instead: "
-        f"./crawl_receiver-{version('crawl-receiver')}-py3-none-any.whl\n"
-        f"crawl-receiver=={version('crawl-receiver')}\n"
+        f"./crawl_receiver-{version('crawl-receiver')}-py3-none-any.whl{extra}\n"
+        f"crawl-receiver{extra}=={version('crawl-receiver')}\n"
     )
 
 
@@ -76,8 +92,8 @@ def _source() -> tuple[Traversable, str]:
     return Path(str(package)).parent, ".gitignore"
 
 
-def env_example() -> str:
-    """Return the text of a `.env` file with every setting. Only the secret is not a comment."""
+def env_example(*, postgres: bool = False) -> str:
+    """Return the text of a `.env` file with every setting. Only the secrets are not comments."""
     lines = [
         "# Copy this file to .env. Each line shows a setting with its default value. An empty one means: not set.",
         "",
@@ -87,7 +103,14 @@ def env_example() -> str:
         lines.append(f"# {field.description}.{follows}")
         value = PLACEHOLDER if name == "secrets" else default_text(field)
         lines.append(f"{'' if name == 'secrets' else '# '}{PREFIX}{name.upper()}={value}")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" if not postgres else _with_database(lines)
+
+
+def _with_database(lines: list[str]) -> str:
+    """Return the lines with those of the database behind the introduction, in place of STORE."""
+    store = f"# {PREFIX}STORE="
+    at = next(at for at, line in enumerate(lines) if line.startswith(store))
+    return "\n".join(lines[:2]) + "\n" + _POSTGRES_LINES + "\n".join(lines[2 : at - 1] + lines[at + 1 :]) + "\n"
 
 
 def default_text(field: FieldInfo) -> str:

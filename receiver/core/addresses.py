@@ -1,6 +1,9 @@
-"""Addresses that only programs on this machine, or in this network, can reach."""
+"""Addresses: which hosts only programs on this machine or in this network reach, and how an address is shown."""
 
 import ipaddress
+import re
+
+_SCHEMA = re.compile(r"(?:^|&)(schema=\w+)(?:&|$)")
 
 
 def is_loopback(host: str) -> bool:
@@ -22,3 +25,15 @@ def is_private(host: str) -> bool:
     except ValueError:
         return "." not in host or host.endswith((".local", ".internal", ".localhost"))
     return address.is_private
+
+
+def shown_address(url: str) -> str:
+    """Return the address of a store without user, password and options, so that logs and errors may have it."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "sqlite":
+        return url
+    place, _, options = rest.partition("?")
+    if "@" in options and "@" not in place:  # an unescaped "?" in a password looks so
+        return f"{scheme}://***"
+    schema = _SCHEMA.search(options)
+    return f"{scheme}://{place.rpartition('@')[2]}" + (f"?{schema[1]}" if schema else "")

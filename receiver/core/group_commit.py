@@ -15,9 +15,9 @@ Result = TypeVar("Result")
 class GroupCommit(Generic[Item, Result]):
     """Gives what has gathered to `write`, one batch at a time, and then resolves the future of each item.
 
-    `write` returns one result for each item, in order. When it raises, the items of that batch fail with what
-    it raised, and no others. A batch holds at most `max_items`, and at most `max_bytes` unless its first item is
-    larger; `size_of` returns the bytes of an item.
+    `write` returns one result for each item, in order. A result that is an exception fails its item alone. When it
+    raises, the items of that batch fail with what it raised, and no others. A batch holds at most `max_items`, and
+    at most `max_bytes` unless its first item is larger; `size_of` returns the bytes of an item.
     """
 
     def __init__(
@@ -74,7 +74,9 @@ class GroupCommit(Generic[Item, Result]):
                 raise
         else:
             for (_, future), result in zip(batch, results, strict=True):
-                if not future.done():
+                if isinstance(result, Exception):
+                    _fail(future, result)
+                elif not future.done():
                     future.set_result(result)
 
     def _next_batch(self) -> list[tuple[Item, asyncio.Future[Result]]]:

@@ -154,3 +154,18 @@ class Backlog:
     oldest_waiting: timedelta | None
     paused: tuple[HandlerName, ...]
     lost: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """How large a store is, and whether its server keeps up. What only a server has is None in other stores.
+
+    `dead_rows` are versions of rows that nobody sees any more, and that are not tidied up yet. They stay while
+    somebody's snapshot is older, of which `oldest_snapshot` is the age. `standby_lag` is how far the last standby
+    is behind, None without one.
+    """
+
+    bytes: int
+    dead_rows: int | None = None
+    oldest_snapshot: timedelta | None = None
+    standby_lag: timedelta | None = None

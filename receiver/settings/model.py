@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_serializer, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from receiver.core.addresses import is_loopback, is_private
+from receiver.core.addresses import is_loopback, is_private, shown_address
 from receiver.core.memory import memory_limit
 from receiver.core.refusals import plain_reason
 from receiver.core.sizes import written_size
@@ -59,7 +59,10 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_file=".env", env_file_encoding="utf-8", extra="ignore", frozen=True
     )
 
-    store: str = Field("sqlite:///receiver.db", description="Where deliveries are kept: sqlite:///FILE")
+    store: str = Field(
+        "sqlite:///receiver.db",
+        description="Where deliveries are kept: sqlite:///FILE, or postgresql://USER:PASSWORD@HOST/DATABASE",
+    )
     secrets: SecretList = Field(
         (), description="Webhook secrets, a JSON list or separated by commas; any may match"
     )
@@ -151,6 +154,14 @@ class Settings(BaseSettings):
                     for name, reason in _reasons(exc).items()
                 )
             ) from None
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        for name, value in super().__repr_args__():
+            yield name, self.shown_store() if name == "store" else value
+
+    @field_serializer("store")
+    def _without_password(self, store: str) -> str:
+        return shown_address(store)
 
     @model_validator(mode="before")
     @classmethod
@@ -277,6 +288,10 @@ class Settings(BaseSettings):
             return None
         host = self.host if is_loopback(self.host) else "127.0.0.1"
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    def shown_store(self) -> str:
+        """Return STORE without user and password, for logs and errors."""
+        return shown_address(self.store)
 
     def other_store(self) -> str | None:
         """Return STORE if a command may need `--store` for it: a database file that is not the default one."""

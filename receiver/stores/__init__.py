@@ -27,9 +27,12 @@ def open_store(url: str, *, in_process: bool = False) -> Store:
 
         return SqliteStore(url)
     if scheme in ("postgres", "postgresql"):
-        raise ConfigurationError(
-            "this version keeps deliveries in SQLite only: set RECEIVER_STORE=sqlite:///receiver.db, "
-            "on a disk that outlives the process"
-        )
+        try:
+            from receiver.stores.postgres.store import PostgresStore  # with its driver, which is an extra
+        except ImportError:
+            raise ConfigurationError(
+                "a PostgreSQL store needs its driver: pip install 'crawl-receiver[postgres]'"
+            ) from None
+        return PostgresStore(url)
     wrong = f"no store has addresses that begin with {scheme}:" if "://" in url else "this is no address of a store"
     raise ConfigurationError(f"{wrong}; write sqlite:///receiver.db")

@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from receiver.web.http_protocol import BoundedProtocol, JoiningTransport
+from receiver.web.http_protocol import BoundedProtocol
 from receiver.web.reception import Client, Reception
 from receiver.web.replies import Reply
 
@@ -84,13 +84,12 @@ class DirectProtocol(BoundedProtocol):
 
     def finish(self, cycle: "DirectCycle", reply: Reply) -> None:
         """Write the answer of a request."""
-        if self.transport.is_closing():
-            return
         head = [STATUS_LINE[reply.status]]
         for name, value in (*self.server_state.default_headers, *reply.headers):
             head += (name, b": ", value, b"\r\n")
         head.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
-        cast("JoiningTransport", self.transport).write_now(b"".join(head) + reply.body)
+        if not self.joining.write_now(b"".join(head) + reply.body):
+            return
         if not cycle.keep_alive:
             self.transport.close()
         if self.pipeline:

@@ -46,7 +46,9 @@ class WebhookEndpoint:
 
         `answer` is called once, perhaps before this returns. `client` and `target` are for the log.
         """
-        return self._receptions.begin(raw_headers, headers, answer, client=client, target=target)
+        reception = Reception(self._receptions, raw_headers, headers, answer, client, target)
+        reception.admit()
+        return reception
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -63,12 +63,16 @@ class JoiningTransport:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
 
-    def write_now(self, data: bytes) -> None:
-        """Write a whole answer at once."""
-        if self.lingers:
-            return
-        self._parts.append(data)
-        self._flush()
+    def write_now(self, data: bytes) -> bool:
+        """Write a whole answer at once, and tell whether that was still possible."""
+        if self.lingers or self._transport.is_closing():
+            return False
+        if self._parts:
+            self._parts.append(data)
+            self._flush()
+        else:
+            self._transport.write(data)
+        return True
 
     def close(self) -> None:
         """Close when everything is written. Wait a short time for the rest of the request."""
@@ -166,6 +170,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._crowd_rate: LineRate = vars(self.server_state).setdefault(
             "crowd_rate", LineRate(log, "connections_refused", logging.WARNING)
         )
+        self.joining: JoiningTransport
+        """The transport, once there is a connection."""
         self.offered: list[tuple[bytes, bytes]] | None = None
         """The headers of a request that offers another protocol, until a parser has read them without the offer."""
         self._unframed = 0
@@ -174,7 +180,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wrap the transport, start the timer for the first request, and apply the limit on connections."""
-        super().connection_made(cast("asyncio.Transport", JoiningTransport(transport, self)))
+        self.joining = JoiningTransport(transport, self)
+        super().connection_made(cast("asyncio.Transport", self.joining))
         self._start_timer()
         self.idle.add(self)
         if len(self.connections) > self.most_connections and len(self.idle) > 1:
@@ -187,7 +194,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Feed the parser, and set the timer if the request is not complete."""
-        if self._lingers():
+        if self.joining.lingers:
             return
         self.idle.discard(self)
         if self._complete and not self.flow.write_paused:
@@ -267,7 +274,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def rest(self) -> None:
         """Mark the connection as idle if no further request is arriving on it."""
         is_answered = self.cycle is None or self.cycle.response_complete
-        if self._complete and is_answered and not self.transport.is_closing():
+        if self._complete and is_answered and not self.joining.is_closing():
             self.idle.add(self)
 
     @property
@@ -289,9 +296,6 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self.transport.write(_FAULT)
         self.transport.close()
-
-    def _lingers(self) -> bool:
-        return cast("JoiningTransport", self.transport).lingers
 
     def _app_for_request(self) -> ASGIApp:
         hosts = sum(name == b"host" for name, _ in self.headers)

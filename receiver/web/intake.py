@@ -39,6 +39,15 @@ _PER_REQUEST = 4096
 """Bytes that a request needs besides its body: for its headers, its task and its place in the queue."""
 _LONG_BODY = 256 * 1024
 
+Stored = Callable[[asyncio.Future[Receipt]], None]
+"""Takes the future of a delivery that is durable or has failed."""
+
+
+def _retrieve_exception(stored: asyncio.Future[Receipt]) -> None:
+    """Retrieve the exception, or asyncio logs it if the request has been answered before."""
+    if not stored.cancelled():
+        stored.exception()
+
 
 class Authenticator:
     """Checks that a request comes from the service. Without secrets and tokens every request passes.
@@ -200,8 +209,9 @@ class Intake:
         headers: Mapping[bytes, bytes],
         body: bytes,
         admission: Admission,
+        then: Stored = _retrieve_exception,
     ) -> asyncio.Future[Receipt]:
-        """Pass an authentic body to the store.
+        """Pass an authentic body to the store, and call `then` with the future at its end.
 
         The future resolves when the delivery is durable, and fails with StoreError. A body without an envelope is
         put in quarantine; when that is durable, the future fails with Malformed. The admission is released when the
@@ -212,10 +222,10 @@ class Intake:
         if len(body) > _LONG_BODY:
             examine = functools.partial(self._examine, raw_headers, headers, body, now)
             stored = asyncio.ensure_future(self._accept_long(examine, admission))
-            stored.add_done_callback(_retrieve_exception)
+            stored.add_done_callback(then)
             return stored
         try:
-            return self._store(self._examine(raw_headers, headers, body, now), admission)
+            return self._store(self._examine(raw_headers, headers, body, now), admission, then)
         except BaseException:
             admission.release()
             raise
@@ -229,7 +239,7 @@ class Intake:
     async def _accept_long(self, examine: Callable[[], Delivery | Quarantined], admission: Admission) -> Receipt:
         try:
             examined = await asyncio.get_running_loop().run_in_executor(self._thread, examine)
-            stored = self._store(examined, admission)
+            stored = self._store(examined, admission, _retrieve_exception)
         except BaseException:
             admission.release()
             raise
@@ -250,22 +260,37 @@ class Intake:
         except Malformed as refusal:
             return Quarantined(now, refusal.code, str(refusal), None, masked, body)
 
-    def _store(self, examined: Delivery | Quarantined, admission: Admission) -> asyncio.Future[Receipt]:
+    def _store(
+        self,
+        examined: Delivery | Quarantined,
+        admission: Admission,
+        then: Stored,
+    ) -> asyncio.Future[Receipt]:
         if isinstance(examined, Quarantined):
             written = self._log.quarantine(examined)
             written.add_done_callback(admission.release)
             written.add_done_callback(functools.partial(self._count_quarantined, len(examined.body)))
             refused: asyncio.Future[Receipt] = asyncio.ensure_future(_refuse(written, Malformed(examined.detail)))
-            refused.add_done_callback(_retrieve_exception)
+            refused.add_done_callback(then)
             return refused
         appended = self._log.append(examined)
-        appended.add_done_callback(functools.partial(self._settle, examined, admission))
+        # One callback for all: each is a turn of the event loop for itself.
+        appended.add_done_callback(functools.partial(self._settle, examined, admission, then))
         return appended
 
-    def _settle(self, delivery: Delivery, admission: Admission, appended: asyncio.Future[Receipt]) -> None:
+    def _settle(
+        self,
+        delivery: Delivery,
+        admission: Admission,
+        then: Stored,
+        appended: asyncio.Future[Receipt],
+    ) -> None:
         admission.release()
-        if self._note_written(len(delivery.body), appended):
-            _report(delivery, appended.result().outcome, self._line_rate)
+        try:
+            if self._note_written(len(delivery.body), appended):
+                _report(delivery, appended.result().outcome, self._line_rate)
+        finally:
+            then(appended)
 
     def emit_refused(self, status: int, reason: str, detail: str) -> None:
         """Notify subscribers of a request that is answered with this status and not acknowledged."""
@@ -353,12 +378,6 @@ def _emit(delivery: Delivery, outcome: AppendOutcome) -> None:
                 conflict=outcome is AppendOutcome.CONFLICT,
             )
         )
-
-
-def _retrieve_exception(refused: asyncio.Future[Receipt]) -> None:
-    """Retrieve the exception, or asyncio logs it if the request has been answered before."""
-    if not refused.cancelled():
-        refused.exception()
 
 
 async def _refuse(written: asyncio.Future[None], refusal: Malformed) -> NoReturn:

@@ -38,23 +38,6 @@ class Receptions:
         self.reading: Deadlines[Reception] = Deadlines(read_seconds, Reception.expire_reading)
         self.open: Deadlines[Reception] = Deadlines(ack_seconds, Reception.expire)
 
-    def begin(
-        self,
-        raw_headers: Sequence[tuple[bytes, bytes]],
-        headers: Mapping[bytes, bytes],
-        answer: Callable[[Reply], None],
-        *,
-        client: Client,
-        target: str | bytes,
-    ) -> "Reception":
-        """Begin to receive a request. `answer` is called once, perhaps before this returns.
-
-        `client` and `target`, the requested path, are for the log if the request is refused.
-        """
-        reception = Reception(self, raw_headers, headers, answer, client, target)
-        reception.admit()
-        return reception
-
 
 class Reception:
     """Takes the body of one request in, and gives the answer to `answer`."""
@@ -132,11 +115,9 @@ class Reception:
             self.fail(StoreError("the server could not read the body; does a proxy add an Upgrade header?"))
             return
         try:
-            stored = self._receptions.intake.accept(self._raw_headers, self._headers, body, admission)
+            self._receptions.intake.accept(self._raw_headers, self._headers, body, admission, self._stored)
         except Exception as exc:
             self.fail(exc)
-            return
-        stored.add_done_callback(self._stored)
 
     def abandon(self) -> None:
         """Stop: the sender has gone. A delivery that was passed on is stored all the same."""

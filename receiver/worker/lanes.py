@@ -1,11 +1,16 @@
 """The lane of an event."""
 
+from hashlib import blake2b
+
 from receiver.core.log_lines import event_log
 from receiver.core.text import storable
 from receiver.events import Event
 from receiver.routing import Handler
 
 log = event_log(__name__)
+
+MAX_LENGTH = 200
+"""Characters of a lane's name. Stores have it in indexes, and the pages of those hold a few entries each."""
 
 
 def lane_of(handler: Handler, event: Event) -> str | None:
@@ -18,9 +23,18 @@ def lane_of(handler: Handler, event: Event) -> str | None:
         return None
     try:
         key: object = handler.lane.key(event)
-        return None if key is None else storable(str(key))
+        return None if key is None else _name(str(key))
     except (Exception, SystemExit):
         instead = "without order, since it has no job" if event.job_id is None else "in the lane of its job"
         fields = {"handler": handler.name, "type": event.type, "job_id": event.job_id}
         log.exception("lane_unknown", extra={**fields, "advice": f"`lane` raised; the event runs {instead}"})
-        return None if event.job_id is None else storable(event.job_id)
+        return None if event.job_id is None else _name(event.job_id)
+
+
+def _name(key: str) -> str:
+    """Return the name of a lane: the key, or its beginning and a hash of all of it where it is long."""
+    name = storable(key)
+    if len(name) <= MAX_LENGTH:
+        return name
+    digest = blake2b(name.encode(), digest_size=16).hexdigest()
+    return f"{name[: MAX_LENGTH - len(digest) - 1]}…{digest}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks import ack, conversion, cores, crawl, dispatch, replay
+from tests.benchmarks import ack, conversion, cores, crawl, dispatch, postgres, replay, search
 from tests.benchmarks.queue_rivals import rivals_here
 
 
@@ -49,12 +49,22 @@ def _cores_complete(written: dict[str, Any]) -> bool:
     return [(one["contender"], one["processes"]) for one in written["cores"]] == [("ours", 2), ("per-request", 2)]
 
 
+def _postgres_complete(written: dict[str, Any]) -> bool:
+    queues = {(one["queue"], one["workers"]) for one in written["handled"]}
+    contenders = [(one["contender"], one["processes"]) for one in written["acks"]]
+    return queues == {("ours", 2), ("procrastinate", 2), ("pgqueuer", 2)} and contenders == list(postgres.ACKS)
+
+
 def _conversion_complete(written: dict[str, Any]) -> bool:
     return [one["converter"] for one in written["conversion"]] == list(conversion.converters())
 
 
 def _crawl_complete(written: dict[str, Any]) -> bool:
     return [one["case"] for one in written["crawls"]] == [case.name for case in crawl.CASES]
+
+
+def _searches_complete(written: dict[str, Any]) -> bool:
+    return [one["query"] for one in written["searches"]] == [kind[0] for kind in search.KINDS]
 
 
 BENCHMARKS = {
@@ -76,6 +86,12 @@ BENCHMARKS = {
         "--stored 0 --waiting 20 --deliveries 20 --rounds 1 --batch 5 --repeat 2",
         _dispatch_complete,
     ),
+    "postgres": Benchmark(
+        postgres.main,
+        "--connections 4 --rounds 1 --seconds 0.5 --warmup 0.2 --deliveries 40 --workers 2",
+        _postgres_complete,
+    ),
+    "search": Benchmark(search.main, "--pages 300 --queries 3", _searches_complete),
     "replay": Benchmark(
         replay.main,
         "--deliveries 20 --rounds 1 --connections 2 --seconds 0.5 --warmup 0",

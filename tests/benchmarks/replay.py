@@ -4,7 +4,7 @@ Each command runs as a user runs it, in a process of its own on one core, on a s
 that of the same command's start is taken, which `receiver replay --limit 1` shows, before anything is divided. The
 handler does nothing. Then: how many deliveries a server acknowledges while such a command runs over and over beside
 it, and how many it does alone; the command has the core of the load program, so part of the difference is that, as
-much as a program makes that only computes.
+much as a program makes that only computes. wrk leaves most of that core free; our own load program needs all of it.
 """
 
 import argparse
@@ -26,6 +26,7 @@ from receiver.core.clock import SystemClock
 from receiver.core.envelope import read_envelope
 from receiver.core.types import AppendOutcome
 from receiver.stores import open_store
+from tests.benchmarks import wrk
 from tests.benchmarks.ack import apply_load
 from tests.benchmarks.payloads import Pages
 from tests.benchmarks.report import middle, table, write_json
@@ -214,7 +215,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--warmup", type=float, default=1.0, help="seconds of load before that")
     parser.add_argument("--folder", type=Path, help="where to put the stores; must be on a real disk")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every figure of every round")
-    parser.set_defaults(load="own")
+    parser.add_argument("--load", choices=("wrk", "own"), default="wrk" if wrk.is_here() else "own")
     return parser.parse_args(given)
 
 

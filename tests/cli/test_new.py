@@ -215,3 +215,55 @@ def test_the_proxies_pass_the_longest_body_to_the_endpoint(written: Path) -> Non
     for text in (nginx, caddy):
         assert f"127.0.0.1:{settings.port}" in text
         assert text.count("{") == text.count("}")
+
+
+def files_in(folder: Path) -> set[str]:
+    """Return the names of the files in a folder, without what Python made of them."""
+    return {str(path.relative_to(folder)) for path in folder.rglob("*.*") if path.suffix != ".pyc"}
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new deployment for PostgreSQL."""
+    folder = tmp_path_factory.mktemp("many")
+    assert run(receiver.main, ["new", str(folder), "--postgres"]) == 0
+    return folder
+
+
+def test_with_postgres_two_processes_of_each_kind_share_a_database(many: Path) -> None:
+    """They wait for it, and its password stands in `.env` alone."""
+    content = yaml.safe_load((many / "compose.yaml").read_text())
+    services = content["services"]
+
+    assert set(services) == {"web", "worker", "postgres"}
+    for name in ("web", "worker"):
+        one = services[name]
+        assert one["deploy"] == {"replicas": 2}
+        assert one["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+        assert one["environment"]["RECEIVER_STORE"] == "postgresql://receiver@postgres/receiver"
+        assert one["environment"]["PGPASSWORD"].startswith("${POSTGRES_PASSWORD:?")
+        assert parse_duration(one["stop_grace_period"]) > STOPPING
+    assert services["worker"]["command"] == ["receiver", "work"]
+    [port] = of_the_image(many, "EXPOSE")
+    assert services["web"]["ports"] == [f"127.0.0.1:8001-8002:{port}"]
+    assert services["web"]["environment"]["RECEIVER_PORT"] == port
+    [command] = of_the_image(many, "CMD")
+    assert command == '["receiver", "serve", "--no-worker"]'
+
+
+def test_with_postgres_all_files_agree(many: Path, written: Path) -> None:
+    """It has the same files. The proxies know both web processes, and nothing names a SQLite file."""
+    assert files_in(many) == files_in(written)
+    for name in ("Caddyfile", "nginx.conf"):
+        text = (many / name).read_text()
+        assert text.count("{") == text.count("}")
+        assert all(f"127.0.0.1:{port}" in text for port in (8001, 8002))
+    for name in ("compose.yaml", "Dockerfile", "receiver.service", ".env.example", "requirements.txt"):
+        assert "sqlite" not in (many / name).read_text().lower()
+    assert f"crawl-receiver[postgres]=={package.__version__}" in (many / "requirements.txt").read_text()
+    example = (many / ".env.example").read_text()
+    assert "\nPOSTGRES_PASSWORD=\n" in example
+    assert example.count("RECEIVER_STORE=") == 1
+    assert set(re.findall(r"RECEIVER_[A-Z_]+=", example)) == set(
+        re.findall(r"RECEIVER_[A-Z_]+=", (written / ".env.example").read_text())
+    )

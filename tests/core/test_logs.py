@@ -165,6 +165,12 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"count": 2, "advice": "they will run again"},
         ("handlers_left_behind", "count=2", "they will run again"),
     ),
+    "clock_differs": ({"seconds": -90.5, "advice": "keep both"}, ("clock_differs", "seconds=-90.5", "keep both")),
+    "clock_not_compared": ({"reason": "it is away"}, ("clock_not_compared", "it is away")),
+    "schema_migrated": (
+        {"store": "db at host", "before": 1, "after": 2},
+        ("schema_migrated", "db at host", "before=1", "after=2"),
+    ),
     "worker_started": ({"handlers": 3, "worker": "host-1-ab"}, ("worker_started", "handlers=3", "host-1-ab")),
     "listening": ({"url": "http://h:1/webhooks", "store": "sqlite:///r.db"}, ("listening", "http://h:1/webhooks")),
     "request_failed": ({}, ("request_failed",)),
@@ -195,6 +201,12 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         {"url": "https://docs.example.com/a", "scrape": "019f2c10"},
         ("scrape_crashed", "url=https://docs.example.com/a", "scrape=019f2c10"),
     ),
+    "site_not_indexed": (
+        {"url": "https://docs.example.com"},
+        ("site_not_indexed", "url=https://docs.example.com"),
+    ),
+    "browser_restarted": ({"reason": "a page could not be closed"}, ("WARNING", "a page could not be closed")),
+    "browser_not_started": ({"reason": "spawn failed"}, ("WARNING", "spawn failed")),
     "emulated_call_failed": (
         {"id": "019f2c10", "path": "/v2/crawl"},
         ("emulated_call_failed", "id=019f2c10", "path=/v2/crawl"),
@@ -210,6 +222,10 @@ WORDS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "watcher_crashed": ({"path": "/v2/crawl/1"}, ("watcher_crashed", "path=/v2/crawl/1")),
     "webhook_crashed": ({"url": "hooks.example.com/1"}, ("webhook_crashed", "url=hooks.example.com/1")),
     "webhooks_crashed": ({"url": "hooks.example.com/1"}, ("webhooks_crashed", "url=hooks.example.com/1")),
+    "monitor_runs_left_out": (
+        {"monitor": "019f2c10", "until": "2026-01-01T12:00:00.000Z"},
+        ("monitor_runs_left_out", "monitor=019f2c10", "until="),
+    ),
     "monitor_check_crashed": ({"check": "019f2c10"}, ("monitor_check_crashed", "check=019f2c10")),
     "resource_not_closed": ({"resource": "handlers.pool"}, ("resource_not_closed", "handlers.pool")),
     "routing_not_tried": ({"reason": "no process"}, ("WARNING", "routing_not_tried", "no process")),

@@ -21,6 +21,7 @@ from tests.process.programs import Program, Serving, Started, kill
 from tests.process.waiting import PATIENCE_SECONDS, cancelled, meanwhile, until
 from tests.process.warm import Finished
 from tests.process.wire import SECRET, Answer, Connection, connection, get, post, raw_request, request
+from tests.stores.outside import PostgresTables
 
 __all__ = [
     "HANDLED",
@@ -72,7 +73,10 @@ async def record(event: Event, ctx: Context) -> None:
 
 
 class Deployment:
-    """A folder with handlers and settings, in which commands run and see no other setting than these."""
+    """A folder with handlers and settings, in which commands run and see no other setting than these.
+
+    With the setting `STORE` its store is a PostgreSQL database, otherwise a file in the folder.
+    """
 
     cold = False
     """Whether programs import all that they need, as outside of tests: for where the start itself is under test."""
@@ -88,6 +92,11 @@ class Deployment:
         } | {name.upper(): value for name, value in settings.items()}
         self.database = folder / "receiver.db"
         self.write_handlers(HANDLERS)
+
+    @property
+    def on_postgres(self) -> bool:
+        """Whether the store is a PostgreSQL database."""
+        return self.settings.get("STORE", "").startswith("postgresql:")
 
     @property
     def environment(self) -> dict[str, str]:
@@ -158,6 +167,9 @@ class Deployment:
 
     def rows(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Read the database as anybody can, beside the program."""
+        if self.on_postgres:
+            with PostgresTables(self.settings["STORE"]).connect() as postgres:
+                return postgres.execute(sql.replace("?", "%s").encode(), values).fetchall()
         with closing(self._open()) as connection:
             return connection.execute(sql, values).fetchall()
 
@@ -166,14 +178,14 @@ class Deployment:
 
     def stored(self, keys: Iterable[str] | None = None) -> dict[str, bytes]:
         """Return the digest of every stored body, or of these, by key; a key or body stored twice fails."""
-        wanted = "" if keys is None else "WHERE key IN (SELECT value FROM json_each(?))"
+        listed = "json_array_elements_text(?::json)" if self.on_postgres else "json_each(?)"
+        wanted = "" if keys is None else f"WHERE key IN (SELECT value FROM {listed})"
         values = () if keys is None else (json.dumps(list(keys)),)
         sql = f"SELECT key, body, coding FROM deliveries JOIN bodies USING (seq) {wanted}"
-        with closing(self._open()) as connection:
-            rows = [
-                (key, hashlib.sha256(decoded(body, coding, key=key)).digest())
-                for key, body, coding in connection.execute(sql, values)
-            ]
+        rows = [
+            (key, hashlib.sha256(decoded(body, coding, key=key)).digest())
+            for key, body, coding in self.rows(sql, *values)
+        ]
         stored = dict(rows)
         assert len(stored) == len(rows), "a key is stored twice"
         assert len(set(stored.values())) == len(rows), "a body is stored twice"

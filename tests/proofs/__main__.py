@@ -3,8 +3,11 @@
     attacks      large bodies, many and slow clients, leaks, locks, a full disk, stops: survived without help
     fuzz         a million mutated requests: one right answer to each, nothing lost, bounded memory
     kill         SIGKILL at any moment loses nothing that was acknowledged
+    machines     the same with PostgreSQL, three web processes and three workers, whose server breaks too
     soak         hours of load and restarts: nothing is lost, and memory and open files stay bounded
     sdk          the end-to-end suite of the service's SDK, against the emulator
+    extraction   how much of forty made pages the rules find, and how much of it is right
+    js-sdk       the same of its SDK for JavaScript, by npm
     model        random histories of work on both stores, compared with a model of the rules
     properties   all property tests of the suite, with many more examples
 
@@ -15,14 +18,18 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from tests.proofs import attacks, depth, fuzz, kill, sdk, soak
+from tests.proofs import attacks, depth, fuzz, js_sdk, kill, machines, sdk, soak
+from tests.service.emulator.extraction import quality
 
 PROOFS: dict[str, Callable[[Sequence[str]], None]] = {
     "attacks": attacks.main,
     "fuzz": fuzz.main,
     "kill": kill.main,
+    "machines": machines.main,
     "soak": soak.main,
     "sdk": sdk.main,
+    "extraction": quality.main,
+    "js-sdk": js_sdk.main,
     "model": depth.model,
     "properties": depth.properties,
 }

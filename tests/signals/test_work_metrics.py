@@ -10,7 +10,7 @@ import pytest
 
 from receiver.core.clock import VirtualClock
 from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, Trigger
-from receiver.core.work import Backlog
+from receiver.core.work import Backlog, StoreFacts
 from receiver.errors import StoreError
 from receiver.signals import Signal
 from receiver.signals import contracts as signals
@@ -46,6 +46,9 @@ class FakeReports:
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    async def facts(self) -> StoreFacts:
+        return StoreFacts(5_000, 7, 90 * SECOND)
 
 
 BACKLOG = Backlog(
@@ -165,6 +168,10 @@ async def test_the_backlog_is_read_from_the_store() -> None:
     assert found["receiver_work_items", "state=running"] == 2
     assert found["receiver_oldest_waiting_seconds",] == 90
     assert found["receiver_attempts_lost",] == 3
+    assert found["receiver_store_bytes",] == 5_000
+    assert found["receiver_store_dead_rows",] == 7
+    assert found["receiver_store_oldest_snapshot_seconds",] == 90
+    assert ("receiver_store_standby_lag_seconds",) not in found
     assert found["receiver_handler_paused", "handler=handlers.tell"] == 1
     assert found["receiver_handler_paused", "handler=handlers.index"] == 0
     assert found["receiver_handler_paused", "handler=gone"] == 1

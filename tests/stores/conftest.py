@@ -9,10 +9,12 @@ import pytest
 from receiver.core.ports.store import Store
 from receiver.core.types import Headers
 from receiver.stores.memory import MemoryStore
+from receiver.stores.postgres.store import PostgresStore
+from receiver.stores.sql.rows import headers_of
 from receiver.stores.sqlite.store import SqliteStore
-from tests.stores.moves import ALLOWED, watch_moves, watched_moves
+from tests.stores.moves import ALLOWED, WATCH_POSTGRES, WATCH_SQLITE, watched_moves
 from tests.stores.opened import Opened
-from tests.stores.rows import select
+from tests.stores.outside import PostgresTables, SqliteTables, Tables
 
 
 class QuarantineRow(NamedTuple):
@@ -27,19 +29,20 @@ class QuarantineRow(NamedTuple):
 class Kept:
     """Reads what no port shows."""
 
-    def __init__(self, store: Store, path: Path) -> None:
+    def __init__(self, store: Store, tables: Tables | None) -> None:
         self._store = store
-        self._path = path
+        self._tables = tables
 
     def quarantined(self) -> list[QuarantineRow]:
         """Return the requests in quarantine, the oldest first."""
         if isinstance(self._store, MemoryStore):
             kept = self._store.state.quarantined.values()
             return [QuarantineRow(one.reason, one.key, one.headers, one.body) for one in kept]
+        assert self._tables is not None
         return [
-            QuarantineRow(reason, key, tuple((name, value) for name, value in headers), body)
-            for reason, key, headers, body in select(
-                self._path, "SELECT reason, key, headers, body FROM quarantine ORDER BY id", as_json="headers"
+            QuarantineRow(reason, key, headers_of(headers), body)
+            for reason, key, headers, body in self._tables.select(
+                "SELECT reason, key, headers, body FROM quarantine ORDER BY id"
             )
         ]
 
@@ -50,29 +53,45 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "receiver.db"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, path: Path) -> Store:
     """Each kind of store, empty."""
-    return MemoryStore() if request.param == "memory" else SqliteStore(f"sqlite:///{path}")
+    match request.param:
+        case "memory":
+            return MemoryStore()
+        case "sqlite":
+            return SqliteStore(f"sqlite:///{path}")
+        case _:
+            return PostgresStore(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture
-def kept(store: Store, path: Path) -> Kept:
+def tables(store: Store, path: Path, request: pytest.FixtureRequest) -> Tables | None:
+    """The tables of the store, as somebody with the database's own tool sees them. None where it has none."""
+    if isinstance(store, SqliteStore):
+        return SqliteTables(path)
+    if isinstance(store, PostgresStore):
+        return PostgresTables(request.getfixturevalue("postgres_url"))
+    return None
+
+
+@pytest.fixture
+def kept(store: Store, tables: Tables | None) -> Kept:
     """What the store holds beyond its ports."""
-    return Kept(store, path)
+    return Kept(store, tables)
 
 
 @pytest.fixture
-async def opened(store: Store, path: Path) -> AsyncIterator[Opened]:
+async def opened(store: Store, tables: Tables | None) -> AsyncIterator[Opened]:
     """The store, open for everything. After each test its lanes and its changes of states have to be sound."""
     async with open_all(store) as opened:
-        if isinstance(store, SqliteStore):
-            watch_moves(path)
+        if tables is not None:
+            tables.run(WATCH_SQLITE if isinstance(store, SqliteStore) else WATCH_POSTGRES)
         yield opened
         await opened.check_lanes()
-    if isinstance(store, SqliteStore):
-        assert select(path, HEADLESS) == []
-        assert watched_moves(path) <= ALLOWED
+    if tables is not None:
+        assert tables.select(HEADLESS) == []
+        assert watched_moves(tables) <= ALLOWED
 
 
 HEADLESS = """

@@ -167,7 +167,7 @@ async def test_a_stale_batch_routes_nothing_of_what_came_since(opened: Opened) -
     """Another worker has routed a shorter batch, so the longer one read before is refused as a whole."""
     await opened.add(delivery("a"), delivery("b"))
     longer = await opened.queue.routing_batch(limit=2, max_bytes=MUCH)
-    shorter = await opened.other.routing_batch(limit=1, max_bytes=MUCH)
+    shorter = await opened.queue.routing_batch(limit=1, max_bytes=MUCH)
 
     assert await opened.other.route(shorter, [], lease=Lease(B, AFTER), now=NOON) is not None
     assert await opened.queue.route(longer, [NewWork(2, ONE)], lease=Lease(A, AFTER), now=NOON) is None

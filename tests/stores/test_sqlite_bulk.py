@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.retention import PruneRule
 from receiver.core.types import AppendOutcome, DeliveryKey, Origin
 from receiver.errors import StoreError
+from receiver.stores.sqlite.controls import SqliteControls
 from receiver.stores.sqlite.files import APPLICATION_ID
 from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
@@ -128,3 +130,22 @@ async def test_bodies_are_found_by_handler_of_failed_work(sqlite_store: SqliteSt
         pass
     sql = "SELECT delivery_seq FROM work_items AS w WHERE (w.state = 'dead' OR w.last_error IS NOT NULL)"
     assert any("work_failed" in row[3] for row in select(path, f"EXPLAIN QUERY PLAN {sql} AND w.handler = '{ONE}'"))
+
+
+async def test_an_import_takes_smaller_steps_while_others_write(sqlite_store: SqliteStore, path: Path) -> None:
+    """Acks wait for the end of a step, so the one after a write of theirs is a quarter of the others."""
+    begun: list[str] = []
+    async with sqlite_store.log() as log, sqlite_store.controls() as controls:
+        assert isinstance(controls, SqliteControls)
+        await controls.database.call(lambda connection: connection.set_trace_callback(begun.append))
+
+        async def steps(name: str) -> int:
+            begun.clear()
+            await controls.import_deliveries([Imported(delivery(f"{name}{number}")) for number in range(200)])
+            return begun.count("BEGIN IMMEDIATE")
+
+        assert await steps("alone") == 2
+
+        await log.append(delivery("other"))
+        assert await steps("beside") == 3, "100, then 25 because of the other one, and then the rest"
+    assert select(path, "SELECT count(*) FROM deliveries") == [(401,)]

@@ -4,15 +4,14 @@ import random
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from receiver.core.claims import ClaimLimits, HandlerClaim, HeldItem, Lease, Settlement, WorkItem
+from receiver.core.ports.store import Store
 from receiver.core.types import HandlerName, HandlerSwitch, WorkerId
 from receiver.core.work import Hold, NewWork
 from receiver.stores.memory import MemoryStore
-from receiver.stores.sqlite.store import SqliteStore
 from tests.doubles import NOON, delivery
 from tests.stores.conftest import open_all
 from tests.stores.opened import DAY, DEAD, DONE, LEASE, MUCH, ONE, SECOND, TWO, WAITING, A, B, C, Opened, ended
@@ -222,10 +221,11 @@ class Story:
             await self.compare()
 
 
+@pytest.mark.parametrize("store", ["sqlite", "postgres"], indirect=True)
 @pytest.mark.parametrize("seed", range(12))
-async def test_both_stores_answer_the_same(seed: int, path: Path) -> None:
+async def test_both_stores_answer_the_same(seed: int, store: Store) -> None:
     """Random stories have three workers, an operator, lost leases and a clock that jumps."""
     async with AsyncExitStack() as stack:
         left = await stack.enter_async_context(open_all(MemoryStore()))
-        right = await stack.enter_async_context(open_all(SqliteStore(f"sqlite:///{path}")))
+        right = await stack.enter_async_context(open_all(store))
         await Story(seed, left, right).run(60)

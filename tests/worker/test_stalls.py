@@ -15,6 +15,7 @@ from receiver.core.types import DeliveryState, HandlerName, WorkerId, WorkState
 from receiver.core.work import NewWork, WorkFilter
 from receiver.errors import StoreError, StoreRefused
 from receiver.events import CrawlPage, Event
+from receiver.worker.lanes import MAX_LENGTH
 from tests.doubles import NOON, Busy, delivery, event_of, turns
 from tests.workbench import MINUTE, SECOND, Workbench, bench
 
@@ -261,6 +262,18 @@ async def test_a_lane_that_cannot_be_read_is_the_lane_of_the_job(caplog: pytest.
         assert (item.lane, item.state) == ("job", WorkState.DONE)
         [advice] = [vars(one)["advice"] for one in caplog.records if event_of(one) == "lane_unknown"]
         assert "in the lane of its job" in advice
+
+
+async def test_long_keys_of_lanes_are_told_apart_by_more_than_their_beginning() -> None:
+    """Their names are short enough for the index of any store."""
+    router = Router()
+    router.add(nothing, CrawlPage, name="h", lane=lambda event: "x" * 9_999 + event.webhook_id)
+    async with bench(router) as at:
+        await at.add(delivery("a"), delivery("b"))
+
+        lanes = [one.lane or "" async for one in at.store.work_items(WorkFilter())]
+    assert [len(lane) for lane in lanes] == [MAX_LENGTH, MAX_LENGTH]
+    assert lanes[0] != lanes[1]
 
 
 async def test_held_items_run_when_their_handler_has_no_after_pages_any_more() -> None:

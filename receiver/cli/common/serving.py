@@ -80,7 +80,7 @@ async def serve_until_stopped(
 
 def log_listening(settings: Settings, listener: socket.socket, level: int = logging.INFO) -> None:
     """Log where deliveries can be sent now."""
-    log.log(level, "listening", extra={"url": address(listener) + settings.path, "store": settings.store})
+    log.log(level, "listening", extra={"url": address(listener) + settings.path, "store": settings.shown_store()})
 
 
 def address(listener: socket.socket) -> str:

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+from receiver.core.clock import SystemClock
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.maintenance import Maintenance
 from receiver.core.ports.reports import Reports
@@ -24,6 +26,12 @@ def configured_store(settings: Settings) -> Store:
 def store_at(path: Path) -> Store:
     """Return the store in a file."""
     return open_store(f"sqlite:///{path}")
+
+
+async def now_of(store: Store) -> datetime:
+    """Return the present moment for decisions about work: that of all processes which share the store."""
+    async with store.clock(SystemClock()) as clock:
+        return clock.now()
 
 
 def open_reports(settings: Settings) -> AbstractAsyncContextManager[Reports]:

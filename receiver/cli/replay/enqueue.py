@@ -7,6 +7,7 @@ from receiver.cli.common.exit_codes import INTERRUPTED, OK
 from receiver.cli.common.interrupt import stopping_at_interrupt
 from receiver.cli.common.output import note
 from receiver.cli.common.progress import ProgressLines, lines_and_progress
+from receiver.cli.common.store import now_of
 from receiver.cli.replay.request import ReplayRequest
 from receiver.core.bulk import Cursor
 from receiver.core.clock import SystemClock
@@ -73,6 +74,6 @@ class _Enqueuing:
         self._request.note_continuation(self._place)
 
     async def _make(self) -> None:
-        self.made += await self._controls.enqueue(self._gathered, now=SystemClock().now())
+        self.made += await self._controls.enqueue(self._gathered, now=await now_of(self._request.store))
         self._gathered.clear()
         self._place = self._reached

@@ -6,9 +6,9 @@ import click
 
 from receiver.cli.common.filter_options import plan_options, store_option, text, work_filter_options
 from receiver.cli.common.row_ids import WORK_ID
+from receiver.cli.common.store import configured_store, now_of
 from receiver.cli.work_items.mass_action import act
 from receiver.core.actions import BURY
-from receiver.core.clock import SystemClock
 from receiver.core.ports.controls import Controls
 from receiver.core.work import WorkFilter
 from receiver.settings import load_settings
@@ -36,8 +36,9 @@ def bury(
     queued in their lane, that are held, and dead ones that hold their lane, which then goes on. The command shows a
     plan first.
     """
+    settings = load_settings(store=store)
 
     async def change(controls: Controls, ids: Sequence[int]) -> int:
-        return await controls.bury(ids, reason, now=SystemClock().now())
+        return await controls.bury(ids, reason, now=await now_of(configured_store(settings)))
 
-    return act(BURY, change, load_settings(store=store), work_ids, wanted, yes=yes, dry_run=dry_run)
+    return act(BURY, change, settings, work_ids, wanted, yes=yes, dry_run=dry_run)

@@ -6,9 +6,9 @@ import click
 
 from receiver.cli.common.filter_options import plan_options, store_option, work_filter_options
 from receiver.cli.common.row_ids import WORK_ID
+from receiver.cli.common.store import configured_store, now_of
 from receiver.cli.work_items.mass_action import act
 from receiver.core.actions import RETRY
-from receiver.core.clock import SystemClock
 from receiver.core.ports.controls import Controls
 from receiver.core.work import WorkFilter
 from receiver.settings import load_settings
@@ -25,8 +25,9 @@ def retry(work_ids: Sequence[int], wanted: WorkFilter, yes: bool, dry_run: bool,
     Choose them by their IDs or by filters. Filters choose dead and skipped items; --state chooses others, such as
     items that wait for a later attempt or are held. The command shows a plan first.
     """
+    settings = load_settings(store=store)
 
     async def change(controls: Controls, ids: Sequence[int]) -> int:
-        return await controls.retry(ids, now=SystemClock().now())
+        return await controls.retry(ids, now=await now_of(configured_store(settings)))
 
-    return act(RETRY, change, load_settings(store=store), work_ids, wanted, yes=yes, dry_run=dry_run)
+    return act(RETRY, change, settings, work_ids, wanted, yes=yes, dry_run=dry_run)

@@ -24,7 +24,8 @@ class RoutingQueue(Protocol):
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed, in the order of arrival.
 
-        It has at most `limit` deliveries and `max_bytes` of bodies, but always one delivery if there is one.
+        It has at most `limit` deliveries and `max_bytes` of bodies, but always one delivery if there is one. Where
+        workers of other machines route too, it may have none while one of them is about to route the next ones.
         """
 
     async def route(

@@ -12,7 +12,7 @@ from receiver.core.quarantine import Quarantined, QuarantinedSummary, Quarantine
 from receiver.core.search import SearchReach
 from receiver.core.subjects import Subject
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch
-from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
+from receiver.core.work import Backlog, HandlerReport, StoreFacts, WorkDetail, WorkFilter, WorkSummary
 
 
 class DeliveryReader(Protocol):
@@ -158,6 +158,9 @@ class HealthReader(Protocol):
 
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""
+
+    async def facts(self) -> StoreFacts:
+        """Return how large the store is."""
 
 
 class Reports(DeliveryReader, FeedReader, WorkReader, QuarantineReader, JobReader, HealthReader, Protocol):

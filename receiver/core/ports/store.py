@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.maintenance import Maintenance
@@ -43,6 +44,12 @@ class Store(Protocol):
 
     async def require_search(self) -> None:
         """Raise ConfigurationError where the database cannot have an index of words."""
+
+    def clock(self, clock: Clock) -> AbstractAsyncContextManager[Clock]:
+        """Open the clock that all processes which share the store have, by that of this machine.
+
+        It is that of this machine where no other machine can share the store.
+        """
 
     def log(self) -> AbstractAsyncContextManager[DeliveryLog]:
         """Open for appending."""

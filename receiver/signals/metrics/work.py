@@ -14,7 +14,7 @@ from receiver.core.clock import Clock
 from receiver.core.log_lines import event_log
 from receiver.core.ports.reports import HealthReader
 from receiver.core.types import AttemptOutcome, HandlerName
-from receiver.core.work import Backlog
+from receiver.core.work import Backlog, StoreFacts
 from receiver.errors import ReceiverError
 from receiver.signals.contracts import (
     AttemptFailed,
@@ -50,6 +50,8 @@ class BacklogReader:
         self._patience_seconds = patience.total_seconds()
         self._read_at: datetime | None = None
         self._reading: asyncio.Task[Backlog | None] | None = None
+        self.facts: StoreFacts | None = None
+        """What was read together with the last backlog."""
 
     async def read(self) -> Backlog | None:
         """Return the backlog, at most five seconds old; None if the store does not answer in time."""
@@ -64,6 +66,7 @@ class BacklogReader:
     async def _read(self, now: datetime) -> Backlog | None:
         try:
             async with self._reports() as reports:
+                self.facts = await reports.facts()
                 return await reports.backlog(now)
         except ReceiverError as exc:
             log.warning("backlog_not_read", extra={"reason": str(exc)})
@@ -138,6 +141,7 @@ class WorkMetrics:
     async def exposition(self) -> bytes:
         """Return all metrics in Prometheus' text format, with the store's backlog of this moment."""
         self._store.backlog = await self._reader.read()
+        self._store.facts = self._reader.facts
         return self._registry.exposition()
 
     def _succeeded(self, attempt: AttemptSucceeded) -> None:
@@ -163,6 +167,7 @@ class _StoreFigures(Collector):
     def __init__(self, handlers: Sequence[HandlerName]) -> None:
         self._handlers = handlers
         self.backlog: Backlog | None = None
+        self.facts: StoreFacts | None = None
 
     def collect(self) -> Iterable[Metric]:
         backlog = self.backlog
@@ -191,3 +196,19 @@ class _StoreFigures(Collector):
         for name in sorted({*self._handlers, *backlog.paused}):
             paused.add_metric([name], int(name in backlog.paused))
         yield paused
+        yield from _of_facts(self.facts)
+
+
+def _of_facts(facts: StoreFacts | None) -> Iterable[Metric]:
+    if facts is None:
+        return
+    yield GaugeMetricFamily("receiver_store_bytes", "Size of the store with its indexes.", facts.bytes)
+    if facts.dead_rows is not None:
+        told = "Versions of rows in the store that nobody sees any more, and that are not tidied up yet."
+        yield GaugeMetricFamily("receiver_store_dead_rows", told, facts.dead_rows)
+    for name, told, age in (
+        ("oldest_snapshot", "Age of the oldest snapshot on the server of the store.", facts.oldest_snapshot),
+        ("standby_lag", "How far the last standby of the server is behind.", facts.standby_lag),
+    ):
+        if age is not None:
+            yield GaugeMetricFamily(f"receiver_store_{name}_seconds", told, age.total_seconds())

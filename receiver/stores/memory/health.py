@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import OPEN_DELIVERIES, AttemptOutcome, HandlerName, HandlerSwitch, WorkState
-from receiver.core.work import Backlog, HandlerReport
+from receiver.core.work import Backlog, HandlerReport, StoreFacts
 from receiver.core.work_states import CLAIMABLE, LEASED, RUN_ENDS, SKIPPABLE
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.listing import newest
@@ -53,6 +53,10 @@ class MemoryHealth(MemoryFace):
             paused=tuple(sorted(name for name, to in self.state.switches.items() if to is HandlerSwitch.PAUSED)),
             lost=sum(attempt.outcome is AttemptOutcome.LOST for one in work for attempt in one.history),
         )
+
+    async def facts(self) -> StoreFacts:
+        """Return how large the bodies are."""
+        return StoreFacts(sum(len(one.delivery.body) for one in self.state.deliveries.values()))
 
     def _report(self, name: HandlerName) -> HandlerReport:
         mine = [one for one in self.state.work.values() if one.handler == name]

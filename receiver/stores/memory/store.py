@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Self
 
+from receiver.core.clock import Clock
 from receiver.stores.memory.claims import MemoryClaims
 from receiver.stores.memory.controls import MemoryControls
 from receiver.stores.memory.deliveries import MemoryDeliveries, MemoryFeed
@@ -48,6 +49,11 @@ class MemoryStore(MemoryLog, MemoryQueue, MemoryControls, MemoryReports, MemoryM
 
     async def require_search(self) -> None:
         """Return: there can always be an index."""
+
+    @asynccontextmanager
+    async def clock(self, clock: Clock) -> AsyncIterator[Clock]:
+        """Open the clock that is given."""
+        yield clock
 
     @asynccontextmanager
     async def log(self) -> AsyncIterator[Self]:

@@ -1,6 +1,7 @@
 """What a claim reads and writes, statement by statement, inside the queue's transactions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from receiver.core.work import LOST
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.rows import stored_delivery
 from receiver.stores.sql.switches import switches
@@ -25,8 +27,10 @@ MAX_ITEMS = 1_000
 class ClaimStatements(Protocol):
     """The SQL of claims. `:ids` and `:starting` are arrays of the dialect."""
 
-    LEASES_ENDED: str
-    """The ids of running items whose lease ended by `:steady`, at most `:limit`."""
+    LOOK: str
+    """Whether the lease of a running item has ended by `:steady`, and the latest moment that the store knows."""
+    TAKE_LEASES_ENDED: str
+    """The ids of running items whose lease ended by `:steady`, at most `:limit`, for this transaction alone."""
     LOSE_ATTEMPTS: str
     """Record the lost attempts of `:ids`, with `:now` and `:error`."""
     LOSE: str
@@ -42,10 +46,16 @@ class ClaimStatements(Protocol):
     """Id and size of what is due for `:handler` at `:now`, the longest due first, at most `:limit`; no suspects."""
     DUE_SUSPECTS: str
     """The same for suspects only."""
+    TAKE_DUE: str
+    """As `DUE`, inside a transaction, which then has the items to itself."""
+    TAKE_DUE_SUSPECTS: str
     CLAIM: str
     """Make `:ids` run for `:worker` under a lease `:until`; those in `:starting` have started."""
-    CLAIMED: str
-    """The columns of the items `:ids` and of their deliveries, in the order of the ids; for `Claims.read`."""
+    CLAIMED: str | None
+    """The columns of the items `:ids` and of their deliveries, in the order of the ids, for `Claims.read`.
+
+    It is None where `CLAIM` returns them itself.
+    """
     SUSPECT_DUE: str
     NEXT_LEASE_END: str
     NEXT_DUE: str
@@ -55,47 +65,83 @@ class ClaimStatements(Protocol):
         """Return the statement that skips at most `:limit` items of `:handler` in a state."""
 
 
+@dataclass(frozen=True, slots=True)
+class ClaimLook:
+    """What a claim has to do besides claiming: take back lost items, and follow a clock that was set back."""
+
+    any_lost: bool
+    is_ahead: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedRows:
+    """What was claimed, in the order in which it is to run; the rows as well if they have been read."""
+
+    ids: Sequence[int] = ()
+    rows: Sequence[Any] | None = None
+
+
 class Claims:
     """The algorithm of claims over the statements of one kind of database."""
 
-    def __init__(self, statements: ClaimStatements, latest: LatestMoment, dialect: Dialect) -> None:
+    def __init__(self, statements: ClaimStatements, latest: LatestMoment, locks: Locks, dialect: Dialect) -> None:
         self._sql = statements
+        self._locks = locks
         self._latest = latest
         self._dialect = dialect
 
-    def anything_to_do(
+    def look(
         self,
         connection: SqlConnection,
         claimants: Sequence[HandlerClaim],
         wanted: ClaimLimits,
         now: datetime,
         steady: datetime,
+    ) -> ClaimLook | None:
+        """Return what a claim would have to do, None for nothing. This takes no lock, and it is mostly nothing."""
+        any_lost, latest = connection.execute(self._sql.LOOK, {"steady": to_micros(steady)}).fetchone()
+        look = ClaimLook(bool(any_lost), self._latest.is_ahead(latest, now))
+        if look.any_lost or look.is_ahead or self._any_due(connection, claimants, wanted, now):
+            return look
+        return None
+
+    def _any_due(
+        self, connection: SqlConnection, claimants: Sequence[HandlerClaim], wanted: ClaimLimits, now: datetime
     ) -> bool:
-        """Tell whether a claim would change anything. This takes no lock, and most often the answer is no."""
-        if self._leases_ended(connection, steady, limit=1) or self._latest.is_ahead(connection, now):
-            return True
+        """Tell whether there is something to claim or to skip."""
+        due = self._sql.DUE_SUSPECTS if wanted.suspects else self._sql.DUE
         off = switches(connection)
         for one in claimants:
             switch = off.get(one.handler, HandlerSwitch.ON)
-            if switch is HandlerSwitch.ON and self._due(connection, one, wanted, now, limit=1):
+            if switch is HandlerSwitch.ON and self._due(connection, due, one, now, limit=1):
                 return True
             if switch is HandlerSwitch.DISABLED and self._skippable(connection, one.handler):
                 return True
         return False
 
     def tidy(
-        self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime, steady: datetime
-    ) -> None:
-        """Follow a clock that was set back, take back lost items, and skip what waits for disabled handlers."""
-        self._latest.follow_back(connection, now)
-        if lost := self._leases_ended(connection, steady, limit=MAX_ITEMS):
-            values = {"ids": self._dialect.array(lost), "now": to_micros(now), "error": LOST}
-            connection.execute(self._sql.LOSE_ATTEMPTS, values)
-            connection.execute(self._sql.LOSE, values)
+        self,
+        connection: SqlConnection,
+        look: ClaimLook,
+        claimants: Sequence[HandlerClaim],
+        now: datetime,
+        steady: datetime,
+    ) -> Sequence[HandlerClaim]:
+        """Follow a clock that was set back, take back lost items, and skip what waits for disabled handlers.
+
+        Returns those whose handlers are neither paused nor disabled.
+        """
         off = switches(connection)
-        for one in claimants:
-            if off.get(one.handler) is HandlerSwitch.DISABLED:
-                self._skip(connection, one.handler)
+        disabled = {one.handler for one in claimants if off.get(one.handler) is HandlerSwitch.DISABLED}
+        limited = {one.handler for one in claimants if one.concurrency is not None or one.interval is not None}
+        self._locks.handlers(connection, disabled | limited)
+        if look.is_ahead:
+            self._latest.follow_back(connection, now)
+        if look.any_lost:
+            self._take_back(connection, now, steady)
+        for handler in sorted(disabled):
+            self._skip(connection, handler)
+        return [one for one in claimants if one.handler not in off]
 
     def claim(
         self,
@@ -104,21 +150,26 @@ class Claims:
         wanted: ClaimLimits,
         lease: Lease,
         now: datetime,
-    ) -> Sequence[int]:
-        """Claim what is due, and return the ids in the order in which they are to run."""
+    ) -> ClaimedRows:
+        """Claim what is due of these handlers, which may run."""
         chosen = self._choose(connection, claimants, wanted, now)
+        if not chosen:
+            return ClaimedRows()
         values = {
             "ids": self._dialect.array(chosen),
             "starting": self._dialect.array(chosen[: wanted.starting]),
             "worker": lease.worker,
             "until": to_micros(lease.until),
         }
-        connection.execute(self._sql.CLAIM, values)
-        return chosen
+        claimed = connection.execute(self._sql.CLAIM, values)
+        return ClaimedRows(chosen, claimed.fetchall() if self._sql.CLAIMED is None else None)
 
-    def read(self, connection: SqlConnection, ids: Sequence[int]) -> list[WorkItem]:
+    def read(self, connection: SqlConnection, claimed: ClaimedRows) -> list[WorkItem]:
         """Return claimed items with their deliveries."""
-        return [_work_item(row) for row in connection.execute(self._sql.CLAIMED, {"ids": self._dialect.array(ids)})]
+        rows: Iterable[Any] = claimed.rows or ()
+        if claimed.ids and self._sql.CLAIMED is not None:
+            rows = connection.execute(self._sql.CLAIMED, {"ids": self._dialect.array(claimed.ids)})
+        return [_work_item(row) for row in rows]
 
     def suspect_due(self, connection: SqlConnection, claimants: Sequence[HandlerClaim], now: datetime) -> bool:
         """Tell whether an item is due that may have killed its worker."""
@@ -153,10 +204,11 @@ class Claims:
 
         Within each handler the longest due comes first.
         """
+        take = self._sql.TAKE_DUE_SUSPECTS if wanted.suspects else self._sql.TAKE_DUE
         ids: list[int] = []
         taken = BatchSize(wanted.limit, wanted.max_bytes)
-        for one in _claimable(connection, claimants):
-            due = self._due(connection, one, wanted, now, limit=wanted.limit - len(ids))
+        for one in claimants:
+            due = self._due(connection, take, one, now, limit=wanted.limit - len(ids))
             chosen = [work_id for work_id, _ in takewhile(lambda row: taken.take(row[1]), due)]
             ids += chosen
             if one.interval is not None and chosen:
@@ -169,8 +221,8 @@ class Claims:
     def _due(
         self,
         connection: SqlConnection,
+        statement: str,
         claimant: HandlerClaim,
-        wanted: ClaimLimits,
         now: datetime,
         *,
         limit: int,
@@ -184,7 +236,6 @@ class Claims:
             limit = min(limit, self._pace(connection, claimant.handler, claimant.interval).allows(now))
         if limit <= 0:
             return []
-        statement = self._sql.DUE_SUSPECTS if wanted.suspects else self._sql.DUE
         values = {"handler": claimant.handler, "now": to_micros(now), "limit": limit}
         return connection.execute(statement, values).fetchall()
 
@@ -192,9 +243,13 @@ class Claims:
         row = connection.execute(self._sql.PACED_UNTIL, {"handler": handler}).fetchone()
         return Pace(interval, from_micros(row[0] if row else 0))
 
-    def _leases_ended(self, connection: SqlConnection, steady: datetime, *, limit: int) -> list[int]:
-        rows = connection.execute(self._sql.LEASES_ENDED, {"steady": to_micros(steady), "limit": limit})
-        return [work_id for (work_id,) in rows]
+    def _take_back(self, connection: SqlConnection, now: datetime, steady: datetime) -> None:
+        ended = {"steady": to_micros(steady), "limit": MAX_ITEMS}
+        lost = [work_id for (work_id,) in connection.execute(self._sql.TAKE_LEASES_ENDED, ended)]
+        if lost:
+            values = {"ids": self._dialect.array(lost), "now": to_micros(now), "error": LOST}
+            connection.execute(self._sql.LOSE_ATTEMPTS, values)
+            connection.execute(self._sql.LOSE, values)
 
     def _skippable(self, connection: SqlConnection, handler: HandlerName) -> bool:
         (found,) = connection.execute(self._sql.ANY_SKIPPABLE, {"handler": handler}).fetchone()

@@ -65,6 +65,8 @@ class SqlControls:
 
         def write(connection: SqlConnection) -> int:
             with self.database.transaction(connection):
+                self._writes.locks.lanes_of(connection, work_ids)
+                self._writes.locks.keep_deliveries_of(connection, work_ids)
                 changed = connection.execute(statement, values).rowcount
                 self._writes.latest.note(connection, now)
                 self._writes.settling.promote(connection, work_ids, now)

@@ -1,6 +1,7 @@
-"""How SQL databases differ in the statements that read."""
+"""How SQL databases differ in the statements that they share."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from receiver.core.search import Phrase
@@ -10,8 +11,6 @@ from receiver.stores.sql.connection import SqlConnection
 class Dialect(Protocol):
     """How a database spells the parts that differ. A `name` is that of a value, without its colon."""
 
-    snapshot: str
-    """The statement that begins a transaction whose statements all see the same state."""
     has_key: str
     """The condition on deliveries, called `d`, that the key is the value `key`."""
     keys_from: str
@@ -21,8 +20,14 @@ class Dialect(Protocol):
     words_match: str
     """The condition on the index of words, called `s`, that an entry matches the query in the value `text`."""
 
+    def snapshot(self, connection: SqlConnection) -> AbstractContextManager[None]:
+        """Let the statements of a block, which only read, see the same state."""
+
     def array(self, values: Sequence[object]) -> object:
         """Return many values as one value of a statement, for `among` and `listed`."""
+
+    def rows(self, rows: Sequence[Sequence[object]]) -> object:
+        """Return many rows as one value of a statement."""
 
     def among(self, column: str, name: str) -> str:
         """Return the condition that a column is one of the values in an array."""

@@ -7,6 +7,9 @@ from receiver.core.clock import to_micros
 from receiver.core.work import Attempt
 from receiver.stores.sql.connection import SqlConnection
 
+Insert = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[object, ...]]], None]
+"""Inserts rows by the statement for so many of them."""
+
 MAX_ROWS = 100
 """Rows of one statement: more cost as much for each, and the statements of every length are kept compiled."""
 

@@ -1,8 +1,7 @@
 """Jobs, read from their deliveries."""
 
 from array import array
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any
@@ -52,7 +51,7 @@ class JobReports:
         """Return the jobs of deliveries as they are now, but for those that were pruned meanwhile."""
 
         def read(connection: SqlConnection) -> list[JobSummary]:
-            with _snapshot(connection, self._reads):
+            with self._reads.dialect.snapshot(connection):
                 rows = [connection.execute(self._reads.jobs.job_at, {"seq": seq}).fetchone() for seq in seqs]
                 return [summary(connection, self._reads, *row) for row in rows if row is not None]
 
@@ -63,7 +62,7 @@ def _last_seqs(connection: SqlConnection, reads: Reads, wanted: JobFilter, most:
     """Return the last deliveries of the wanted jobs, the newest first, in little memory for many."""
     found = array("q")
     *statements, values = job_listing(reads, wanted)
-    with _snapshot(connection, reads):
+    with reads.dialect.snapshot(connection):
         for statement in statements:
             rows = connection.execute(statement, values)
             found.extend(islice((seq for (seq,) in rows if seq < before), most - len(found)))
@@ -114,7 +113,7 @@ def summary(connection: SqlConnection, reads: Reads, last_seq: int, job_id: str)
 
 def detail(connection: SqlConnection, reads: Reads, job_id: str) -> JobDetail:
     """Return all that is known of a job, or raise UnknownJob."""
-    with _snapshot(connection, reads):
+    with reads.dialect.snapshot(connection):
         return _detail(connection, reads, job_id)
 
 
@@ -145,16 +144,6 @@ def resolved(connection: SqlConnection, reads: Reads, prefix: str) -> str:
     if len(found) == 1 or prefix in found:
         return prefix if prefix in found else found[0]
     raise (AmbiguousJob if found else UnknownJob)(candidates(prefix, found, noun="job"))
-
-
-@contextmanager
-def _snapshot(connection: SqlConnection, reads: Reads) -> Iterator[None]:
-    """Let the statements of a block see the same state: a job may be pruned meanwhile."""
-    connection.execute(reads.dialect.snapshot)
-    try:
-        yield
-    finally:
-        connection.execute("COMMIT")
 
 
 def _arrivals(connection: SqlConnection, reads: Reads, job_id: str) -> Sequence[JobArrivals]:

@@ -26,6 +26,7 @@ class SqlMaintenance:
         self.database = database
         self._reads = reads
         self._sql = writes.pruning
+        self._locks = writes.locks
         self._array = writes.dialect.array
 
     async def prunable(self, rule: PruneRule) -> DeliveryPlan:
@@ -50,6 +51,7 @@ class SqlMaintenance:
             count = size = 0
             if chosen:
                 with self.database.transaction(connection):
+                    self._locks.deliveries(connection, chosen)
                     # Somebody may have asked for a retry in the meantime.
                     still = self._reads.deliveries.still_prunable.format(conditions=conditions)
                     left = connection.execute(still, values | {"seqs": self._array(chosen)}).fetchall()

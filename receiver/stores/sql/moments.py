@@ -29,17 +29,18 @@ class LatestMoment:
         """Note the moment of a change, inside its transaction."""
         connection.execute(self._sql.NOTE_TIME, {"now": to_micros(now)})
 
-    def is_ahead(self, connection: SqlConnection, now: datetime) -> bool:
-        """Tell whether the clock was set back since the latest moment."""
-        return self._set_back_by(connection, now) > 0
+    def is_ahead(self, latest: int | None, now: datetime) -> bool:
+        """Tell whether the clock was set back since the latest moment, as `LATEST` returns it."""
+        return _set_back_by(latest, now) > 0
 
     def follow_back(self, connection: SqlConnection, now: datetime) -> None:
         """Move everything that waits, if the clock was set back."""
-        if by := self._set_back_by(connection, now):
+        row = connection.execute(self._sql.LATEST, {}).fetchone()
+        if by := _set_back_by(None if row is None else row[0], now):
             for statement in self._sql.MOVE_BACK:
                 connection.execute(statement, {"now": to_micros(now), "by": by})
 
-    def _set_back_by(self, connection: SqlConnection, now: datetime) -> int:
-        """Return how many microseconds the clock was set back."""
-        row = connection.execute(self._sql.LATEST, {}).fetchone()
-        return 0 if row is None else set_back_by(from_micros(row[0]), now) // timedelta(microseconds=1)
+
+def _set_back_by(latest: int | None, now: datetime) -> int:
+    """Return how many microseconds the clock was set back."""
+    return 0 if latest is None else set_back_by(from_micros(latest), now) // timedelta(microseconds=1)

@@ -36,19 +36,26 @@ class SqlQueue:
 
     async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
         """Return the oldest deliveries that no worker has routed."""
-        sql = self._writes.routing
 
         def read(connection: SqlConnection) -> RoutingBatch:
             after = number(connection, ROUTED, {})
-            found: list[StoredDelivery] = []
-            taken = BatchSize(limit, max_bytes)
-            for size, *row in connection.execute(sql.UNROUTED, {"after": after, "limit": limit}):
-                if not taken.take(size):
-                    break
-                found.append(stored_delivery(row))
-            return RoutingBatch(after, tuple(found), bool(number(connection, sql.ANY_BACKFILLED, {})))
+            found = self.unrouted(connection, after=after, limit=limit, max_bytes=max_bytes)
+            return RoutingBatch(after, found, bool(number(connection, self._writes.routing.ANY_BACKFILLED, {})))
 
         return await self.database.call(read)
+
+    def unrouted(
+        self, connection: SqlConnection, *, after: int, limit: int, max_bytes: int
+    ) -> tuple[StoredDelivery, ...]:
+        """Return the oldest deliveries behind a seq."""
+        found: list[StoredDelivery] = []
+        taken = BatchSize(limit, max_bytes)
+        values = {"after": after, "limit": limit, "max_bytes": max_bytes}
+        for size, *row in connection.execute(self._writes.routing.UNROUTED, values):
+            if not taken.take(size):
+                break
+            found.append(stored_delivery(row))
+        return tuple(found)
 
     async def route(
         self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
@@ -80,13 +87,14 @@ class SqlQueue:
         claims, steady = self._writes.claims, steady or now
 
         def write(connection: SqlConnection) -> Sequence[WorkItem]:
-            if not claims.anything_to_do(connection, claimants, wanted, now, steady):
+            look = claims.look(connection, claimants, wanted, now, steady)
+            if look is None:
                 return ()  # most often; asked without the write lock, which acks need too
             with self.database.transaction(connection):
-                claims.tidy(connection, claimants, now, steady)
-                chosen = claims.claim(connection, claimants, wanted, lease, now)
+                claimable = claims.tidy(connection, look, claimants, now, steady)
+                claimed = claims.claim(connection, claimable, wanted, lease, now)
             # The rows are ours by now, and bodies never change: reading them need not hold up an ack.
-            return claims.read(connection, chosen)
+            return claims.read(connection, claimed)
 
         return await self.database.call(write)
 
@@ -179,6 +187,7 @@ class SqlQueue:
 
         def write(connection: SqlConnection) -> None:
             with self.database.transaction(connection):
+                self._writes.locks.lanes_of(connection, [work_id])
                 connection.execute(self._writes.holds.RELEASE, values)
                 self._writes.settling.promote(connection, [work_id], now)
 

@@ -9,12 +9,13 @@ from receiver.core.clock import to_micros
 from receiver.core.types import WorkerId, WorkState
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.inserting import attempt_row, insert
+from receiver.stores.sql.inserting import attempt_row
+from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment
 
 
 class SettlingStatements(Protocol):
-    """The SQL of ended attempts. `:ids` is an array of the dialect, and `:items` one of rows."""
+    """The SQL of ended attempts. `:ids` is an array of the dialect, and `:items` its rows."""
 
     HOLDERS: str
     """Id, worker, attempts and lane of those of `:ids` that run."""
@@ -32,28 +33,35 @@ class SettlingAlgorithm:
     def __init__(
         self,
         statements: SettlingStatements,
-        insert_attempts: Callable[[int], str],
+        *,
+        insert_attempts: Callable[[SqlConnection, Sequence[tuple[object, ...]]], None],
         latest: LatestMoment,
+        locks: Locks,
         dialect: Dialect,
     ) -> None:
         self._sql = statements
+        self._locks = locks
         self._insert_attempts = insert_attempts
         self._latest = latest
         self._dialect = dialect
 
     def settle(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> list[bool]:
         """Record these attempts, at least one; return for each whether its worker still held it."""
+        self._locks.lanes_of(connection, [one.work_id for one in settlements])
         lanes = self._finish(connection, settlements) | self._move_others(connection, settlements)
         ended = [settlements[place] for place in lanes]
         now = max(one.attempt.ended_at for one in settlements)
         self._latest.note(connection, now)
         if in_lanes := [settlements[place].work_id for place, lane in lanes.items() if lane is not None]:
             self.promote(connection, in_lanes, now)
-        insert(connection, self._insert_attempts, [attempt_row(one.work_id, one.attempt) for one in ended])
+        self._insert_attempts(connection, [attempt_row(one.work_id, one.attempt) for one in ended])
         return [place in lanes for place in range(len(settlements))]
 
     def promote(self, connection: SqlConnection, work_ids: Sequence[int], now: datetime) -> None:
-        """Make due what comes next in the lanes of these items, where no other item heads the lane."""
+        """Make due what comes next in the lanes of these items, where no other item heads the lane.
+
+        The transaction holds the locks of those lanes since before it changed the items.
+        """
         values = {"ids": self._dialect.array(work_ids), "now": to_micros(now)}
         connection.execute(self._sql.PROMOTE, values)
 
@@ -84,7 +92,7 @@ class SettlingAlgorithm:
                 lanes[place] = lane
         if lanes:
             rows = [_row(others[place]) for place in lanes]
-            connection.execute(self._sql.SETTLE, {"items": self._dialect.array(rows)})
+            connection.execute(self._sql.SETTLE, {"items": self._dialect.rows(rows)})
         return lanes
 
 

@@ -1,18 +1,19 @@
 """New work items: where each one begins, and how it is written."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from receiver.core.claims import Lease
 from receiver.core.clock import to_micros
 from receiver.core.rules import initial_state
-from receiver.core.types import HandlerSwitch, WorkState
+from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import NewWork, RecordedRun
 from receiver.core.work_states import LANE_HEADS
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.inserting import attempt_row, insert
+from receiver.stores.sql.inserting import Insert, attempt_row
+from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment
 from receiver.stores.sql.switches import switches
 
@@ -21,12 +22,12 @@ InsertWithIds = Callable[[SqlConnection, Callable[[int], str], Sequence[tuple[ob
 
 
 class RoutingStatements(Protocol):
-    """The SQL of new work items. `:lanes`, `:seqs` and `:keys` are arrays of the dialect."""
+    """The SQL of new work items. `:seqs` and `:keys` are arrays of the dialect, and `:lanes` its rows."""
 
     ADVANCE_ROUTED: str
     """Mark deliveries as routed `:through` a seq, if the mark is still at `:after`."""
     UNROUTED: str
-    """Size and columns of the deliveries behind `:after`, at most `:limit`."""
+    """Size and columns of the deliveries behind `:after`, at most `:limit`, and perhaps only about `:max_bytes`."""
     ANY_BACKFILLED: str
     BACKFILLED: str
     """Those of `:keys` whose delivery came by backfill."""
@@ -51,11 +52,16 @@ class WorkRows:
     def __init__(
         self,
         statements: RoutingStatements,
+        *,
+        insert: Insert,
         insert_with_ids: InsertWithIds,
         latest: LatestMoment,
+        locks: Locks,
         dialect: Dialect,
     ) -> None:
         self._sql = statements
+        self._insert = insert
+        self._locks = locks
         self._insert_with_ids = insert_with_ids
         self._latest = latest
         self._dialect = dialect
@@ -84,7 +90,7 @@ class WorkRows:
         ]
         ids = self._insert_with_ids(connection, self._sql.record_work, rows)
         attempts = [attempt_row(work_id, one.attempt) for work_id, one in zip(ids, results, strict=True)]
-        insert(connection, self._sql.insert_attempts, attempts)
+        self._insert(connection, self._sql.insert_attempts, attempts)
 
     def with_bodies(self, connection: SqlConnection, seqs: Sequence[int]) -> set[int]:
         """Return those deliveries that are stored with their bodies."""
@@ -93,9 +99,8 @@ class WorkRows:
 
     def _initial_states(self, connection: SqlConnection, work: Sequence[NewWork]) -> list[WorkState]:
         """Return the state in which each item begins."""
+        busy = self._lane_heads(connection, {(one.handler, one.lane) for one in work if one.lane is not None})
         off = switches(connection)
-        lanes = self._dialect.array([(one.handler, one.lane) for one in work if one.lane is not None])
-        busy = set(connection.execute(self._sql.LANE_HEADS, {"lanes": lanes}).fetchall())
         states = []
         for one in work:
             lane = (one.handler, one.lane)
@@ -104,6 +109,16 @@ class WorkRows:
                 busy.add(lane)
             states.append(state)
         return states
+
+    def _lane_heads(
+        self, connection: SqlConnection, lanes: Collection[tuple[HandlerName, str | None]]
+    ) -> set[tuple[HandlerName, str | None]]:
+        """Return those of these lanes that have a head. No other transaction moves one before this ends."""
+        if not lanes:
+            return set()
+        self._locks.handlers(connection, {handler for handler, _ in lanes})
+        values = {"lanes": self._dialect.rows(sorted(lanes))}
+        return set(connection.execute(self._sql.LANE_HEADS, values).fetchall())
 
 
 def _new_row(one: NewWork, state: WorkState, lease: Lease | None, now: datetime) -> tuple[object, ...]:

@@ -5,6 +5,8 @@ from typing import Protocol
 
 from receiver.stores.sql.claims import Claims, ClaimStatements
 from receiver.stores.sql.dialect import Dialect
+from receiver.stores.sql.inserting import Insert
+from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment, MomentStatements
 from receiver.stores.sql.settling import SettlingAlgorithm, SettlingStatements
 from receiver.stores.sql.work_rows import InsertWithIds, RoutingStatements, WorkRows
@@ -80,7 +82,9 @@ class Writes:
         *,
         moments: MomentStatements,
         routing: RoutingStatements,
+        insert: Insert,
         insert_with_ids: InsertWithIds,
+        locks: Locks,
         claims: ClaimStatements,
         leases: LeaseStatements,
         settling: SettlingStatements,
@@ -90,6 +94,7 @@ class Writes:
         pruning: PruneStatements,
     ) -> None:
         self.dialect = dialect
+        self.locks = locks
         self.routing = routing
         self.leases = leases
         self.holds = holds
@@ -97,6 +102,19 @@ class Writes:
         self.controls = controls
         self.pruning = pruning
         self.latest = LatestMoment(moments)
-        self.work_rows = WorkRows(routing, insert_with_ids, self.latest, dialect)
-        self.claims = Claims(claims, self.latest, dialect)
-        self.settling = SettlingAlgorithm(settling, routing.insert_attempts, self.latest, dialect)
+        self.work_rows = WorkRows(
+            routing,
+            insert=insert,
+            insert_with_ids=insert_with_ids,
+            latest=self.latest,
+            locks=locks,
+            dialect=dialect,
+        )
+        self.claims = Claims(claims, self.latest, locks, dialect)
+        self.settling = SettlingAlgorithm(
+            settling,
+            insert_attempts=lambda connection, rows: insert(connection, routing.insert_attempts, rows),
+            latest=self.latest,
+            locks=locks,
+            dialect=dialect,
+        )

@@ -30,17 +30,18 @@ class SqliteControls(SqlControls):
         self._keys = DeliveryKeys()
         self._jobs = JobRows()
         self._seen: int | None = None
+        self._others_write = False
 
     async def import_deliveries(self, deliveries: Sequence[Imported]) -> Sequence[AppendOutcome]:
         """Store deliveries from outside whose keys are not stored."""
         outcomes: list[AppendOutcome] = []
-        parts = list(imports.parts(deliveries))
-        for number, part in enumerate(parts, start=1):
+        while len(outcomes) < len(deliveries):
+            part = imports.next_part(deliveries[len(outcomes) :], beside_others=self._others_write)
             # A sync covers all earlier commits, so the last part alone needs one.
-            synced = "FULL" if number == len(parts) else "NORMAL"
-            stored, others_write = await self.database.call(partial(self._import_part, part, synced))
+            synced = "FULL" if len(outcomes) + len(part) == len(deliveries) else "NORMAL"
+            stored, self._others_write = await self.database.call(partial(self._import_part, part, synced))
             outcomes += stored
-            if others_write:
+            if self._others_write:
                 await asyncio.sleep(_PAUSE_SECONDS)
         return outcomes
 

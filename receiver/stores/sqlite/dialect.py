@@ -2,12 +2,14 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from receiver.core.search import Phrase
 from receiver.errors import ConfigurationError, NoSearchIndex
 from receiver.stores.sql.connection import SqlConnection, number
 from receiver.stores.sql.inserting import insert
+from receiver.stores.sql.locks import NoLocks
 from receiver.stores.sql.statements.reads import Reads
 from receiver.stores.sql.writes import Writes
 from receiver.stores.sqlite.statements import (
@@ -28,15 +30,27 @@ from receiver.stores.sqlite.statements import (
 class SqliteDialect:
     """A Dialect. Arrays travel as JSON."""
 
-    snapshot = "BEGIN"
     has_key = delivery_keys.HAS_KEY
     keys_from = delivery_keys.KEYS_FROM
     words_seq = "s.rowid"
     words_match = "s.words MATCH :text"
 
+    @contextmanager
+    def snapshot(self, connection: SqlConnection) -> Iterator[None]:
+        """Let the statements of a block see the same state."""
+        connection.execute("BEGIN")
+        try:
+            yield
+        finally:
+            connection.execute("COMMIT")
+
     def array(self, values: Sequence[object]) -> str:
         """Return many values as one."""
         return json.dumps(list(values))
+
+    def rows(self, rows: Sequence[Sequence[object]]) -> str:
+        """Return many rows as one value."""
+        return json.dumps(list(rows))
 
     def among(self, column: str, name: str) -> str:
         """Return the condition that a column is one of the values in an array."""
@@ -105,7 +119,9 @@ WRITES = Writes(
     DIALECT,
     moments=moments,
     routing=routing,
+    insert=insert,
     insert_with_ids=insert_with_ids,
+    locks=NoLocks(),
     claims=claims,
     leases=leases,
     settling=settling,

@@ -1,9 +1,9 @@
 """Import deliveries into a SQLite store."""
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from receiver.core.batching import batches
+from receiver.core.batching import first_batch
 from receiver.core.bulk import Imported
 from receiver.core.clock import to_micros
 from receiver.core.deliveries import Delivery
@@ -17,12 +17,15 @@ from receiver.stores.sqlite.statements import log as statements
 
 MAX_ITEMS = 100
 MAX_BYTES = 1024 * 1024
-"""Deliveries in one transaction and bytes of their bodies. Acks wait for its end."""
+"""Deliveries in one transaction and bytes of their bodies."""
+_PART_BESIDE_OTHERS = 4
+"""Such a part of that is in one transaction if other processes write. Acks wait for its end: a millisecond."""
 
 
-def parts(deliveries: Sequence[Imported]) -> Iterator[Sequence[Imported]]:
-    """Split deliveries into the parts that one transaction each takes."""
-    return batches(deliveries, MAX_ITEMS, MAX_BYTES, lambda one: len(one.delivery.body))
+def next_part(deliveries: Sequence[Imported], *, beside_others: bool) -> Sequence[Imported]:
+    """Return the first of these deliveries, those that one transaction takes."""
+    part = _PART_BESIDE_OTHERS if beside_others else 1
+    return first_batch(deliveries, MAX_ITEMS // part, MAX_BYTES // part, lambda one: len(one.delivery.body))
 
 
 def import_deliveries(

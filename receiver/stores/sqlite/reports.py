@@ -5,12 +5,14 @@ import sqlite3
 from pathlib import Path
 
 from receiver.core.search import SearchReach
+from receiver.core.work import StoreFacts
 from receiver.errors import StoreError
 from receiver.stores.sql import narrowing
 from receiver.stores.sql.reports import SqlReports
-from receiver.stores.sqlite.database import Database, data_version, same_file
+from receiver.stores.sqlite.database import Database, data_version, file_at, same_file
 from receiver.stores.sqlite.dialect import READS
 from receiver.stores.sqlite.search import reach
+from receiver.stores.sqlite.write_ahead_log import log_path
 
 _POLL_SECONDS = 0.1
 """People read what comes of it."""
@@ -34,6 +36,11 @@ class SqliteReports(SqlReports):
     async def search_reach(self) -> SearchReach | None:
         """Return how far the index of words reaches, None without one."""
         return await self.database.call(reach)
+
+    async def facts(self) -> StoreFacts:
+        """Return how large the file and its log are."""
+        files = (file_at(self._path), file_at(log_path(self._path)))
+        return StoreFacts(sum(one.st_size for one in files if one is not None))
 
     async def changed(self) -> None:
         """Return when another connection has committed since the last call."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, closing
 from datetime import timedelta
 
+from receiver.core.clock import Clock
 from receiver.core.ports.controls import Controls
 from receiver.core.ports.log import DeliveryLog
 from receiver.core.ports.maintenance import Maintenance
@@ -78,6 +79,11 @@ class SqliteStore:
         """Raise ConfigurationError where this Python's SQLite has no full text search."""
         with closing(sqlite3.connect(":memory:")) as connection:
             require_module(connection)
+
+    @asynccontextmanager
+    async def clock(self, clock: Clock) -> AsyncIterator[Clock]:
+        """Open the clock of this machine."""
+        yield clock
 
     @asynccontextmanager
     async def log(self) -> AsyncIterator[DeliveryLog]:

@@ -9,6 +9,7 @@ import pytest
 from receiver.core.clock import VirtualClock
 from receiver.core.ports.store import Store
 from receiver.stores.memory import MemoryStore
+from receiver.stores.postgres.store import PostgresStore
 from receiver.stores.sqlite.store import SqliteStore
 from receiver.web.console.app import ConsoleApp
 from receiver.web.console.parts import ConsoleOptions
@@ -25,10 +26,16 @@ def clock() -> VirtualClock:
     return VirtualClock(NOON + HOUR)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     """Each kind of store, empty."""
-    return MemoryStore() if request.param == "memory" else SqliteStore(f"sqlite:///{tmp_path / 'receiver.db'}")
+    match request.param:
+        case "memory":
+            return MemoryStore()
+        case "sqlite":
+            return SqliteStore(f"sqlite:///{tmp_path / 'receiver.db'}")
+        case _:
+            return PostgresStore(request.getfixturevalue("postgres_url"))
 
 
 @pytest.fixture

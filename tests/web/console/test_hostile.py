@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from receiver.core.text import storable
 from receiver.core.work import NewWork
 from receiver.web.console.monitor_checks import MAX_CHECK_BODY
 from receiver.web.console.pages.deliveries import MAX_SHOWN_WORK
@@ -34,10 +35,15 @@ async def test_a_script_in_every_field_stays_text(browser: Browser, opened: Open
         {"type": "crawl.page", "id": "job", "webhookId": "w", "error": harm, "data": [page], harm: harm}
     )
     await opened.add(
-        delivery("w", body=body.encode(), kind=f"crawl.{harm}"[:60], headers=(("user-agent", harm), (harm, "x")))
+        delivery(
+            "w",
+            body=body.encode(),
+            kind=storable(f"crawl.{harm}")[:60],
+            headers=(("user-agent", harm), (harm, "x")),
+        )
     )
     (work_id,) = await opened.route(ONE)
-    await opened.settle(ended(work_id, DEAD, error=f"ValueError: {harm}"))
+    await opened.settle(ended(work_id, DEAD, error=storable(f"ValueError: {harm}")))
 
     for path in (
         "/",

@@ -10,6 +10,10 @@ ROUTED = "SELECT value FROM marks WHERE name = 'routed'"
 SUMMED = "SELECT value FROM marks WHERE name = 'summed'"
 """The seq up to which deliveries are in the rows of their jobs."""
 
+ONE_BY_ONE = "LIMIT 1 OFFSET 0"
+"""The end of an EXISTS that is asked for few rows. Without it PostgreSQL may read all of its table, for rows that
+are never fetched."""
+
 STORED = (
     "d.seq, d.key, d.type, d.job_id, d.webhook_id, d.success, d.received_at, d.duplicates, d.origin, "
     "b.headers, b.body, b.coding"

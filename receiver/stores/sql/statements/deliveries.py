@@ -3,7 +3,7 @@
 from receiver.core.types import DeliveryState, WorkState
 from receiver.core.work_states import OPEN
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import ROUTED, STORED, in_states
+from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, STORED, in_states
 
 # As in the index work_failed, to the letter (SQLite manual, Partial Indexes).
 FAILED = "(state = 'dead' OR last_error IS NOT NULL)"
@@ -13,8 +13,8 @@ _ITS_WORK = "SELECT 1 FROM work_items AS w WHERE w.delivery_seq = d.seq"
 STATE = f"""
 CASE
     WHEN d.seq > ({ROUTED}) THEN '{DeliveryState.NEW}'
-    WHEN EXISTS ({_ITS_WORK} AND {in_states(OPEN, "w.state")}) THEN '{DeliveryState.WORKING}'
-    WHEN EXISTS ({_ITS_WORK} AND w.state = '{WorkState.DEAD}') THEN '{DeliveryState.DEAD}'
+    WHEN EXISTS ({_ITS_WORK} AND {in_states(OPEN, "w.state")} {ONE_BY_ONE}) THEN '{DeliveryState.WORKING}'
+    WHEN EXISTS ({_ITS_WORK} AND w.state = '{WorkState.DEAD}' {ONE_BY_ONE}) THEN '{DeliveryState.DEAD}'
     ELSE '{DeliveryState.DONE}'
 END
 """

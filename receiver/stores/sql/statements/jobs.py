@@ -2,7 +2,9 @@
 
 from receiver.core.jobs import LAST_PAGES, PAGE
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.statements.columns import ROUTED, SUMMED
+from receiver.stores.sql.statements.columns import ONE_BY_ONE, ROUTED, SUMMED
+
+_NEWER = f"SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq {ONE_BY_ONE}"
 
 
 class JobStatements:
@@ -14,15 +16,15 @@ class JobStatements:
     recent_jobs = f"""
         SELECT d.seq FROM deliveries AS d
         WHERE d.seq > ({SUMMED}) AND d.job_id IS NOT NULL
-            AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq)
+            AND NOT EXISTS ({_NEWER})
             {{conditions}}
         ORDER BY d.seq DESC
     """
     # A job with newer deliveries than its row knows is among the recent ones.
-    older_jobs = """
+    older_jobs = f"""
         SELECT j.last_seq FROM jobs AS j CROSS JOIN deliveries AS d
-        WHERE d.seq = j.last_seq {conditions}
-            AND NOT EXISTS (SELECT 1 FROM deliveries AS n WHERE n.job_id = d.job_id AND n.seq > d.seq)
+        WHERE d.seq = j.last_seq {{conditions}}
+            AND NOT EXISTS ({_NEWER})
         ORDER BY j.last_seq DESC
     """
     job_at = """

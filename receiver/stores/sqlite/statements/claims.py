@@ -3,9 +3,14 @@
 from receiver.core.rules import SUSPECT_LOSSES
 from receiver.core.work_states import SKIPPABLE
 from receiver.stores.sql.statements.columns import STORED
+from receiver.stores.sqlite.statements.moments import LATEST
 
 # The leases of all handlers: this worker may not have the code of some, and their work must not run for ever.
-LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :steady LIMIT :limit"
+LOOK = f"""
+SELECT EXISTS (SELECT 1 FROM work_items WHERE state = 'running' AND lease_until <= :steady), ({LATEST})
+"""
+
+TAKE_LEASES_ENDED = "SELECT id FROM work_items WHERE state = 'running' AND lease_until <= :steady LIMIT :limit"
 
 LOSE_ATTEMPTS = """
 INSERT INTO attempts (work_id, number, trigger, ended_at, outcome, error, overdue)
@@ -58,6 +63,9 @@ WHERE w.handler = :handler AND w.state = 'waiting' AND w.suspect = 1 AND w.due_a
 ORDER BY w.due_at LIMIT :limit
 """
 
+# The write lock keeps others away.
+TAKE_DUE, TAKE_DUE_SUSPECTS = DUE, DUE_SUSPECTS
+
 CLAIM = """
 UPDATE work_items SET
     state = 'running', due_at = NULL, lease_until = :until, worker = :worker, attempts = attempts + 1,
@@ -65,7 +73,7 @@ UPDATE work_items SET
 WHERE id IN (SELECT value FROM json_each(:ids))
 """
 
-CLAIMED = f"""
+CLAIMED: str | None = f"""
 SELECT w.id, w.handler, w.attempts, w.uncounted, w.deaths, w.trigger, {STORED}
 FROM json_each(:ids) AS ids
 JOIN work_items AS w ON w.id = ids.value

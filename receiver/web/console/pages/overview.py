@@ -53,6 +53,7 @@ class OverviewPage:
         handlers = counted_handlers or ()
         async with self._parts.access.reading() as reports:
             backlog = await reports.backlog(now)
+            facts = await reports.facts()
             dead_items = WorkFilter(state=WorkState.DEAD, limit=EXAMINED)
             dead = grouped([one async for one in reports.work_items(dead_items)])
             refused = QuarantineFilter(since=now - _DAY, limit=_LATEST)
@@ -67,6 +68,7 @@ class OverviewPage:
             "day": bars(traffic.last(_DAY, 15 * _MINUTE), step=15 * _MINUTE),
             "is_counted": traffic.is_counted,
             "backlog": backlog,
+            "facts": facts,
             "handlers": handlers,
             "is_read": counted_handlers is not None,
             "waiting": {one.name: waiting_items(one) for one in handlers},

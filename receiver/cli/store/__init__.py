@@ -1,0 +1,1 @@
+"""`receiver store`: commands for whole stores, one file for each."""

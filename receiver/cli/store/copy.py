@@ -1,0 +1,80 @@
+"""`receiver store copy`: everything in one store, into another one."""
+
+import asyncio
+
+import click
+
+from receiver.cli.common.confirm import agreed, say
+from receiver.cli.common.exit_codes import FAILED, OK
+from receiver.cli.common.filter_options import plan_options
+from receiver.cli.common.output import note
+from receiver.cli.common.progress import progress
+from receiver.core.addresses import shown_address
+from receiver.core.sizes import shown_size
+from receiver.core.text import counted
+from receiver.stores import open_store
+from receiver.stores.copying import open_copy
+from receiver.stores.sql.copying import CopySizes, StoreCopy
+
+
+@click.command()
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@plan_options
+def copy(source: str, target: str, yes: bool, dry_run: bool) -> int:
+    """Copy the store at FROM into the one at TO, as to PostgreSQL.
+
+    Programs may use FROM meanwhile; start none on TO before it is complete. The copy has the deliveries with their
+    numbers and exact bytes, work items, attempts, quarantine, switches and once keys; workers build the index of
+    words again. At the end the command compares both stores. The exit code is 0 if they are equal. It is 1 if FROM
+    has changed meanwhile: stop its programs, and run the same command again, which copies only what changed. A
+    stopped copy goes on in the same way.
+    """
+    return asyncio.run(_copy(source, target, yes=yes, dry_run=dry_run))
+
+
+async def _copy(source: str, target: str, *, yes: bool, dry_run: bool) -> int:
+    say(f"copy {shown_address(source)} to {shown_address(target)}")
+    store = open_store(target)
+    if dry_run and not store.exists():
+        say(f"  to        {shown_address(target)} does not exist yet and will be made")
+        return OK
+    async with open_copy(source, target, create=not dry_run) as (reading, writing):
+        plan = StoreCopy(reading, writing)
+        await plan.require_free_target()
+        held, known = await plan.sizes()
+        say(f"  from      {_line(held)}")
+        say(f"  to        {_line(known)}")
+        if dry_run:
+            return OK
+        if not agreed("Copy?", yes=yes):
+            return FAILED
+        try:
+            with progress("rows copied", None) as advance:
+                await StoreCopy(reading, writing, advance=advance).run()
+            with progress("rows compared", None) as advance:
+                differing = await StoreCopy(reading, writing, advance=advance).differences()
+        except BaseException:
+            note("stopped: the same command goes on with the rest")
+            raise
+        held, known = await plan.sizes()
+    return _told(differing, held, known)
+
+
+def _told(differing: int, held: CopySizes, known: CopySizes) -> int:
+    if differing or held != known:
+        say(f"copied {_line(known)}")
+        say(
+            f"{counted(differing, 'row')} of FROM changed meanwhile: stop the programs that use it, and run the "
+            "same command again"
+        )
+        return FAILED
+    say(f"both stores are equal: {_line(known)}")
+    return OK
+
+
+def _line(sizes: CopySizes) -> str:
+    return (
+        f"{counted(sizes.deliveries, 'event')} with {shown_size(sizes.bytes)} of bodies, "
+        f"{counted(sizes.work_items, 'work item')}, {sizes.quarantined:,} in quarantine"
+    )

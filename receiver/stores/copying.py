@@ -1,0 +1,46 @@
+"""Open two stores for a copy from one to the other."""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from receiver.core.ports.store import Store
+from receiver.errors import ConfigurationError
+from receiver.stores import open_store
+from receiver.stores.sql.copying import CopySide
+
+
+@asynccontextmanager
+async def open_copy(source: str, target: str, *, create: bool = True) -> AsyncIterator[tuple[CopySide, CopySide]]:
+    """Open the stores at two addresses; the target is created if there is none.
+
+    Without `create` the target is opened for reading only. Raises ConfigurationError if they are the same store.
+    """
+    if source == target:
+        raise ConfigurationError("the source and the target are the same store")
+    async with AsyncExitStack() as stack:
+        reading = await stack.enter_async_context(_store(source).reports())
+        store = _store(target)
+        if create:
+            async with store.log():
+                pass
+            writing: Any = await stack.enter_async_context(store.controls())
+        else:
+            writing = await stack.enter_async_context(store.reports())
+        yield _side(source, reading), _side(target, writing)
+
+
+def _store(url: str) -> Store:
+    if url.startswith("memory:"):
+        raise ConfigurationError("a store in memory ends with its process: write the address of another one")
+    return open_store(url)
+
+
+def _side(url: str, face: Any) -> CopySide:
+    if url.startswith("sqlite:"):
+        from receiver.stores.sqlite.copying import SqliteCopySide  # the other driver need not be installed
+
+        return SqliteCopySide(face.database)
+    from receiver.stores.postgres.copying import PostgresCopySide  # as above
+
+    return PostgresCopySide(face.database)

@@ -1,0 +1,150 @@
+"""A connection to a PostgreSQL server, used by one thread."""
+
+import os
+import select
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.types.array import ListBinaryDumper
+from psycopg.types.numeric import Int8BinaryDumper, NumericBinaryLoader, NumericLoader
+
+from receiver.errors import StoreError, StoreRefused
+from receiver.stores.postgres.address import Address
+from receiver.stores.postgres.deadline import StatementDeadline
+from receiver.stores.postgres.translation import Translation
+
+CONNECT_SECONDS = 2
+"""The shortest that libpq knows."""
+_OPTIONS = {
+    "client_encoding": "UTF8",
+    "connect_timeout": CONNECT_SECONDS,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+    "fallback_application_name": "receiver",
+}
+_FACTS = """
+SELECT pg_backend_pid(), current_setting('server_encoding'), pg_is_in_recovery(), current_setting('fsync')
+"""
+
+
+class _WholeNumbers(NumericBinaryLoader):
+    """Reads sums: those of whole numbers are whole."""
+
+    def load(self, data: Any) -> Any:
+        return int(super().load(data))
+
+
+class _WholeNumbersOfText(NumericLoader):
+    """The same for text."""
+
+    def load(self, data: Any) -> Any:
+        return int(super().load(data))
+
+
+class PostgresConnection:
+    """An SqlConnection. Every statement is a transaction of its own, but for those after BEGIN.
+
+    All rows of a statement are in memory when `execute` returns.
+    """
+
+    def __init__(
+        self, address: Address, translate: Translation, deadline: StatementDeadline, *, writes: bool
+    ) -> None:
+        self._translate = translate
+        self._deadline = deadline
+        self._was_late = False
+        self.raw: psycopg.Connection[Any] = psycopg.connect(address.conninfo, autocommit=True, **_missing(address))
+        self._socket = socket.socket(fileno=os.dup(self.raw.pgconn.socket))
+        try:
+            self._set_up(address, writes)
+        except BaseException:
+            self.close()
+            raise
+
+    def execute(self, sql: str, values: Mapping[str, object] | Sequence[object] = (), /) -> Any:
+        """Run a statement."""
+        cursor = self.raw.cursor(binary=True)
+        with self._limited():
+            cursor.execute(self._translate(sql).encode(), values)
+        return cursor
+
+    def command(self, sql: str) -> str:
+        """Run a text of commands without values, in one round trip; return what the server says of the last one."""
+        with self._limited():
+            return self.raw.execute(sql.encode()).statusmessage or ""
+
+    def tame_planner(self) -> None:
+        """Let no plan scan a table, and compile none. Transactions say so themselves where sessions are shared."""
+        if self.raw.prepare_threshold is not None:
+            self.command("SET jit = off; SET enable_seqscan = off")
+
+    def roll_back(self) -> None:
+        """Undo an open transaction, or close the connection where that fails."""
+        if self.raw.info.transaction_status == TransactionStatus.IDLE:
+            return
+        try:
+            self.command("ROLLBACK")
+        except psycopg.Error:
+            self.close()
+
+    def is_usable(self) -> bool:
+        """Tell whether the server still keeps the connection, as far as it has said. This sends nothing."""
+        if self.raw.closed:
+            return False
+        ready = select.poll()
+        ready.register(self._socket, select.POLLIN)
+        try:
+            while ready.poll(0):  # the server has said something unasked, mostly that it ends the connection
+                self.raw.pgconn.consume_input()
+        except psycopg.Error:
+            return False
+        return self.raw.pgconn.status == psycopg.pq.ConnStatus.OK
+
+    def close(self) -> None:
+        """Close the connection."""
+        with suppress(OSError):
+            self._socket.close()
+        self.raw.close()
+
+    def _set_up(self, address: Address, writes: bool) -> None:
+        self.raw.adapters.register_dumper(int, Int8BinaryDumper)
+        self.raw.adapters.register_dumper(list, ListBinaryDumper)
+        self.raw.adapters.register_loader("numeric", _WholeNumbersOfText)
+        self.raw.adapters.register_loader("numeric", _WholeNumbers)
+        self.raw.prepare_threshold = None
+        pid, encoding, is_standby, fsync = self.execute(_FACTS).fetchone()
+        if encoding != "UTF8":
+            raise StoreRefused(f"the database {address.name} has the encoding {encoding}: make one with UTF8")
+        if writes and fsync == "off":
+            raise StoreRefused(f"the server of the database {address.name} has fsync off: it loses what it keeps")
+        if writes and is_standby:
+            raise StoreError(f"the database {address.name} cannot be written: the server is a standby")
+        # A pooler gives each transaction another session of the server, and they do not share what was prepared.
+        if pid == self.raw.info.backend_pid:
+            self.raw.prepare_threshold = 5
+
+    def _limited(self) -> Any:
+        return self._deadline.over(self._shut)
+
+    def _shut(self) -> None:
+        self._was_late = True
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def late(self) -> timedelta | None:
+        """How long the server had to answer when it did not, None if it always has."""
+        return self._deadline.limit if self._was_late else None
+
+
+def _missing(address: Address) -> dict[str, Any]:
+    """Return the options of ours that the address does not give itself."""
+    given = psycopg.conninfo.conninfo_to_dict(address.conninfo)
+    return {name: value for name, value in _OPTIONS.items() if name not in given}

@@ -1,0 +1,34 @@
+"""A PostgreSQL store as a side of a copy."""
+
+from typing import Any
+
+from receiver.stores.postgres.database import PostgresDatabase
+from receiver.stores.postgres.dialect import DIALECT
+from receiver.stores.postgres.statements import copying as statements
+from receiver.stores.postgres.statements.job_rows import ADD_NEXT
+from receiver.stores.sql.connection import number
+
+
+class PostgresCopySide:
+    """A CopySide."""
+
+    dialect = DIALECT
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self.database = database
+
+    def continue_behind(self, connection: Any, table: str, last: int) -> None:
+        """Let the numbers of new rows begin behind this one."""
+        values = {
+            "table": f'"{self.database.translate.schema}".{table}',
+            "column": "seq" if table == "deliveries" else "id",
+            "last": last,
+        }
+        connection.execute(statements.CONTINUE_BEHIND, values).fetchall()
+
+    def finish(self, connection: Any) -> None:
+        """Make the rows of jobs from the deliveries."""
+        bounds = {"after": 0, "through": number(connection, statements.LAST_SEQ, {})}
+        connection.execute(statements.NO_JOBS)
+        connection.execute(ADD_NEXT, bounds)
+        connection.execute(statements.SET_SUMMED, bounds)

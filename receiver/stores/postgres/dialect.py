@@ -1,0 +1,173 @@
+"""How PostgreSQL spells what the shared statements need, and its own statements."""
+
+import json
+import re
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from itertools import chain
+
+from receiver.core.search import Phrase
+from receiver.core.types import HandlerName
+from receiver.errors import NoSearchIndex
+from receiver.stores.postgres.statements import (
+    claims,
+    controls,
+    holds,
+    leases,
+    maintenance,
+    moments,
+    once_keys,
+    routing,
+    search,
+    settling,
+)
+from receiver.stores.postgres.statements.locks import (
+    HANDLERS_WITH_LANES,
+    KEEP_DELIVERIES,
+    LOCK_DELIVERIES,
+    LOCK_HANDLERS,
+)
+from receiver.stores.postgres.vectors import query
+from receiver.stores.sql.connection import SqlConnection, number
+from receiver.stores.sql.locks import Locks
+from receiver.stores.sql.statements.reads import Reads
+from receiver.stores.sql.writes import Writes
+
+
+class PostgresDialect:
+    """A Dialect. Arrays travel as arrays, and rows as JSON."""
+
+    has_key = "d.key = :key"
+    keys_from = "SELECT key FROM deliveries WHERE key >= :first AND key < :above ORDER BY key LIMIT :rows"
+    words_seq = "s.seq"
+    words_match = "s.words @@ CAST(:text AS tsquery)"
+
+    def snapshot(self, connection: SqlConnection) -> AbstractContextManager[None]:
+        """Do nothing: each call of a reader is a snapshot already."""
+        return nullcontext()
+
+    def array(self, values: Sequence[object]) -> list[object]:
+        """Return many values as one."""
+        return list(values)
+
+    def rows(self, rows: Sequence[Sequence[object]]) -> str:
+        """Return many rows as one value."""
+        return json.dumps(list(rows))
+
+    def among(self, column: str, name: str) -> str:
+        """Return the condition that a column is one of the values in an array."""
+        return f"{column} = ANY(:{name})"
+
+    def listed(self, name: str) -> str:
+        """Return the numbers of an array as a source of rows."""
+        return f"unnest(CAST(:{name} AS bigint[])) WITH ORDINALITY AS s (value, place)"
+
+    def listed_order(self) -> str:
+        """Return the ORDER BY that keeps the order of `listed`."""
+        return "ORDER BY s.place"
+
+    def glob(self, column: str, name: str) -> str:
+        """Return the condition that a column matches a pattern."""
+        return f"{column} ~ :{name}"
+
+    def pattern(self, glob: str) -> str:
+        """Return a glob as a regular expression."""
+        return f"^{''.join(_GLOB.sub(_as_expression, glob))}$"
+
+    def ends_with(self, column: str, suffix: str) -> str:
+        """Return the condition that a column ends with a text."""
+        return f"{column} LIKE '%{suffix}'"
+
+    def before_dot(self, column: str) -> str:
+        """Return the text of a column in front of its first dot, or all of it."""
+        return f"split_part({column}, '.', 1)"
+
+    def by_index(self, name: str) -> str:
+        """Return nothing: PostgreSQL has no hints."""
+        return ""
+
+    def words_query(self, phrases: Sequence[Phrase]) -> str:
+        """Return a query as PostgreSQL wants it."""
+        return query(phrases)
+
+    def require_index(self, connection: SqlConnection) -> None:
+        """Raise an error if there is no index of words."""
+        if not number(connection, search.EXISTS, {}):
+            raise NoSearchIndex
+
+
+_GLOB = re.compile(r"(?P<set>\[!?\]?[^\]]*\])|(?P<any>\*)|(?P<one>\?)|(?P<plain>.)", re.DOTALL)
+
+
+def _as_expression(found: re.Match[str]) -> str:
+    """Return a part of a glob as a part of a regular expression (PostgreSQL manual, Pattern Matching)."""
+    if found["any"]:
+        return ".*"
+    if found["one"]:
+        return "."
+    if found["set"]:
+        inner = found["set"][1:-1].replace("\\", "\\\\").replace("[", "\\[")
+        return f"[^{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
+    return re.escape(found["plain"])
+
+
+class PostgresLocks:
+    """The Locks of transactions that run beside others."""
+
+    def handlers(self, connection: SqlConnection, names: Collection[HandlerName]) -> None:
+        """Take the locks of these handlers, by name."""
+        if names:
+            connection.execute(LOCK_HANDLERS, {"names": sorted(names)}).fetchall()
+
+    def lanes_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        """Take the locks of the handlers of those work items that have a lane."""
+        found = connection.execute(HANDLERS_WITH_LANES, {"ids": list(work_ids)}).fetchall()
+        self.handlers(connection, [name for (name,) in found])
+
+    def keep_deliveries_of(self, connection: SqlConnection, work_ids: Sequence[int]) -> None:
+        """Share a lock on the rows of deliveries."""
+        connection.execute(KEEP_DELIVERIES, {"ids": list(work_ids)})
+
+    def deliveries(self, connection: SqlConnection, seqs: Sequence[int]) -> None:
+        """Lock the rows of deliveries."""
+        connection.execute(LOCK_DELIVERIES, {"seqs": list(seqs)})
+
+
+def insert(connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]) -> None:
+    """Insert rows, one array for each column."""
+    if rows:
+        connection.execute(statement(len(rows)), [list(column) for column in zip(*rows, strict=True)])
+
+
+def insert_with_ids(
+    connection: SqlConnection, statement: Callable[[int], str], rows: Sequence[tuple[object, ...]]
+) -> Sequence[int]:
+    """Insert work items and return their ids, which grow in the order of the rows."""
+    if not rows:
+        return []
+    made = connection.execute(statement(len(rows)), [list(column) for column in zip(*rows, strict=True)])
+    return list(chain.from_iterable(made.fetchall()))
+
+
+def writes(locks: Locks) -> Writes:
+    """Return all that writes, with these locks."""
+    return Writes(
+        DIALECT,
+        moments=moments,
+        routing=routing,
+        insert=insert,
+        insert_with_ids=insert_with_ids,
+        locks=locks,
+        claims=claims,
+        leases=leases,
+        settling=settling,
+        holds=holds,
+        once_keys=once_keys,
+        controls=controls,
+        pruning=maintenance,
+    )
+
+
+DIALECT = PostgresDialect()
+READS = Reads(DIALECT)
+WRITES = writes(PostgresLocks())

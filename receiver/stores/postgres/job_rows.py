@@ -1,0 +1,40 @@
+"""One row for each job, so that listings of jobs find them without their deliveries.
+
+Workers keep them when they have routed, some hundred deliveries at a time: the rows of a job with many pages then
+change once for many of them. What lies behind the mark `summed` is read from the deliveries.
+"""
+
+from receiver.stores.postgres.connection import PostgresConnection
+from receiver.stores.postgres.database import PostgresDatabase
+from receiver.stores.postgres.statements import job_rows as statements
+from receiver.stores.sql.connection import number
+from receiver.stores.sql.statements.columns import SUMMED
+
+BEHIND = 256
+"""Deliveries that gather before the rows of their jobs change."""
+_MOST = 2_048
+"""Deliveries that one transaction takes."""
+
+
+class PostgresJobRows:
+    """Keeps the rows for one worker."""
+
+    def __init__(self, database: PostgresDatabase, *, behind: int = BEHIND) -> None:
+        self._database = database
+        self._behind = behind
+        self._summed = 0
+
+    def follow(self, connection: PostgresConnection, last_seq: int) -> None:
+        """Bring the rows up to a delivery that is stored, or nearer to it, when it is time."""
+        if last_seq - self._summed < self._behind:
+            return
+        self._summed = number(connection, SUMMED, {})  # another worker may have moved it
+        if last_seq - self._summed < self._behind:
+            return
+        through = min(last_seq, self._summed + _MOST)
+        bounds = {"after": self._summed, "through": through}
+        with self._database.transaction(connection):
+            if connection.execute(statements.ADVANCE_SUMMED, bounds).rowcount:
+                connection.execute(statements.REMOVE_OF_NEXT, bounds)
+                connection.execute(statements.ADD_NEXT, bounds)
+        self._summed = through

@@ -1,0 +1,144 @@
+"""The face of a PostgreSQL store for the web process: many appends share one statement and one sync."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from receiver.core.bulk import Imported
+from receiver.core.clock import to_micros
+from receiver.core.deliveries import Delivery, Receipt
+from receiver.core.group_commit import GroupCommit
+from receiver.core.quarantine import Quarantined
+from receiver.core.types import AppendOutcome, DeliveryKey, Origin
+from receiver.errors import StoreError, StoreRefused
+from receiver.stores.postgres.arrivals import count_again, insert_new, kept, quarantine
+from receiver.stores.postgres.connection import PostgresConnection
+from receiver.stores.postgres.database import PostgresDatabase
+from receiver.stores.postgres.errors import is_poisonous, translated
+from receiver.stores.postgres.statements import log as statements
+
+MAX_ITEMS = 512
+MAX_BYTES = 8 * 1024 * 1024
+"""Deliveries in one statement and their bytes, so that small deliveries do not wait for many large ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    """The write of a readiness check, with so many bytes."""
+
+    now: datetime
+    size: int
+
+
+_Entry = Delivery | Quarantined | _Test
+_Result = Receipt | StoreError | None
+
+
+class PostgresLog:
+    """A DeliveryLog. A resolved future means that the server has synced its log."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self.database = database
+        # The result is a Receipt for a Delivery, and None for the others.
+        self._commits: GroupCommit[_Entry, Any] = GroupCommit(
+            self._write, max_items=MAX_ITEMS, max_bytes=MAX_BYTES, size_of=_size_of
+        )
+
+    def append(self, delivery: Delivery) -> asyncio.Future[Receipt]:
+        """Store a delivery unless its key is stored."""
+        return self._commits.submit(delivery)
+
+    def quarantine(self, request: Quarantined) -> asyncio.Future[None]:
+        """Keep a refused request."""
+        return self._commits.submit(request)
+
+    def probe(self, now: datetime, size: int = 0) -> asyncio.Future[None]:
+        """Write a mark, and so many bytes that are deleted again."""
+        return self._commits.submit(_Test(now, size))
+
+    async def aclose(self) -> None:
+        """Return when everything submitted was written or has failed."""
+        await self._commits.aclose()
+
+    async def _write(self, batch: list[_Entry]) -> Sequence[_Result]:
+        try:
+            return await self.database.call(lambda connection: self._commit(connection, batch))
+        except StoreRefused as exc:  # a right that was taken away: senders have to try again until it is back
+            raise StoreError(str(exc)) from exc
+
+    def _commit(self, connection: PostgresConnection, batch: list[_Entry]) -> Sequence[_Result]:
+        """Write a batch; one by one if a value of one of them is refused, which would fail all."""
+        try:
+            return self._commit_together(connection, batch)
+        except Exception as exc:
+            if len(batch) == 1 or not is_poisonous(exc):
+                raise
+        return [self._commit_alone(connection, one) for one in batch]
+
+    def _commit_alone(self, connection: PostgresConnection, one: _Entry) -> _Result:
+        try:
+            with translated(self.database.name):
+                return self._commit_together(connection, [one])[0]
+        except StoreError as exc:
+            if exc.__cause__ is None or not is_poisonous(exc.__cause__):
+                raise
+            return exc
+
+    def _commit_together(self, connection: PostgresConnection, batch: Sequence[_Entry]) -> Sequence[_Result]:
+        deliveries = [one for one in batch if isinstance(one, Delivery)]
+        if len(deliveries) == len(batch):
+            return append_all(connection, deliveries, self.database.transaction(connection))
+        with self.database.transaction(connection):
+            receipts = iter(append_all(connection, deliveries, nullcontext()))
+            for one in batch:
+                if isinstance(one, Quarantined):
+                    quarantine(connection, one)
+                elif isinstance(one, _Test):
+                    _probe(connection, one)
+        return [next(receipts) if isinstance(one, Delivery) else None for one in batch]
+
+
+def append_all(
+    connection: PostgresConnection, deliveries: Sequence[Delivery], counting: AbstractContextManager[None]
+) -> list[Receipt]:
+    """Store deliveries, and count those whose keys are stored within `counting`, which is entered for that only."""
+    new = insert_new(connection, [Imported(one, duplicates=0, origin=Origin.SENDER) for one in deliveries])
+    outcomes: list[Receipt | None] = []
+    for one in deliveries:
+        outcomes.append(Receipt(one.key, AppendOutcome.ACCEPTED) if one.key in new else None)
+        new.discard(one.key)
+    again = [one for one, receipt in zip(deliveries, outcomes, strict=True) if receipt is None]
+    if not again:
+        return [one for one in outcomes if one is not None]
+    with counting:
+        counted = iter(_count(connection, again))
+    return [next(counted) if one is None else one for one in outcomes]
+
+
+def _count(connection: PostgresConnection, again: Sequence[Delivery]) -> list[Receipt]:
+    stored = kept(connection, {one.key for one in again})
+    if pruned := sorted({one.key for one in again} - stored.keys()):
+        raise _PrunedMeanwhile(pruned)
+    return count_again(connection, stored, again)
+
+
+class _PrunedMeanwhile(StoreError):
+    """The deliveries of these keys were there a moment ago. The same again stores them."""
+
+    def __init__(self, keys: Sequence[DeliveryKey]) -> None:
+        super().__init__(f"{keys[0]} was pruned at the moment when it came again")
+
+
+def _probe(connection: PostgresConnection, test: _Test) -> None:
+    connection.execute(statements.PROBE, (to_micros(test.now),))
+    if test.size:
+        connection.execute(statements.PROBE_SIZE, (os.urandom(test.size),))  # the server makes zeros smaller
+        connection.execute(statements.END_PROBE)
+
+
+def _size_of(item: _Entry) -> int:
+    return item.size if isinstance(item, _Test) else len(item.body)

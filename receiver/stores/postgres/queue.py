@@ -1,0 +1,105 @@
+"""The worker's side of a PostgreSQL store."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+
+from receiver.core.claims import Lease, RoutingBatch
+from receiver.core.clock import to_micros
+from receiver.core.deliveries import StoredDelivery
+from receiver.core.types import HandlerName, WorkerId
+from receiver.core.work import NewWork
+from receiver.stores.postgres.connection import PostgresConnection
+from receiver.stores.postgres.database import SYNCED, PostgresDatabase
+from receiver.stores.postgres.dialect import WRITES
+from receiver.stores.postgres.job_rows import PostgresJobRows
+from receiver.stores.postgres.routing_turn import RoutingTurn
+from receiver.stores.postgres.statements.routing import ROUTING
+from receiver.stores.postgres.statements.waking import LATEST_CHANGE
+from receiver.stores.sql.queue import SqlQueue
+from receiver.stores.sql.writes import Writes
+
+_POLL_SECONDS, _LONGEST_POLL_SECONDS = 0.02, 0.25
+_SLOWER = 1.3
+"""Factor from one pause to the next while nothing changes."""
+_LONGEST_WAIT_SECONDS = 1.0
+"""What other workers retry, lose or leave behind stirs nobody."""
+
+
+class PostgresQueue(SqlQueue):
+    """A WorkQueue. Its commits are not synced: after a crash of the server a finished work item may run again."""
+
+    def __init__(
+        self, database: PostgresDatabase, writes: Writes = WRITES, turn: RoutingTurn | None = None
+    ) -> None:
+        super().__init__(database, writes)
+        self._database = database
+        self._turn = turn or RoutingTurn()
+        self._jobs = PostgresJobRows(database)
+        self._seen: tuple[int, ...] | None = None
+
+    async def routing_batch(self, *, limit: int, max_bytes: int) -> RoutingBatch:
+        """Return the oldest deliveries that no worker has routed; none while another worker is about to do so."""
+
+        def read(connection: PostgresConnection) -> RoutingBatch:
+            routed, holder, any_new, any_backfilled = connection.execute(ROUTING).fetchone()
+            found: tuple[StoredDelivery, ...] = ()
+            if any_new and self._turn.take(connection, routed=routed, holder=holder):
+                found = self.unrouted(connection, after=routed, limit=limit, max_bytes=max_bytes)
+            return RoutingBatch(routed, found, any_backfilled)
+
+        return await self.database.call(read)
+
+    async def route(
+        self, batch: RoutingBatch, work: Sequence[NewWork], *, lease: Lease, now: datetime
+    ) -> Sequence[int | None] | None:
+        """Make work items and mark the batch as routed, unless another worker was first."""
+        made = await super().route(batch, work, lease=lease, now=now)
+        if made is not None:
+            last_seq = batch.deliveries[-1].seq
+            await self.database.call(lambda connection: self._jobs.follow(connection, last_seq))
+        return made
+
+    async def enlist(self, worker: WorkerId) -> None:
+        """Do nothing: no machine can tell whether a worker of another one lives."""
+
+    async def expire_dead(self, worker: WorkerId, *, steady: datetime) -> Sequence[WorkerId]:
+        """Return nobody: of no worker it is certain that it died."""
+        return []
+
+    async def once(self, handler: HandlerName, key: str, *, now: datetime, until: datetime | None = None) -> bool:
+        """Return True the first time. That is synced: after a crash of the server it would be said again."""
+        values = {
+            "handler": handler,
+            "key": key,
+            "now": to_micros(now),
+            "until": None if until is None else to_micros(until),
+        }
+
+        def write(connection: PostgresConnection) -> bool:
+            with self._database.transaction(connection, SYNCED):
+                return int(connection.execute(WRITES.once_keys.ONCE, values).rowcount) == 1
+
+        return await self.database.call(write)
+
+    async def changed(self) -> None:
+        """Return when somebody has appended a delivery or stirred the workers since the last call, or after 1 s.
+
+        It asks again and again: listening needs a session of its own, which a pooler does not give, and a hundred
+        listeners slow every commit down.
+        """
+        pause, waited = _POLL_SECONDS, 0.0
+        while waited < _LONGEST_WAIT_SECONDS:
+            latest = await self.database.call(_latest)
+            if latest != self._seen:
+                self._seen = latest
+                return
+            # The real clock, whatever clock the worker has: the change comes from another process.
+            await asyncio.sleep(pause)
+            waited += pause
+            pause = min(pause * _SLOWER, _LONGEST_POLL_SECONDS)
+
+
+def _latest(connection: PostgresConnection) -> tuple[int, ...]:
+    found: tuple[int, ...] = connection.execute(LATEST_CHANGE).fetchone()
+    return found

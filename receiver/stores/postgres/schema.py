@@ -1,0 +1,131 @@
+"""The tables of a PostgreSQL store: finding, creating and migrating them."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from importlib import resources
+
+from receiver.core.log_lines import event_log
+from receiver.core.ports.store import Schema
+from receiver.errors import StoreError, StoreRefused
+from receiver.stores.postgres.address import Address
+from receiver.stores.postgres.connection import PostgresConnection
+from receiver.stores.postgres.deadline import StatementDeadline
+from receiver.stores.postgres.errors import translated
+from receiver.stores.postgres.translation import Translation
+
+log = event_log(__name__)
+
+_PATIENCE = timedelta(minutes=10)
+"""How long a statement of a migration may take."""
+# A function such as to_regclass may answer from a cache, which does not know yet what another process has made.
+_HAS_TABLES = """
+SELECT count(*) > 0 FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = :schema AND c.relname = 'schema_version'
+"""
+_VERSION = "SELECT max(version) FROM schema_version"
+_TURN = "SELECT pg_advisory_xact_lock(migrate_lock, 0)".replace("migrate_lock", ":migrate_lock")
+# Others that hold locks on the tables would be waited for, and everybody else behind this.
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; SET LOCAL synchronous_commit = on"
+
+
+def newest() -> int:
+    """Return the version of the schema that this program needs."""
+    return len(_migrations())
+
+
+def stored_version(connection: PostgresConnection, translate: Translation) -> int:
+    """Return the version of the schema, 0 where there are no tables."""
+    (has_tables,) = connection.execute(_HAS_TABLES, {"schema": translate.schema}).fetchone()
+    return int(connection.execute(_VERSION).fetchone()[0] or 0) if has_tables else 0
+
+
+def schema(address: Address) -> Schema:
+    """Return the versions of the schema that the database has and that this program needs. Nothing is changed."""
+    with _connected(address, writes=False) as (connection, translate):
+        version = stored_version(connection, translate)
+    if version == 0:
+        raise _no_store(address)
+    return Schema(version, newest())
+
+
+def exists(address: Address) -> bool:
+    """Tell whether the tables are there."""
+    with _connected(address, writes=False) as (connection, translate):
+        return stored_version(connection, translate) > 0
+
+
+def prepare(address: Address) -> None:
+    """Create the tables, or migrate those of an older version. Refuses those of a newer one.
+
+    Processes that do so at the same time take turns, and all but the first find nothing to do.
+    """
+    with _connected(address, writes=True) as (connection, translate):
+        if stored_version(connection, translate) == newest():
+            return
+        connection.command(_BEGIN)
+        connection.execute(_TURN)
+        version = stored_version(connection, translate)
+        require_known(version, address)
+        for number, text in enumerate(_migrations()[version:], start=version + 1):
+            if number == 1:
+                connection.command(_FIRST.format(schema=f'"{translate.schema}"'))
+            connection.command(text.replace("{schema}", f'"{translate.schema}"'))
+            connection.execute("INSERT INTO schema_version (version) VALUES (:version)", {"version": number})
+        connection.command("COMMIT")
+        if version:
+            log.info("schema_migrated", extra={"store": address.name, "before": version, "after": newest()})
+
+
+_FIRST = """
+CREATE SCHEMA IF NOT EXISTS {schema};
+CREATE TABLE {schema}.schema_version (version integer PRIMARY KEY)
+"""
+
+
+def require_current(connection: PostgresConnection, translate: Translation, address: Address) -> None:
+    """Raise an error unless the tables are those that this version needs."""
+    version = stored_version(connection, translate)
+    if version == 0:
+        raise _no_store(address)
+    require_known(version, address)
+    if version < newest():
+        raise StoreRefused(
+            f"the database {address.name} has schema {version}, and this version needs {newest()}: start "
+            "`receiver serve` or `receiver work`, which migrates it. Nothing was changed"
+        )
+
+
+def require_known(version: int, address: Address) -> None:
+    """Raise StoreRefused for tables of a newer version."""
+    if version > newest():
+        raise StoreRefused(
+            f"the database {address.name} was made by a newer version (schema {version}, this version knows "
+            f"{newest()}). Nothing was changed"
+        )
+
+
+def _no_store(address: Address) -> StoreError:
+    return StoreError(f"the database {address.name} has no tables of ours; `receiver serve` creates them")
+
+
+@contextmanager
+def _connected(address: Address, *, writes: bool) -> Iterator[tuple[PostgresConnection, Translation]]:
+    """Connect for a block."""
+    translate = Translation(address.schema)
+    deadline = StatementDeadline(_PATIENCE, f"deadline {address.name}")
+    try:
+        with translated(address.name):
+            connection = PostgresConnection(address, translate, deadline, writes=writes)
+            try:
+                yield connection, translate
+            finally:
+                connection.close()
+    finally:
+        deadline.stop()
+
+
+def _migrations() -> list[str]:
+    folder = resources.files("receiver.stores.postgres") / "migrations"
+    files = sorted((file for file in folder.iterdir() if file.name.endswith(".sql")), key=lambda file: file.name)
+    return [file.read_text(encoding="utf-8") for file in files]

@@ -1,0 +1,10 @@
+"""The SQL that ends a copy into a PostgreSQL store."""
+
+# Without a number that was given, the first one is 1.
+CONTINUE_BEHIND = "SELECT setval(pg_get_serial_sequence(:table, :column), greatest(:last, 1), :last > 0)"
+
+LAST_SEQ = "SELECT coalesce(max(seq), 0) FROM deliveries"
+
+NO_JOBS = "DELETE FROM jobs"
+
+SET_SUMMED = "UPDATE marks SET value = :through WHERE name = 'summed'"

@@ -1,0 +1,20 @@
+"""The SQL that keeps one row for each job, up to the mark `summed`."""
+
+from receiver.stores.sql.statements.columns import SUMMED
+from receiver.stores.sql.statements.job_rows import JobRowStatements
+
+_ROWS = JobRowStatements(
+    # As in the index job_ends.
+    ends_job="(e.type LIKE '%.completed' OR e.type LIKE '%.failed' OR e.type LIKE '%.cancelled')",
+    among_seqs="{} = ANY(:seqs)".format,
+)
+
+REMOVE_OF_NEXT = _ROWS.remove_of_next
+ADD_NEXT = _ROWS.add_next
+REMOVE_OF_PRUNED = _ROWS.remove_of_pruned
+ADD_WITHOUT_PRUNED = _ROWS.add_without_pruned
+
+# Its row is locked, so that only one transaction at a time changes the rows of jobs.
+ADVANCE_SUMMED = "UPDATE marks SET value = :through WHERE name = 'summed' AND value = :after"
+
+LOCK_SUMMED = f"{SUMMED} FOR UPDATE"

@@ -1,0 +1,102 @@
+"""The SQL that turns deliveries into work items. Rows travel as one array for each column."""
+
+from receiver.stores.sql.statements.columns import STORED
+
+# What is behind the mark, who is about to route it, and whether there is anything. The index gives the highest
+# number; for any higher one, a planner without statistics would look at all rows.
+ROUTING = """
+SELECT m.value, (SELECT value FROM marks WHERE name = 'routing'),
+    coalesce((SELECT max(seq) FROM deliveries), 0) > m.value, EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled')
+FROM marks AS m WHERE m.name = 'routed'
+"""
+
+TAKE_TURN = """
+WITH unsynced AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))
+UPDATE marks SET value = :taker FROM unsynced WHERE name = 'routing' AND value = :holder
+"""
+
+ANY_BACKFILLED = "SELECT CAST(EXISTS (SELECT 1 FROM marks WHERE name = 'backfilled') AS integer)"
+
+ADVANCE_ROUTED = """
+WITH free AS (UPDATE marks SET value = 0 WHERE name = 'routing' AND value <> 0)
+UPDATE marks SET value = :through WHERE name = 'routed' AND value = :after
+"""
+"""And let the next worker read what is behind."""
+
+# Only as many as the batch takes, and one more: a body is not sent for nothing.
+UNROUTED = f"""
+SELECT n.size, {STORED}
+FROM (
+    SELECT seq, size, sum(size) OVER (ORDER BY seq) - size AS before
+    FROM (SELECT seq, size FROM deliveries WHERE seq > :after ORDER BY seq LIMIT :limit) AS next
+) AS n
+CROSS JOIN LATERAL (SELECT * FROM deliveries AS e WHERE e.seq = n.seq OFFSET 0) AS d
+CROSS JOIN LATERAL (SELECT * FROM bodies AS c WHERE c.seq = n.seq OFFSET 0) AS b
+WHERE n.before <= :max_bytes ORDER BY n.seq
+"""
+
+LANE_HEADS = """
+SELECT w.handler, w.lane FROM json_array_elements(CAST(:lanes AS json)) AS l
+JOIN work_items AS w ON w.handler = l.value ->> 0 AND w.lane = l.value ->> 1 AND w.heads_lane = 1
+"""
+
+# Their deliveries stay until the transaction ends.
+WITH_BODIES = """
+SELECT seq FROM deliveries WHERE seq = ANY(:seqs) AND pruned_at IS NULL ORDER BY seq FOR KEY SHARE
+"""
+
+BACKFILLED = "SELECT key FROM deliveries WHERE key = ANY(:keys) AND origin = 'backfill'"
+
+_NAME_HANDLERS = """
+names AS (
+    INSERT INTO handlers (name)
+    SELECT DISTINCT handler FROM made
+    WHERE NOT EXISTS (SELECT 1 FROM handlers AS known WHERE known.name = made.handler)
+    ORDER BY handler ON CONFLICT (name) DO NOTHING
+)
+SELECT id FROM made ORDER BY id
+"""
+
+INSERT_WORK = f"""
+WITH made AS (
+    INSERT INTO work_items (delivery_seq, handler, state, attempts, started, trigger, due_at, lease_until,
+        recheck_at, hold_until, worker, lane, heads_lane, note)
+    SELECT a, b, c, d, e, f, g, h, i, j, k, l, m, n FROM unnest(
+        ?::bigint[], ?::text[], ?::text[], ?::integer[], ?::smallint[], ?::text[], ?::bigint[], ?::bigint[],
+        ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::smallint[], ?::text[]
+    ) WITH ORDINALITY AS given (a, b, c, d, e, f, g, h, i, j, k, l, m, n, place) ORDER BY place
+    RETURNING id, handler
+), {_NAME_HANDLERS}
+"""
+
+RECORD_WORK = f"""
+WITH made AS (
+    INSERT INTO work_items (delivery_seq, handler, state, attempts, trigger, last_error)
+    SELECT a, b, c, d, e, f FROM unnest(
+        ?::bigint[], ?::text[], ?::text[], ?::integer[], ?::text[], ?::text[]
+    ) WITH ORDINALITY AS given (a, b, c, d, e, f, place) ORDER BY place
+    RETURNING id, handler
+), {_NAME_HANDLERS}
+"""
+
+INSERT_ATTEMPTS = """
+INSERT INTO attempts (work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue)
+SELECT * FROM unnest(
+    ?::bigint[], ?::integer[], ?::text[], ?::bigint[], ?::bigint[], ?::text[], ?::text[], ?::text[], ?::smallint[]
+)
+"""
+
+
+def insert_work(rows: int) -> str:
+    """Insert work items, however many."""
+    return INSERT_WORK
+
+
+def record_work(rows: int) -> str:
+    """Insert work items that have run already."""
+    return RECORD_WORK
+
+
+def insert_attempts(rows: int) -> str:
+    """Insert attempts that have ended."""
+    return INSERT_ATTEMPTS

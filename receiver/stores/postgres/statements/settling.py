@@ -1,0 +1,47 @@
+"""The SQL that ends attempts and lets lanes go on."""
+
+HOLDERS = """
+SELECT id, worker, attempts, lane FROM work_items WHERE id = ANY(:ids) AND state = 'running' ORDER BY id FOR UPDATE
+"""
+
+# Most items end in success, and this statement takes less time than SETTLE.
+FINISH = """
+WITH theirs AS MATERIALIZED (
+    SELECT id FROM work_items
+    WHERE id = ANY(:ids) AND state = 'running' AND worker = :worker AND attempts = :number ORDER BY id FOR UPDATE
+)
+UPDATE work_items SET
+    state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
+WHERE id = ANY(ARRAY(SELECT id FROM theirs))
+RETURNING id, lane
+"""
+
+SETTLE = """
+UPDATE work_items AS w SET
+    state = s.state, due_at = s.due_at, lease_until = NULL, worker = NULL, started = 0,
+    last_error = s.error, deaths = deaths + s.died,
+    heads_lane = CASE WHEN s.state = 'waiting' OR (s.state = 'dead' AND s.holds_lane = 1) THEN heads_lane ELSE 0 END
+FROM (
+    SELECT CAST(value ->> 0 AS bigint) AS work_id, value ->> 1 AS state, CAST(value ->> 2 AS bigint) AS due_at,
+        value ->> 3 AS error, CAST(value ->> 4 AS integer) AS holds_lane, CAST(value ->> 5 AS integer) AS died
+    FROM json_array_elements(CAST(:items AS json))
+) AS s
+WHERE w.id = s.work_id
+"""
+
+PROMOTE = """
+UPDATE work_items SET state = 'waiting', heads_lane = 1, due_at = :now
+WHERE state = 'queued' AND id = ANY(ARRAY(
+    SELECT (
+        SELECT q.id FROM work_items AS q
+        WHERE q.handler = l.handler AND q.lane = l.lane AND q.state = 'queued' ORDER BY q.id LIMIT 1
+    )
+    FROM (
+        SELECT DISTINCT handler, lane FROM work_items WHERE id = ANY(:ids) AND lane IS NOT NULL
+    ) AS l
+    WHERE NOT EXISTS (
+        SELECT 1 FROM work_items AS h WHERE h.handler = l.handler AND h.lane = l.lane AND h.heads_lane = 1
+    )
+))
+"""
+"""Where no other item heads the lane of one of these, the first that is queued there becomes its head."""

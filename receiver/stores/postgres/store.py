@@ -1,0 +1,141 @@
+"""A store in a PostgreSQL database, for any number of processes on any number of machines."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import partial
+
+from receiver.core.clock import Clock
+from receiver.core.ports.controls import Controls
+from receiver.core.ports.log import DeliveryLog
+from receiver.core.ports.maintenance import Maintenance
+from receiver.core.ports.queue import WorkQueue
+from receiver.core.ports.reports import Reports
+from receiver.core.ports.search import SearchIndex
+from receiver.core.ports.store import Schema
+from receiver.stores.postgres import schema
+from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.clock import database_clock
+from receiver.stores.postgres.connection import PostgresConnection
+from receiver.stores.postgres.controls import PostgresControls
+from receiver.stores.postgres.database import READING, STATEMENT_DEADLINE, SYNCED, UNSYNCED, PostgresDatabase
+from receiver.stores.postgres.health import notes
+from receiver.stores.postgres.log import PostgresLog
+from receiver.stores.postgres.maintenance import PostgresMaintenance
+from receiver.stores.postgres.queue import PostgresQueue
+from receiver.stores.postgres.reports import PostgresReports
+from receiver.stores.postgres.search import PostgresSearch
+from receiver.stores.postgres.statements.controls import STIR
+from receiver.stores.postgres.translation import Translation
+
+APPEND_DEADLINE = timedelta(seconds=3)
+"""How long an append may wait for the server: senders get their answers before `ack_deadline`."""
+READ_DEADLINE = timedelta(minutes=5)
+"""How long a statement of a report or of pruning may take."""
+
+
+class PostgresStore:
+    """A Store. `append_deadline` is how long an append waits for a server that does not answer."""
+
+    def __init__(self, url: str, *, append_deadline: timedelta = APPEND_DEADLINE) -> None:
+        self._address = parse_address(url)
+        self._translate = Translation(self._address.schema)
+        self._append_deadline = append_deadline
+
+    def exists(self) -> bool:
+        """Tell whether the database has our tables. Raises StoreError if nobody can reach it."""
+        return schema.exists(self._address)
+
+    def schema(self) -> Schema:
+        """Return the versions of the schema that the database has and that this program needs."""
+        return schema.schema(self._address)
+
+    async def health_notes(self) -> Sequence[str]:
+        """Return what could harm the database, each with what to do."""
+        async with self._open(create=False, writes=False) as database:
+            return await database.call(lambda connection: notes(connection, self._address.schema))
+
+    async def require_search(self) -> None:
+        """Return: there can always be an index."""
+
+    @asynccontextmanager
+    async def clock(self, clock: Clock) -> AsyncIterator[Clock]:
+        """Open the clock of the database."""
+        connect = partial(PostgresDatabase, self._address, writes=False, deadline=self._append_deadline)
+        async with database_clock(connect, clock) as shown:
+            yield shown
+
+    @asynccontextmanager
+    async def log(self) -> AsyncIterator[DeliveryLog]:
+        """Open for appending; creates the tables if there are none."""
+        async with self._open(create=True, begin=SYNCED, deadline=self._append_deadline) as database:
+            log = PostgresLog(database)
+            try:
+                yield log
+            finally:
+                await log.aclose()
+
+    @asynccontextmanager
+    async def queue(self) -> AsyncIterator[WorkQueue]:
+        """Open for working; creates the tables if there are none."""
+        async with self._open(create=True, begin=UNSYNCED) as database:
+            yield PostgresQueue(database)
+
+    @asynccontextmanager
+    async def search(self) -> AsyncIterator[SearchIndex]:
+        """Open for indexing; creates the tables if there are none."""
+        async with self._open(create=True, begin=UNSYNCED, deadline=READ_DEADLINE) as database:
+            index = PostgresSearch(database)
+            await index.make()
+            yield index
+
+    @asynccontextmanager
+    async def controls(self) -> AsyncIterator[Controls]:
+        """Open for deciding."""
+        async with self._open(create=False, begin=SYNCED, before_commit=STIR) as database:
+            yield PostgresControls(database)
+
+    @asynccontextmanager
+    async def maintenance(self) -> AsyncIterator[Maintenance]:
+        """Open for pruning."""
+        async with self._open(create=False, begin=UNSYNCED, deadline=READ_DEADLINE) as database:
+            yield PostgresMaintenance(database)
+
+    @asynccontextmanager
+    async def reports(self) -> AsyncIterator[Reports]:
+        """Open for reading."""
+        async with self._open(create=False, writes=False, around=READING, deadline=READ_DEADLINE) as database:
+            yield PostgresReports(database, self._address.schema)
+
+    @asynccontextmanager
+    async def _open(
+        self,
+        *,
+        create: bool,
+        writes: bool = True,
+        begin: str = UNSYNCED,
+        around: str = "",
+        before_commit: str = "",
+        deadline: timedelta = STATEMENT_DEADLINE,
+    ) -> AsyncIterator[PostgresDatabase]:
+        if create:
+            await asyncio.to_thread(schema.prepare, self._address)
+        database = PostgresDatabase(
+            self._address,
+            writes=writes,
+            begin=begin,
+            around=around,
+            before_commit=before_commit,
+            deadline=deadline,
+            on_connect=self._check_and_tame if create else self._require_current,
+        )
+        async with database:
+            yield database
+
+    def _check_and_tame(self, connection: PostgresConnection) -> None:
+        self._require_current(connection)
+        connection.tame_planner()
+
+    def _require_current(self, connection: PostgresConnection) -> None:
+        schema.require_current(connection, self._translate, self._address)

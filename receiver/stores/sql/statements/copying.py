@@ -1,0 +1,126 @@
+"""The SQL that copies a store row by row, table by table."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from receiver.stores.sql.dialect import Dialect
+
+
+@dataclass(frozen=True)
+class CopiedTable:
+    """A table that both stores have, with the columns that identify a row, and all others."""
+
+    name: str
+    key: tuple[str, ...]
+    others: tuple[str, ...]
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """All columns, those of the key first."""
+        return self.key + self.others
+
+    @cached_property
+    def has_bodies(self) -> bool:
+        """Whether the rows can be long, so that they are compared by the length of their bodies first."""
+        return "body" in self.others
+
+    def page(self, *, through_end: bool) -> str:
+        """Return rows behind the place `:after0` and so on, with the lengths of bodies in place of the bodies.
+
+        They go up to the place `:last0` and so on, or `through_end`.
+        """
+        columns = ", ".join("length(body)" if one == "body" else one for one in self.columns)
+        key = ", ".join(self.key)
+        after = ", ".join(f":after{n}" for n in range(len(self.key)))
+        last = ", ".join(f":last{n}" for n in range(len(self.key)))
+        bound = "" if through_end else f"AND ({key}) <= ({last})"
+        return f"SELECT {columns} FROM {self.name} WHERE ({key}) > ({after}) {bound} ORDER BY {key}"
+
+    def with_bodies(self, dialect: Dialect) -> str:
+        """Return whole rows by an array of their ids."""
+        (key,) = self.key
+        return f"SELECT {', '.join(self.columns)} FROM {self.name} WHERE {dialect.among(key, 'ids')} ORDER BY {key}"
+
+    def write(self, rows: int) -> str:
+        """Insert so many rows, or replace those with the same keys."""
+        values = ", ".join([f"({', '.join('?' * len(self.columns))})"] * rows)
+        changes = ", ".join(f"{one} = excluded.{one}" for one in self.others)
+        return (
+            f"INSERT INTO {self.name} ({', '.join(self.columns)}) VALUES {values} "
+            f"ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {changes}"
+        )
+
+    @cached_property
+    def remove(self) -> str:
+        """Remove the row with a key."""
+        return f"DELETE FROM {self.name} WHERE {' AND '.join(f'{one} = :{one}' for one in self.key)}"
+
+
+COPIED = (
+    CopiedTable(
+        "deliveries",
+        ("seq",),
+        (
+            *("key", "type", "job_id", "webhook_id", "success", "received_at", "size", "duplicates"),
+            *("origin", "pruned_at"),
+        ),
+    ),
+    CopiedTable("bodies", ("seq",), ("headers", "body", "coding")),
+    CopiedTable("quarantine", ("id",), ("received_at", "reason", "detail", "key", "headers", "body")),
+    CopiedTable("handlers", ("name",), ("switch", "paced_until")),
+    CopiedTable(
+        "work_items",
+        ("id",),
+        (
+            *("delivery_seq", "handler", "state", "attempts", "uncounted", "lost", "deaths", "suspect", "started"),
+            *(
+                "trigger",
+                "due_at",
+                "lease_until",
+                "recheck_at",
+                "hold_until",
+                "worker",
+                "lane",
+                "note",
+                "last_error",
+            ),
+        ),
+    ),
+    CopiedTable(
+        "attempts",
+        ("work_id", "number"),
+        ("trigger", "started_at", "ended_at", "outcome", "error", "traceback", "overdue"),
+    ),
+    CopiedTable("once_keys", ("handler", "key"), ("asked_at", "expires_at")),
+)
+"""`heads_lane` is left to `HEADS`: no lane may have two heads, and pages are read at different times."""
+
+HEADS = "SELECT id FROM work_items WHERE heads_lane = 1 ORDER BY id"
+
+NO_HEADS = "UPDATE work_items SET heads_lane = 0 WHERE heads_lane = 1"
+
+SIZES = """
+SELECT
+    (SELECT count(*) FROM deliveries), (SELECT coalesce(sum(size), 0) FROM deliveries WHERE pruned_at IS NULL),
+    (SELECT count(*) FROM work_items), (SELECT count(*) FROM quarantine)
+"""
+
+LAST_GIVEN = """
+SELECT
+    (SELECT coalesce(max(seq), 0) FROM deliveries), (SELECT value FROM marks WHERE name = 'routed'),
+    (SELECT coalesce(max(id), 0) FROM work_items), (SELECT coalesce(max(id), 0) FROM quarantine)
+"""
+
+
+def set_heads(dialect: Dialect) -> str:
+    """Make the items in the array `:ids` the heads of their lanes."""
+    return f"UPDATE work_items SET heads_lane = 1 WHERE {dialect.among('id', 'ids')}"
+
+
+KEY_AT = "SELECT key FROM deliveries WHERE seq = :seq"
+
+MARK = "SELECT value FROM marks WHERE name = :name"
+
+SET_MARK = """
+INSERT INTO marks (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+"""

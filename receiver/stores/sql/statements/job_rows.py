@@ -1,0 +1,73 @@
+"""The SQL that keeps one row for each job, up to the mark `summed`."""
+
+from collections.abc import Callable
+
+from receiver.stores.sql.statements.columns import SUMMED
+
+_JOBS_OF_NEXT = """
+SELECT job_id, max(seq) AS last_seq FROM deliveries
+WHERE seq > :after AND seq <= :through AND job_id IS NOT NULL GROUP BY job_id
+"""
+
+
+class JobRowStatements:
+    """The statements in one dialect, which a store runs inside its transactions.
+
+    Two follow the deliveries behind `:after` up to `:through`. The two for `:seqs` come before those deliveries are
+    removed, which say what their jobs are.
+    """
+
+    def __init__(self, *, ends_job: str, among_seqs: Callable[[str], str]) -> None:
+        """`ends_job` is the condition on `e` that a delivery ends its job, as the index job_ends has it.
+
+        `among_seqs` makes the condition that a column is in the array `:seqs`.
+        """
+        jobs_of_removed = f"""
+            SELECT DISTINCT job_id FROM deliveries WHERE {among_seqs("seq")} AND job_id IS NOT NULL
+        """
+        self.remove_of_next = f"""
+            DELETE FROM jobs WHERE last_seq IN (
+                SELECT (SELECT max(d.seq) FROM deliveries AS d WHERE d.job_id = j.job_id AND d.seq <= :after)
+                FROM ({_JOBS_OF_NEXT}) AS j
+            )
+        """
+        self.add_next = f"""
+            INSERT INTO jobs (last_seq, first_at, last_at, end_type)
+            SELECT {_row(ends_job, lambda seq: f"{seq} > 0")} FROM ({_JOBS_OF_NEXT}) AS j ORDER BY 1
+        """
+        self.remove_of_pruned = f"""
+            DELETE FROM jobs WHERE last_seq IN (
+                SELECT (
+                    SELECT max(d.seq) FROM deliveries AS d WHERE d.job_id = j.job_id AND d.seq <= ({SUMMED})
+                )
+                FROM ({jobs_of_removed}) AS j
+            )
+        """
+        self.add_without_pruned = f"""
+            INSERT INTO jobs (last_seq, first_at, last_at, end_type)
+            SELECT {_row(ends_job, lambda seq: f"NOT ({among_seqs(seq)})")}
+            FROM (
+                SELECT a.job_id, (
+                    SELECT max(d.seq) FROM deliveries AS d
+                    WHERE d.job_id = a.job_id AND d.seq <= ({SUMMED}) AND NOT ({among_seqs("d.seq")})
+                ) AS last_seq
+                FROM ({jobs_of_removed}) AS a
+            ) AS j
+            WHERE j.last_seq IS NOT NULL
+        """
+
+
+def _row(ends_job: str, is_left: Callable[[str], str]) -> str:
+    """Return the columns of a row for the job `j`, from those of its deliveries that are left."""
+    return f"""
+    j.last_seq,
+    (
+        SELECT f.received_at FROM deliveries AS f
+        WHERE f.job_id = j.job_id AND {is_left("f.seq")} ORDER BY f.seq LIMIT 1
+    ),
+    (SELECT l.received_at FROM deliveries AS l WHERE l.seq = j.last_seq),
+    (
+        SELECT e.type FROM deliveries AS e
+        WHERE e.job_id = j.job_id AND {ends_job} AND {is_left("e.seq")} ORDER BY e.seq LIMIT 1
+    )
+    """

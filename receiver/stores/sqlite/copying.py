@@ -1,0 +1,31 @@
+"""A SQLite store as a side of a copy."""
+
+from typing import Any
+
+from receiver.stores.sql.connection import SqlDatabase, number
+from receiver.stores.sqlite.dialect import DIALECT
+from receiver.stores.sqlite.statements import copying as statements
+from receiver.stores.sqlite.statements import job_rows
+
+
+class SqliteCopySide:
+    """A CopySide."""
+
+    dialect = DIALECT
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self.database = database
+
+    def continue_behind(self, connection: Any, table: str, last: int) -> None:
+        """Let the numbers of new rows begin behind this one."""
+        connection.execute(statements.ADD_SEQUENCE, {"table": table})
+        connection.execute(statements.CONTINUE_BEHIND, {"table": table, "last": last})
+
+    def finish(self, connection: Any) -> None:
+        """Make the index of keys and the rows of jobs from the deliveries."""
+        last = number(connection, statements.LAST_SEQ, {})
+        for statement in (statements.NO_KEYS, statements.ADD_KEYS, statements.NO_JOBS):
+            connection.execute(statement)
+        connection.execute(job_rows.ADD_NEXT, {"after": 0, "through": last})
+        for name in ("keyed", "summed"):
+            connection.execute(statements.SET_MARK, {"name": name, "value": last})

@@ -1,0 +1,131 @@
+"""Workers of other queues: `python -m tests.benchmarks.queue_workers NAME URL fill COUNT SIZE`, or `... work`.
+
+`work` drains the queue with a handler that does nothing. It prints as JSON how many it has handled, when the first
+and the last, and the processor time. The clock is the same for all processes of the machine.
+"""
+
+import asyncio
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tests.benchmarks.payloads import Pages
+
+_CONCURRENCY = 32
+_BATCH = 64
+"""As many as our worker claims at a time; the default of PgQueuer is 10."""
+
+
+class Span:
+    """Counts what was handled, and when the first and the last were."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._first = self._last = 0.0
+        self._cpu = time.process_time()
+
+    def add(self) -> None:
+        """Count one."""
+        self._last = time.monotonic()
+        self._first = self._first or self._last
+        self.count += 1
+
+    def figures(self) -> dict[str, float]:
+        """Return what the benchmark adds up."""
+        used = time.process_time() - self._cpu
+        return {"count": self.count, "first": self._first, "last": self._last, "cpu": used}
+
+
+class ProcrastinateQueue:
+    """Procrastinate with its own connector."""
+
+    def __init__(self, url: str) -> None:
+        from procrastinate import App, PsycopgConnector
+
+        self.span = Span()
+        self._app = App(connector=PsycopgConnector(conninfo=url))
+
+        @self._app.task(name="benchmark")  # type: ignore[untyped-decorator]
+        async def handle(body: str) -> None:
+            self.span.add()
+
+        self._handle = handle
+
+    async def fill(self, bodies: list[bytes]) -> None:
+        """Make the tables, and a job for each body."""
+        async with self._app.open_async():
+            await self._app.schema_manager.apply_schema_async()
+            await self._handle.batch_defer_async(*({"body": body.decode()} for body in bodies))
+
+    async def work(self) -> None:
+        """Handle everything."""
+        async with self._app.open_async():
+            self.span = Span()
+            await self._app.run_worker_async(concurrency=_CONCURRENCY, wait=False, install_signal_handlers=False)
+
+
+class PgQueuerQueue:
+    """PgQueuer with psycopg."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self.span = Span()
+
+    async def fill(self, bodies: list[bytes]) -> None:
+        """Make the tables, and a job for each body."""
+        from pgqueuer import Queries
+
+        async with await self._connect() as connection:
+            queries = Queries(self._driver(connection))
+            await queries.install()
+            for start in range(0, len(bodies), 1_000):
+                part = bodies[start : start + 1_000]
+                await queries.enqueue(["benchmark"] * len(part), list(part), [0] * len(part))
+
+    async def work(self) -> None:
+        """Handle everything."""
+        from pgqueuer import PgQueuer
+        from pgqueuer.types import QueueExecutionMode
+
+        async with await self._connect() as connection:
+            queue = PgQueuer(self._driver(connection))
+
+            @queue.entrypoint("benchmark")
+            async def handle(job: object) -> None:
+                self.span.add()
+
+            self.span = Span()
+            await queue.run(batch_size=_BATCH, mode=QueueExecutionMode.drain)
+
+    async def _connect(self) -> Any:
+        import psycopg
+
+        return await psycopg.AsyncConnection.connect(self._url, autocommit=True)
+
+    def _driver(self, connection: Any) -> Any:
+        from pgqueuer.db import PsycopgDriver
+
+        return PsycopgDriver(connection)
+
+
+RIVALS: dict[str, Callable[[str], Any]] = {"procrastinate": ProcrastinateQueue, "pgqueuer": PgQueuerQueue}
+
+
+def main() -> None:
+    """Fill a queue or drain it."""
+    name, url, action, *numbers = sys.argv[1:]
+    logging.getLogger("procrastinate").setLevel(logging.ERROR)
+    queue = RIVALS[name](url)
+    if action == "fill":
+        count, size = map(int, numbers)
+        asyncio.run(queue.fill([Pages(size).body()] * count))
+        return
+    asyncio.run(queue.work())
+    sys.stdout.write(json.dumps(queue.span.figures()) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""`receiver store copy`, run as a user runs it, on real databases."""
+
+from pathlib import Path
+
+import pytest
+
+from receiver.cli.main import receiver, run
+from receiver.stores import open_store
+from receiver.stores.copying import open_copy
+from receiver.stores.sql.copying import StoreCopy
+from tests.cli.kept import DEAD, DONE, HELD, QUEUED, SKIPPED, STORE, WAITING, delivery, fill
+from tests.cli.replaying import keep
+from tests.stores.outside import PostgresTables, SqliteTables, Tables
+from tests.stores.rows import execute, select
+
+pytestmark = pytest.mark.usefixtures("configured")
+
+KEPT, COPY = Path("kept.db"), Path("copy.db")
+TO = "sqlite:///copy.db"
+TABLES = ("deliveries", "bodies", "quarantine", "work_items", "attempts", "handlers", "once_keys")
+
+
+def invoke(*args: str) -> int:
+    return run(receiver.main, list(args))
+
+
+def rows(path: Path, table: str) -> list[tuple[object, ...]]:
+    return select(path, f"SELECT * FROM {table} ORDER BY 1, 2")
+
+
+@pytest.fixture
+def filled(configured: None) -> None:
+    """The store has work in every state that rests."""
+    fill(*(lambda store, state=state: store.item(state) for state in (DONE, DEAD, WAITING, QUEUED, HELD, SKIPPED)))
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_copy_is_equal(capsys: pytest.CaptureFixture[str]) -> None:
+    """All tables are equal, and new numbers begin behind the copied ones."""
+    assert invoke("store", "copy", STORE, TO, "--yes") == 0
+
+    out = capsys.readouterr().out
+    assert f"copy {STORE} to {TO}" in out
+    assert "both stores are equal: 6 events" in out
+    for table in TABLES:
+        assert (table, rows(COPY, table)) == (table, rows(KEPT, table))
+    assert select(COPY, "SELECT name, seq FROM sqlite_sequence WHERE seq > 0") == select(
+        KEPT, "SELECT name, seq FROM sqlite_sequence WHERE seq > 0"
+    )
+    assert invoke("events", "list", "--store", TO) == 0
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_copy_goes_on_with_what_changed() -> None:
+    """What was added, changed, moved between lanes and removed since comes over with the same command."""
+    assert invoke("store", "copy", STORE, TO, "--yes") == 0
+    keep(delivery("later"))
+    execute(KEPT, "UPDATE work_items SET heads_lane = 0, state = 'done', due_at = NULL WHERE heads_lane = 1")
+    execute(KEPT, "UPDATE work_items SET heads_lane = 1 WHERE state = 'queued'")
+    execute(
+        KEPT,
+        "DELETE FROM bodies WHERE seq = 1",
+        "UPDATE deliveries SET duplicates = 3, pruned_at = 7 WHERE seq = 1",
+    )
+
+    assert invoke("store", "copy", STORE, TO, "--yes") == 0
+
+    for table in TABLES:
+        assert (table, rows(COPY, table)) == (table, rows(KEPT, table))
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_store_in_use_is_not_overwritten(capsys: pytest.CaptureFixture[str]) -> None:
+    """A target with deliveries of its own is refused and stays as it is."""
+    assert invoke("store", "copy", STORE, TO, "--yes") == 0
+    execute(COPY, "INSERT INTO deliveries (key, type, received_at, size) VALUES ('own', 'crawl.page', 1, 0)")
+    before = rows(COPY, "deliveries")
+
+    assert invoke("store", "copy", STORE, TO, "--yes") == 3
+
+    assert "has deliveries that the source does not have" in capsys.readouterr().err
+    assert rows(COPY, "deliveries") == before
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_dry_run_makes_no_store(capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan says what there is on both sides."""
+    assert invoke("store", "copy", STORE, TO, "--dry-run") == 0
+    assert not COPY.exists()
+    assert "does not exist yet" in capsys.readouterr().out
+
+    assert invoke("store", "copy", STORE, TO, "--yes") == 0
+    capsys.readouterr()
+    assert invoke("store", "copy", STORE, TO, "--dry-run") == 0
+    assert capsys.readouterr().out.count("6 events") == 2
+
+
+@pytest.mark.usefixtures("filled")
+@pytest.mark.parametrize(
+    ("source", "target", "code", "said"),
+    [
+        (STORE, STORE, 2, "are the same store"),
+        ("sqlite:///none.db", TO, 3, "there is no database"),
+        (STORE, "memory://", 2, "ends with its process"),
+        ("nowhere", TO, 2, "no address of a store"),
+    ],
+)
+def test_wrong_addresses_are_refused(
+    source: str, target: str, code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is made."""
+    assert invoke("store", "copy", source, target, "--yes") == code
+    assert said in capsys.readouterr().err
+    assert not COPY.exists()
+
+
+COLUMNS = {
+    "deliveries": "seq, key, type, job_id, webhook_id, success, received_at, size, duplicates, origin, pruned_at",
+    "bodies": "seq, headers, body, coding",
+    "quarantine": "id, received_at, reason, detail, key, headers, body",
+    "work_items": "id, delivery_seq, handler, state, attempts, trigger, due_at, recheck_at, lane, heads_lane",
+    "attempts": "work_id, number, trigger, started_at, ended_at, outcome, error, traceback, overdue",
+    "handlers": "name, switch, paced_until",
+    "once_keys": "handler, key, asked_at, expires_at",
+}
+
+
+def contents(tables: Tables) -> dict[str, list[tuple[object, ...]]]:
+    """Return the rows of every table, equal for equal stores of any kind."""
+    return {
+        table: list(tables.select(f"SELECT {columns} FROM {table} ORDER BY 1, 2"))
+        for table, columns in COLUMNS.items()
+    }
+
+
+@pytest.mark.usefixtures("filled")
+def test_a_store_goes_to_postgresql_and_back(postgres_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each copy is equal to its source, with every byte, and the stores can be used afterwards."""
+    execute(
+        KEPT,
+        "UPDATE bodies SET body = x'00ff0d0a', headers = '[[\"a\",\"\\u0000\"]]' WHERE seq = 2",
+        "UPDATE bodies SET body = x'789c030000000001', coding = 1 WHERE seq = 3",
+        "UPDATE deliveries SET success = NULL, job_id = NULL WHERE seq = 4",
+        "DELETE FROM bodies WHERE seq = 5",
+        "UPDATE deliveries SET pruned_at = 7 WHERE seq = 5",
+        "INSERT INTO quarantine (received_at, reason, detail, headers, body) VALUES (1, 'conflict', '', '', x'00')",
+        "INSERT INTO once_keys VALUES ('one', 'k', 1, NULL)",
+    )
+    assert invoke("store", "copy", STORE, postgres_url, "--yes") == 0
+    assert "both stores are equal: 6 events" in capsys.readouterr().out
+    assert contents(PostgresTables(postgres_url)) == contents(SqliteTables(KEPT))
+
+    assert invoke("store", "copy", postgres_url, TO, "--yes") == 0
+    assert contents(SqliteTables(COPY)) == contents(SqliteTables(KEPT))
+    for url in (postgres_url, TO):
+        assert invoke("events", "list", "--store", url, "--json") == 0
+        assert invoke("work-items", "list", "--store", url, "--json") == 0
+        assert invoke("work-items", "retry", "2", "--store", url, "--yes") == 0
+
+
+async def test_new_deliveries_come_behind_what_was_pruned(bare_environment: Path, postgres_url: str) -> None:
+    """The newest deliveries are pruned. A number that was given is not given again, or no worker would see it."""
+    async with open_store(STORE).log() as log:
+        for key in ("a", "b"):
+            await log.append(delivery(key))
+    execute(KEPT, "UPDATE marks SET value = 2 WHERE name = 'routed'", "DELETE FROM deliveries WHERE seq = 2")
+    execute(KEPT, "DELETE FROM bodies WHERE seq = 2")
+
+    for source, target in ((STORE, postgres_url), (postgres_url, TO)):
+        async with open_copy(source, target) as (reading, writing):
+            await StoreCopy(reading, writing).run()
+            assert await StoreCopy(reading, writing).differences() == 0
+    for url in (postgres_url, TO):
+        async with open_store(url).log() as log, open_store(url).queue() as queue:
+            await log.append(delivery("c"))
+            batch = await queue.routing_batch(limit=9, max_bytes=9_999)
+            assert [(one.seq, one.delivery.key) for one in batch.deliveries] == [(3, "c")]
+
+
+async def test_pages_and_bodies_are_copied_in_parts(bare_environment: Path, postgres_url: str) -> None:
+    """Here each page has two rows. A row that changes in the source after its page is found at the end."""
+    async with open_store(STORE).log() as log:
+        for n in range(7):
+            await log.append(delivery(f"k{n}"))
+
+    async with open_copy(STORE, postgres_url) as (reading, writing):
+        copy = StoreCopy(reading, writing, page_size=2)
+        await copy.run()
+        assert await copy.differences() == 0
+        execute(
+            KEPT,
+            "UPDATE bodies SET body = x'00' WHERE seq = 3",
+            "UPDATE deliveries SET duplicates = 1 WHERE seq = 6",
+        )
+        execute(KEPT, "DELETE FROM deliveries WHERE seq = 7")
+        assert await copy.differences() == 3
+        await copy.run()
+        assert await copy.differences() == 0
+    assert contents(PostgresTables(postgres_url)) == contents(SqliteTables(KEPT))

@@ -1,0 +1,71 @@
+"""Workers take turns in reading what is new, so that they do not all read the same bodies."""
+
+from contextlib import AsyncExitStack
+from datetime import timedelta
+
+from receiver.core.claims import Lease
+from receiver.stores.postgres.queue import PostgresQueue
+from receiver.stores.postgres.routing_turn import PATIENCE, RoutingTurn
+from receiver.stores.postgres.store import PostgresStore
+from tests.doubles import NOON, delivery, soon
+from tests.stores.opened import AFTER, MUCH, B
+from tests.stores.postgres.test_concurrency import database_of
+
+NOTHING: tuple[str, ...] = ()
+
+
+class TwoWorkers:
+    """Two workers of a store to which deliveries were appended. The second waits for the first so long."""
+
+    def __init__(self, stack: AsyncExitStack, url: str) -> None:
+        self._stack, self._store = stack, PostgresStore(url)
+
+    async def start(self, patience: timedelta, *keys: str) -> tuple[PostgresQueue, PostgresQueue]:
+        """Append deliveries and return the queues."""
+        log = await self._stack.enter_async_context(self._store.log())
+        for key in keys:
+            await soon(log.append(delivery(key)))
+        queues = [await self._stack.enter_async_context(self._store.queue()) for _ in range(2)]
+        first, second = (PostgresQueue(database_of(queue), turn=RoutingTurn(patience)) for queue in queues)
+        return first, second
+
+
+async def keys_for(queue: PostgresQueue, limit: int = 1) -> tuple[str, ...]:
+    """Return the keys of the next batch that a worker gets."""
+    batch = await queue.routing_batch(limit=limit, max_bytes=MUCH)
+    return tuple(one.delivery.key for one in batch.deliveries)
+
+
+async def test_the_second_worker_gets_the_next_batch_when_the_first_has_routed_its_own(postgres_url: str) -> None:
+    """Until then it reads nothing, and the first may read again."""
+    async with AsyncExitStack() as stack:
+        first, second = await TwoWorkers(stack, postgres_url).start(PATIENCE * 100, "a", "b")
+        batch = await first.routing_batch(limit=1, max_bytes=MUCH)
+
+        assert await keys_for(second) == NOTHING
+        assert await keys_for(first) == ("a",)
+        await first.route(batch, [], lease=Lease(B, AFTER), now=NOON)
+        assert await keys_for(second) == ("b",)
+        assert await keys_for(first) == NOTHING
+
+
+async def test_a_worker_that_routes_nothing_loses_its_turn(postgres_url: str) -> None:
+    """The second one takes it when it sees it a second time, and its patience is at its end."""
+    async with AsyncExitStack() as stack:
+        first, second = await TwoWorkers(stack, postgres_url).start(timedelta(0), "a")
+
+        assert await keys_for(first) == ("a",)
+        assert await keys_for(second) == NOTHING
+        assert await keys_for(second) == ("a",)
+
+
+async def test_a_batch_whose_turn_was_lost_can_be_routed_still(postgres_url: str) -> None:
+    """The turn saves work, and the mark decides who routes."""
+    async with AsyncExitStack() as stack:
+        first, second = await TwoWorkers(stack, postgres_url).start(timedelta(0), "a")
+        batch = await first.routing_batch(limit=1, max_bytes=MUCH)
+        await keys_for(second)
+        again = await second.routing_batch(limit=1, max_bytes=MUCH)
+
+        assert await first.route(batch, [], lease=Lease(B, AFTER), now=NOON) == ()
+        assert await second.route(again, [], lease=Lease(B, AFTER), now=NOON) is None

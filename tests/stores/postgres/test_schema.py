@@ -1,0 +1,65 @@
+"""The tables of a store: made once, by whoever comes first, and beside those of other programs."""
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import pytest
+
+from receiver.core.deliveries import DeliveryFilter
+from receiver.errors import StoreError, StoreRefused
+from receiver.stores.postgres.schema import newest
+from receiver.stores.postgres.store import PostgresStore
+from tests.doubles import delivery, soon
+from tests.stores.outside import PostgresTables
+
+
+async def test_processes_that_start_at_the_same_time_make_the_tables_once(postgres_url: str) -> None:
+    """All but the first find them there."""
+    async with AsyncExitStack() as stack:
+        logs = await soon(
+            asyncio.gather(*[stack.enter_async_context(PostgresStore(postgres_url).log()) for _ in range(6)])
+        )
+        await soon(asyncio.gather(*[log.append(delivery(str(number))) for number, log in enumerate(logs)]))
+
+    tables = PostgresTables(postgres_url)
+    assert tables.select("SELECT version FROM schema_version ORDER BY 1") == [(n + 1,) for n in range(newest())]
+    assert tables.select("SELECT count(*) FROM deliveries") == [(6,)]
+
+
+async def test_a_database_without_our_tables_is_there_and_empty(postgres_url: str) -> None:
+    """Whoever only reads or decides does not make them."""
+    store = PostgresStore(postgres_url)
+    assert not await asyncio.to_thread(store.exists)
+    for opening in (store.reports, store.controls, store.maintenance):
+        with pytest.raises(StoreError, match="has no tables of ours; `receiver serve` creates them"):
+            async with opening():
+                pass
+    async with store.log():
+        assert await asyncio.to_thread(store.exists)
+
+
+async def test_tables_of_a_newer_version_are_refused_and_left_unchanged(postgres_url: str) -> None:
+    """This program does not know what they mean."""
+    store, tables = PostgresStore(postgres_url), PostgresTables(postgres_url)
+    async with store.log():
+        tables.run(f"INSERT INTO schema_version VALUES ({newest() + 1})")
+    for opening in (store.log, store.reports):
+        with pytest.raises(StoreRefused, match="made by a newer version"):
+            async with opening():
+                pass
+
+
+async def test_two_stores_in_one_database_know_nothing_of_each_other(postgres_url: str) -> None:
+    """Each has a schema of its own, and locks of its own."""
+    other_url = f"{postgres_url}_other"
+    try:
+        async with PostgresStore(postgres_url).log() as log, PostgresStore(other_url).log() as other:
+            with PostgresTables(postgres_url).connect() as stranger:
+                stranger.execute(b"BEGIN; LOCK TABLE deliveries")
+                await soon(other.append(delivery("other")))
+            await soon(log.append(delivery("own")))
+        async with PostgresStore(postgres_url).reports() as reports:
+            assert [one.key async for one in reports.deliveries(DeliveryFilter())] == ["own"]
+    finally:
+        tables = PostgresTables(other_url)
+        tables.run(f"DROP SCHEMA {tables.schema} CASCADE")

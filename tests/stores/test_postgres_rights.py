@@ -1,0 +1,63 @@
+"""A user with no more rights than the README names can run everything but a migration."""
+
+import secrets
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from receiver.core.retention import PruneRule
+from receiver.errors import StoreRefused
+from receiver.stores.postgres.address import parse_address
+from receiver.stores.postgres.schema import prepare
+from receiver.stores.postgres.store import PostgresStore
+from tests.doubles import delivery
+from tests.stores.conftest import open_all
+from tests.stores.opened import AFTER, DEAD, MUCH, ONE, QUEUED, ended
+from tests.stores.outside import PostgresTables
+
+
+@pytest.fixture
+def limited(postgres_url: str) -> Iterator[str]:
+    """The address of a store that has tables, for a user with few rights."""
+    prepare(parse_address(postgres_url))
+    tables, schema, user = PostgresTables(postgres_url), postgres_url.partition("schema=")[2], secrets.token_hex(4)
+    tables.run(
+        f"""
+        CREATE ROLE limited_{user} LOGIN;
+        GRANT USAGE ON SCHEMA {schema} TO limited_{user};
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO limited_{user};
+        GRANT USAGE ON ALL SEQUENCES IN SCHEMA {schema} TO limited_{user};
+        """
+    )
+    parts = urlsplit(postgres_url)
+    yield parts._replace(netloc=f"limited_{user}@{parts.netloc.rpartition('@')[2]}").geturl()
+    tables.run(f"DROP OWNED BY limited_{user}; DROP ROLE limited_{user}")
+
+
+async def test_all_faces_work_with_few_rights(limited: str) -> None:
+    """Deliveries are stored, handled, searched, decided on and pruned."""
+    store = PostgresStore(limited)
+    async with open_all(store) as opened, store.search() as index:
+        await opened.add(delivery("a"), delivery("a"))
+        await opened.log.probe(AFTER, 9)
+        work_id, _ = await opened.items(1, lane="lane")
+        assert await opened.claimed() == [work_id]
+        assert await opened.settle(ended(work_id, DEAD, error="no")) == [True]
+        assert await opened.controls.retry([work_id], now=AFTER) == 1
+        assert await opened.states(work_id) == [QUEUED]
+        assert await opened.queue.once(ONE, "key", now=AFTER)
+        assert await index.index(limit=9, max_bytes=MUCH) == 2
+        await opened.maintenance.prune(PruneRule(AFTER), after=0, limit=9, now=AFTER)
+        assert (await opened.reports.facts()).bytes > 0
+    assert store.schema().stored == store.schema().needed
+    assert isinstance(await store.health_notes(), list)
+
+
+async def test_without_the_right_to_make_tables_a_new_store_is_refused(limited: str) -> None:
+    """The error says that the user may not do that."""
+    store = PostgresStore(limited.replace("schema=", "schema=other_"))
+
+    with pytest.raises(StoreRefused, match="this user may not do that"):
+        async with store.log():
+            pass
