@@ -17,7 +17,7 @@ from receiver.settings import Settings
         ("base_url", "https://hunter2@proxy.test", "https://***@proxy.test"),
         ("base_url", "https://me:hunter2@odd@proxy.test", "https://***@proxy.test"),
         ("base_url", "https://api.test/a@b", "https://api.test/a@b"),
-        ("store", "postgresql://me:hunter2@db.test:5432/events", "postgresql://***@db.test:5432/events"),
+        ("store", "postgresql://me:hunter2@db.test:5432/events", "postgresql://db.test:5432/events"),
         ("secrets", "hunter2", "set, not shown"),
         ("tokens", "hunter2", "set, not shown"),
         ("api_key", "hunter2", "set, not shown"),
