@@ -1,9 +1,10 @@
 """What listings, health checks and tools read from a store, one face for each subject."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
+from receiver.core.activity import ActivityCount
 from receiver.core.arrivals import Arrivals
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, FeedPage, StoredDelivery
@@ -155,6 +156,15 @@ class HealthReader(Protocol):
 
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""
+
+    async def activity(
+        self, *, since: datetime, step: timedelta, handler: HandlerName | None = None
+    ) -> Sequence[ActivityCount]:
+        """Return what handlers did since a moment, or one of them, in steps of whole minutes.
+
+        It comes from counts that are kept for `activity.KEPT`. The step in which `since` lies is complete. Steps
+        begin at multiples of their length since 1970.
+        """
 
     async def facts(self) -> StoreFacts:
         """Return how large the store is."""

@@ -3,8 +3,10 @@
 from collections.abc import Sequence
 from datetime import datetime
 
+from receiver.core.activity import minute_row
 from receiver.core.batching import first_batch
 from receiver.core.claims import ClaimLimits, HandlerClaim, Lease, Settlement, WorkItem
+from receiver.core.clock import to_micros
 from receiver.core.rules import Pace, suspicious
 from receiver.core.types import AttemptOutcome, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import LOST, Attempt
@@ -145,4 +147,9 @@ class MemoryClaims(MemoryFace):
         row.deaths += settlement.died
         row.last_error = settlement.attempt.error
         row.history.append(settlement.attempt)
+        self._count(row.handler, settlement.attempt)
         return True
+
+    def _count(self, handler: HandlerName, attempt: Attempt) -> None:
+        started = None if attempt.started_at is None else to_micros(attempt.started_at)
+        self.state.minutes[minute_row(handler, attempt.outcome, started, to_micros(attempt.ended_at))] += 1

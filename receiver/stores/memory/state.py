@@ -1,10 +1,12 @@
 """What a store in memory keeps. All its faces share one of these."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from receiver.core.activity import MinuteRow
 from receiver.core.claims import Lease
 from receiver.core.deliveries import StoredDelivery
 from receiver.core.quarantine import Quarantined
@@ -43,6 +45,8 @@ class MemoryState:
     paced_until: dict[HandlerName, datetime] = field(default_factory=dict)
     once_keys: dict[tuple[HandlerName, str], tuple[datetime, datetime | None]] = field(default_factory=dict)
     """When a key was used last, and when it expires."""
+    minutes: Counter[MinuteRow] = field(default_factory=Counter)
+    """How many attempts ended."""
     words: dict[int, Texts] | None = None
     """The index of words by seq; None before it is made."""
     indexed: int = 0

@@ -6,12 +6,13 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
+from receiver.core.activity import ActivityCount, from_minute, to_minute, whole_minutes
 from receiver.core.bulk import Cursor, DeliveryPlan, WorkPlan
 from receiver.core.clock import from_micros
 from receiver.core.deliveries import DeliveryDetail, DeliveryFilter, DeliverySummary, StoredDelivery
 from receiver.core.quarantine import Quarantined, QuarantinedSummary, QuarantineFilter
 from receiver.core.subjects import MAX_SUBJECT_BODY, Subject, subject_of
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.core.types import AttemptOutcome, DeliveryKey, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, WorkDetail, WorkFilter, WorkSummary
 from receiver.errors import StoreError, UnknownDelivery, UnknownRequest, UnknownWork
 from receiver.stores.prefixes import MAX_NAMED, candidates
@@ -216,6 +217,21 @@ class SqlReports(FeedReports, JobReports):
     async def waiting(self) -> Mapping[HandlerName, int]:
         """Return how many work items of each handler wait, are queued or held."""
         return await self.database.call(lambda connection: dict(connection.execute(self._reads.health.waiting)))
+
+    async def activity(
+        self, *, since: datetime, step: timedelta, handler: HandlerName | None = None
+    ) -> Sequence[ActivityCount]:
+        """Return what handlers did since a moment."""
+        size = whole_minutes(step)
+        values: Values = {"since": to_minute(since) // size * size, "step": size}
+        if handler is None:
+            rows = await self._page(self._reads.health.activity, values)
+        else:
+            rows = await self._page(self._reads.health.activity_of, {**values, "handler": handler})
+        return [
+            ActivityCount(from_minute(minute), name, AttemptOutcome(outcome), bucket, count)
+            for minute, name, outcome, bucket, count in rows
+        ]
 
     async def backlog(self, now: datetime) -> Backlog:
         """Return what is still to be done."""

@@ -1,7 +1,8 @@
 """The SQL that ends attempts and lets lanes go on."""
 
 HOLDERS = """
-SELECT id, worker, attempts, lane FROM work_items WHERE id = ANY(:ids) AND state = 'running' ORDER BY id FOR UPDATE
+SELECT id, worker, attempts, lane, handler FROM work_items
+WHERE id = ANY(:ids) AND state = 'running' ORDER BY id FOR UPDATE
 """
 
 # Most items end in success, and this statement takes less time than SETTLE.
@@ -13,7 +14,7 @@ WITH theirs AS MATERIALIZED (
 UPDATE work_items SET
     state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
 WHERE id = ANY(ARRAY(SELECT id FROM theirs))
-RETURNING id, lane
+RETURNING id, lane, handler
 """
 
 SETTLE = """
@@ -45,3 +46,11 @@ WHERE state = 'queued' AND id = ANY(ARRAY(
 ))
 """
 """Where no other item heads the lane of one of these, the first that is queued there becomes its head."""
+
+COUNT_MINUTES = """
+INSERT INTO handler_minutes AS m (minute, handler, outcome, bucket, part, count)
+SELECT CAST(value ->> 0 AS integer), value ->> 1, value ->> 2, CAST(value ->> 3 AS smallint), pg_backend_pid(),
+    CAST(value ->> 4 AS bigint)
+FROM json_array_elements(CAST(:rows AS json))
+ON CONFLICT (minute, handler, outcome, bucket, part) DO UPDATE SET count = m.count + excluded.count
+"""

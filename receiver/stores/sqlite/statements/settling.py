@@ -1,7 +1,7 @@
 """The SQL that ends attempts and lets lanes go on."""
 
 HOLDERS = """
-SELECT id, worker, attempts, lane FROM work_items
+SELECT id, worker, attempts, lane, handler FROM work_items
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running'
 """
 
@@ -10,7 +10,7 @@ FINISH = """
 UPDATE work_items SET
     state = 'done', lease_until = NULL, worker = NULL, started = 0, last_error = NULL, heads_lane = 0
 WHERE id IN (SELECT value FROM json_each(:ids)) AND state = 'running' AND worker = :worker AND attempts = :number
-RETURNING id, lane
+RETURNING id, lane, handler
 """
 
 SETTLE = """
@@ -45,3 +45,12 @@ WHERE id IN (
 )
 """
 """Where no other item heads the lane of one of these, the first that is queued there becomes its head."""
+
+COUNT_MINUTES = """
+INSERT INTO handler_minutes (minute, handler, outcome, bucket, count)
+SELECT
+    json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
+    json_extract(value, '$[3]'), json_extract(value, '$[4]')
+FROM json_each(:rows) WHERE TRUE
+ON CONFLICT (minute, handler, outcome, bucket) DO UPDATE SET count = count + excluded.count
+"""
