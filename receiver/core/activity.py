@@ -12,29 +12,28 @@ from receiver.core.types import AttemptOutcome, HandlerName
 KEPT = timedelta(days=2)
 """How long the counts are kept."""
 
-_MINUTE_MICROS = MINUTE // timedelta(microseconds=1)
+MINUTE_MICROS = MINUTE // timedelta(microseconds=1)
 
 MinuteRow = tuple[int, HandlerName, AttemptOutcome, int]
-"""What is counted together: minutes since 1970, handler, outcome, and the bucket of the duration."""
+"""What is counted together: minutes since 1970, handler, outcome, and `duration_bucket`."""
 
 
-def minute_row(handler: HandlerName, outcome: AttemptOutcome, started: int | None, ended: int) -> MinuteRow:
-    """Return where an attempt counts. Its moments are microseconds since 1970.
+def duration_bucket(took: timedelta) -> int:
+    """Return the bucket of a duration: n has those of less than 2**n microseconds that n - 1 does not have.
 
-    Bucket n has the durations of less than 2**n microseconds that bucket n - 1 does not have.
+    A clock that is set during an attempt may make its duration negative; then the sign is ignored.
     """
-    took = 0 if started is None or started > ended else ended - started
-    return ended // _MINUTE_MICROS, handler, outcome, took.bit_length()
+    return (took // timedelta(microseconds=1)).bit_length()
 
 
 def to_minute(moment: datetime) -> int:
     """Return the number of a moment's minute."""
-    return to_micros(moment) // _MINUTE_MICROS
+    return to_micros(moment) // MINUTE_MICROS
 
 
 def from_minute(minute: int) -> datetime:
     """Return the beginning of a minute."""
-    return from_micros(minute * _MINUTE_MICROS)
+    return from_micros(minute * MINUTE_MICROS)
 
 
 def whole_minutes(span: timedelta) -> int:
@@ -46,7 +45,7 @@ def whole_minutes(span: timedelta) -> int:
 class ActivityCount:
     """How many attempts of a handler ended alike, in one step of time, after about the same time.
 
-    `bucket` is what `minute_row` says. Attempts that were lost with their worker are not counted.
+    `bucket` is the `duration_bucket`. Attempts that were lost with their worker are not counted.
     """
 
     begins_at: datetime

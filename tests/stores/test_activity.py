@@ -4,14 +4,16 @@ from datetime import timedelta
 
 import pytest
 
-from receiver.core.activity import KEPT, ActivityCount, Performance, by_step, performance
+from receiver.core.activity import KEPT, ActivityCount, Performance, by_step, duration_bucket, performance
 from receiver.core.claims import Settlement
 from receiver.core.retention import PruneRule
 from receiver.core.types import AttemptOutcome, HandlerName, Trigger
 from receiver.core.work import Attempt
+from receiver.core.workers import WorkerSign
 from tests.doubles import NOON
 from tests.stores.opened import DAY, DEAD, DONE, NOTHING, ONE, SECOND, TWO, A, Opened, after_noon
 
+SIGN = WorkerSign(A, "machine", 7, "1.0", NOON)
 MINUTE = timedelta(minutes=1)
 MILLISECOND = timedelta(milliseconds=1)
 SUCCEEDED, FAILED, TIMED_OUT = AttemptOutcome.SUCCEEDED, AttemptOutcome.FAILED, AttemptOutcome.TIMED_OUT
@@ -35,7 +37,8 @@ def end(
 async def counted(
     opened: Opened, since: timedelta = -DAY, step: timedelta = MINUTE, handler: HandlerName | None = None
 ) -> list[ActivityCount]:
-    """Return the counts in order."""
+    """Return the counts in order, with what waits for the worker's next sign."""
+    await opened.queue.sign_on(SIGN, now=NOON)
     found = await opened.reports.activity(since=after_noon(since), step=step, handler=handler)
     return sorted(found, key=lambda one: (one.begins_at, one.handler, one.outcome, one.bucket))
 
@@ -72,11 +75,10 @@ async def test_what_the_worker_did_not_hold_any_more_is_not_counted(opened: Open
     assert [one.count for one in await counted(opened)] == [1]
 
 
-@pytest.mark.parametrize("took", [None, NOTHING, -SECOND])
+@pytest.mark.parametrize("took", [None, NOTHING])
 async def test_an_attempt_without_a_duration_is_counted_as_the_shortest(
     opened: Opened, took: timedelta | None
 ) -> None:
-    """The clock may be set back during an attempt."""
     (work_id,) = await opened.items(1, claim=True)
 
     await opened.settle(end(work_id, took=took))
@@ -151,3 +153,29 @@ def test_every_step_has_its_successes_and_failures() -> None:
     ]
 
     assert by_step(counts, [NOON - MINUTE, NOON]) == [(NOON - MINUTE, 0, 0), (NOON, 3, 5)]
+
+
+async def test_the_last_sign_of_a_worker_writes_the_rest(opened: Opened) -> None:
+    first, second = await opened.items(2, claim=True)
+    await opened.settle(end(first))
+    await opened.settle(end(second))
+
+    await opened.queue.sign_off(A)
+
+    found = await opened.reports.activity(since=NOON, step=MINUTE)
+    assert [one.count for one in found] == [2]
+
+
+async def test_counts_are_written_again_after_a_second(opened: Opened) -> None:
+    first, second, third = await opened.items(3, claim=True)
+    await opened.settle(end(first))
+    await opened.settle(end(second))
+    await opened.settle(end(third, SECOND))
+
+    found = await opened.reports.activity(since=NOON, step=MINUTE)
+    assert [one.count for one in found] == [3]
+
+
+@pytest.mark.parametrize(("took", "bucket"), [(0, 0), (1, 1), (1_000, 10), (1_024, 11), (-3, 2)])
+def test_buckets_are_powers_of_two(took: int, bucket: int) -> None:
+    assert duration_bucket(timedelta(microseconds=took)) == bucket

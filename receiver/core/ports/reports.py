@@ -14,6 +14,7 @@ from receiver.core.search import SearchReach
 from receiver.core.subjects import Subject
 from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch
 from receiver.core.work import Backlog, HandlerReport, StoreFacts, WorkDetail, WorkFilter, WorkSummary
+from receiver.core.workers import WorkerReport
 
 
 class DeliveryReader(Protocol):
@@ -162,9 +163,13 @@ class HealthReader(Protocol):
     ) -> Sequence[ActivityCount]:
         """Return what handlers did since a moment, or one of them, in steps of whole minutes.
 
-        It comes from counts that are kept for `activity.KEPT`. The step in which `since` lies is complete. Steps
-        begin at multiples of their length since 1970.
+        It comes from counts that are kept for `activity.KEPT`, and that a worker writes once a second or with its
+        next sign. What was recorded together counts in the minute of the last end. Steps begin at multiples of
+        their length since 1970, and the one in which `since` lies is complete.
         """
+
+    async def workers(self) -> Sequence[WorkerReport]:
+        """Return the workers that have not signed off, by name. A killed one is among them for a while."""
 
     async def facts(self) -> StoreFacts:
         """Return how large the store is."""

@@ -9,6 +9,7 @@ from receiver.core.deliveries import DeliveryFilter
 from receiver.core.types import OPEN_DELIVERIES, AttemptOutcome, HandlerName, HandlerSwitch, WorkState
 from receiver.core.work import Backlog, HandlerReport, StoreFacts
 from receiver.core.work_states import CLAIMABLE, LEASED, RUN_ENDS, SKIPPABLE
+from receiver.core.workers import WorkerReport
 from receiver.stores.memory.face import MemoryFace
 from receiver.stores.memory.listing import newest
 
@@ -54,6 +55,14 @@ class MemoryHealth(MemoryFace):
             paused=tuple(sorted(name for name, to in self.state.switches.items() if to is HandlerSwitch.PAUSED)),
             lost=sum(attempt.outcome is AttemptOutcome.LOST for one in work for attempt in one.history),
         )
+
+    async def workers(self) -> Sequence[WorkerReport]:
+        """Return the workers that have not said that they ended."""
+        leased = [one for one in self.state.work.values() if one.state in LEASED]
+        return [
+            WorkerReport(sign, seen_at, Counter(one.handler for one in leased if one.worker == name))
+            for name, (sign, seen_at) in sorted(self.state.workers.items())
+        ]
 
     async def activity(
         self, *, since: datetime, step: timedelta, handler: HandlerName | None = None

@@ -40,6 +40,11 @@ class MemoryMaintenance(MemoryFace):
             del self.state.once_keys[used]
         return len(old)
 
+    async def forget_workers(self, before: datetime) -> None:
+        """Forget workers that nobody has seen since."""
+        for name in [name for name, (_, seen_at) in self.state.workers.items() if seen_at < before]:
+            del self.state.workers[name]
+
     async def forget_activity(self, before: datetime) -> int:
         """Forget what handlers did."""
         old = [row for row in self.state.minutes if row[0] < to_minute(before)]

@@ -12,9 +12,10 @@ from receiver.core.deliveries import StoredDelivery
 from receiver.core.quarantine import Quarantined
 from receiver.core.rules import TIME_STEP, made_by, set_back_by
 from receiver.core.search import Texts
-from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkState
+from receiver.core.types import DeliveryKey, HandlerName, HandlerSwitch, WorkerId, WorkState
 from receiver.core.work import NewWork
 from receiver.core.work_states import CLAIMABLE, Cause
+from receiver.core.workers import WorkerSign
 from receiver.stores.memory.rows import WorkRow
 
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -45,6 +46,8 @@ class MemoryState:
     paced_until: dict[HandlerName, datetime] = field(default_factory=dict)
     once_keys: dict[tuple[HandlerName, str], tuple[datetime, datetime | None]] = field(default_factory=dict)
     """When a key was used last, and when it expires."""
+    workers: dict[WorkerId, tuple[WorkerSign, datetime]] = field(default_factory=dict)
+    """Who has not signed off, and when each was seen."""
     minutes: Counter[MinuteRow] = field(default_factory=Counter)
     """How many attempts ended."""
     words: dict[int, Texts] | None = None

@@ -28,6 +28,7 @@ class SqlMaintenance:
         self.database = database
         self._reads = reads
         self._sql = writes.pruning
+        self._forget_workers = writes.workers.FORGET_WORKERS
         self._locks = writes.locks
         self._array = writes.dialect.array
 
@@ -76,6 +77,15 @@ class SqlMaintenance:
             return len(found)
 
         return await self.database.call(step)
+
+    async def forget_workers(self, before: datetime) -> None:
+        """Forget workers that nobody has seen since."""
+
+        def step(connection: SqlConnection) -> None:
+            with self.database.transaction(connection):
+                connection.execute(self._forget_workers, {"before": to_micros(before)})
+
+        await self.database.call(step)
 
     async def forget_activity(self, before: datetime) -> int:
         """Forget what handlers did."""

@@ -1,22 +1,21 @@
 """The end of attempts, inside the queue's transactions."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Protocol
 
-from receiver.core.activity import minute_row
 from receiver.core.claims import Settlement
 from receiver.core.clock import to_micros
-from receiver.core.types import HandlerName, WorkerId, WorkState
+from receiver.core.types import WorkerId, WorkState
+from receiver.stores.sql.activity import SettledBatch
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
-from receiver.stores.sql.inserting import AttemptRow, attempt_row
+from receiver.stores.sql.inserting import attempt_row
 from receiver.stores.sql.locks import Locks
 from receiver.stores.sql.moments import LatestMoment
 
-_Held = Sequence[Any]
-"""The lane of an item that the worker still held, None without one, and its handler."""
+_Held = tuple[Any, ...]
+"""Id, lane and handler of an item that the worker still held. The lane is None without one."""
 
 
 class SettlingStatements(Protocol):
@@ -30,8 +29,6 @@ class SettlingStatements(Protocol):
     """Move `:items`, rows of id, state, due_at, error, whether it holds its lane, and whether its process died."""
     PROMOTE: str
     """Make due at `:now` what comes next in the lanes of `:ids`, where no other item heads the lane."""
-    COUNT_MINUTES: str
-    """Add `:rows`, of minute, handler, outcome, bucket and count, to what is counted."""
 
 
 class SettlingAlgorithm:
@@ -52,18 +49,25 @@ class SettlingAlgorithm:
         self._latest = latest
         self._dialect = dialect
 
-    def settle(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> list[bool]:
-        """Record these attempts, at least one; return for each whether its worker still held it."""
+    def settle(
+        self, connection: SqlConnection, settlements: Sequence[Settlement]
+    ) -> tuple[list[bool], SettledBatch]:
+        """Record these attempts, at least one.
+
+        Returns for each whether its worker still held it, and what is to be counted of those that were held.
+        """
         self._locks.lanes_of(connection, [one.work_id for one in settlements])
-        held = self._finish(connection, settlements) | self._move_others(connection, settlements)
+        finished, moved = self._finish(connection, settlements), self._move_others(connection, settlements)
+        held = finished | moved
         now = max(one.attempt.ended_at for one in settlements)
         self._latest.note(connection, now)
-        if in_lanes := [settlements[place].work_id for place, (lane, _) in held.items() if lane is not None]:
+        if in_lanes := [work_id for work_id, lane, _ in held.values() if lane is not None]:
             self.promote(connection, in_lanes, now)
         rows = [attempt_row(settlements[place].work_id, settlements[place].attempt) for place in held]
         self._insert_attempts(connection, rows)
-        self._count(connection, [handler for _, handler in held.values()], rows)
-        return [place in held for place in range(len(settlements))]
+        handlers = [handler for _, _, handler in held.values()]
+        batch = SettledBatch(handlers, rows, to_micros(now), successes=len(finished))
+        return [place in held for place in range(len(settlements))], batch
 
     def promote(self, connection: SqlConnection, work_ids: Sequence[int], now: datetime) -> None:
         """Make due what comes next in the lanes of these items, where no other item heads the lane.
@@ -73,17 +77,6 @@ class SettlingAlgorithm:
         values = {"ids": self._dialect.array(work_ids), "now": to_micros(now)}
         connection.execute(self._sql.PROMOTE, values)
 
-    def _count(
-        self, connection: SqlConnection, handlers: Sequence[HandlerName], attempts: Sequence[AttemptRow]
-    ) -> None:
-        """Count these attempts by their handlers."""
-        counts = Counter(
-            [minute_row(handler, row[5], row[3], row[4]) for handler, row in zip(handlers, attempts, strict=True)]
-        )
-        if counts:
-            rows = [(*row, count) for row, count in counts.items()]
-            connection.execute(self._sql.COUNT_MINUTES, {"rows": self._dialect.rows(rows)})
-
     def _finish(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, _Held]:
         """Make done what succeeded; return what the worker still held, by the place.
 
@@ -92,8 +85,8 @@ class SettlingAlgorithm:
         found: dict[int, _Held] = {}
         for (worker, number), places in _successes(settlements).items():
             values = {"ids": self._dialect.array(list(places)), "worker": worker, "number": number}
-            for work_id, *held in connection.execute(self._sql.FINISH, values).fetchall():
-                found[places[work_id]] = held
+            for row in connection.execute(self._sql.FINISH, values).fetchall():
+                found[places[row[0]]] = row
         return found
 
     def _move_others(self, connection: SqlConnection, settlements: Sequence[Settlement]) -> dict[int, _Held]:
@@ -103,12 +96,12 @@ class SettlingAlgorithm:
         if not others:
             return found
         ids = self._dialect.array([one.work_id for one in others.values()])
-        holders = {work_id: held for work_id, *held in connection.execute(self._sql.HOLDERS, {"ids": ids})}
+        holders = {row[0]: row for row in connection.execute(self._sql.HOLDERS, {"ids": ids})}
         for place, one in others.items():
-            worker, number, *held = holders.get(one.work_id, (None, None))
+            work_id, worker, number, *held = holders.get(one.work_id, (None, None, None))
             if (worker, number) == (one.worker, one.attempt.number):
                 del holders[one.work_id]
-                found[place] = held
+                found[place] = (work_id, *held)
         if found:
             rows = [_row(others[place]) for place in found]
             connection.execute(self._sql.SETTLE, {"items": self._dialect.rows(rows)})

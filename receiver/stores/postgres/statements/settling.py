@@ -46,11 +46,3 @@ WHERE state = 'queued' AND id = ANY(ARRAY(
 ))
 """
 """Where no other item heads the lane of one of these, the first that is queued there becomes its head."""
-
-COUNT_MINUTES = """
-INSERT INTO handler_minutes AS m (minute, handler, outcome, bucket, part, count)
-SELECT CAST(value ->> 0 AS integer), value ->> 1, value ->> 2, CAST(value ->> 3 AS smallint), pg_backend_pid(),
-    CAST(value ->> 4 AS bigint)
-FROM json_array_elements(CAST(:rows AS json))
-ON CONFLICT (minute, handler, outcome, bucket, part) DO UPDATE SET count = m.count + excluded.count
-"""

@@ -45,12 +45,3 @@ WHERE id IN (
 )
 """
 """Where no other item heads the lane of one of these, the first that is queued there becomes its head."""
-
-COUNT_MINUTES = """
-INSERT INTO handler_minutes (minute, handler, outcome, bucket, count)
-SELECT
-    json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]'),
-    json_extract(value, '$[3]'), json_extract(value, '$[4]')
-FROM json_each(:rows) WHERE TRUE
-ON CONFLICT (minute, handler, outcome, bucket) DO UPDATE SET count = count + excluded.count
-"""
