@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from receiver.core.types import HandlerName, WorkerId
 
+_SECOND = timedelta(seconds=1)
 LATE = timedelta(minutes=2)
 """A worker that has not been seen for so long hangs, or was killed."""
 KEPT = timedelta(days=1)
@@ -36,3 +37,7 @@ class WorkerReport:
     def is_late(self, now: datetime) -> bool:
         """Tell whether it has not been seen for a while."""
         return now - self.seen_at > LATE
+
+    def unseen(self, now: datetime) -> timedelta:
+        """Return for how many whole seconds it has not been seen."""
+        return max(now - self.seen_at, timedelta(0)) // _SECOND * _SECOND

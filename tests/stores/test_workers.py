@@ -54,6 +54,13 @@ async def test_workers_that_nobody_has_seen_are_forgotten(opened: Opened) -> Non
     assert [one.sign for one in await opened.reports.workers()] == [OTHER]
 
 
+def test_how_long_a_worker_was_not_seen_is_told_in_seconds() -> None:
+    report = WorkerReport(SIGN, NOON, {})
+
+    assert report.unseen(after_noon(SECOND * 1.5)) == SECOND
+    assert report.unseen(after_noon(-SECOND)) == SECOND * 0
+
+
 def test_a_worker_is_late_after_two_minutes() -> None:
     report = WorkerReport(SIGN, NOON, {})
 

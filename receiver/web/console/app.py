@@ -24,6 +24,7 @@ from receiver.errors import (
 )
 from receiver.web.console.access import StoreAccess
 from receiver.web.console.action_runs import ActionRuns
+from receiver.web.console.activity import read_activity
 from receiver.web.console.background_reports import BackgroundReport
 from receiver.web.console.changes import StoreChanges
 from receiver.web.console.filters import WrongFilter
@@ -53,6 +54,7 @@ class ConsoleApp:
             StoreChanges(access, clock),
             Traffic(self._counting, clock),
             BackgroundReport(self._counting, lambda reports: reports.handlers()),
+            BackgroundReport(self._counting, lambda reports: read_activity(reports, clock.now())),
             BackgroundReport(self._counting, read_checks),
         )
         with as_file(files("receiver.web.console") / "static") as folder:
@@ -92,6 +94,7 @@ class ConsoleApp:
             await self.parts.runs.aclose()
             await self.parts.traffic.aclose()
             await self.parts.handlers.aclose()
+            await self.parts.activity.aclose()
             await self.parts.checks.aclose()
             await self._counting.aclose()
             await self.parts.access.aclose()

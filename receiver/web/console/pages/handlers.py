@@ -7,6 +7,7 @@ from starlette.routing import Route
 from receiver.core.types import HandlerName, HandlerSwitch, WorkState
 from receiver.core.views import waiting_items
 from receiver.core.work import WorkFilter
+from receiver.web.console.activity import read_activity
 from receiver.web.console.filters import WrongFilter
 from receiver.web.console.parts import ConsoleParts, client_of, get, go_to, post
 
@@ -45,8 +46,15 @@ class HandlerPages:
                     WorkFilter(handler=_literal(name), state=WorkState.DEAD, limit=_LATEST)
                 )
             ]
+            activity = await read_activity(reports, self._parts.clock.now(), name)
             latest = await reports.work_item(dead[0].id) if dead else None
-        content = {"one": report, "waiting": waiting_items(report), "dead": dead, "latest": latest}
+        content = {
+            "one": report,
+            "waiting": waiting_items(report),
+            "dead": dead,
+            "latest": latest,
+            "activity": activity,
+        }
         return self._parts.pages.page(request, "handler.html", content)
 
     async def _switch(self, request: Request) -> Response:
