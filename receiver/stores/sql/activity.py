@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 
-from receiver.core.activity import MINUTE_MICROS, MinuteRow
+from receiver.core.activity import MINUTE_MICROS
 from receiver.core.types import AttemptOutcome, HandlerName
 from receiver.stores.sql.connection import SqlConnection
 from receiver.stores.sql.dialect import Dialect
@@ -13,6 +13,7 @@ from receiver.stores.sql.inserting import AttemptRow
 _WRITE_EVERY = 1_000_000
 """Microseconds between two writes. To count each batch in its own transaction made settling slower by a fifth."""
 _MAX_WAITING = 20_000
+_SUCCEEDED = AttemptOutcome.SUCCEEDED.value
 
 
 class SettledBatch:
@@ -30,14 +31,14 @@ class SettledBatch:
         self._handlers = handlers
         self._buckets = [(row[4] - (row[3] or row[4])).bit_length() for row in attempts]
         self._successes = successes
-        self._others = [row[5] for row in attempts[successes:]]
+        self._others = [row[5].value for row in attempts[successes:]]
 
     def __len__(self) -> int:
         return len(self._handlers)
 
-    def rows(self) -> Iterable[MinuteRow]:
-        """Return where each attempt counts."""
-        outcomes = chain(repeat(AttemptOutcome.SUCCEEDED, self._successes), self._others)
+    def rows(self) -> Iterable[tuple[int, HandlerName, str, int]]:
+        """Return where each attempt counts. Plain texts are hashed faster than members of an enum."""
+        outcomes = chain(repeat(_SUCCEEDED, self._successes), self._others)
         return zip(repeat(self._minute), self._handlers, outcomes, self._buckets, strict=False)
 
 
